@@ -17,8 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.errors import AgentTuiError
-from core.protocol.events import AnyEvent, CheckRecorded, EffectsRecorded, JobStarted, ModeName, Notice, ShellMoved
-from core.protocol.review import Change, Check, FileState, Origin
+from core.protocol.events import AnyEvent, CheckRecorded, EffectsRecorded, Notice
+from core.protocol.review import Check, FileState, Origin
 from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxResult, RunningCommand, Tier
 from core.sandbox.environment import build_environment
 from core.sandbox.plain_text import strip_escapes
@@ -29,7 +29,7 @@ from core.shell.command_output import CommandOutput
 from core.shell.disk_guard import DiskGuard
 from core.shell.effects_line import format_effects
 from core.shell.shell_state import ShellState, ShellTracker, replace_undecodable
-from core.state.debugging import DebugState
+from core.state.fold import SessionState
 from core.workspace import Workspace
 from core.workspace.secret_values import SecretMasker, find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
@@ -58,28 +58,6 @@ class BoxSource(Protocol):
         ...
 
 
-class TerminalState(Protocol):
-    """The part of the session's state that a terminal reads; live."""
-
-    @property
-    def mode(self) -> ModeName: ...
-
-    @property
-    def changes(self) -> Mapping[str, Change]: ...
-
-    @property
-    def shell(self) -> ShellMoved: ...
-
-    @property
-    def debug(self) -> DebugState: ...
-
-    @property
-    def jobs(self) -> Mapping[str, JobStarted]: ...
-
-    @property
-    def job_count(self) -> int: ...
-
-
 def get_memory_limit() -> int:
     """Return the bytes of memory that one command may take: three quarters of the machine's."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4 * 3
@@ -99,10 +77,11 @@ class CommandHost(Struct, frozen=True, kw_only=True):
 
     workspace: Workspace
     shadow: Shadow
-    state: TerminalState
+    state: SessionState
     emit: Callable[[AnyEvent], None]
     emit_outside_turn: Callable[[AnyEvent], None]
     directory: Path
+    session_id: str = ""
     box: BoxSource
     checks: Callable[[], tuple[str, ...]] = tuple
     withheld: Callable[[], WithheldPaths] = WithheldPaths

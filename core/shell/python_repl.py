@@ -24,7 +24,7 @@ class PythonRepl:
     """The Python REPL of a session; at most one process at a time."""
 
     def __init__(self, terminal: Terminal) -> None:
-        self._terminal = terminal
+        self.terminal = terminal
         self._session: PythonInterpreter | None = None
         self._keeps_effects: bool | None = None
         self._origin = Origin()
@@ -34,7 +34,7 @@ class PythonRepl:
         self, code: str, *, origin: Origin, time_limit: float, on_output: Callable[[str], None]
     ) -> CommandResult:
         """Run a block that the gate has let through; see `PythonInterpreter.run`."""
-        keeps = self._terminal.keeps_effects()
+        keeps = self.terminal.keeps_effects()
         if self._session is None or self._keeps_effects is not keeps:
             await self.close()
             self._session, self._keeps_effects = PythonInterpreter(self._start), keeps
@@ -47,7 +47,7 @@ class PythonRepl:
             await session.close()
 
     async def _start(self, command: str, on_output: Callable[[str], None]) -> RunningCommand:
-        terminal = self._terminal
+        terminal = self.terminal
         if not await terminal.find_box():
             if not terminal.keeps_effects():
                 raise ToolFailed("Nothing on this machine can hold what Python does, so none runs in this mode.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from core.agent.gate.capabilities import build_capability
+from core.agent.gate.capabilities import CapabilityFactory
 from core.cli.arguments import Front
 from core.modes import Access
 from core.tools.registry import TOOLS
@@ -50,7 +50,7 @@ def test_i3_no_server_of_mcp_is_started_or_asked():
         "core.permissions.rules"
     }  # a kind of rule
     assert {tool.access for tool in TOOLS.values()} & {Access.EXTERNAL, Access.SPAWN, Access.NET} == set()
-    assert build_capability.__module__ == "core.agent.gate.capabilities"
+    assert CapabilityFactory.__module__ == "core.agent.gate.capabilities"
 
 
 def test_sessions_are_not_exported():

@@ -123,7 +123,7 @@ async def test_a_mode_that_the_agent_asked_for_counts_for_its_next_call(tmp_path
 
 async def test_m13_nobody_to_ask_means_no_command(tmp_path):
     case = Case(tmp_path, calls(("run_terminal_cmd", ARGUMENTS["run_terminal_cmd"])), says("So."))
-    case.session.is_interactive = False
+    case.session.user.is_interactive = False
     await case.turn()
     assert case.of(ev.ApprovalResolved)[0].by == "program"
     assert "Nobody can be asked" in case.results()[0]

@@ -6,8 +6,8 @@ import inspect
 
 import pytest
 
-from core.agent.gate.capabilities import CallLease, CommandRunner, FileEditor, UserPrompter, build_capability
-from core.agent.gate.consent import build_approval
+from core.agent.gate.capabilities import CallLease, CommandRunner, FileEditor, UserPrompter
+from core.agent.turn.stages import build_capabilities
 from core.errors import ToolFailed
 from core.modes import Access
 from core.protocol.plans import Plan
@@ -35,8 +35,8 @@ DATA = (str, bytes, int, float, bool, type(None), dict, tuple, list)
 
 
 def made(case: Case, access: Access, lease: CallLease | None = None) -> object:
-    approved = build_approval(case.session, "true")
-    return build_capability(case.session, access, Origin(call="call_1"), approved, lease or CallLease())
+    approved = case.session.permissions.build_approval("true")
+    return build_capabilities(case.session).build(access, Origin(call="call_1"), approved, lease or CallLease())
 
 
 def reachable(thing: object, depth: int = 4, done: set[int] | None = None) -> set[str]:

@@ -59,7 +59,7 @@ def test_n16e_what_can_not_be_kept_hides_nothing(monkeypatch, tmp_path):
 
 async def test_n16e_a_fault_in_a_turn_is_named_in_its_message(tmp_path, monkeypatch):
     case = Case(tmp_path, says("Hello."))
-    monkeypatch.setattr("core.agent.turn.loop.append_updates", broken)
+    monkeypatch.setattr("core.agent.context.reminders.Reminders.append_news", broken)
     finished = await case.turn()
     [path] = kept()
     assert finished.reason == "failed"

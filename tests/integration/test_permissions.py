@@ -13,9 +13,10 @@ import pytest
 
 from core.agent.context.git_status import describe_git_status
 from core.agent.gate.capabilities import CallLease, CommandRunner
-from core.agent.gate.consent import build_approval
+from core.agent.turn.stages import build_capabilities
 from core.engine import Engine, EngineOptions
 from core.errors import ToolFailed
+from core.modes import Access
 from core.permissions.audit import read_entries, verify_log
 from core.permissions.saved_rules import SavedRules
 from core.protocol import commands as cmd
@@ -168,13 +169,20 @@ async def test_a_no_for_good_is_a_no_the_next_time(project):
         assert "refused exactly this command for good" in results(engine, session)[1]
 
 
+def build_runner(case: Case, lease: CallLease) -> CommandRunner:
+    approved = case.session.permissions.build_approval("touch x")
+    runner = build_capabilities(case.session).build(Access.EXEC, Origin(), approved, lease)
+    assert isinstance(runner, CommandRunner)
+    return runner
+
+
 async def test_m4_m5_the_launcher_runs_only_what_was_approved_as_it_was_approved(tmp_path):
     case = Case(tmp_path)
     session = case.session
     await session.terminal.find_box()
 
     def runner(lease: CallLease | None = None) -> CommandRunner:
-        return CommandRunner(session, Origin(), build_approval(session, "touch x"), lease or CallLease())
+        return build_runner(case, lease or CallLease())
 
     approved = runner()
     with pytest.raises(ToolFailed, match="not the command that was approved"):
@@ -191,7 +199,7 @@ async def test_m4_m5_the_launcher_runs_only_what_was_approved_as_it_was_approved
 async def test_m14_a_call_that_is_over_runs_nothing(tmp_path):
     case = Case(tmp_path)
     lease = CallLease()
-    runner = CommandRunner(case.session, Origin(), build_approval(case.session, "touch x"), lease)
+    runner = build_runner(case, lease)
     lease.end()
     with pytest.raises(ToolFailed, match="over"):
         await runner.run_command("touch x", time_limit=9, on_output=print)
@@ -201,7 +209,7 @@ async def test_m14_a_call_that_is_over_runs_nothing(tmp_path):
 async def test_m13_without_a_user_and_a_box_no_command_runs(tmp_path):
     configured('[commands]\npolicy = "auto"\n[permissions]\nallow = ["Shell(*)"]\n')
     case = Case(tmp_path, command("touch x"))
-    case.session.is_interactive = False
+    case.session.user.is_interactive = False
     await case.turn()
     assert "The program refused this call" in case.results()[0]
     assert case.tree() == {}

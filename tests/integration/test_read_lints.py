@@ -92,7 +92,7 @@ async def test_they_run_in_every_mode_and_nothing_stays(tmp_path, mode):
 async def test_they_are_not_run_unasked_where_the_user_wants_it_otherwise(tmp_path, settings, trusted, why):
     async with boxed(tmp_path, WRITE, read_lints(), says("."), settings=settings) as case:
         with_ruff(case)
-        case.session.is_trusted = trusted
+        case.session.permissions.is_trusted = trusted
         await case.turn()
         assert case.results()[-1].startswith("ruff was not run: ")
         assert why in case.results()[-1]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from core.agent.turn import fallback, model_calls, retry
+from core.agent.turn import model_calls, retry, routes
 from core.config import LoadedSettings, ModeSettings, ModeTable, ProviderSettings, RouteSettings, RouteTable, Settings
 from core.engine import Engine, EngineOptions
 from core.engine.session.model_routes import clamp_effort
@@ -43,7 +43,7 @@ async def test_an_overloaded_model_gives_way_to_the_next_within_the_step_and_is_
         assert (taken.model, taken.instead_of) == ("second/n", "first/m")
         assert "verloaded" in taken.reason
         assert any("second/n goes on with this turn" in each.message for each in of(events, ev.Notice))
-        assert round(sum(waited), 6) <= fallback.FALLBACK_BUDGET
+        assert round(sum(waited), 6) <= routes.FALLBACK_BUDGET
         assert [each.model for each in of(events, ev.StepFinished)] == ["second/n"]
         asked = len(first.answered)
         events = await turn(engine, session)

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from core.agent.turn import model_calls, retry
-from core.agent.turn.turn_context import Route
+from core.agent.turn.routes import Route
 from core.errors import ProviderError
 from core.exits import ExitCode
 from core.protocol import events as ev
@@ -57,7 +57,9 @@ async def test_n16c_a_server_that_is_gone_for_a_while_does_not_end_the_turn(
     async with AsyncExitStack() as stack:
         async with provider_server(["One."]) as first:
             provider = connect(first, dialect)
-            case.session.route = Route(provider=provider, model="tiny-1", id=f"{dialect}/tiny-1", window=100_000)
+            case.session.routes.current = Route(
+                provider=provider, model="tiny-1", id=f"{dialect}/tiny-1", window=100_000
+            )
             assert (await case.turn("one")).reason == "done"
 
         async def pause(wait: float) -> None:
@@ -80,7 +82,7 @@ async def test_n16c_a_rate_limit_of_a_minute_does_not_end_the_turn(tmp_path, clo
     case = Case(tmp_path)
     async with provider_server([Step(status=429, error="slow down", headers=headers)], repeat=True) as server:
         provider = connect(server, dialect)
-        case.session.route = Route(provider=provider, model="tiny-1", id=f"{dialect}/tiny-1", window=100_000)
+        case.session.routes.current = Route(provider=provider, model="tiny-1", id=f"{dialect}/tiny-1", window=100_000)
 
         async def pause(wait: float) -> None:
             clock[0] += wait

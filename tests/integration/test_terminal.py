@@ -220,7 +220,7 @@ async def test_s12_a_box_that_can_not_start_a_command_is_an_error_and_nothing_ru
 
 async def test_m13_without_a_box_and_without_a_user_no_command_runs(tmp_path):
     case = Case(tmp_path, command("touch made"), says("."))
-    case.session.is_interactive = False
+    case.session.user.is_interactive = False
     await case.turn()
     assert case.of(ev.ToolFinished)[0].status == "denied"
     assert case.tree() == {}

@@ -8,16 +8,25 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from core.agent.context.memory import ModelMemory
+from core.agent.gate.permissions import CallPermissions
+from core.agent.planning.plan_sync import PlanSync
 from core.agent.turn.loop import Turn
-from core.agent.turn.turn_context import Route, TurnContext
+from core.agent.turn.routes import Route, TurnRoutes
+from core.agent.turn.turn_context import TurnContext
+from core.agent.turn.user_channel import UserChannel
 from core.config import Settings
 from core.ids import new_id
+from core.permissions.rules import PermissionRule
+from core.permissions.saved_rules import SavedRules
 from core.plans.plan_store import PlanStore
 from core.protocol import events as ev
 from core.protocol.messages import Message, ToolMessage, Usage
 from core.providers.base import Delta, ModelInfo, ModelRequest, StreamEnd, TextDelta, ToolCallDelta, UsageReport
 from core.shadow import BlobStore, ReviewState, Shadow
 from core.shell.execution import BoxSource, CommandHost
+from core.shell.network_grants import NetworkGrants
+from core.shell.python_repl import PythonRepl
 from core.shell.terminal import NoBox, Terminal
 from core.state.fold import SessionState
 from core.workspace import Workspace
@@ -98,21 +107,33 @@ class Case:
         self.model = DirectedModel(steps)
         workspace = Workspace(self.project, state_dir=self.directory)
         self.shadow = Shadow(workspace, BlobStore(self.directory / "blobs"), self.emit, self.review)
-        self.session = TurnContext(
-            id="ses_1",
-            workspace=workspace,
-            shadow=self.shadow,
-            plans=PlanStore(PlanFolder(workspace)),
-            state=self.state,
-            emit=self.emit,
-            settings=settings or Settings(),
-            route=Route(provider=self.model, model="m", id="directed/m", window=100_000),
-            directory=self.directory / "session",
-            terminal=self.terminal_on(workspace, box or NoBox()),
-        )
+        self.session = self._open_session(workspace, settings or Settings(), box or NoBox())
         self.emit(ev.SessionStarted(workspace=str(self.project), mode="agent", model="directed/m"))
         if mode != "agent":
             self.emit(ev.ModeChanged(mode=mode))
+
+    def _open_session(self, workspace: Workspace, settings: Settings, box: BoxSource) -> TurnContext:
+        directory, terminal = self.directory / "session", self.terminal_on(workspace, box)
+        saved = SavedRules(workspace.root)
+        grants = NetworkGrants(directory / "network", self._load_rules)
+        terminal.on_close.append(grants.close)
+        return TurnContext(
+            id="ses_1",
+            state=self.state,
+            emit=self.emit,
+            settings=settings,
+            directory=directory,
+            plans=PlanSync(PlanStore(PlanFolder(workspace)), self.state, self.emit),
+            terminal=terminal,
+            python=PythonRepl(terminal),
+            user=UserChannel(self.emit),
+            routes=TurnRoutes(current=Route(provider=self.model, model="m", id="directed/m", window=100_000)),
+            permissions=CallPermissions(terminal, settings, saved, grants),
+            memory=ModelMemory.of_session(directory),
+        )
+
+    def _load_rules(self) -> tuple[PermissionRule, ...]:
+        return self.session.permissions.load_rules()
 
     def terminal_on(self, workspace: Workspace, box: BoxSource) -> Terminal:
         ground = CommandHost(
@@ -122,6 +143,7 @@ class Case:
             emit=self.emit,
             emit_outside_turn=self.emit_outside_turn,
             directory=self.directory / "session",
+            session_id="ses_1",
             box=box,
             hidden=(self.directory,),
             cache=self.directory / "cache",
@@ -156,12 +178,12 @@ class Case:
                 loop = asyncio.get_running_loop()
                 loop.call_soon(self._resolve, event.id, decision)
             elif isinstance(event, ev.QuestionAsked):
-                asyncio.get_running_loop().call_soon(self.session.resolve_question, event.id, ())
+                asyncio.get_running_loop().call_soon(self.session.user.resolve_question, event.id, ())
 
         self.on_event = answer
 
     def _resolve(self, identity: str, decision: str) -> None:
-        if not self.session.resolve_approval(identity, decision):
+        if not self.session.user.resolve_approval(identity, decision):
             asyncio.get_running_loop().call_soon(self._resolve, identity, decision)
 
     def of(self, kind: type[E]) -> list[E]:

@@ -128,9 +128,9 @@ def answering(case: Case, *choices: str) -> None:
 
     def answer(event: ev.AnyEvent) -> None:
         if isinstance(event, ev.ApprovalRequested):
-            asyncio.get_running_loop().call_soon(case.session.resolve_approval, event.id, "allow_once")
+            asyncio.get_running_loop().call_soon(case.session.user.resolve_approval, event.id, "allow_once")
         if isinstance(event, ev.QuestionAsked):
             given = QuestionAnswer(question=event.questions[0].id, options=(left.pop(0),))
-            asyncio.get_running_loop().call_soon(case.session.resolve_question, event.id, (given,))
+            asyncio.get_running_loop().call_soon(case.session.user.resolve_question, event.id, (given,))
 
     case.on_event = answer

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from msgspec import Struct
@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from core.agent.answer.call_documents import FinishedCall, build_document, decode_arguments, get_document_kind
 from core.agent.answer.documents import AnswerDocuments, OpenDocument, TurnDocuments
 from core.agent.answer.edit_calls import find_double_edits
-from core.agent.turn.turn_context import TurnContext
+from core.agent.turn.routes import TurnRoutes
 from core.dialects.dialect import AnswerPart, AnswerText, CallFinished, CallStarted, Dialect
 from core.errors import ProviderError, ToolInputInvalid
 from core.ids import new_id
-from core.protocol.events import Notice
+from core.protocol.events import AnyEvent, Notice
 from core.protocol.messages import AssistantMessage, ReasoningBlock, ToolCall, Usage, WireAnswer
 from core.providers.base import (
     AnswerReport,
@@ -108,10 +108,19 @@ class ModelAnswer(Struct, frozen=True, kw_only=True):
 class AnswerReceiver:
     """The receiver of one attempt at one model call."""
 
-    def __init__(self, session: TurnContext, documents: TurnDocuments, dialect: Dialect) -> None:
-        self._session = session
+    def __init__(
+        self,
+        routes: TurnRoutes,
+        documents: TurnDocuments,
+        dialect: Dialect,
+        foreground_job: str,
+        emit: Callable[[AnyEvent], None],
+    ) -> None:
+        self._routes = routes
+        self._route = routes.current
+        self._emit = emit
         self._dialect = dialect
-        self._listener = dialect.create_parser(job=session.foreground_job)
+        self._listener = dialect.create_parser(job=foreground_job)
         self._documents = documents
         self._answer_documents = AnswerDocuments(documents)
         self._text: list[str] = []
@@ -128,7 +137,7 @@ class AnswerReceiver:
     async def receive(self, request: ModelRequest) -> ModelAnswer:
         """Receive the answer. Raises `ProviderError`; a stream without an end was cut, and may be tried again."""
         count = 0
-        async with closing_stream(self._session.route.provider.stream(request)) as stream:
+        async with closing_stream(self._route.provider.stream(request)) as stream:
             async for delta in stream:
                 self._handle_delta(delta)
                 count += 1
@@ -150,13 +159,13 @@ class AnswerReceiver:
             case ToolCallDelta(index=index, arguments=arguments):
                 self._add_call_delta(replace(delta, arguments=self._halves.join(("call", index), arguments)))
             case UsageReport(usage):
-                self.usage = self._session.price_usage(self._session.route, usage)
+                self.usage = self._routes.add_cost(self._route, usage)
             case AnswerReport(wire):
                 self._wire = wire
             case RequestReport(notice=notice):
                 self.report = delta
                 if notice:
-                    self._session.emit(Notice(level="info", message=notice))
+                    self._emit(Notice(level="info", message=notice))
             case StreamEnd(reason):
                 self._reason = reason
 
@@ -235,8 +244,7 @@ class AnswerReceiver:
             )
             for draft in self._drafts
         )
-        native = self._dialect.name == "native"
-        in_text = [draft.call for draft in self._drafts if draft.index < 0]
+        native, in_text = self._dialect.name == "native", [each.call for each in self._drafts if each.index < 0]
         problems = {draft.call: draft.problem for draft in self._drafts if draft.problem}
         if native:
             problems |= find_double_edits([call for call, _ in calls], set(in_text))
@@ -248,7 +256,7 @@ class AnswerReceiver:
             content="".join(self._text),
             reasoning=reasoning,
             tool_calls=tuple(call for call, _ in calls),
-            model=self._session.route.id,
+            model=self._route.id,
             dialect=self._dialect.name if in_text and not native else "",
             in_text=tuple(in_text) if native else (),
             wire=self._wire,
@@ -285,7 +293,7 @@ class AnswerReceiver:
         content = "".join(self._text)
         if not content.strip():
             return None
-        return AssistantMessage(content=content, model=self._session.route.id, interrupted=True)
+        return AssistantMessage(content=content, model=self._route.id, interrupted=True)
 
 
 def _sanitize_name(name: str) -> str:

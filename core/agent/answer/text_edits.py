@@ -8,13 +8,13 @@ the review. A call is meant by a model that has not made any.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 
 from core.agent.answer.edit_calls import is_edit_call
 from core.agent.debug.debug_policy import explain_held_back
 from core.agent.gate.capabilities import FileReader
-from core.agent.turn.turn_context import TurnContext
+from core.agent.gate.permissions import CallPermissions
 from core.dialects.written_edits import WrittenEdit
 from core.edits.formats.patch import apply_file_patch
 from core.edits.formats.patch_parser import parse_patch
@@ -23,6 +23,7 @@ from core.edits.formats.search_replace_blocks import parse_blocks
 from core.errors import AgentTuiError
 from core.modes import Access
 from core.protocol.messages import AssistantMessage, ToolCall
+from core.state.fold import SessionState
 from core.tools.base import Tool
 from core.tools.builtin.editing.apply_patch import ApplyPatch
 from core.tools.builtin.editing.edit_blocks import EditBlocks
@@ -30,31 +31,32 @@ from core.tools.builtin.editing.edit_targets import read_editable
 from core.tools.registry import TOOLS, parse_call
 
 
-def is_meant(session: TurnContext, candidate: WrittenEdit) -> bool:
+def is_meant(
+    candidate: WrittenEdit,
+    state: SessionState,
+    permissions: CallPermissions,
+    model: str,
+    open_reader: Callable[[], FileReader],
+) -> bool:
     """True if a candidate is to be taken for what it looks like."""
     if candidate.is_call:
-        return candidate.tool in TOOLS and not any(_iterate_calls(session))
-    if not session.is_granted(Access.PROPOSE) or explain_held_back(session, Access.PROPOSE):
+        return candidate.tool in TOOLS and not any(_iterate_calls(state, model))
+    if not permissions.is_granted(Access.PROPOSE) or explain_held_back(state, Access.PROPOSE):
         return False
-    if candidate.is_fenced and _has_edited_by_call(session):
+    if candidate.is_fenced and any(map(is_edit_call, _iterate_calls(state, model))):
         return False
     try:
         return _is_applicable(
-            FileReader(session), parse_call(candidate.tool, candidate.arguments), exactly=candidate.is_fenced
+            open_reader(), parse_call(candidate.tool, candidate.arguments), exactly=candidate.is_fenced
         )
     except (AgentTuiError, UnicodeError):
         return False
 
 
-def _has_edited_by_call(session: TurnContext) -> bool:
-    """True if the model has edited by a function call in this session."""
-    return any(map(is_edit_call, _iterate_calls(session)))
-
-
-def _iterate_calls(session: TurnContext) -> Iterator[ToolCall]:
+def _iterate_calls(state: SessionState, model: str) -> Iterator[ToolCall]:
     """Yield the function calls that the model has made in this session."""
-    for message in session.state.messages:
-        if isinstance(message, AssistantMessage) and message.model == session.route.id and not message.dialect:
+    for message in state.messages:
+        if isinstance(message, AssistantMessage) and message.model == model and not message.dialect:
             yield from (call for call in message.tool_calls if call.id not in message.in_text)
 
 

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from msgspec.structs import replace
 
-from core.agent.answer.receiver import closing_stream
+from core.agent.answer.side_requests import SideRequests
 from core.agent.context.dropped_reasoning import notify_shortened, strip_bound_reasoning
-from core.agent.turn.limits import measure_messages
-from core.agent.turn.turn_context import Route, TurnContext
+from core.agent.context.memory import ModelMemory
+from core.agent.context.token_meter import measure_messages
 from core.attachments import format_placeholder
+from core.config import ContextSettings
 from core.errors import ProviderError
 from core.plans.todo_graph import select_current
 from core.prompts import render
-from core.protocol.events import ContextCompacted
-from core.protocol.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
-from core.providers.base import ModelRequest, TextDelta, UsageReport
+from core.protocol.events import AnyEvent, ContextCompacted
+from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from core.state.fold import SessionState
 
 UNKNOWN_WINDOW = 64_000  # tokens to reckon with when nobody knows the window
 TAIL_SHARE = 0.25
@@ -32,47 +34,82 @@ _CALL, _RESULT, _SAID = 600, 1_500, 4_000  # characters of each in what the note
 _ATTACHED = re.compile(r"<attached_files>\n.*\n</attached_files>\n*", re.DOTALL)
 
 
-async def compact(session: TurnContext, prefix_bytes: int, *, is_full: bool = False) -> Usage:
-    """Replace the history and return the usage of the notes. Emits `context.compacted`, or nothing if there is no use.
+class Compactor:
+    """The compaction of one session's history."""
 
-    `is_full`: the model said that its window is, so it is no larger than what was sent, whatever is known of it.
-    """
-    messages = list(session.state.messages)
-    before = session.meter.count_tokens(prefix_bytes, messages)
-    window = get_window(session) or UNKNOWN_WINDOW
-    window = min(window, before) if is_full else window
-    cut = _find_cut(messages, session.meter.estimate, round(window * TAIL_SHARE))
-    older, tail = messages[:cut], messages[cut:]
-    if not older and not is_full and before <= window * TAIL_SHARE:
-        return Usage()  # cutting results short would make all reasoning void, for little
-    if not any(isinstance(message, AssistantMessage | ToolMessage) for message in older):
-        tail = _clip_results(tail)
-        notes, usage = "", Usage()
-    else:
-        notes, usage = await _write_notes(session, older, window)
-    kept = _select_user_messages(older, round(window * USER_MESSAGES_SHARE * 4))
-    tail, void = strip_bound_reasoning(tail)
-    fresh = (*kept, _build_note(session, notes), *tail) if notes else (*kept, *tail)
-    session.meter.reset()
-    after = session.meter.count_tokens(prefix_bytes, fresh)
-    session.compacted_tokens = min(after, before)
-    if after < before:
-        session.read_digests.clear()
-        session.announced.pop("mode", None)
-        session.emit(ContextCompacted(messages=tuple(fresh), before_tokens=before, after_tokens=after))
-        notify_shortened(session, void, after - session.meter.estimate(prefix_bytes))
-    return usage
+    def __init__(
+        self,
+        state: SessionState,
+        memory: ModelMemory,
+        side: SideRequests,
+        emit: Callable[[AnyEvent], None],
+        settings: Callable[[], ContextSettings],
+    ) -> None:
+        self._state = state
+        self._memory = memory
+        self._side = side
+        self._emit = emit
+        self._settings = settings
 
+    @property
+    def window(self) -> int:
+        """The window of the current model in tokens; 0 = not known."""
+        return self._settings().window or self._side.routes.current.window
 
-def get_window(session: TurnContext) -> int:
-    """Return the window of the session's model in tokens; 0 = not known."""
-    return session.settings.context.window or session.route.window
+    def is_due(self, used: int) -> bool:
+        """True if the history should be compacted now; not before it has grown by a fifth since the last time."""
+        limit = self.window * self._settings().compact_at
+        return self.window > 0 and used >= limit and used > self._memory.compacted_tokens * 1.2
 
+    async def compact(self, prefix_bytes: int, *, is_full: bool = False) -> None:
+        """Replace the history. Emits `context.compacted`, or nothing if there is no use.
 
-def is_due(session: TurnContext, used: int) -> bool:
-    """True if the history should be compacted now; not before it has grown by a fifth since the last time."""
-    window = get_window(session)
-    return window > 0 and used >= window * session.settings.context.compact_at and used > session.compacted_tokens * 1.2
+        `is_full`: the model said that its window is, so it is no larger than what was sent, whatever is known of it.
+        """
+        meter, messages = self._memory.meter, list(self._state.messages)
+        before = meter.count_tokens(prefix_bytes, messages)
+        window = self.window or UNKNOWN_WINDOW
+        window = min(window, before) if is_full else window
+        cut = _find_cut(messages, meter.estimate, round(window * TAIL_SHARE))
+        older, tail = messages[:cut], messages[cut:]
+        if not older and not is_full and before <= window * TAIL_SHARE:
+            return  # cutting results short would make all reasoning void, for little
+        notes = ""
+        if not any(isinstance(message, AssistantMessage | ToolMessage) for message in older):
+            tail = _clip_results(tail)
+        else:
+            notes = await self._write_notes(older, window)
+        kept = _select_user_messages(older, round(window * USER_MESSAGES_SHARE * 4))
+        tail, void = strip_bound_reasoning(tail)
+        fresh = (*kept, self._build_note(notes), *tail) if notes else (*kept, *tail)
+        meter.reset()
+        after = meter.count_tokens(prefix_bytes, fresh)
+        self._memory.compacted_tokens = min(after, before)
+        if after < before:
+            self._memory.read_digests.clear()
+            self._memory.announced.pop("mode", None)
+            self._emit(ContextCompacted(messages=tuple(fresh), before_tokens=before, after_tokens=after))
+            notify_shortened(self._emit, void, after - meter.estimate(prefix_bytes))
+
+    async def _write_notes(self, older: Sequence[Message], window: int) -> str:
+        """Return notes on the older messages, written by a model; if no model can, a list of the steps."""
+        text = "\n\n".join(_transcribe(message) for message in older)
+        routes = self._side.routes
+        system = render("compaction", words=NOTES_WORDS)
+        for route in (*routes.small, replace(routes.current, effort="")):
+            room = min(route.window or window, window) * 2  # characters: about half of the window
+            prompt = UserMessage(content=f"<conversation>\n{_shorten(text, room)}\n</conversation>")
+            with suppress(ProviderError):
+                notes = await self._side.ask("small", route, system, [prompt], max_tokens=MAX_NOTES_TOKENS)
+                if notes.strip():
+                    return notes.strip()
+        return _shorten("\n".join(_list_steps(older)), max(window // 2, 4_000))
+
+    def _build_note(self, notes: str) -> UserMessage:
+        changes = tuple(self._state.changes.values())
+        todos = select_current(self._state.todos)
+        text = render("reminders/compacted", summary=notes, todos=todos, changes=changes)
+        return UserMessage(content=f"<system_reminder>\n{text}\n</system_reminder>", origin="program")
 
 
 def _find_cut(messages: Sequence[Message], estimate: Callable[[int], int], room: int) -> int:
@@ -127,28 +164,6 @@ def _shorten(text: str, limit: int) -> str:
     return f"{text[:head]}\n[… {len(text) - head - tail:,} characters left out …]\n{text[-tail:]}"
 
 
-def _build_note(session: TurnContext, notes: str) -> UserMessage:
-    text = render(
-        "reminders/compacted",
-        summary=notes,
-        todos=select_current(session.state.todos),
-        changes=tuple(session.state.changes.values()),
-    )
-    return UserMessage(content=f"<system_reminder>\n{text}\n</system_reminder>", origin="program")
-
-
-async def _write_notes(session: TurnContext, older: Sequence[Message], window: int) -> tuple[str, Usage]:
-    """Return notes on the older messages, written by a model; if no model can, a list of the steps."""
-    text = "\n\n".join(_transcribe(message) for message in older)
-    for route in (*session.small_routes, replace(session.route, effort="")):
-        room = min(route.window or window, window) * 2  # characters: about half of the window
-        try:
-            return await _ask_for_notes(session, route, _shorten(text, room))
-        except ProviderError:
-            continue
-    return _shorten("\n".join(_list_steps(older)), max(window // 2, 4_000)), Usage()
-
-
 def _transcribe(message: Message) -> str:
     match message:
         case UserMessage(origin=origin):
@@ -174,29 +189,3 @@ def _list_steps(older: Sequence[Message]) -> list[str]:
         elif message.origin == "program":
             lines.append(f"- {_shorten(message.content, 2_000)}")
     return lines
-
-
-async def _ask_for_notes(session: TurnContext, route: Route, text: str) -> tuple[str, Usage]:
-    request = ModelRequest(
-        model=route.model,
-        system=render("compaction", words=NOTES_WORDS),
-        tools=(),
-        messages=(UserMessage(content=f"<conversation>\n{text}\n</conversation>"),),
-        max_tokens=MAX_NOTES_TOKENS,
-        effort=route.effort,
-        session=f"{session.id}-notes",
-        private=session.is_private,
-    )
-    parts: list[str] = []
-    usage = Usage()
-    async with closing_stream(route.provider.stream(request)) as stream:
-        async for delta in stream:
-            if isinstance(delta, TextDelta):
-                parts.append(delta.text)
-            elif isinstance(delta, UsageReport):
-                usage = session.price_usage(route, delta.usage)
-    session.record_usage("small", route, usage)
-    notes = "".join(parts).strip()
-    if not notes:
-        raise ProviderError("The model wrote no notes.", code="empty_answer")
-    return notes, usage

@@ -11,46 +11,48 @@ from typing import TypeGuard
 
 from msgspec.structs import replace
 
-from core.agent.turn.turn_context import TurnContext
+from core.agent.answer.documents import Emit
+from core.agent.answer.receiver import ModelAnswer
 from core.errors import ProviderError
 from core.protocol.events import Notice, ReasoningDropped
-from core.protocol.messages import AssistantMessage, Message, Usage
-from core.providers.base import RequestReport
+from core.protocol.messages import AssistantMessage, Message
 from core.providers.wire.request_bytes import has_reasoning
+from core.state.fold import SessionState
 
 REASONING_REFUSED = "reasoning_refused"
 ALL_ELSE_STAYS = "What was said and done stays."
 
 
-def drop_refused_reasoning(session: TurnContext, error: ProviderError) -> bool:
+def drop_refused_reasoning(state: SessionState, error: ProviderError, model: str, emit: Emit) -> bool:
     """Drop the reasoning of all answers so far after a refusal. False: it was no such refusal, or there is none."""
-    count = len(_list_answers_with_reasoning(session.state.messages))
-    if error.code != REASONING_REFUSED or not any(_has_wire(each) for each in session.state.messages):
+    count = len(_list_answers_with_reasoning(state.messages))
+    if error.code != REASONING_REFUSED or not any(_has_wire(each) for each in state.messages):
         return False
-    session.emit(ReasoningDropped(answers=count))
-    session.emit(
+    emit(ReasoningDropped(answers=count))
+    emit(
         Notice(
             level="warning",
-            message=f"{_format_count(count)} was refused by {session.route.id} and is not sent any more.",
+            message=f"{_format_count(count)} was refused by {model} and is not sent any more.",
             hint=f"{ALL_ELSE_STAYS} The whole conversation is read anew once.",
         )
     )
     return True
 
 
-def notify_dropped(session: TurnContext, report: RequestReport, usage: Usage) -> None:
+def notify_dropped(state: SessionState, answer: ModelAnswer, model: str, emit: Emit) -> None:
     """Notify the user of reasoning that was left out of a request, if more was than the time before."""
-    if report.dropped_reasoning <= session.state.dropped_reasoning_count:
+    report, usage = answer.report, answer.usage
+    if report.dropped_reasoning <= state.dropped_reasoning_count:
         return
     fresh = usage.prompt_tokens - usage.cached_tokens
     cost = f" About {fresh:,} tokens were read anew." if fresh > 0 else ""
-    others = [each for each in _list_answers_with_reasoning(session.state.messages) if each.model != session.route.id]
+    others = [each for each in _list_answers_with_reasoning(state.messages) if each.model != model]
     if len(others) >= report.dropped_reasoning:
         why = "another model thought it"
     else:
         why = "what stood before it is not what it was when it was thought"
     message = f"{_format_count(report.dropped_reasoning)} is not sent any more: {why}."
-    session.emit(Notice(level="info", message=message, hint=f"{ALL_ELSE_STAYS}{cost}"))
+    emit(Notice(level="info", message=message, hint=f"{ALL_ELSE_STAYS}{cost}"))
 
 
 def strip_bound_reasoning(messages: Sequence[Message]) -> tuple[list[Message], int]:
@@ -59,13 +61,11 @@ def strip_bound_reasoning(messages: Sequence[Message]) -> tuple[list[Message], i
     return found, sum(_is_bound(each) and has_reasoning(each.wire) for each in messages)
 
 
-def notify_shortened(session: TurnContext, count: int, fresh: int) -> None:
+def notify_shortened(emit: Emit, count: int, fresh: int) -> None:
     """Notify the user that a compaction dropped `count` answers' reasoning, and that `fresh` tokens are read anew."""
     if count:
         message = f"{_format_count(count)} is not sent any more: the conversation before it was shortened."
-        session.emit(
-            Notice(level="info", message=message, hint=f"{ALL_ELSE_STAYS} About {fresh:,} tokens are read anew.")
-        )
+        emit(Notice(level="info", message=message, hint=f"{ALL_ELSE_STAYS} About {fresh:,} tokens are read anew."))
 
 
 def _list_answers_with_reasoning(messages: Iterable[Message]) -> list[AssistantMessage]:

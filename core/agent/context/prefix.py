@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from core.agent.context.project_layout import render_layout
 from core.agent.context.prompt_tags import escape_attribute, escape_tags
-from core.agent.turn.limits import measure_prefix
+from core.agent.context.token_meter import measure_prefix
 from core.config.project_rules import ProjectRule, ProjectRules, load_rules
 from core.dialects.dialect import Dialect
 from core.dialects.native import NativeDialect

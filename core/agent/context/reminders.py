@@ -1,18 +1,33 @@
-"""Reminders: what the program tells the model beside the user's words, such as modes, verdicts and steering."""
+"""Reminders: what the program tells the model beside the user's words, as modes, verdicts, answers and steering."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from core.agent.context.prompt_tags import escape_tags, wrap_tag
-from core.agent.turn.turn_context import TurnContext
+from core.agent.gate.permissions import CallPermissions
+from core.config import DialectName
 from core.prompts import load_tool_text, render
 from core.protocol.attachment_labels import find_attachments
-from core.protocol.events import CommandRan, HunkEdited, JobEnded, MessageAppended, TerminalReported, VerdictsReported
+from core.protocol.documents import Question, QuestionAnswer
+from core.protocol.events import (
+    AnswersReported,
+    AnyEvent,
+    CommandRan,
+    HunkEdited,
+    JobEnded,
+    MessageAppended,
+    SteerReturned,
+    TerminalReported,
+    VerdictsReported,
+)
 from core.protocol.messages import UserMessage
 from core.protocol.review import VerdictRecord
+from core.state.fold import SessionState
+from core.tools.builtin.planning.ask_question import format_answers
 
+MAX_QUESTION = 200  # characters of a question where it only says what an answer is to
 MAX_EXCERPT = 1_500
 MAX_VERDICTS = 60
 MAX_COMMAND_CHARS = 500
@@ -22,54 +37,88 @@ def wrap_reminder(text: str) -> str:
     return wrap_tag("system_reminder", text)
 
 
-def append_reminder(session: TurnContext, text: str) -> None:
+def append_reminder(emit: Callable[[AnyEvent], None], text: str) -> None:
     """Append a reminder to the history as a message of its own."""
-    session.emit(MessageAppended(message=UserMessage(content=wrap_reminder(text), origin="program")))
+    emit(MessageAppended(message=UserMessage(content=wrap_reminder(text), origin="program")))
 
 
-def render_mode_reminder(session: TurnContext) -> str:
-    """Render the text for a mode that the model has not been told of yet; "" when it knows."""
-    mode, told = session.state.mode, session.announced.get("mode", "")
-    if mode == told:
-        return ""
-    session.announced["mode"] = mode
-    text = "\n\n".join(
-        filter(None, (render(f"modes/{mode}", contained=session.is_contained), _render_mode_tools(session, mode)))
-    )
-    return render("reminders/mode", mode=mode, previous=told, text=text)
+class Reminders:
+    """What one turn reminds the model of: each piece of news once, before the next step."""
+
+    def __init__(
+        self,
+        state: SessionState,
+        announced: dict[str, str],
+        permissions: CallPermissions,
+        emit: Callable[[AnyEvent], None],
+        get_dialect: Callable[[], DialectName],
+    ) -> None:
+        self._state = state
+        self._announced = announced
+        self._permissions = permissions
+        self._emit = emit
+        self._get_dialect = get_dialect
+
+    def append_news(self) -> None:
+        """Append what is new before a step: a new mode, verdicts, commands, and what the user sent meanwhile."""
+        if text := self.render_mode():
+            append_reminder(self._emit, text)
+        self._report_verdicts()
+        self._report_terminal()
+        for identity, text in list(self._state.pending_steers.items()):
+            steered = f"{wrap_reminder(render('reminders/steer'))}\n{wrap_tag('user_query', text)}"
+            shown = find_attachments(text, self._state.attachments)
+            self._emit(MessageAppended(message=UserMessage(content=steered, attachments=shown), steers=(identity,)))
+
+    def render_mode(self) -> str:
+        """Render the text for a mode that the model has not been told of yet; "" when it knows."""
+        mode, told = self._state.mode, self._announced.get("mode", "")
+        if mode == told:
+            return ""
+        self._announced["mode"] = mode
+        about = render(f"modes/{mode}", contained=self._permissions.is_contained)
+        text = "\n\n".join(filter(None, (about, _render_mode_tools(mode, self._get_dialect()))))
+        return render("reminders/mode", mode=mode, previous=told, text=text)
+
+    def report_answers(self) -> None:
+        """Report to the model, once, the answers that came when the call which asked had ended."""
+        answers = self._state.unreported_answers
+        if answers:
+            texts = [
+                escape_tags(format_answers(each.asked.questions, each.answered.answers)) for each in answers.values()
+            ]
+            ids = tuple(answers)
+            append_reminder(self._emit, render("reminders/answers", answers="\n".join(texts)))
+            self._emit(AnswersReported(ids=ids))
+
+    def _report_terminal(self) -> None:
+        """Report to the model, once, jobs that ended and commands that the user ran."""
+        news = list(self._state.unreported_commands.values())
+        if not news:
+            return
+        ended = [{"id": each.id, "line": format_job_end(each)} for each in news if isinstance(each, JobEnded)]
+        ran = [_describe_command(each) for each in news if isinstance(each, CommandRan)]
+        append_reminder(self._emit, render("reminders/terminal", ended=ended, ran=ran))
+        self._emit(TerminalReported(ids=tuple(each.id for each in news)))
+
+    def _report_verdicts(self) -> None:
+        """Report to the model, once, the verdicts that it does not know, and those it knows that no longer stand."""
+        verdicts, undone = self._state.unreported_verdicts, self._state.undone_verdicts
+        edits = self._state.unreported_edits
+        if verdicts or undone or edits:
+            append_reminder(self._emit, render_verdicts(verdicts, undone, edits))
+            told = [*(verdict.id for verdict in (*undone, *verdicts)), *(edit.id for edit in edits)]
+            self._emit(VerdictsReported(ids=tuple(told)))
 
 
-def _render_mode_tools(session: TurnContext, mode: str) -> str:
+def _render_mode_tools(mode: str, dialect: DialectName) -> str:
     """Render the tools that come with a mode and are in no list; "" for a dialect that has commands alone."""
     from core.tools.registry import DEFERRED, describe_tool
 
-    if mode not in DEFERRED or session.dialect == "command":
+    if mode not in DEFERRED or dialect == "command":
         return ""
     tools = [{"name": name, "text": describe_tool(name, load_tool_text(name))} for name in DEFERRED[mode]]
-    return render("reminders/mode_tools", tools=tools, in_text=session.dialect == "tags")
-
-
-def append_updates(session: TurnContext) -> None:
-    """Append what is new before a step: a new mode, verdicts, commands, and what the user sent meanwhile."""
-    if text := render_mode_reminder(session):
-        append_reminder(session, text)
-    report_verdicts(session)
-    report_terminal(session)
-    for identity, text in list(session.state.pending_steers.items()):
-        steered = f"{wrap_reminder(render('reminders/steer'))}\n{wrap_tag('user_query', text)}"
-        shown = find_attachments(text, session.state.attachments)
-        session.emit(MessageAppended(message=UserMessage(content=steered, attachments=shown), steers=(identity,)))
-
-
-def report_terminal(session: TurnContext) -> None:
-    """Report to the model, once, jobs that ended and commands that the user ran."""
-    news = list(session.state.unreported_commands.values())
-    if not news:
-        return
-    ended = [{"id": each.id, "line": format_job_end(each)} for each in news if isinstance(each, JobEnded)]
-    ran = [_describe_command(each) for each in news if isinstance(each, CommandRan)]
-    append_reminder(session, render("reminders/terminal", ended=ended, ran=ran))
-    session.emit(TerminalReported(ids=tuple(each.id for each in news)))
+    return render("reminders/mode_tools", tools=tools, in_text=dialect == "tags")
 
 
 def format_job_end(job: JobEnded) -> str:
@@ -89,16 +138,6 @@ def _describe_command(run: CommandRan) -> dict[str, str]:
         "output": escape_tags(run.output.strip()),
         "effects": escape_tags(run.effects),
     }
-
-
-def report_verdicts(session: TurnContext) -> None:
-    """Report to the model, once, the verdicts that it does not know, and those it knows that no longer stand."""
-    verdicts, undone = session.state.unreported_verdicts, session.state.undone_verdicts
-    edits = session.state.unreported_edits
-    if verdicts or undone or edits:
-        append_reminder(session, render_verdicts(verdicts, undone, edits))
-        told = [*(verdict.id for verdict in (*undone, *verdicts)), *(edit.id for edit in edits)]
-        session.emit(VerdictsReported(ids=tuple(told)))
 
 
 def render_verdicts(
@@ -131,3 +170,27 @@ def _describe_verdict(verdict: VerdictRecord) -> dict[str, Any]:
         "reason": verdict.reason,
         "excerpt": excerpt,
     }
+
+
+def return_steers(state: SessionState, emit: Callable[[AnyEvent], None]) -> None:
+    """Return what the model was not sent to the user: later it might contradict what they say next."""
+    for identity, text in list(state.pending_steers.items()):
+        emit(SteerReturned(id=identity, text=text))
+
+
+def summarize_answers(questions: Sequence[Question], answers: Sequence[QuestionAnswer]) -> str:
+    """Format answers, one line a question, as the chat shows what began a turn."""
+    given = {answer.question: answer for answer in answers}
+    return "\n".join(
+        f"{_clip_line(each.text)} → {_format_answer(each, given[each.id])}" for each in questions if each.id in given
+    )
+
+
+def _format_answer(question: Question, answer: QuestionAnswer) -> str:
+    labels = {option.id: option.label for option in question.options}
+    return "; ".join([*(labels.get(key, key) for key in answer.options), *filter(None, [answer.text])])
+
+
+def _clip_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_QUESTION else f"{line[: MAX_QUESTION - 1]}…"

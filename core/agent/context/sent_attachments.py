@@ -8,7 +8,7 @@ request, and always the same for the same kind of model, so a longer history beg
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import PurePosixPath
 
@@ -16,15 +16,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.agent.context.prompt_tags import escape_attribute, escape_tags
-from core.agent.turn.turn_context import TurnContext
-from core.attachments import PreparedAttachment, format_placeholder, prepare_attachment
+from core.agent.turn.routes import Route
+from core.attachments import format_placeholder, prepare_attachment
 from core.attachments.pdf import read_pdf_facts
 from core.attachments.text_form import format_pdf_text
 from core.errors import AttachmentRefused, ContentLost
 from core.protocol.attachment_labels import PDF_MEDIA_TYPE, describe_attachment
-from core.protocol.events import Notice
+from core.protocol.events import AnyEvent, Notice
 from core.protocol.messages import AssistantMessage, Attachment, Message, ToolMessage, UserMessage
 from core.providers.catalog.capabilities import Capabilities
+from core.shadow import BlobStore
 
 CONTENT_LOST = "its bytes are gone from the session; attach it again"
 
@@ -41,74 +42,77 @@ def can_send(capabilities: Capabilities, attachment: Attachment) -> bool:
     return capabilities.pdf if attachment.media_type == PDF_MEDIA_TYPE else capabilities.images
 
 
-def store_attachments(session: TurnContext, prepared: Sequence[PreparedAttachment]) -> tuple[Attachment, ...]:
-    """Store the bytes of attachments and return their records. Raises `StateError`."""
-    for each in prepared:
-        session.shadow.blobs.put(each.data)
-    return tuple(each.attachment for each in prepared)
-
-
-async def attach_mentioned(session: TurnContext, files: Sequence[tuple[str, bytes]]) -> MentionedAttachments:
-    """Attach files of the workspace, given as (path, bytes), that a prompt mentions. Report each that can't be
-    sent."""
-    attachments: list[Attachment] = []
-    blocks: list[str] = []
-    for path, data in files:
-        try:
-            made = await asyncio.to_thread(prepare_attachment, data, PurePosixPath(path).name)
-        except AttachmentRefused as refused:
-            session.emit(
-                Notice(level="warning", message=f"{path} is not attached: {refused.message}", hint=refused.hint)
-            )
-            blocks.append(
-                f'<file path="{escape_attribute(path)}" note="not attached: {escape_attribute(refused.message)}"/>'
-            )
-            continue
-        attachments += store_attachments(session, (made,))
-        note = ", ".join(filter(None, ("attached", describe_attachment(made.attachment), made.note)))
-        blocks.append(f'<file path="{escape_attribute(path)}" note="{escape_attribute(note)}"/>')
-    return MentionedAttachments(attachments=tuple(attachments), blocks=tuple(blocks))
-
-
-async def replace_unsendable(session: TurnContext, messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the history with text in place of what the session's model can't be sent.
-
-    Returns the same objects where nothing has to be replaced.
-    """
-    shown = [each for message in messages for each in list_attachments(message)]
-    if not shown:
-        return messages
-    for each in shown:
-        if _format_key(session, each) not in session.stand_ins:
-            await _resolve_stand_in(session, each)
-    return [_replace_attachments(session, message) for message in messages]
-
-
 def list_attachments(message: Message) -> tuple[Attachment, ...]:
     """Return the attachments of a message."""
     return () if isinstance(message, AssistantMessage) else message.attachments
 
 
-def _format_key(session: TurnContext, attachment: Attachment) -> str:
-    return f"{attachment.digest} {can_send(session.route.capabilities, attachment)}"
+class AttachmentSender:
+    """The attachments of a session on their way to models. `stand_ins`: see `ModelMemory`."""
+
+    def __init__(self, blobs: BlobStore, stand_ins: dict[str, str], emit: Callable[[AnyEvent], None]) -> None:
+        self._blobs = blobs
+        self._stand_ins = stand_ins
+        self._emit = emit
+
+    async def attach_mentioned(self, files: Sequence[tuple[str, bytes]]) -> MentionedAttachments:
+        """Attach files, given as (path, bytes), that a prompt mentions. Report each that can't be sent."""
+        attachments: list[Attachment] = []
+        blocks: list[str] = []
+        for path, data in files:
+            try:
+                made = await asyncio.to_thread(prepare_attachment, data, PurePosixPath(path).name)
+                self._blobs.put(made.data)
+            except AttachmentRefused as refused:
+                message = f"{path} is not attached: {refused.message}"
+                self._emit(Notice(level="warning", message=message, hint=refused.hint))
+                note = f"not attached: {refused.message}"
+            else:
+                attachments.append(made.attachment)
+                note = ", ".join(filter(None, ("attached", describe_attachment(made.attachment), made.note)))
+            blocks.append(f'<file path="{escape_attribute(path)}" note="{escape_attribute(note)}"/>')
+        return MentionedAttachments(attachments=tuple(attachments), blocks=tuple(blocks))
+
+    async def replace_unsendable(self, messages: Sequence[Message], route: Route) -> Sequence[Message]:
+        """Return the history with text in place of what the route's model can't be sent.
+
+        Returns the same objects where nothing has to be replaced.
+        """
+        shown = [each for message in messages for each in list_attachments(message)]
+        if not shown:
+            return messages
+        for each in shown:
+            if _format_key(route, each) not in self._stand_ins:
+                await self._resolve_stand_in(each, route)
+        return [self._replace(message, route) for message in messages]
+
+    async def _resolve_stand_in(self, attachment: Attachment, route: Route) -> None:
+        """Find out what is sent for an attachment, and tell the user when it is not the attachment itself."""
+        is_taken = can_send(route.capabilities, attachment)
+        try:
+            data = await asyncio.to_thread(self._blobs.get, attachment.digest)
+        except ContentLost as lost:
+            text = format_placeholder(attachment, CONTENT_LOST)
+            said, hint = f"{_describe(attachment)} can't be sent: {lost.message}", "Attach it again if it is needed."
+            self._emit(Notice(level="warning", message=said, hint=hint))
+        else:
+            text = "" if is_taken else await asyncio.to_thread(_render_as_text, attachment, data)
+            if text:
+                is_text = attachment.media_type == PDF_MEDIA_TYPE and "\n" in text
+                instead = "its text" if is_text else "a line that says so"
+                message = f"{route.id} is sent {instead} in place of {_describe(attachment)}."
+                self._emit(Notice(level="info", message=message, hint="/model chooses one that takes it."))
+        self._stand_ins[_format_key(route, attachment)] = text
+
+    def _replace(self, message: Message, route: Route) -> Message:
+        if isinstance(message, AssistantMessage) or not message.attachments:
+            return message
+        texts = tuple(self._stand_ins[_format_key(route, each)] for each in message.attachments)
+        return _append_texts(message, texts) if any(texts) else message
 
 
-async def _resolve_stand_in(session: TurnContext, attachment: Attachment) -> None:
-    """Find out what is sent for an attachment, and tell the user when it is not the attachment itself."""
-    is_taken = can_send(session.route.capabilities, attachment)
-    try:
-        data = await asyncio.to_thread(session.shadow.blobs.get, attachment.digest)
-    except ContentLost as lost:
-        text = format_placeholder(attachment, CONTENT_LOST)
-        said, hint = f"{_describe(attachment)} can't be sent: {lost.message}", "Attach it again if it is needed."
-        session.emit(Notice(level="warning", message=said, hint=hint))
-    else:
-        text = "" if is_taken else await asyncio.to_thread(_render_as_text, attachment, data)
-        if text:
-            instead = "its text" if attachment.media_type == PDF_MEDIA_TYPE and "\n" in text else "a line that says so"
-            message = f"{session.route.id} is sent {instead} in place of {_describe(attachment)}."
-            session.emit(Notice(level="info", message=message, hint="/model chooses one that takes it."))
-    session.stand_ins[_format_key(session, attachment)] = text
+def _format_key(route: Route, attachment: Attachment) -> str:
+    return f"{attachment.digest} {can_send(route.capabilities, attachment)}"
 
 
 def _describe(attachment: Attachment) -> str:
@@ -118,13 +122,6 @@ def _describe(attachment: Attachment) -> str:
 def _render_as_text(attachment: Attachment, data: bytes) -> str:
     text = read_pdf_facts(data, text=True).text if attachment.media_type == PDF_MEDIA_TYPE else ""
     return format_pdf_text(attachment, escape_tags(text)) if text.strip() else format_placeholder(attachment)
-
-
-def _replace_attachments(session: TurnContext, message: Message) -> Message:
-    if isinstance(message, AssistantMessage) or not message.attachments:
-        return message
-    texts = tuple(session.stand_ins[_format_key(session, each)] for each in message.attachments)
-    return _append_texts(message, texts) if any(texts) else message
 
 
 @lru_cache(maxsize=512)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -18,133 +18,140 @@ from core.agent.context.mentions import read_mentions
 from core.agent.context.model_dialect import apply_dialect
 from core.agent.context.prefix import PromptSetup, build_setup
 from core.agent.context.prompt_tags import escape_attribute, escape_tags, wrap_tag
-from core.agent.context.reminders import render_mode_reminder, wrap_reminder
-from core.agent.context.sent_attachments import attach_mentioned
+from core.agent.context.reminders import Reminders, wrap_reminder
+from core.agent.context.sent_attachments import AttachmentSender
 from core.agent.gate.capabilities import FileReader
 from core.agent.turn.turn_context import TurnContext
 from core.config.project_rules import ProjectRule, find_nested_rules, to_loaded_rule
 from core.protocol.attachment_labels import LABEL_PATTERN, find_attachments
 from core.protocol.events import LoadedRule, Notice, RulesLoaded
-from core.protocol.messages import AssistantMessage, UserMessage
+from core.protocol.messages import AssistantMessage, Attachment, UserMessage
 
 GIT_TIMEOUT = 1.0  # seconds
 MAX_OPEN_FILES = 20
 
 
-async def load_setup(session: TurnContext) -> PromptSetup:
+async def load_setup(context: TurnContext) -> PromptSetup:
     """Return the session's prefix and layout, built once; safe to call early, while the user still types.
 
     Raises `ConfigError` when the texts of the model's dialect can't be used.
     """
-    if session.preparing is None or session.preparing.cancelled():
-        session.preparing = asyncio.ensure_future(_build_setup(session))
+    if context.memory.setup is None or context.memory.setup.cancelled():
+        context.memory.setup = asyncio.ensure_future(_build_setup(context))
     try:
-        made = await asyncio.shield(session.preparing)
+        made = await asyncio.shield(context.memory.setup)
     except Exception:
-        session.preparing = None
+        context.memory.setup = None
         raise
-    made = await apply_dialect(session, made)
+    made = await apply_dialect(context, made)
     if made.is_changed:
-        _notify_changed_prefix(session)
+        _notify_changed_prefix(context)
     return made
 
 
-def _notify_changed_prefix(session: TurnContext) -> None:
+def _notify_changed_prefix(context: TurnContext) -> None:
     """Notify the user of a changed prefix, once, and only in a session that a model has answered in."""
-    if "prefix" in session.announced or not any(isinstance(each, AssistantMessage) for each in session.state.messages):
+    if "prefix" in context.memory.announced or not any(
+        isinstance(each, AssistantMessage) for each in context.state.messages
+    ):
         return
-    session.announced["prefix"] = "changed"
+    context.memory.announced["prefix"] = "changed"
     message = "This version of the program has other tools than the one that this session began with."
     hint = "The model is told of them, so the whole conversation is read anew once."
-    session.emit(Notice(level="info", message=message, hint=hint))
+    context.emit(Notice(level="info", message=message, hint=hint))
 
 
-async def _build_setup(session: TurnContext) -> PromptSetup:
+async def _build_setup(context: TurnContext) -> PromptSetup:
     made = await asyncio.to_thread(
-        build_setup, session.workspace, session.directory, trusted=session.is_trusted, hears=session.hears
+        build_setup,
+        context.workspace,
+        context.directory,
+        trusted=context.permissions.is_trusted,
+        hears=context.hears,
     )
     if loaded := made.rules.list_loaded():
-        session.emit(RulesLoaded(rules=loaded))
+        context.emit(RulesLoaded(rules=loaded))
     return made
 
 
-async def compose_user_message(session: TurnContext, prompt: str, open_files: Sequence[str]) -> UserMessage:
+async def compose_user_message(
+    context: TurnContext, prompt: str, open_files: Sequence[str], reminders: Reminders, reader: FileReader
+) -> UserMessage:
     """Build the message that the model is sent for a prompt."""
-    made, git, _ = await asyncio.gather(load_setup(session), _read_git_status(session), session.terminal.find_box())
+    made, git, _ = await asyncio.gather(load_setup(context), _read_git_status(context), context.terminal.find_box())
     parts: list[str] = []
-    if not _has_layout(session):
+    if not _has_layout(context):
         parts += [
-            wrap_tag("user_info", _format_user_info(session)),
+            wrap_tag("user_info", _format_user_info(context)),
             wrap_tag("project_layout", escape_tags(made.layout)),
         ]
-    parts += _tag_if_changed(session, "now", _format_now(session))
-    parts += _tag_if_changed(session, "git_status", escape_tags(git))
+    parts += _tag_if_changed(context, "now", _format_now(context))
+    parts += _tag_if_changed(context, "git_status", escape_tags(git))
     parts += _tag_if_changed(
-        session, "open_and_recently_viewed_files", escape_tags("\n".join(open_files[:MAX_OPEN_FILES]))
+        context, "open_and_recently_viewed_files", escape_tags("\n".join(open_files[:MAX_OPEN_FILES]))
     )
-    attached = read_mentions(FileReader(session), prompt)
-    shown = await attach_mentioned(session, attached.pictures)
-    touched = dict.fromkeys((*open_files, *attached.paths, *session.read_digests, *session.state.changes))
-    parts += _render_new_rules(session, made, touched)
+    attached = read_mentions(reader, prompt)
+    sender = AttachmentSender(context.shadow.blobs, context.memory.stand_ins, context.emit)
+    shown = await sender.attach_mentioned(attached.pictures)
+    touched = dict.fromkeys((*open_files, *attached.paths, *context.memory.read_digests, *context.state.changes))
+    parts += _render_new_rules(context, made, touched)
     if blocks := (*attached.blocks, *shown.blocks):
         parts.append(wrap_tag("attached_files", "\n".join(blocks)))
     parts.append(wrap_tag("user_query", made.dialect.format_prompt(prompt)))
-    if mode := render_mode_reminder(session):
+    if mode := reminders.render_mode():
         parts.append(wrap_reminder(mode))
-    named = find_attachments(prompt, session.state.attachments)
-    for unknown in [each for each in LABEL_PATTERN.findall(prompt) if each not in session.state.attachments]:
-        session.emit(Notice(level="warning", message=f"{unknown} names nothing of this session: it was sent as text."))
+    named = find_attachments(prompt, context.state.attachments)
+    for unknown in [each for each in LABEL_PATTERN.findall(prompt) if each not in context.state.attachments]:
+        context.emit(Notice(level="warning", message=f"{unknown} names nothing of this session: it was sent as text."))
     return UserMessage(content="\n\n".join(parts), attachments=(*named, *shown.attachments))
 
 
-def build_bare_message(session: TurnContext, prompt: str) -> UserMessage:
+def build_bare_message(prompt: str, attachments: Mapping[str, Attachment]) -> UserMessage:
     """Build a message of the user's words with what they attached, and nothing else."""
-    return UserMessage(
-        content=wrap_tag("user_query", prompt), attachments=find_attachments(prompt, session.state.attachments)
-    )
+    return UserMessage(content=wrap_tag("user_query", prompt), attachments=find_attachments(prompt, attachments))
 
 
-async def _read_git_status(session: TurnContext) -> str:
-    if not session.is_trusted:
+async def _read_git_status(context: TurnContext) -> str:
+    if not context.permissions.is_trusted:
         return ""
     try:
         async with asyncio.timeout(GIT_TIMEOUT):
-            return await asyncio.to_thread(describe_git_status, session.workspace.root)
+            return await asyncio.to_thread(describe_git_status, context.workspace.root)
     except TimeoutError:
         return ""
 
 
-def _has_layout(session: TurnContext) -> bool:
+def _has_layout(context: TurnContext) -> bool:
     return any(
-        isinstance(message, UserMessage) and "<project_layout>" in message.content for message in session.state.messages
+        isinstance(message, UserMessage) and "<project_layout>" in message.content for message in context.state.messages
     )
 
 
-def _format_user_info(session: TurnContext) -> str:
+def _format_user_info(context: TurnContext) -> str:
     shell = Path(os.environ.get("SHELL", "")).name or "sh"
     return "\n".join(
         (
             f"OS: {platform.system()} {platform.release()}",
             f"Shell: {escape_tags(shell)}",
-            f"Workspace: {escape_tags(str(session.workspace.root))}",
+            f"Workspace: {escape_tags(str(context.workspace.root))}",
         )
     )
 
 
-def _format_now(session: TurnContext) -> str:
+def _format_now(context: TurnContext) -> str:
     """Return the facts that may change within a session, and so can't stand in its prefix."""
-    return f"Date: {datetime.now().astimezone():%A, %Y-%m-%d}\nModel: {escape_tags(session.route.id)}"
+    return f"Date: {datetime.now().astimezone():%A, %Y-%m-%d}\nModel: {escape_tags(context.routes.current.id)}"
 
 
-def _tag_if_changed(session: TurnContext, tag: str, text: str) -> list[str]:
-    if not text or session.announced.get(tag) == text:
+def _tag_if_changed(context: TurnContext, tag: str, text: str) -> list[str]:
+    if not text or context.memory.announced.get(tag) == text:
         return []
-    session.announced[tag] = text
+    context.memory.announced[tag] = text
     return [wrap_tag(tag, text)]
 
 
-def _render_new_rules(session: TurnContext, made: PromptSetup, touched: Iterable[str]) -> list[str]:
-    """Render the rules that the model does not know yet, each once in a session.
+def _render_new_rules(context: TurnContext, made: PromptSetup, touched: Iterable[str]) -> list[str]:
+    """Render the rules that the model does not know yet, each once in a context.
 
     These are glob rules and nested AGENTS.md files that match a touched file, and rules that came after the session's
     beginning, since its prefix never changes.
@@ -153,18 +160,20 @@ def _render_new_rules(session: TurnContext, made: PromptSetup, touched: Iterable
     found: list[ProjectRule | LoadedRule] = [
         rule for rule in made.rules.scoped if any(rule.applies_to(path) for path in paths)
     ]
-    found += find_nested_rules(session.workspace, paths, session.hears) if session.is_trusted else ()
+    found += find_nested_rules(context.workspace, paths, context.hears) if context.permissions.is_trusted else ()
     found += [
         rule for rule in made.rules.always if f'<rule path="{escape_attribute(rule.path)}">' not in made.prefix.system
     ]
     told = {f"rule:{each.path}": each.note if isinstance(each, LoadedRule) else "told" for each in found}
     fresh = [
-        each for each in found if session.announced.get(f"rule:{each.path}") not in {"told", told[f"rule:{each.path}"]}
+        each
+        for each in found
+        if context.memory.announced.get(f"rule:{each.path}") not in {"told", told[f"rule:{each.path}"]}
     ]
     if not fresh:
         return []
-    session.announced.update({f"rule:{each.path}": told[f"rule:{each.path}"] for each in fresh})
-    session.emit(RulesLoaded(rules=_collect_loaded_rules(session, made, fresh)))
+    context.memory.announced.update({f"rule:{each.path}": told[f"rule:{each.path}"] for each in fresh})
+    context.emit(RulesLoaded(rules=_collect_loaded_rules(context, made, fresh)))
     texts = [
         f'<rule path="{escape_attribute(rule.path)}">\n{escape_tags(rule.text)}\n</rule>'
         for rule in fresh
@@ -174,10 +183,10 @@ def _render_new_rules(session: TurnContext, made: PromptSetup, touched: Iterable
 
 
 def _collect_loaded_rules(
-    session: TurnContext, made: PromptSetup, fresh: Sequence[ProjectRule | LoadedRule]
+    context: TurnContext, made: PromptSetup, fresh: Sequence[ProjectRule | LoadedRule]
 ) -> tuple[LoadedRule, ...]:
     """Return every rule that binds by now, so the latest event is enough to know them."""
     again = {each.path for each in fresh}
-    session.joined_rules = [each for each in session.joined_rules if each.path not in again]
-    session.joined_rules += [to_loaded_rule(each) if isinstance(each, ProjectRule) else each for each in fresh]
-    return made.rules.list_loaded() + tuple(session.joined_rules)
+    context.memory.joined_rules = [each for each in context.memory.joined_rules if each.path not in again]
+    context.memory.joined_rules += [to_loaded_rule(each) if isinstance(each, ProjectRule) else each for each in fresh]
+    return made.rules.list_loaded() + tuple(context.memory.joined_rules)

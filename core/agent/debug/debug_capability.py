@@ -10,12 +10,11 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from core.agent.debug.fix_verdict import ask_for_verdict, revert_fix
+from core.agent.debug.fix_verdict import FixReview
 from core.agent.debug.leftover_marks import remove_marks
 from core.agent.debug.probe_run import ProbeRunner
 from core.agent.debug.probe_syntax import check_probe_syntax
-from core.agent.gate.consent import build_path_guard
-from core.agent.turn.turn_context import TurnContext
+from core.agent.gate.approvals import Approver
 from core.debug.hypotheses import find_hypothesis, record_verdict, resolve_evidence
 from core.debug.probe_records import decode_records
 from core.debug.probe_regions import anchor_probe, check_probe_code, insert_probes
@@ -26,6 +25,7 @@ from core.protocol.events import HypothesesSet, HypothesisJudged, ProbeAdded, Pr
 from core.protocol.review import Origin
 from core.shell.probe_overlay import read_probed_file
 from core.shell.spill import spill_output
+from core.shell.terminal import Terminal
 from core.state.debugging import DebugState
 from core.tools.builtin.debugging.debugger import RemovedProbes, Reproduction, ReproductionReport
 
@@ -35,15 +35,24 @@ MAX_PROBES = 40
 class DebugCapability:
     """The PROBE capability of one call. `check_lease` raises when the call is over."""
 
-    def __init__(self, session: TurnContext, origin: Origin, check_lease: Callable[[], None]) -> None:
-        self._session = session
+    def __init__(
+        self,
+        terminal: Terminal,
+        approver: Approver,
+        digests: dict[str, str],
+        origin: Origin,
+        check_lease: Callable[[], None],
+    ) -> None:
+        self._host = terminal.host
+        self._permissions = approver.permissions
+        self._fix = FixReview(terminal.host, approver.user, digests)
         self._origin = origin
         self._check = check_lease
-        self._runner = ProbeRunner(session, origin, check_lease)
+        self._runner = ProbeRunner(terminal, approver, self._fix, origin, check_lease)
 
     @property
     def _state(self) -> DebugState:
-        return self._session.state.debug
+        return self._host.state.debug
 
     def hypotheses(self) -> tuple[Hypothesis, ...]:
         return tuple(self._state.hypotheses.values())
@@ -56,8 +65,8 @@ class DebugCapability:
 
     def set_hypotheses(self, hypotheses: tuple[Hypothesis, ...]) -> tuple[str, ...]:
         self._check()
-        taken_back = revert_fix(self._session, replace(self._origin, tool="hypotheses_set"))
-        self._session.emit(HypothesesSet(hypotheses=hypotheses, taken_back=taken_back))
+        taken_back = self._fix.revert(replace(self._origin, tool="hypotheses_set"))
+        self._host.emit(HypothesesSet(hypotheses=hypotheses, taken_back=taken_back))
         return taken_back
 
     def give_verdict(self, name: str, verdict: CauseVerdict, evidence: tuple[str, ...], reason: str) -> Hypothesis:
@@ -66,7 +75,7 @@ class DebugCapability:
         wanted = {each.partition(":")[0].strip() for each in evidence}
         logs = {run: self.records(run) if run in wanted else () for run in self._state.runs}
         made = record_verdict(found, verdict, resolve_evidence(evidence, logs), reason)
-        self._session.emit(HypothesisJudged(hypothesis=made))
+        self._host.emit(HypothesisJudged(hypothesis=made))
         return made
 
     def records(self, run: str) -> tuple[ProbeRecord, ...]:
@@ -74,12 +83,12 @@ class DebugCapability:
         if known_run is None:
             names = ", ".join(self._state.runs) or "none yet"
             raise ToolInputInvalid(f"There is no run {run!r}.", hint=f"Runs: {names}.")
-        return decode_records(self._session.shadow.blobs.get(known_run.log)) if known_run.log else ()
+        return decode_records(self._host.shadow.blobs.get(known_run.log)) if known_run.log else ()
 
     def add_probe(self, path: str, line: int, code: str, hypothesis: str) -> Probe:
         self._check()
-        session = self._session
-        if not session.is_contained:
+        host, shadow = self._host, self._host.shadow
+        if not self._permissions.is_contained:
             raise ToolFailed(
                 "Probes can't be placed here: nothing on this machine can hold the effects of a run with them.",
                 hint="Reproduce without probes, and cite the output.",
@@ -87,14 +96,14 @@ class DebugCapability:
         find_hypothesis(self.hypotheses(), hypothesis)
         if len(self._state.probes) >= MAX_PROBES:
             raise ToolInputInvalid(f"{MAX_PROBES} probes are in place.", hint="Remove those that say nothing.")
-        real = session.shadow.merged_tree.resolve_links(session.workspace.to_relative(path))
-        build_path_guard(session).check(Access.READ, real)
+        real = shadow.merged_tree.resolve_links(host.workspace.to_relative(path))
+        self._permissions.build_path_guard().check(Access.READ, real)
         check_probe_code(real, code)
-        text = read_probed_file(session.shadow, real).file.text
+        text = read_probed_file(shadow, real).file.text
         name = f"p{self._state.probe_count + 1}"
         probe = anchor_probe(text, Probe(id=name, path=real, line=line, code=code, hypothesis=hypothesis))
         check_probe_syntax(real, text, insert_probes(text, [probe]).text, probe.line)
-        session.emit(ProbeAdded(probe=probe))
+        host.emit(ProbeAdded(probe=probe))
         return probe
 
     async def remove_probes(self, names: tuple[str, ...]) -> RemovedProbes:
@@ -106,20 +115,20 @@ class DebugCapability:
                 f"There is no probe {unknown[0]!r}.", hint=f"In place: {', '.join(present) or 'none'}."
             )
         gone = names or tuple(present)
-        said = await ask_for_verdict(self._session, self._origin) if set(gone) >= set(present) else None
+        said = await self._fix.ask_for_verdict(self._origin) if set(gone) >= set(present) else None
         self._check()
         if said is not None and said.outcome == "broken":
             return RemovedProbes(said=f"{said.message} The probes are in place still.")
         gone = tuple(name for name in gone if name in self._state.probes)
         if gone:
-            self._session.emit(ProbeRemoved(ids=gone))
-        if not self._state.probes and (left := remove_marks(self._session.shadow, self._state.probed_paths).paths):
+            self._host.emit(ProbeRemoved(ids=gone))
+        if not self._state.probes and (left := remove_marks(self._host.shadow, self._state.probed_paths).paths):
             raise ToolFailed(f"Marks of probes are left in {', '.join(left)}.", hint="Take them out by an edit.")
         return RemovedProbes(gone=gone, said=said.message if said else "")
 
     def save_output(self, run: str, text: str) -> str:
         self._check()
-        return spill_output(self._session.directory, f"log_{run}", text)[0]
+        return spill_output(self._host.directory, f"log_{run}", text)[0]
 
     async def reproduce(self, wanted: Reproduction) -> ReproductionReport:
         self._check()

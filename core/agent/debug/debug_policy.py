@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from core.agent.context.reminders import append_reminder
-from core.agent.debug.fix_verdict import ask_for_verdict
-from core.agent.turn.turn_context import TurnContext
+from core.agent.debug.fix_verdict import FixReview
+from core.agent.gate.permissions import CallPermissions
 from core.debug.probe_regions import has_regions
 from core.errors import ToolFailed
 from core.modes import Access
 from core.prompts import render
 from core.protocol.events import AnyEvent, Notice, ProbeRemoved
 from core.protocol.review import Origin
+from core.shell.execution import CommandHost
 from core.state.debugging import DebugState
+from core.state.fold import SessionState
 
 EDIT_HELD_BACK = (
     "Not run: in debug mode nothing is changed before a cause is confirmed. Nothing was changed. Set hypotheses with "
@@ -22,10 +24,10 @@ EDIT_HELD_BACK = (
 )
 
 
-def explain_held_back(session: TurnContext, access: Access | None) -> str:
+def explain_held_back(state: SessionState, access: Access | None) -> str:
     """Return why an edit has to wait; "" = it may be made."""
-    is_edit = access is Access.PROPOSE and session.state.mode == "debug"
-    return EDIT_HELD_BACK if is_edit and not session.state.debug.has_confirmed_cause else ""
+    is_edit = access is Access.PROPOSE and state.mode == "debug"
+    return EDIT_HELD_BACK if is_edit and not state.debug.has_confirmed_cause else ""
 
 
 def check_no_marks(data: bytes) -> None:
@@ -40,8 +42,11 @@ def check_no_marks(data: bytes) -> None:
 class DebugPolicy:
     """The debugging policy of one turn."""
 
-    def __init__(self, session: TurnContext) -> None:
-        self._session = session
+    def __init__(self, host: CommandHost, fix: FixReview, permissions: CallPermissions, turn_id: str) -> None:
+        self._host = host
+        self._fix = fix
+        self._permissions = permissions
+        self._turn_id = turn_id
         self._urged_topics: set[str] = set()
 
     async def should_continue(self) -> bool:
@@ -49,30 +54,30 @@ class DebugPolicy:
 
         Probes that are left are removed after one reminder; a fix is shown by a run, and judged by the user.
         """
-        session, debug = self._session, self._session.state.debug
+        debug, emit = self._host.state.debug, self._host.emit
         if debug.probes and self._urge_once("probes_left", probes=", ".join(debug.probes)):
             return True
         if self._is_fix_unshown and self._urge_once("fix_unshown", files=", ".join(debug.fixes)):
             return True
-        judged = await ask_for_verdict(session, Origin(turn=session.turn_id))
+        judged = await self._fix.ask_for_verdict(Origin(turn=self._turn_id))
         if judged is not None and judged.outcome == "broken":
-            append_reminder(session, judged.message)
+            append_reminder(emit, judged.message)
             return True
-        remove_all_probes(debug, session.emit, "the turn ended")
+        remove_all_probes(debug, emit, "the turn ended")
         return False
 
     @property
     def _is_fix_unshown(self) -> bool:
         """True if there is a fix that no run has shown. Without a box a run does not see what is pending."""
-        session, debug = self._session, self._session.state.debug
-        can_be = session.is_contained and session.state.mode == "debug" and bool(debug.runs)
+        state, debug = self._host.state, self._host.state.debug
+        can_be = self._permissions.is_contained and state.mode == "debug" and bool(debug.runs)
         return can_be and bool(debug.fixes) and not debug.fix_run
 
     def _urge_once(self, about: str, **told: str) -> bool:
         if about in self._urged_topics:
             return False
         self._urged_topics.add(about)
-        append_reminder(self._session, render(f"reminders/{about}", **told))
+        append_reminder(self._host.emit, render(f"reminders/{about}", **told))
         return True
 
 

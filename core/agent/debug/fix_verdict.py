@@ -8,13 +8,15 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.agent.turn.turn_context import TurnContext
+from core.agent.turn.user_channel import UserChannel
 from core.ids import new_id
 from core.protocol.debug import FIXED_QUESTION, ProbeRun
 from core.protocol.documents import Option, Question
 from core.protocol.events import CheckRecorded, FixJudged, Notice, QuestionAsked
 from core.protocol.events.debug import FixOutcome
 from core.protocol.review import Check, Origin
+from core.shell.execution import CommandHost
+from core.state.debugging import DebugState
 
 PROCEED_OPTION: Final = Option(id="proceed", label="Proceed")
 VERDICT_OPTIONS: Final = (Option(id="fixed", label="Mark as fixed"), Option(id="broken", label="Still broken"))
@@ -28,83 +30,90 @@ class FixVerdict(Struct, frozen=True, kw_only=True):
     message: str
 
 
-def revert_fix(session: TurnContext, origin: Origin) -> tuple[str, ...]:
-    """Revert what was changed since a hypothesis was confirmed and still waits for review. Returns the files."""
-    shadow, gone = session.shadow, []
-    for path, before in session.state.debug.fixes.items():
-        change = session.state.changes.get(path)
-        if change is None:
-            continue
-        wanted = before or change.base
-        data = None if wanted.kind == "absent" else shadow.blobs.get(wanted.blob)
-        shadow.edit(path, data, origin, wanted.mode if data else None)
-        session.read_digests.pop(path, None)
-        gone.append(path)
-    return tuple(gone)
+class FixReview:
+    """The fix of a session's debugging, as the user judges it. `digests`: what the model has read, by path."""
 
+    def __init__(self, host: CommandHost, user: UserChannel, digests: dict[str, str]) -> None:
+        self._host = host
+        self._user = user
+        self._digests = digests
 
-def record_verdict(session: TurnContext, outcome: FixOutcome, origin: Origin, *, note: str = "") -> FixVerdict:
-    """Record the verdict on the fix in the latest run that shows it; revert the fix if it did not help."""
-    run = session.state.debug.fix_run
-    if outcome == "fixed":
-        shown = session.state.debug.runs.get(run)
-        _emit_check(session, run, (shown.command if shown else "") or "shown by the user", 0)
-    gone = revert_fix(session, replace(origin, tool="still_broken")) if outcome == "broken" else ()
-    session.emit(FixJudged(run=run, outcome=outcome, taken_back=gone))
-    if gone:
-        session.emit(Notice(level="info", message=f"Still broken. {_format_reverted(gone)}"))
-    told = {
-        "fixed": "The user says that the fault is gone. Take the probes away and end with a short account.",
-        "broken": f"The user says that the fault is still there. {_format_reverted(gone)} Set new hypotheses from "
-        "what the runs have shown; edits wait until one of them is confirmed.",
-        "unsure": "The user can't say whether the fault is gone; go by what the runs have shown.",
-    }[outcome]
-    return FixVerdict(outcome=outcome, message=f"{told} The user adds: {note}" if note else told)
+    @property
+    def _debug(self) -> DebugState:
+        return self._host.state.debug
 
+    def revert(self, origin: Origin) -> tuple[str, ...]:
+        """Revert what was changed since a hypothesis was confirmed and still waits for review. Returns the files."""
+        shadow, gone = self._host.shadow, []
+        for path, before in self._debug.fixes.items():
+            change = self._host.state.changes.get(path)
+            if change is None:
+                continue
+            wanted = before or change.base
+            data = None if wanted.kind == "absent" else shadow.blobs.get(wanted.blob)
+            shadow.edit(path, data, origin, wanted.mode if data else None)
+            self._digests.pop(path, None)
+            gone.append(path)
+        return tuple(gone)
 
-def record_proof(session: TurnContext, run: ProbeRun) -> None:
-    """Record a check: a command that failed before the fix and was run again over it."""
-    before = (each for each in session.state.debug.runs.values() if not each.after_fix and each.command == run.command)
-    showed_it = any(each.exit_code not in {0, None} for each in before)
-    if run.after_fix and run.command and run.exit_code is not None and showed_it:
-        _emit_check(session, run.id, run.command, run.exit_code)
+    def record(self, outcome: FixOutcome, origin: Origin, *, note: str = "") -> FixVerdict:
+        """Record the verdict on the fix in the latest run that shows it; revert the fix if it did not help."""
+        run = self._debug.fix_run
+        if outcome == "fixed":
+            shown = self._debug.runs.get(run)
+            self._emit_check(run, (shown.command if shown else "") or "shown by the user", 0)
+        gone = self.revert(replace(origin, tool="still_broken")) if outcome == "broken" else ()
+        self._host.emit(FixJudged(run=run, outcome=outcome, taken_back=gone))
+        if gone:
+            self._host.emit(Notice(level="info", message=f"Still broken. {_format_reverted(gone)}"))
+        told = {
+            "fixed": "The user says that the fault is gone. Take the probes away and end with a short account.",
+            "broken": f"The user says that the fault is still there. {_format_reverted(gone)} Set new hypotheses from "
+            "what the runs have shown; edits wait until one of them is confirmed.",
+            "unsure": "The user can't say whether the fault is gone; go by what the runs have shown.",
+        }[outcome]
+        return FixVerdict(outcome=outcome, message=f"{told} The user adds: {note}" if note else told)
 
+    def record_proof(self, run: ProbeRun) -> None:
+        """Record a check: a command that failed before the fix and was run again over it."""
+        before = (each for each in self._debug.runs.values() if not each.after_fix and each.command == run.command)
+        has_shown_it = any(each.exit_code not in {0, None} for each in before)
+        if run.after_fix and run.command and run.exit_code is not None and has_shown_it:
+            self._emit_check(run.id, run.command, run.exit_code)
 
-def _emit_check(session: TurnContext, run: str, command: str, exit_code: int) -> None:
-    if files := tuple(session.state.debug.fixes):
-        session.emit(CheckRecorded(check=Check(call=run, command=command, exit_code=exit_code, paths=files)))
+    def _emit_check(self, run: str, command: str, exit_code: int) -> None:
+        if files := tuple(self._debug.fixes):
+            check = Check(call=run, command=command, exit_code=exit_code, paths=files)
+            self._host.emit(CheckRecorded(check=check))
+
+    async def ask_for_verdict(self, origin: Origin) -> FixVerdict | None:
+        """Ask the user about a fix that a run has shown and that has no verdict yet; None: there is none.
+
+        A notice says so when nobody could be asked.
+        """
+        debug, emit = self._debug, self._host.emit
+        if not debug.awaits_fix_verdict:
+            return None
+        shown = debug.runs[debug.fix_run]
+        before = next((run for run in reversed(debug.runs.values()) if not run.after_fix), None)
+        if not self._user.is_interactive:
+            emit(FixJudged(run=shown.id, outcome="unsure", by="program"))
+            message = f"Nobody could be asked whether the fault is gone. {_format_run_end(shown, None)}."
+            emit(Notice(level="info", message=message, hint="See for yourself before you accept the change."))
+            told = "Nobody could be asked whether the fault is gone: go by what the runs have shown, and say so."
+            return FixVerdict(outcome="unsure", message=told)
+        ends = [_format_run_end(shown, None), *([_format_run_end(before, shown)] if before else [])]
+        text = "\n".join(["Is the fault gone?", "", *ends])
+        question = Question(id=FIXED_QUESTION, text=text, options=(*VERDICT_OPTIONS, PROCEED_OPTION))
+        answered = await self._user.ask(QuestionAsked(id=new_id("ask"), call=origin.call, questions=(question,)))
+        answer = answered.answers[0] if answered.answers else None
+        chosen = answer.options[0] if answer is not None and answer.options else "proceed"
+        note = answer.text.strip() if answer else ""
+        return self.record(OUTCOME_BY_OPTION.get(chosen, "unsure"), origin, note=note)
 
 
 def _format_reverted(gone: Sequence[str]) -> str:
     return f"The fix was taken back in {', '.join(gone)}." if gone else "Nothing of the fix was pending any more."
-
-
-async def ask_for_verdict(session: TurnContext, origin: Origin) -> FixVerdict | None:
-    """Ask the user about a fix that a run has shown and that has no verdict yet; None: there is none.
-
-    A notice says so when nobody could be asked.
-    """
-    debug = session.state.debug
-    if not debug.awaits_fix_verdict:
-        return None
-    shown = debug.runs[debug.fix_run]
-    before = next((run for run in reversed(debug.runs.values()) if not run.after_fix), None)
-    if not session.is_interactive:
-        session.emit(FixJudged(run=shown.id, outcome="unsure", by="program"))
-        message = f"Nobody could be asked whether the fault is gone. {_format_run_end(shown, None)}."
-        session.emit(Notice(level="info", message=message, hint="See for yourself before you accept the change."))
-        told = "Nobody could be asked whether the fault is gone: go by what the runs have shown, and say so."
-        return FixVerdict(outcome="unsure", message=told)
-    text = "\n".join(
-        ["Is the fault gone?", "", _format_run_end(shown, None), *([_format_run_end(before, shown)] if before else [])]
-    )
-    question = Question(id=FIXED_QUESTION, text=text, options=(*VERDICT_OPTIONS, PROCEED_OPTION))
-    answered = await session.ask(QuestionAsked(id=new_id("ask"), call=origin.call, questions=(question,)))
-    answer = answered.answers[0] if answered.answers else None
-    chosen = answer.options[0] if answer is not None and answer.options else "proceed"
-    return record_verdict(
-        session, OUTCOME_BY_OPTION.get(chosen, "unsure"), origin, note=answer.text.strip() if answer else ""
-    )
 
 
 def _format_run_end(run: ProbeRun, other: ProbeRun | None) -> str:

@@ -13,15 +13,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.agent.debug.fix_verdict import (
-    OUTCOME_BY_OPTION,
-    PROCEED_OPTION,
-    VERDICT_OPTIONS,
-    record_proof,
-    record_verdict,
-)
-from core.agent.planning.todo_verification import find_refusal
-from core.agent.turn.turn_context import TurnContext
+from core.agent.debug.fix_verdict import OUTCOME_BY_OPTION, PROCEED_OPTION, VERDICT_OPTIONS, FixReview
+from core.agent.gate.approvals import Approver
 from core.clock import monotonic
 from core.debug.probe_records import OUTPUT, ParsedLog, encode_records, read_log
 from core.debug.run_comparison import count_records
@@ -45,6 +38,7 @@ from core.sandbox.results import CommandResult
 from core.shell.execution import CommandRequest
 from core.shell.log_collector import LogCollector
 from core.shell.probe_overlay import URL_PLACEHOLDER, URL_VARIABLE, LogTail, ProbeMount, ProbeOverlay, read_chunks
+from core.shell.terminal import Terminal
 from core.tools.builtin.debugging.debugger import Reproduction, ReproductionReport
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 
@@ -65,15 +59,26 @@ class _RunEnd(Struct, frozen=True, kw_only=True):
 class ProbeRunner:
     """Runner of one reproduction. `check_lease` raises when the call is over."""
 
-    def __init__(self, session: TurnContext, origin: Origin, check_lease: Callable[[], None]) -> None:
-        self._session = session
+    def __init__(
+        self,
+        terminal: Terminal,
+        approver: Approver,
+        fix: FixReview,
+        origin: Origin,
+        check_lease: Callable[[], None],
+    ) -> None:
+        self._terminal = terminal
+        self._host = terminal.host
+        self._approver = approver
+        self._permissions = approver.permissions
+        self._fix = fix
         self._origin = origin
         self._check = check_lease
 
     async def reproduce(self, wanted: Reproduction) -> ReproductionReport:
         """Reproduce the fault once. Raises `ToolFailed` if refused, or if it could not begin; then there is no run."""
-        session, state = self._session, self._session.state.debug
-        if wanted.steps and not session.is_interactive:
+        host, state = self._host, self._host.state.debug
+        if wanted.steps and not self._approver.user.is_interactive:
             raise ToolFailed("Nobody can be asked in this session.", hint="Give a command that shows the fault.")
         if wanted.command:
             await self._check_agreed(wanted)
@@ -84,52 +89,48 @@ class ProbeRunner:
         collector = await self._start_collector(wanted, room.build_posted_path(begun.id))
         try:
             probes = tuple(state.probes.values())
-            layer = room.open(
-                begun.id, probes, session.shadow, self._build_url(collector), session.terminal.host.box.tier
-            )
+            layer = room.open(begun.id, probes, host.shadow, self._build_url(collector), host.box.tier)
         except BaseException:
             await self._stop_collector(collector)
             raise
         begun = replace(begun, probes=len(probes) - len(layer.lost_probes))
-        session.emit(
-            ReproduceRequested(run=begun.id, call=self._origin.call, command=wanted.command, steps=wanted.steps)
-        )
+        host.emit(ReproduceRequested(run=begun.id, call=self._origin.call, command=wanted.command, steps=wanted.steps))
         started, came = monotonic(), _RunEnd(outcome="stopped")
         try:
             came = await self._run_watched(wanted, begun.id, layer)
         finally:
             await self._stop_collector(collector)
-            log = read_log(chain(read_chunks(layer.log), [b"\n"], read_chunks(layer.posted)), begun.id, session.id)
+            log = read_log(chain(read_chunks(layer.log), [b"\n"], read_chunks(layer.posted)), begun.id, host.session_id)
             room.close(begun.id)
             begun = replace(begun, duration_ms=round((monotonic() - started) * 1000))
             recorded = self._store_run(begun, log, came)
-            session.emit(ReproduceEnded(run=begun.id, outcome=came.outcome))
+            host.emit(ReproduceEnded(run=begun.id, outcome=came.outcome))
         return ReproductionReport(
             run=recorded,
             outcome=came.outcome,
             result=came.result,
             note=self._record_user_verdict(came),
             lost=layer.lost_probes,
-            unseen=() if session.is_contained else tuple(state.fixes),
+            unseen=() if self._permissions.is_contained else tuple(state.fixes),
         )
 
     def _has_fix(self) -> bool:
         """True if this run includes what was changed on evidence. Without a box it sees the files on disk."""
-        debug = self._session.state.debug
-        return debug.has_fix and (self._session.is_contained or not debug.fixes)
+        debug = self._host.state.debug
+        return debug.has_fix and (self._permissions.is_contained or not debug.fixes)
 
     def _record_user_verdict(self, came: _RunEnd) -> str:
         """Record the user's verdict, on the fix too, and return the message for the model."""
         if (outcome := OUTCOME_BY_OPTION.get(came.outcome)) is None:
             return f"The user adds: {came.note}" if came.note else ""
-        return record_verdict(self._session, outcome, self._origin, note=came.note).message
+        return self._fix.record(outcome, self._origin, note=came.note).message
 
     def _build_overlay(self) -> ProbeOverlay:
-        session = self._session
-        cache = session.terminal.host.ensure_cache()
-        if cache is None and session.is_contained:
+        host = self._host
+        cache = host.ensure_cache()
+        if cache is None and self._permissions.is_contained:
             raise ToolFailed("There is no room for a log that a run can write to.", hint="Make room, then try again.")
-        return ProbeOverlay(session.id, session.directory, cache)
+        return ProbeOverlay(host.session_id, host.directory, cache)
 
     def _store_run(self, run: ProbeRun, log: ParsedLog, came: _RunEnd) -> ProbeRun:
         result = came.result
@@ -138,14 +139,14 @@ class ProbeRunner:
             run,
             exit_code=result.exit_code if result else None,
             ended=result.ended if result else came.outcome,
-            log=self._session.shadow.blobs.put(encode_records(records)),
+            log=self._host.shadow.blobs.put(encode_records(records)),
             records=len(records),
             broken=log.broken,
             left=log.left_out,
             counts=count_records(log.records),
         )
-        self._session.emit(RunRecorded(run=made))
-        record_proof(self._session, made)
+        self._host.emit(RunRecorded(run=made))
+        self._fix.record_proof(made)
         return made
 
     async def _run_watched(self, wanted: Reproduction, run: str, layer: ProbeMount) -> _RunEnd:
@@ -166,21 +167,21 @@ class ProbeRunner:
             if records:
                 shown = tuple(_shift_line(each, seen) for each in records)
                 seen += len(shown)
-                self._session.emit(ProbeLogged(run=run, records=shown))
+                self._host.emit(ProbeLogged(run=run, records=shown))
 
     # where probes that can write no file send what they log
 
     async def _start_collector(self, wanted: Reproduction, log: Path) -> LogCollector | None:
         """Start a collector, if a probe or the command speaks of it. Raises `ToolFailed`."""
-        texts = [wanted.command, *(each.code for each in self._session.state.debug.probes.values())]
+        texts = [wanted.command, *(each.code for each in self._host.state.debug.probes.values())]
         if not any(word in text for text in texts for word in (URL_PLACEHOLDER, URL_VARIABLE)):
             return None
-        collector = LogCollector(self._session.id, log)
+        collector = LogCollector(self._host.session_id, log)
         try:
             await collector.start()
         except OSError as error:
             raise ToolFailed(f"Nothing can be collected over the network: {error.strerror}.") from None
-        self._session.network_grants.collector = collector.handle_request
+        self._permissions.network_grants.collector = collector.handle_request
         return collector
 
     def _build_url(self, collector: LogCollector | None) -> str:
@@ -188,55 +189,53 @@ class ProbeRunner:
         proxy."""
         if collector is None:
             return ""
-        has_own = self._session.terminal.host.box.tier is Tier.NAMESPACES
+        has_own = self._host.box.tier is Tier.NAMESPACES
         return f"http://127.0.0.1:{PROXY_PORT}{collector.path}" if has_own else collector.url
 
     async def _stop_collector(self, collector: LogCollector | None) -> None:
         if collector is not None:
-            self._session.network_grants.collector = None
+            self._permissions.network_grants.collector = None
             await collector.close()
 
     # by a command
 
     async def _check_agreed(self, wanted: Reproduction) -> None:
-        session = self._session
         tool = RunTerminalCmd(command=wanted.command, explanation="It is to show the fault, with the probes in place.")
-        if why := await find_refusal(session, self._origin.call, tool):
+        if why := await self._approver.find_refusal(self._origin.call, tool):
             raise ToolFailed(f"`{wanted.command}` was not run: {why}")
         self._check()
 
     async def _run_command(self, wanted: Reproduction, layer: ProbeMount) -> _RunEnd:
-        session = self._session
         order = CommandRequest(
             command=wanted.command,
             origin=self._origin,
             # Without a box the effects can't be dropped, and there are no probes.
-            keeps_effects=not session.is_contained,
+            keeps_effects=not self._permissions.is_contained,
             time_limit=min(wanted.seconds, MAX_SECONDS),
             overlays=layer.overlays,
             env=layer.env,
         )
         try:
-            result = await session.terminal.run(order, self._emit_output)
+            result = await self._terminal.run(order, self._emit_output)
         finally:
-            session.network_grants.revoke_once()
+            self._permissions.network_grants.revoke_once()
         return _RunEnd(outcome="ran", result=result)
 
     def _emit_output(self, text: str) -> None:
-        self._session.emit(ToolOutput(call=self._origin.call, text=text))
+        self._host.emit(ToolOutput(call=self._origin.call, text=text))
 
     # by the user
 
     async def _ask_user_to_reproduce(self, wanted: Reproduction, layer: ProbeMount) -> _RunEnd:
-        session = self._session
-        if session.is_contained:
-            session.terminal.probe_mount = layer
+        is_contained = self._permissions.is_contained
+        if is_contained:
+            self._terminal.probe_mount = layer
         try:
-            question = _build_question(wanted.steps, after_fix=self._has_fix(), contained=session.is_contained)
+            question = _build_question(wanted.steps, after_fix=self._has_fix(), contained=is_contained)
             asked = QuestionAsked(id=new_id("ask"), call=self._origin.call, questions=(question,))
-            answered = await session.ask(asked)
+            answered = await self._approver.user.ask(asked)
         finally:
-            session.terminal.probe_mount = None
+            self._terminal.probe_mount = None
         if not answered.answers:
             return _RunEnd(outcome="stopped")
         answer = answered.answers[0]

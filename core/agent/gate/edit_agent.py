@@ -14,17 +14,15 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from core.agent.answer.receiver import closing_stream
+from core.agent.answer.side_requests import SideRequests
 from core.agent.context.prompt_tags import escape_tags, wrap_tag
-from core.agent.turn.turn_context import Route, TurnContext
 from core.edits.errors import EditError
 from core.edits.formats.line_plan import apply_line_plan, find_unplanned_changes, parse_line_plan
 from core.edits.lazy.unmentioned_changes import find_unmentioned_change
 from core.edits.syntax import describe_first_flaw
 from core.errors import ProviderError
 from core.prompts import render
-from core.protocol.messages import AssistantMessage, Message, Usage, UserMessage
-from core.providers.base import ModelRequest, TextDelta, UsageReport
+from core.protocol.messages import AssistantMessage, Message, UserMessage
 from core.text.lines import number_lines
 from core.tools.base import EditRequest
 
@@ -33,7 +31,7 @@ MAX_FILE_CHARS = 400_000  # characters of a file that a model is sent
 _FENCED_BLOCK = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 
 
-async def resolve_edit(session: TurnContext, order: EditRequest) -> str:
+async def resolve_edit(side: SideRequests, order: EditRequest) -> str:
     """Return the text of the file after the edit. Raises `EditError` when no try gave one that may be taken."""
     if len(order.text) > MAX_FILE_CHARS:
         raise _build_refusal(order, f"the file is too long to have it worked out ({len(order.text):,} characters)")
@@ -41,7 +39,7 @@ async def resolve_edit(session: TurnContext, order: EditRequest) -> str:
     problem = ""
     for _ in range(MAX_TRIES):
         try:
-            answer = await _ask_routes(session, messages)
+            answer = await _ask_routes(side, messages)
         except ProviderError as error:
             raise _build_refusal(order, f"the model that was to work it out failed ({error.message})") from error
         try:
@@ -99,35 +97,11 @@ def _extract_plan(answer: str) -> str:
     return answer[start : stop + 1] if 0 <= start < stop else answer
 
 
-async def _ask_routes(session: TurnContext, messages: list[Message]) -> str:
+async def _ask_routes(side: SideRequests, messages: list[Message]) -> str:
     """Return the answer of the first route that gives one. Raises `ProviderError` of the last one."""
-    *others, last = session.apply_routes or (replace(session.route, effort=""),)
+    system = render("edit_agent")
+    *others, last = side.routes.apply or (replace(side.routes.current, effort=""),)
     for route in others:
         with suppress(ProviderError):
-            return await _ask_route(session, route, messages)
-    return await _ask_route(session, last, messages)
-
-
-async def _ask_route(session: TurnContext, route: Route, messages: list[Message]) -> str:
-    request = ModelRequest(
-        model=route.model,
-        system=render("edit_agent"),
-        tools=(),
-        messages=tuple(messages),
-        effort=route.effort,
-        session=f"{session.id}-apply",
-        private=session.is_private,
-    )
-    parts: list[str] = []
-    usage = Usage()
-    try:
-        async with closing_stream(route.provider.stream(request)) as stream:
-            async for delta in stream:
-                if isinstance(delta, TextDelta):
-                    parts.append(delta.text)
-                elif isinstance(delta, UsageReport):
-                    usage = session.price_usage(route, delta.usage)
-    finally:
-        session.budget.add(usage, route.id)
-        session.record_usage("apply", route, usage)
-    return "".join(parts)
+            return await side.ask("apply", route, system, messages)
+    return await side.ask("apply", last, system, messages)

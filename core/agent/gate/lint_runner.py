@@ -11,81 +11,82 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from core.agent.turn.turn_context import TurnContext
+from core.agent.gate.permissions import CallPermissions
 from core.errors import ToolFailed
 from core.modes import Access
 from core.permissions.policy import CommandTerms, decide_call
 from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxResult
+from core.shell.terminal import Terminal
 from core.tools.base import LintRun
 from core.tools.builtin.reading.linters import LINTERS, SIDES, LintJob, build_script, format_command
+from core.workspace import Workspace
 
 TIME_LIMIT: Final = 45.0
 MAX_OUTPUT: Final = 2_000_000  # characters of output that are read
 EMPTY_RUN: Final = LintRun(exit_code=0, output="")
 
 
-async def run_linter(session: TurnContext, job: LintJob, *, is_pending: bool) -> LintRun:
+async def run_linter(permissions: CallPermissions, terminal: Terminal, job: LintJob, *, is_pending: bool) -> LintRun:
     """Run a linter. What is not on disk has no problems there. Raises `ToolFailed` when it must not or can't be
     run."""
-    ground = session.terminal.host
-    box = await ground.box.find()
+    box = await terminal.host.box.find()
     if box is None or not box.tier.can_run_unasked:
         raise ToolFailed(
             "was not run: nothing on this machine holds a command well enough to run it unasked.",
             hint="Run the linter with run_terminal_cmd instead, where the mode allows it.",
         )
-    _check_allowed(session, job)
-    if not is_pending and (there := _narrow_to_disk(session, job)) is not job:
+    _check_allowed(permissions, job)
+    if not is_pending and (there := _narrow_to_disk(terminal.host.workspace, job)) is not job:
         if there is None:
             return EMPTY_RUN
         job = there
-    return await _run_boxed(session, box, job, is_pending=is_pending)
+    return await _run_boxed(terminal, box, job, is_pending=is_pending)
 
 
-def _check_allowed(session: TurnContext, job: LintJob) -> None:
-    if not session.is_trusted:
+def _check_allowed(permissions: CallPermissions, job: LintJob) -> None:
+    if not permissions.is_trusted:
         raise ToolFailed("was not run: the user has not said that they trust this project.")
     terms = CommandTerms(
         is_contained=True,
         is_unasked=True,
-        is_manual=session.settings.commands.policy == "human",
+        is_manual=permissions.settings.commands.policy == "human",
         directory=job.directory,
     )
-    decided = decide_call(Access.EXEC, format_command(job), terms, rules=session.rules())
+    decided = decide_call(Access.EXEC, format_command(job), terms, rules=permissions.load_rules())
     if decided.choice != "allow":
         raise ToolFailed(f"was not run: {decided.reason or 'the user wants to be asked about commands.'}")
 
 
-def _narrow_to_disk(session: TurnContext, job: LintJob) -> LintJob | None:
+def _narrow_to_disk(workspace: Workspace, job: LintJob) -> LintJob | None:
     """Return the job without the files that the user does not have; None: then there is nothing to run."""
-    there = tuple(path for path in job.files if session.workspace.stat(path) is not None)
-    if session.workspace.stat(job.directory) is None or (LINTERS[job.linter].named and not there):
+    there = tuple(path for path in job.files if workspace.stat(path) is not None)
+    if workspace.stat(job.directory) is None or (LINTERS[job.linter].named and not there):
         return None
     return job if there == job.files else replace(job, files=there)
 
 
-async def _run_boxed(session: TurnContext, box: Box, job: LintJob, *, is_pending: bool) -> LintRun:
-    ground, output = session.terminal.host, _BoundedOutput()
-    kept = await asyncio.to_thread(ground.withheld)
-    lowers: tuple[Path, ...] = ground.shadow.prepare_lowers() if is_pending else ground.shadow.layers.list_uppers()
+async def _run_boxed(terminal: Terminal, box: Box, job: LintJob, *, is_pending: bool) -> LintRun:
+    host, output = terminal.host, _BoundedOutput()
+    kept = await asyncio.to_thread(host.withheld)
+    lowers: tuple[Path, ...] = host.shadow.prepare_lowers() if is_pending else host.shadow.layers.list_uppers()
     spec = BoxRequest(
-        workspace=ground.workspace.root,
+        workspace=host.workspace.root,
         command=build_script(job, SIDES[is_pending]),
-        env=ground.build_environment(),
+        env=host.build_environment(),
         lowers=lowers,
         cwd=job.directory,
-        cache=ground.ensure_cache(),
-        hidden=(*ground.hidden, *kept.outside),
+        cache=host.ensure_cache(),
+        hidden=(*host.hidden, *kept.outside),
         withheld=kept.covered,
         masked=kept.masked,
-        readable=ground.readable(),
+        readable=host.readable(),
         limits=BoxLimits(seconds=TIME_LIMIT),
     )
     running = await box.start(spec, output.add)
     try:
         ended: BoxResult = await running.wait()
     except asyncio.CancelledError:
-        session.terminal.finish_in_background(running.stop())
+        terminal.finish_in_background(running.stop())
         raise
     return LintRun(exit_code=ended.exit_code, output=output.join(), ended=ended.end_reason)
 

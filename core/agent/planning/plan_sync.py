@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from core.errors import AgentTuiError
 from core.plans.plan_merge import MergedPlan, PlanConflict
 from core.plans.plan_store import PlanStore
 from core.protocol.documents import Todo
 from core.protocol.events import AnyEvent, Notice, PlanUpdated, TodoChanged
-from core.protocol.plans import Plan
+from core.state.fold import SessionState
 
 MAX_SHOWN = 2_000  # characters of what was not taken; the conversation has it in full
 MAX_NAMED = 8
 
 
-def build_plan_events(merged: MergedPlan) -> tuple[AnyEvent, ...]:
-    """Return the events of a merge, in the order in which they are to be emitted."""
-    updated = PlanUpdated(plan=merged.plan)
-    return (updated, build_clash_notice(merged.plan.path, merged.conflicts)) if merged.conflicts else (updated,)
-
-
-def build_clash_notice(path: str, clashes: Sequence[PlanConflict]) -> Notice:
+def _build_clash_notice(path: str, clashes: Sequence[PlanConflict]) -> Notice:
     """Build the notice of a clash: the file won, and what it won over is said in full, so that it can be put back."""
     told = "; ".join(f"{each.where}: {each.dropped}" for each in clashes[:MAX_NAMED])
     more = f" (and {len(clashes) - MAX_NAMED} more)" if len(clashes) > MAX_NAMED else ""
@@ -33,64 +26,61 @@ def build_clash_notice(path: str, clashes: Sequence[PlanConflict]) -> Notice:
     )
 
 
-class PlanState(Protocol):
-    """The plans and todos of a session's state."""
+class PlanSync:
+    """The plan files of one session, kept in step with its todos."""
 
-    @property
-    def plans(self) -> Mapping[str, Plan]: ...
+    def __init__(self, store: PlanStore, state: SessionState, emit: Callable[[AnyEvent], None]) -> None:
+        self.store = store
+        self.state = state
+        self.emit = emit
+        self._reported = ""
 
-    @property
-    def todos(self) -> tuple[Todo, ...]: ...
+    def publish(self, merged: MergedPlan) -> None:
+        """Emit what a merge made of a plan, and what did not get into it."""
+        self.emit(PlanUpdated(plan=merged.plan))
+        if merged.conflicts:
+            self.emit(_build_clash_notice(merged.plan.path, merged.conflicts))
 
-    @property
-    def todos_plan_path(self) -> str: ...
+    def report_trouble(self, trouble: AgentTuiError) -> None:
+        """Notify the user, once for each such trouble, that the plan's file can't be read or written."""
+        if self._reported != trouble.message:
+            self._reported = trouble.message
+            hint = f"{trouble.hint} Until then the todos go on without the file.".strip()
+            self.emit(Notice(level="warning", message=trouble.message, hint=hint))
 
+    def refresh(self) -> bool:
+        """Take in what became of the active plan's file. True if there was something.
 
-class PlanContext(Protocol):
-    """A session with plans; `told` holds what was last said of the file."""
-
-    @property
-    def plans(self) -> PlanStore: ...
-
-    @property
-    def state(self) -> PlanState: ...
-
-    @property
-    def emit(self) -> Callable[[AnyEvent], None]: ...
-
-    @property
-    def announced(self) -> dict[str, str]: ...
-
-
-def report_plan_trouble(session: PlanContext, trouble: AgentTuiError) -> None:
-    """Notify the user, once for each such trouble, that the plan's file can't be read or written."""
-    if session.announced.get("plan_trouble") != trouble.message:
-        session.announced["plan_trouble"] = trouble.message
-        hint = f"{trouble.hint} Until then the todos go on without the file.".strip()
-        session.emit(Notice(level="warning", message=trouble.message, hint=hint))
-
-
-def refresh_plan(session: PlanContext) -> bool:
-    """Take in what became of the active plan's file. True if there was something.
-
-    A file that can't be read is reported once, and the list stays as it is.
-    """
-    path = session.state.todos_plan_path
-    if not path:
-        return False
-    known = session.state.plans.get(path)
-    try:
-        now = session.plans.load(path)
-        if now == known:
-            session.announced.pop("plan_trouble", None)
+        A file that can't be read is reported once, and the list stays as it is.
+        """
+        path = self.state.todos_plan_path
+        if not path:
             return False
-        todos = session.state.todos
-        is_behind = known is not None and known.todos != todos  # the file could not be written when they changed
-        merged = session.plans.edit(path, todos=todos, base=known) if is_behind else MergedPlan(plan=now)
-    except AgentTuiError as trouble:
-        report_plan_trouble(session, trouble)
-        return False
-    for event in build_plan_events(merged):
-        session.emit(event)
-    session.emit(TodoChanged(todos=merged.plan.todos, plan=path))
-    return True
+        known = self.state.plans.get(path)
+        try:
+            now = self.store.load(path)
+            if now == known:
+                self._reported = ""
+                return False
+            todos = self.state.todos
+            is_behind = known is not None and known.todos != todos  # the file could not be written when they changed
+            merged = self.store.edit(path, todos=todos, base=known) if is_behind else MergedPlan(plan=now)
+        except AgentTuiError as trouble:
+            self.report_trouble(trouble)
+            return False
+        self.publish(merged)
+        self.emit(TodoChanged(todos=merged.plan.todos, plan=path))
+        return True
+
+    def save_todos(self, path: str, todos: tuple[Todo, ...]) -> tuple[Todo, ...]:
+        """Merge the task list into the plan file that it belongs to and return the list as it is then.
+
+        A plan that can't be written is a notice.
+        """
+        try:
+            merged = self.store.edit(path, todos=todos, base=self.state.plans.get(path))
+        except AgentTuiError as error:
+            self.report_trouble(error)
+            return todos
+        self.publish(merged)
+        return merged.plan.todos

@@ -13,13 +13,14 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.agent.turn.turn_context import TurnContext
+from core.agent.planning.plan_sync import PlanSync
 from core.errors import AgentTuiError
 from core.plans.plan_file import parse_plan_file, rewrite_plan
 from core.plans.todo_graph import sort_topologically
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.plans import Plan
 from core.protocol.review import Change, FileState
+from core.shadow import Shadow
 
 # What is over makes room for what begins.
 STATUS_ORDER: Final = {"completed": 0, "cancelled": 1, "pending": 2, "in_progress": 3}
@@ -33,23 +34,23 @@ class StatusReadback(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-async def read_back_statuses(session: TurnContext, set_status: SetStatus) -> StatusReadback:
+async def read_back_statuses(
+    plans: PlanSync, shadow: Shadow, announced: dict[str, str], set_status: SetStatus
+) -> StatusReadback:
     """Set the statuses that were written into the active plan's file in the shadow since the last call.
 
     `set_status` sets one of them and returns notes; it raises `AgentTuiError` for what must not be.
     """
-    path = session.state.todos_plan_path
-    change = session.state.changes.get(path) if path else None
+    path = plans.state.todos_plan_path
+    change = plans.state.changes.get(path) if path else None
     if change is None or change.pending.kind != "file":
-        session.announced.pop("plan_written", None)
+        announced.pop("plan_written", None)
         return StatusReadback()
-    if session.announced.get("plan_written") == change.pending.blob:
+    if announced.get("plan_written") == change.pending.blob:
         return StatusReadback()
-    session.announced["plan_written"] = change.pending.blob
+    announced["plan_written"] = change.pending.blob
     try:
-        wanted = _list_status_changes(
-            _parse_plan(session, path, change.base), _parse_plan(session, path, change.pending)
-        )
+        wanted = _list_status_changes(_parse_plan(shadow, path, change.base), _parse_plan(shadow, path, change.pending))
     except AgentTuiError as trouble:
         return StatusReadback(
             notes=(f"Your change of the plan file can't be read, so none of it counts: {trouble.message}",)
@@ -61,14 +62,14 @@ async def read_back_statuses(session: TurnContext, set_status: SetStatus) -> Sta
         except AgentTuiError as refused:
             notes.append(f"{key} is not {status}: {refused.message}")
     if wanted:
-        _reset_pending_file(session, path, change)
+        _reset_pending_file(plans, shadow, announced, path, change)
     return StatusReadback(written_ids=frozenset(key for key, _ in wanted), notes=tuple(notes))
 
 
-def _parse_plan(session: TurnContext, path: str, state: FileState) -> Plan | None:
+def _parse_plan(shadow: Shadow, path: str, state: FileState) -> Plan | None:
     if state.kind != "file":
         return None
-    text = session.shadow.blobs.get(state.blob).decode("utf-8", errors="replace")
+    text = shadow.blobs.get(state.blob).decode("utf-8", errors="replace")
     return parse_plan_file(text, path)[0]
 
 
@@ -82,20 +83,20 @@ def _list_status_changes(base: Plan | None, written: Plan | None) -> list[tuple[
     return sorted(found, key=lambda each: (STATUS_ORDER[each[1]], place[each[0]]))
 
 
-def _reset_pending_file(session: TurnContext, path: str, change: Change) -> None:
+def _reset_pending_file(plans: PlanSync, shadow: Shadow, announced: dict[str, str], path: str, change: Change) -> None:
     """Rewrite the pending file with the statuses that came true; without other changes nothing stays pending."""
     try:
-        now = {todo.id: todo.status for todo in session.plans.load(path).todos}
-        text = session.shadow.blobs.get(change.pending.blob).decode("utf-8", errors="replace")
+        now = {todo.id: todo.status for todo in plans.store.load(path).todos}
+        text = shadow.blobs.get(change.pending.blob).decode("utf-8", errors="replace")
         written, page = parse_plan_file(text, path)
         todos = tuple(_apply_status(todo, now) for todo in written.todos)
         text = rewrite_plan(page, replace(written, todos=todos))
-        session.shadow.edit(path, text.encode(), origin=change.origin)
-        session.shadow.check_disk(path)
+        shadow.edit(path, text.encode(), origin=change.origin)
+        shadow.check_disk(path)
     except AgentTuiError:
         return  # a file that broke meanwhile is told of elsewhere; what is pending stays for the review
-    left = session.state.changes.get(path)
-    session.announced["plan_written"] = left.pending.blob if left is not None else ""
+    left = plans.state.changes.get(path)
+    announced["plan_written"] = left.pending.blob if left is not None else ""
 
 
 def _apply_status(todo: Todo, now: dict[str, TodoStatus]) -> Todo:

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from core.agent.planning.plan_sync import build_plan_events, refresh_plan
-from core.agent.turn.turn_context import TurnContext
+from core.agent.planning.plan_sync import PlanSync
+from core.agent.turn.user_channel import UserChannel
 from core.errors import ToolFailed
 from core.ids import new_id
 from core.plans.todo_changes import apply_todo_changes
@@ -30,32 +30,35 @@ RELEASE, CANCEL, KEEP = "release", "cancel", "keep"
 class TodoEditor:
     """The TODO capability. `check_lease` raises when the call is over; `prove` returns why a todo's command failed."""
 
-    def __init__(self, session: TurnContext, call: str, check_lease: Callable[[], None], prove: Prove) -> None:
-        self._session = session
+    def __init__(
+        self, plans: PlanSync, user: UserChannel, call: str, check_lease: Callable[[], None], prove: Prove
+    ) -> None:
+        self._plans = plans
+        self._user = user
         self._call = call
         self._check = check_lease
         self._prove = prove
 
     def todos(self) -> tuple[Todo, ...]:
         self._check()
-        refresh_plan(self._session)
-        return self._session.state.todos
+        self._plans.refresh()
+        return self._plans.state.todos
 
     @property
     def plan(self) -> str:
-        return self._session.state.todos_plan_path
+        return self._plans.state.todos_plan_path
 
     async def set_todos(self, todos: tuple[Todo, ...]) -> TodosUpdated:
         self._check()
-        before = self._session.state.todos
+        before = self._plans.state.todos
         check_graph(todos, before)
         check_steps(before, todos)
         settled = await self._apply_changes(before, todos)
         self._check()
         plan, after = self.plan, settled.todos
         if plan:
-            after = self._session.save_plan_todos(plan, after)
-        self._session.emit(TodoChanged(todos=after, plan=plan))
+            after = self._plans.save_todos(plan, after)
+        self._plans.emit(TodoChanged(todos=after, plan=plan))
         return replace(settled, todos=after)
 
     async def _apply_changes(self, before: Sequence[Todo], after: tuple[Todo, ...]) -> TodosUpdated:
@@ -82,7 +85,7 @@ class TodoEditor:
         """Ask what becomes of the todos that wait for one that is cancelled."""
         key, names = cut.todo.id, [todo.id for todo in cut.waiting]
         asked = QuestionAsked(id=new_id("ask"), call=self._call, questions=(_build_question(cut),))
-        answered = await self._session.ask(asked)
+        answered = await self._user.ask(asked)
         answer = answered.answers[0] if answered.answers else QuestionAnswer(question="cancelled", options=(RELEASE,))
         said = f' The user said: "{answer.text.strip()}"' if answer.text.strip() else ""
         if CANCEL in answer.options:
@@ -99,30 +102,29 @@ class PlanFileEditor(TodoEditor):
 
     def create_plan(self, plan: Plan) -> Plan:
         self._check()
-        created = self._session.plans.create(plan)
-        self._session.emit(PlanCreated(plan=created))
-        self._session.emit(TodoChanged(todos=created.todos, plan=created.path))
+        created = self._plans.store.create(plan)
+        self._plans.emit(PlanCreated(plan=created))
+        self._plans.emit(TodoChanged(todos=created.todos, plan=created.path))
         return created
 
     async def update_plan(self, change: PlanChange) -> tuple[Plan, TodosUpdated]:
         self._check()
-        session = self._session
-        path = change.path or session.state.todos_plan_path or session.state.current_plan_path
+        plans, state = self._plans, self._plans.state
+        path = change.path or state.todos_plan_path or state.current_plan_path
         if not path:
             raise ToolFailed("There is no plan in this session yet.", hint="Write one with create_plan.")
-        refresh_plan(session)
-        base = session.plans.load(path)
+        plans.refresh()
+        base = plans.store.load(path)
         todos = _remove_todos(apply_todo_changes(base.todos, change.todos, merge=True), change.remove)
         check_graph(todos, base.todos)
         check_steps(base.todos, todos)
         settled = await self._apply_changes(base.todos, todos)
         self._check()
-        merged = session.plans.edit(
+        merged = plans.store.edit(
             path, name=change.name, overview=change.overview, body=change.body, todos=settled.todos, base=base
         )
-        for event in build_plan_events(merged):
-            session.emit(event)
-        session.emit(TodoChanged(todos=merged.plan.todos, plan=path))
+        plans.publish(merged)
+        plans.emit(TodoChanged(todos=merged.plan.todos, plan=path))
         return merged.plan, replace(settled, todos=merged.plan.todos)
 
 

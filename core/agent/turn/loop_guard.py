@@ -2,7 +2,8 @@
 
 A call that ran and did not get what it wanted (no such file, two places that fit, a refusal) is how a model explores:
 only the same one again is a circle. Arguments of which no call can be made are the model's own fault: one fault may be
-repaired twice, different ones a few times more. Whatever the circle, the model is told before the turn is stopped.
+repaired twice, different ones a few times more. Whatever the circle, the model is told before the turn is stopped. So
+it is of answers that are empty, cut off, or not in the form of the model's dialect.
 """
 
 from __future__ import annotations
@@ -10,11 +11,21 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from core.agent.gate.tool_calls import GatedCall
-from core.errors import AgentTuiError
+from core.agent.answer.receiver import ModelAnswer
+from core.agent.context.reminders import append_reminder
+from core.agent.gate.gated_call import GatedCall
+from core.agent.turn.routes import TurnRoutes
+from core.errors import AgentTuiError, ProviderError
+from core.prompts import render
+from core.protocol.events import AnyEvent, MessageAppended
+from core.protocol.messages import UserMessage
+from core.state.fold import SessionState
 
+MAX_NUDGES = 2  # empty or cut-off answers in a turn that the model is asked to go on from
+MAX_PAUSES = 8  # in a turn
+MAX_OBJECTIONS = 4  # answers in a row that are not in the form of the model's dialect
 MAX_SAME_CALL = 3
 MAX_SAME_FAULT = 3  # a first attempt and two repairs
 MAX_FAULTS_IN_A_ROW = 6  # steps with nothing but malformed calls, however they differ
@@ -39,9 +50,15 @@ class LoopDetected(AgentTuiError):
 
 
 class LoopGuard:
-    """Counts of failures within a turn, at most one per step for the same call."""
+    """Counts of failing calls and poor answers within a turn, at most one per step for the same call."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: SessionState, routes: TurnRoutes, emit: Callable[[AnyEvent], None]) -> None:
+        self._state = state
+        self._routes = routes
+        self._emit = emit
+        self._nudge_count = 0
+        self._objection_count = 0
+        self._pause_count = 0
         self._failures: dict[str, int] = {}
         self._faults: dict[tuple[str, str], int] = {}
         self._fault_row = 0
@@ -53,6 +70,7 @@ class LoopGuard:
                 self._failures[key] = self._failures.get(key, 0) + 1
             else:
                 self._failures.pop(key, None)
+        self._objection_count = 0
         well_formed = {call.request.name for call in calls if not call.is_malformed}
         self._fault_row = 0 if well_formed else self._fault_row + 1
         self._faults = {fault: count for fault, count in self._faults.items() if fault[0] not in well_formed}
@@ -90,6 +108,58 @@ class LoopGuard:
             if call.has_failed and self._failures.get(_hash_call(call), 0) == MAX_SAME_CALL - 2
             else ""
         )
+
+    # answers without calls
+
+    def should_continue(self, answer: ModelAnswer) -> bool:
+        """True if the turn goes on after an answer without calls.
+
+        Raises `ProviderError` or `LoopDetected` when there is no use in it.
+        """
+        if self._state.pending_steers or self._state.unreported_answers:
+            return True
+        if answer.reason == "refused":
+            hint = "Say it otherwise, or choose another model with /model."
+            raise ProviderError(f"{self._routes.current.id} refused to answer.", code="model_refused", hint=hint)
+        if answer.reason == "paused":
+            return self._count_pause()
+        is_empty, is_cut = not answer.message.content.strip(), answer.reason in {"length", "context_full"}
+        if is_empty or is_cut:
+            return self._nudge("truncated" if is_cut else "empty", is_empty=is_empty)
+        if answer.is_over or not answer.problem:
+            return False
+        self._object_to_form(answer.problem)
+        return True
+
+    def _count_pause(self) -> bool:
+        """Count a pause of the model's server, which goes on when it is sent the answer back."""
+        self._pause_count += 1
+        if self._pause_count > MAX_PAUSES:
+            raise LoopDetected(
+                f"Stopped: the model's server paused {self._pause_count} times in this turn.",
+                hint="Send another message to go on.",
+            )
+        return True
+
+    def _nudge(self, name: str, *, is_empty: bool) -> bool:
+        self._nudge_count += 1
+        if self._nudge_count <= MAX_NUDGES:
+            append_reminder(self._emit, render(f"reminders/{name}", call=False))
+            return True
+        if is_empty:
+            message = f"{self._routes.current.id} answered nothing, {self._nudge_count} times in a row."
+            hint = "Send it again, or choose another model with /model."
+            raise ProviderError(message, code="empty_answer", hint=hint)
+        return False
+
+    def _object_to_form(self, problem: str) -> None:
+        self._objection_count += 1
+        if self._objection_count >= MAX_OBJECTIONS:
+            raise LoopDetected(
+                f"Stopped: {self._objection_count} answers in a row were not in the form that the model was asked for.",
+                hint=f"Choose another model, or another dialect for {self._routes.current.id} in your configuration.",
+            )
+        self._emit(MessageAppended(message=UserMessage(content=problem, origin="program")))
 
 
 def _hash_call(call: GatedCall) -> str:

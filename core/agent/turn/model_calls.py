@@ -9,20 +9,21 @@ import asyncio
 
 from core.agent.answer.documents import TurnDocuments
 from core.agent.answer.receiver import AnswerReceiver, ModelAnswer
-from core.agent.context.compaction import compact, is_due
+from core.agent.answer.side_requests import record_usage
 from core.agent.context.dropped_reasoning import drop_refused_reasoning
 from core.agent.context.model_dialect import CALLS_IN_TEXT
 from core.agent.context.prefix import PromptSetup
-from core.agent.context.reminders import append_updates
-from core.agent.context.sent_attachments import replace_unsendable
+from core.agent.context.reminders import Reminders
+from core.agent.context.sent_attachments import AttachmentSender
 from core.agent.context.user_message import load_setup
-from core.agent.planning.todo_model import TodoModel
-from core.agent.turn.fallback import FALLBACK_BUDGET, fall_back, find_next_route
-from core.agent.turn.limits import TurnBudget
 from core.agent.turn.retry import BUDGET, Backoff, build_retry_event
-from core.agent.turn.turn_context import Route, TurnContext
+from core.agent.turn.routes import FALLBACK_BUDGET
+from core.agent.turn.stages import build_compactor
+from core.agent.turn.turn_context import TurnContext
 from core.clock import pause
 from core.errors import ContextOverflow, ProviderError
+from core.plans.todo_graph import find_ready
+from core.protocol.documents import Todo
 from core.protocol.events import MessageAppended, Notice, StepFinished
 from core.providers.base import ModelRequest
 
@@ -30,22 +31,31 @@ from core.providers.base import ModelRequest
 class ModelCalls:
     """The model calls of one turn. `setup`: what requests begin with; replaced when another model goes on."""
 
-    def __init__(self, session: TurnContext, documents: TurnDocuments, budget: TurnBudget, setup: PromptSetup) -> None:
-        self.session = session
-        self.documents = documents
-        self.budget = budget
+    def __init__(
+        self, context: TurnContext, documents: TurnDocuments, reminders: Reminders, setup: PromptSetup
+    ) -> None:
         self.setup = setup
-        self._todo_model = TodoModel(session)
+        self._context = context
+        self._routes = context.routes
+        self._state = context.state
+        self._emit = context.emit
+        self._budget = context.budget
+        self._documents = documents
+        self._reminders = reminders
+        self._attachments = AttachmentSender(context.shadow.blobs, context.memory.stand_ins, context.emit)
+        self._compactor = build_compactor(context)
+        self._todo_model = ("", "")  # the model and effort that the todo at hand names
         self._is_window_full = False  # the window was full before the last answer was whole
 
     async def request_answer(self) -> ModelAnswer:
         """Return the model's answer, after as many attempts as are reasonable."""
         backoff, shortened = self._build_backoff(), False
         while True:
-            reception = AnswerReceiver(self.session, self.documents, self.setup.dialect)
+            job = self._context.memory.foreground_job
+            reception = AnswerReceiver(self._routes, self._documents, self.setup.dialect, job, self._emit)
             try:
                 answer = await reception.receive(await self._build_request())
-                self.session.answered_routes.add(self.session.route.id)
+                self._routes.answered.add(self._routes.current.id)
                 self._is_window_full = answer.reason == "context_full"
                 if answer.problem and not answer.calls:
                     await self._switch_to_text_calls("It wrote a call that its server did not make one of.")
@@ -64,9 +74,10 @@ class ModelCalls:
                 if wait is not None:
                     self._record_retry(reception, backoff.attempt, wait, error)
                     await pause(wait)
-                elif other := find_next_route(self.session, error):
+                elif other := self._routes.find_next(error):
                     self._record_retry(reception, 1, 0.0, error)
-                    await self._switch_route(other, error)
+                    self._routes.fall_back(other, error, self._emit)
+                    self.setup = await load_setup(self._context)
                     backoff = self._build_backoff()
                 else:
                     self._abandon(reception, error.message)
@@ -77,7 +88,7 @@ class ModelCalls:
 
     async def _repair(self, reception: AnswerReceiver, error: ProviderError) -> bool:
         """True if the step can do without what the server refused, so that it is asked again at once."""
-        if drop_refused_reasoning(self.session, error):
+        if drop_refused_reasoning(self._state, error, self._routes.current.id, self._emit):
             self._record_retry(reception, 1, 0.0, error)
             return True
         return error.code == "tools_unsupported" and await self._switch_to_text_calls(
@@ -86,70 +97,85 @@ class ModelCalls:
 
     async def _switch_to_text_calls(self, why: str) -> bool:
         """Let a model without function calls write them into its text from now on. False: it does so already."""
-        session = self.session
+        model = self._routes.current.id
         if not self.setup.prefix.tools:
             return False
-        session.variants.mark_toolless(session.route.id)
-        self.setup = await load_setup(session)
-        session.emit(Notice(level="info", message=CALLS_IN_TEXT.format(session.route.id), hint=why))
+        self._context.memory.variants.mark_toolless(model)
+        self.setup = await load_setup(self._context)
+        self._emit(Notice(level="info", message=CALLS_IN_TEXT.format(model), hint=why))
         return True
 
     def _build_backoff(self) -> Backoff:
         """Build the backoff of this route: shorter while another one could be asked."""
-        budget = FALLBACK_BUDGET if find_next_route(self.session) else BUDGET
-        return Backoff(has_answered=self.session.route.id in self.session.answered_routes, budget=budget)
-
-    async def _switch_route(self, route: Route, error: ProviderError) -> None:
-        fall_back(self.session, route, error)
-        self.setup = await load_setup(self.session)
+        budget = FALLBACK_BUDGET if self._routes.find_next() else BUDGET
+        return Backoff(has_answered=self._routes.current.id in self._routes.answered, budget=budget)
 
     async def _build_request(self) -> ModelRequest:
-        session = self.session
+        route = self._routes.current
+        messages = await self._attachments.replace_unsendable(self._state.messages, route)
         return ModelRequest(
-            model=session.route.model,
+            model=route.model,
             system=self.setup.prefix.system,
             tools=self.setup.prefix.tools,
-            messages=self.setup.dialect.convert_history(await replace_unsendable(session, session.state.messages)),
-            session=session.id,
-            effort=session.route.effort,
-            blobs=session.shadow.blobs.get,
-            private=session.is_private,
+            messages=self.setup.dialect.convert_history(messages),
+            session=self._context.id,
+            effort=route.effort,
+            blobs=self._context.shadow.blobs.get,
+            private=self._context.is_private,
         )
 
     def _record_retry(self, reception: AnswerReceiver, attempt: int, wait: float, error: ProviderError) -> None:
         """Record an attempt that is void and followed by another; what it cost counts all the same."""
-        self.budget.add(reception.usage, self.session.route.id)
-        self.session.record_usage("chat", self.session.route, reception.usage)
-        void = self.documents.void_attempt()
-        self.session.emit(build_retry_event(self.budget.steps, attempt, wait, error, void))
+        self._budget.add(reception.usage, self._routes.current.id)
+        record_usage("chat", self._routes.current, reception.usage, self._budget, self._emit)
+        void = self._documents.void_attempt()
+        self._emit(build_retry_event(self._budget.steps, attempt, wait, error, void))
 
     def _abandon(self, reception: AnswerReceiver, why: str) -> None:
         message = reception.abandon(why)
         if message is not None:
-            self.session.emit(MessageAppended(message=message))
-        self.budget.add(reception.usage, self.session.route.id)
-        self.session.emit(StepFinished(step=self.budget.steps, usage=reception.usage, model=self.session.route.id))
+            self._emit(MessageAppended(message=message))
+        self._budget.add(reception.usage, self._routes.current.id)
+        self._emit(StepFinished(step=self._budget.steps, usage=reception.usage, model=self._routes.current.id))
 
     async def ensure_room(self) -> None:
         """Prepare a step: take the model of the todo at hand, and compact a history that fills the window.
 
         Raises `ContextOverflow` if it was too long for the last answer, and can't be compacted.
         """
-        if self._todo_model.switch_route():
-            self.setup = await load_setup(self.session)
+        await self._follow_todo()
         used = self._count_used_tokens()
         full, self._is_window_full = self._is_window_full, False
-        if full or is_due(self.session, used):
+        if full or self._compactor.is_due(used):
             await self._compact(is_full=full)
         if full and self._count_used_tokens() >= used:
             raise _build_too_long(ContextOverflow("the last answer did not fit into it."))
 
+    async def _follow_todo(self) -> None:
+        """Switch to the model that the todo at hand names, as far as the project is trusted."""
+        todo = self._find_current_todo() if self._context.permissions.is_trusted else None
+        wanted = (todo.model, str(todo.effort)) if todo is not None else ("", "")
+        if wanted != self._todo_model and self._routes.chain:
+            self._todo_model = wanted
+            if self._routes.switch_to(*wanted, self._emit):
+                self.setup = await load_setup(self._context)
+
+    def _find_current_todo(self) -> Todo | None:
+        """Return the todo that is built: the chosen one, else the one in progress, else the first that can begin."""
+        build, todos = self._context.build, self._state.todos
+        if not build.plan:
+            return None
+        if build.todo:
+            return next((todo for todo in todos if todo.id == build.todo), None)
+        now = next((todo for todo in todos if todo.status == "in_progress"), None)
+        return now or next(iter(find_ready(todos)), None)
+
     def _count_used_tokens(self) -> int:
-        return self.session.meter.count_tokens(self.setup.size, self.session.state.messages)
+        return self._context.memory.meter.count_tokens(self.setup.size, self._state.messages)
 
     async def _compact(self, *, is_full: bool) -> None:
-        self.budget.add(await compact(self.session, self.setup.size, is_full=is_full))
-        append_updates(self.session)
+        await self._compactor.compact(self.setup.size, is_full=is_full)
+        self._reminders.append_news()
 
 
 def _build_too_long(overflow: ContextOverflow) -> ContextOverflow:

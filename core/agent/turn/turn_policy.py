@@ -12,12 +12,10 @@ from collections.abc import Sequence
 
 from core.agent.context.reminders import append_reminder
 from core.agent.debug.debug_policy import DebugPolicy
-from core.agent.gate.capabilities import CallLease, CommandRunner, UserPrompter
-from core.agent.gate.tool_calls import GatedCall
-from core.agent.planning.plan_sync import refresh_plan
+from core.agent.debug.fix_verdict import FixReview
+from core.agent.gate.capabilities import CallLease, CapabilityFactory, UserPrompter
+from core.agent.gate.gated_call import GatedCall
 from core.agent.planning.status_readback import read_back_statuses
-from core.agent.planning.todo_editor import TodoEditor
-from core.agent.planning.todo_verification import build_prover
 from core.agent.turn.turn_context import TurnContext
 from core.errors import AgentTuiError
 from core.modes import Access
@@ -39,8 +37,12 @@ _WORDS = re.compile(r"[A-Za-z0-9]{3,}")
 class TurnPolicy:
     """The policy of one turn."""
 
-    def __init__(self, session: TurnContext) -> None:
-        self._session = session
+    def __init__(self, context: TurnContext, capabilities: CapabilityFactory) -> None:
+        self._context = context
+        self._state = context.state
+        self._emit = context.emit
+        self._capabilities = capabilities
+        host = context.terminal.host
         self._used_tools: set[str] = set()
         self._has_looked = False
         self._has_ended_plan = False
@@ -48,31 +50,32 @@ class TurnPolicy:
         self._edited_todos: set[str] = set()
         self._known_todos = self._get_todos()
         self._urge_count = 0
-        self._debug_policy = DebugPolicy(session)
+        self._debug_policy = DebugPolicy(
+            host, FixReview(host, context.user, context.memory.read_digests), context.permissions, context.turn_id
+        )
         self._done_count = 0
 
     # What the user changed meanwhile.
 
     def refresh_todos(self) -> None:
         """Remind the model of the todos before a step, if somebody else changed them."""
-        session = self._session
-        if not session.state.todos_plan_path:
+        if not self._state.todos_plan_path:
             return
-        refresh_plan(session)
+        self._context.plans.refresh()
         if (now := self._get_todos()) != self._known_todos:
             self._known_todos = now
-            append_reminder(session, render("reminders/plan_changed", todos=format_todos(session.state.todos)))
+            append_reminder(self._emit, render("reminders/plan_changed", todos=format_todos(self._state.todos)))
 
     def _get_todos(self) -> tuple[Todo, ...]:
-        return self._session.state.todos
+        return self._state.todos
 
     # What the model does.
 
     async def follow_planned_calls(self, calls: Sequence[GatedCall]) -> None:
         """Follow the calls that a step is about to run, so that its first edit has a todo in progress."""
-        if self._session.build_plan and not self._is_list_kept_by_model(calls):
+        if self._context.build.plan and not self._is_list_kept_by_model(calls):
             first = next(filter(None, map(_find_edited_path, calls)), "")
-            if first and first != self._session.state.todos_plan_path:
+            if first and first != self._state.todos_plan_path:
                 await self._follow_work(calls[0].request.id, first)
 
     def _is_list_kept_by_model(self, calls: Sequence[GatedCall] = ()) -> bool:
@@ -97,10 +100,10 @@ class TurnPolicy:
 
     def _list_changed_paths(self, call: GatedCall) -> list[str]:
         """Return the files that a call changed, but for the plan's own; [""] for a command that changed none."""
-        detail, plan = call.outcome.detail, self._session.state.todos_plan_path
+        detail, plan = call.outcome.detail, self._state.todos_plan_path
         if isinstance(detail, FileEditDetail):
             return [detail.path] if detail.path != plan else []
-        changes = self._session.state.changes.items()
+        changes = self._state.changes.items()
         made = [path for path, each in changes if each.origin is not None and each.origin.call == call.request.id]
         return [path for path in made if path != plan] or [""]
 
@@ -110,19 +113,21 @@ class TurnPolicy:
         async def settle(key: str, status: TodoStatus) -> Sequence[str]:
             return await self._set_statuses(call, {key: status})
 
-        found = await read_back_statuses(self._session, settle)
+        found = await read_back_statuses(
+            self._context.plans, self._context.shadow, self._context.memory.announced, settle
+        )
         self._is_file_kept_by_model = self._is_file_kept_by_model or bool(found.written_ids)
         if found.notes:
-            told = render("reminders/plan_file", notes=found.notes, todos=format_todos(self._session.state.todos))
-            append_reminder(self._session, told)
+            told = render("reminders/plan_file", notes=found.notes, todos=format_todos(self._state.todos))
+            append_reminder(self._emit, told)
 
     @property
     def _is_following(self) -> bool:
-        return bool(self._session.build_plan) and not self._is_list_kept_by_model()
+        return bool(self._context.build.plan) and not self._is_list_kept_by_model()
 
     async def _follow_work(self, call: str, path: str) -> None:
         """Mark the todo that the model works at, since it does not say so. `path`: what it edits, "" = a command."""
-        todos = self._session.state.todos
+        todos = self._state.todos
         now = next((todo for todo in todos if todo.status == "in_progress"), None)
         free = self._select_wanted(find_ready(todos if now is None else _apply_statuses(todos, {now.id: "completed"})))
         meant = max(free, key=lambda todo: _score_fit(todo, path), default=None)
@@ -135,22 +140,21 @@ class TurnPolicy:
 
     def _record_edit(self, path: str) -> None:
         if path:
-            self._edited_todos |= {todo.id for todo in self._session.state.todos if todo.status == "in_progress"}
+            self._edited_todos |= {todo.id for todo in self._state.todos if todo.status == "in_progress"}
 
     async def _try_statuses(self, call: str, statuses: dict[str, TodoStatus]) -> None:
         """Set statuses by the same rules as the model; remind it of what stands against them."""
         try:
             if notes := await self._set_statuses(call, statuses):
-                append_reminder(self._session, "\n".join(notes))
+                append_reminder(self._emit, "\n".join(notes))
         except AgentTuiError as trouble:
-            self._session.emit(Notice(level="warning", message=trouble.message, hint=trouble.hint))
+            self._emit(Notice(level="warning", message=trouble.message, hint=trouble.hint))
 
     async def _set_statuses(self, call: str, statuses: dict[str, TodoStatus]) -> Sequence[str]:
         """Set statuses by the rules of the list and return notes for the model. Raises `AgentTuiError` if refused."""
-        session, lease = self._session, CallLease()
-        origin = Origin(turn=session.turn_id, call=call, tool="todo_write")
-        prove = build_prover(session, call, lambda yes: CommandRunner(session, origin, yes, lease))
-        board = TodoEditor(session, call, lease.check, prove)
+        lease = CallLease()
+        origin = Origin(turn=self._context.turn_id, call=call, tool="todo_write")
+        board = self._capabilities.build_todo_editor(origin, lease)
         try:
             return (await board.set_todos(_apply_statuses(board.todos(), statuses))).notes
         finally:
@@ -164,35 +168,35 @@ class TurnPolicy:
         `is_over`: the answer says in the form of its dialect that it is done, so only an unfinished build goes on.
         """
         if is_over:
-            return bool(self._session.build_plan) and await self._should_continue_build()
+            return bool(self._context.build.plan) and await self._should_continue_build()
         if await self._debug_policy.should_continue():
             return True
         if text.rstrip().endswith("?"):
             return False
-        if self._session.build_plan:
+        if self._context.build.plan:
             return await self._should_continue_build()
         return self._should_continue_plan()
 
     def _should_continue_plan(self) -> bool:
         """True if a plan turn that looked into the code still owes a question or a plan. Asked for once."""
-        if self._session.state.mode != "plan" or not self._has_looked or self._has_ended_plan or self._urge_count:
+        if self._state.mode != "plan" or not self._has_looked or self._has_ended_plan or self._urge_count:
             return False
         self._urge_count = 1
-        append_reminder(self._session, render("reminders/plan_owed"))
+        append_reminder(self._emit, render("reminders/plan_owed"))
         return True
 
     async def _should_continue_build(self) -> bool:
         if self._is_following and self._edited_todos:
             await self._complete_current()
-        left = [todo for todo in self._select_wanted(self._session.state.todos) if todo.status not in DONE]
-        done = len(self._session.state.todos) - len(left)
+        left = [todo for todo in self._select_wanted(self._state.todos) if todo.status not in DONE]
+        done = len(self._state.todos) - len(left)
         self._urge_count = 0 if done > self._done_count else self._urge_count
         self._done_count = done
         if not left:
             return False
         if self._urge_count >= MAX_URGES:
             count = "one todo is" if len(left) == 1 else f"{len(left)} todos are"
-            self._session.emit(
+            self._emit(
                 Notice(
                     level="info",
                     message=f"The build stopped: {count} left.",
@@ -202,28 +206,28 @@ class TurnPolicy:
             return False
         self._urge_count += 1
         now = next((todo.id for todo in left if todo.status == "in_progress"), "")
-        free = [todo.id for todo in self._select_wanted(find_ready(self._session.state.todos))]
-        by_file = self._session.state.todos_plan_path if self._has_commands_alone else ""
+        free = [todo.id for todo in self._select_wanted(find_ready(self._state.todos))]
+        by_file = self._state.todos_plan_path if self._has_commands_alone else ""
         told = render("reminders/build_left", todos=format_todos(left), now=now, ready=free, by_file=by_file)
-        append_reminder(self._session, told)
+        append_reminder(self._emit, told)
         self._known_todos = self._get_todos()
         return True
 
     @property
     def _has_commands_alone(self) -> bool:
         """True if the model has no tool for the list but the shell."""
-        return self._session.dialect == "command"
+        return self._context.dialect == "command"
 
     async def _complete_current(self) -> None:
         """Complete the todo in progress when the model says that it is done, if its command passes, too."""
-        now = next((todo for todo in self._session.state.todos if todo.status == "in_progress"), None)
+        now = next((todo for todo in self._state.todos if todo.status == "in_progress"), None)
         if now is not None and now.id in self._edited_todos:
             self._edited_todos.discard(now.id)
             await self._try_statuses("", {now.id: "completed"})
 
     def _select_wanted(self, todos: Sequence[Todo]) -> list[Todo]:
         """Return the todos to be built: all, or the one that the user chose."""
-        chosen = self._session.build_todo
+        chosen = self._context.build.todo
         return [todo for todo in todos if chosen in ("", todo.id)]
 
 

@@ -11,8 +11,7 @@ from typing import Final
 
 from core.agent.context.mentions import find_pictures
 from core.agent.context.sent_attachments import can_send
-from core.agent.gate.capabilities import FileReader
-from core.agent.turn.turn_context import Route
+from core.agent.turn.routes import Route
 from core.attachments import MAX_INPUT_BYTES, PreparedAttachment, prepare_attachment
 from core.attachments.pdf import read_pdf_facts
 from core.config import Settings
@@ -102,7 +101,9 @@ async def check_model_accepts(session: Session, text: str) -> None:
             )
     if able.images or "@" not in text:
         return
-    mentioned = find_pictures(FileReader(build_context(session)), text)
+    from core.agent.turn.stages import build_capabilities
+
+    mentioned = find_pictures(build_capabilities(build_context(session)).build_reader(), text)
     shown = [path for path in mentioned if not path.lower().endswith(".pdf")]
     if shown:
         raise _build_refusal(f"@{shown[0]} is a picture", "image", route, session.settings, session.services.models)

@@ -7,7 +7,7 @@ from functools import partial
 from core.engine.session.restore import PendingRestore, RestoreScope, carry_out, save_note
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
-from core.engine.session.turns import reset_context
+from core.engine.session.turns import reset_memory
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.state.conversation import ConversationCheckpoint
@@ -49,7 +49,7 @@ def _restore_checkpoint(session: Session, mark: ConversationCheckpoint, what: Re
     save_note(session, restoring)
     carry_out(session, restoring)
     if what != "files":
-        reset_context(session)
+        reset_memory(session)
 
 
 def _find_changed(session: Session, mark: ConversationCheckpoint) -> tuple[tuple[str, ...], tuple[str, ...]]:

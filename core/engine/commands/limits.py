@@ -72,12 +72,12 @@ def _apply_change(session: Session, event: LimitsChanged | PolicyChanged) -> Non
     session.emit_outside_turn(event)
     now = session.settings
     if (context := session.context) is not None:
-        context.settings = now
+        context.use_settings(now)
     for child in session.subagents.values():
         services = child.services
         services.settings = replace(services.settings, limits=now.limits, commands=now.commands)
         if (context := child.context) is not None:
-            context.settings = child.settings
+            context.use_settings(child.settings)
 
 
 def announce_limits(session: Session, options: Any = None) -> None:

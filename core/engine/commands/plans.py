@@ -6,11 +6,10 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from core.agent.planning.plan_sync import build_plan_events
 from core.engine.commands.terminal import build_not_proved, run_verify
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
-from core.engine.session.turns import build_plan, reserve_turn, reset_context, start_turn
+from core.engine.session.turns import build_plan, reserve_turn, reset_memory, start_turn
 from core.engine.subagents.merging import find_unresolved_paths, has_unfinished_todos
 from core.errors import CommandRejected
 from core.ids import new_id
@@ -28,17 +27,17 @@ MAX_COMMENT = 20_000  # characters
 
 
 def prepare_edit(session: Session, command: cmd.PlanEdit) -> Effect:
-    session.plans.load(command.path)
+    session.plans.store.load(command.path)
     return partial(_edit_plan, session, command)
 
 
 def _edit_plan(session: Session, command: cmd.PlanEdit) -> None:
     if all(given is None for given in (command.name, command.overview, command.body, command.todos)):
-        plan = session.plans.load(command.path)
+        plan = session.plans.store.load(command.path)
         session.emit(PlanUpdated(plan=plan))
         session.emit(TodoChanged(todos=plan.todos, plan=plan.path))
         return
-    merged = session.plans.edit(
+    merged = session.plans.store.edit(
         command.path,
         name=command.name,
         overview=command.overview,
@@ -73,14 +72,13 @@ def prepare_comment(session: Session, command: cmd.PlanComment) -> Effect:
 
 
 def _emit_plan(session: Session, merged: MergedPlan) -> None:
-    for event in build_plan_events(merged):
-        session.emit(event)
+    session.plans.publish(merged)
     if session.state.todos_plan_path == merged.plan.path:
         session.emit(TodoChanged(todos=merged.plan.todos, plan=merged.plan.path))
 
 
 async def prepare_build(session: Session, command: cmd.PlanBuild) -> Effect:
-    plan = session.plans.load(command.path)
+    plan = session.plans.store.load(command.path)
     _check_build(plan, command)
     await reserve_turn(session)
     return partial(_start_build, session, plan, command)
@@ -112,7 +110,7 @@ def _start_build(session: Session, plan: Plan, command: cmd.PlanBuild) -> None:
         session.emit(ModeChanged(mode="agent"))
     if command.fresh and session.state.messages:
         session.emit(ContextCompacted(messages=(), before_tokens=session.state.context_used, after_tokens=0))
-        reset_context(session)
+        reset_memory(session)
     session.emit(PlanUpdated(plan=plan))
     session.emit(TodoChanged(todos=plan.todos, plan=plan.path))
     chosen = next((todo for todo in plan.todos if todo.id == command.todo), None)
@@ -136,7 +134,7 @@ def _start_build(session: Session, plan: Plan, command: cmd.PlanBuild) -> None:
 
 def prepare_todo_status(session: Session, command: cmd.TodoSet) -> Effect:
     path = command.plan or session.state.todos_plan_path
-    todos = session.plans.load(path).todos if path else session.state.todos
+    todos = session.plans.store.load(path).todos if path else session.state.todos
     todo = next((each for each in todos if each.id == command.id), None)
     if todo is None:
         raise CommandRejected(f"there is no todo {command.id!r}.", code="todo_unknown")
@@ -165,7 +163,7 @@ def complete_resolved_todos(session: Session, path: str) -> None:
 
 def _set_status(session: Session, command: cmd.TodoSet, path: str) -> None:
     if path:
-        _emit_plan(session, MergedPlan(plan=session.plans.set_todo(path, command.id, command.status)))
+        _emit_plan(session, MergedPlan(plan=session.plans.store.set_todo(path, command.id, command.status)))
         return
     todos = session.state.todos
     changed = tuple(replace(todo, status=command.status) if todo.id == command.id else todo for todo in todos)

@@ -27,8 +27,7 @@ def prepare_approval(session: Session, command: cmd.ApprovalAnswer) -> Effect:
     """Check the decision on an approval, also a subagent's. Raises `CommandRejected`, `AgentTuiError` for a pattern."""
     request = session.state.approvals.get(command.id)
     asking = session.subagents.get(request.subagent, session) if request is not None else session
-    context = asking.context
-    if request is None or context is None:
+    if request is None or asking.context is None:
         raise CommandRejected(f"no approval {command.id!r} is waiting.", code="approval_unknown")
     if command.pattern:
         check_pattern(command.pattern, request.subject, "allow" if command.decision == "allow_always" else "deny")
@@ -40,7 +39,7 @@ def prepare_approval(session: Session, command: cmd.ApprovalAnswer) -> Effect:
         )
 
     def approve() -> None:
-        context.resolve_approval(command.id, command.decision, command.note, command.pattern)
+        asking.user.resolve_approval(command.id, command.decision, command.note, command.pattern)
 
     return approve
 
@@ -65,8 +64,7 @@ def prepare_question_reply(session: Session, command: cmd.QuestionReply, *, begi
 
 def _is_awaited(session: Session, identity: str) -> bool:
     """True if the turn that runs waits for this question."""
-    context = session.context
-    return context is not None and context.questions.is_open(identity)
+    return session.user.is_question_open(identity)
 
 
 def _check_answers(asked: QuestionAsked, answers: tuple[QuestionAnswer, ...]) -> None:
@@ -111,8 +109,7 @@ async def _apply_answers(
     session: Session, asked: QuestionAsked, answers: tuple[QuestionAnswer, ...], *, begins: bool
 ) -> None:
     """Hand the answers to the waiting turn, else record them and start a turn."""
-    context = session.context
-    if context is not None and context.resolve_question(asked.id, answers):
+    if session.user.resolve_question(asked.id, answers):
         return
     if asked.id not in session.state.questions:
         return  # answered meanwhile
@@ -123,7 +120,7 @@ async def _apply_answers(
     if turn is not None and asked.call in turn.calls:
         await session.turn_slot.wait_ended()  # it asked, and is being stopped
     if not session.turn_slot.is_running:
-        from core.agent.context.deferred_answers import summarize_answers
+        from core.agent.context.reminders import summarize_answers
 
         with suppress(CommandRejected):  # a turn has begun meanwhile: it is told at its next step
             await reserve_turn(session)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from core.agent.context.token_meter import measure_messages
 from core.agent.context.user_message import load_setup
-from core.agent.turn.limits import measure_messages
 from core.agent.turn.turn_context import TurnContext
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from core.protocol.queries import ContextAnswer, ContextPart
@@ -19,7 +19,7 @@ async def report_context(context: TurnContext | None, state: SessionState) -> Co
             parts=(), used=state.context_used, window=state.context_window, notes=_describe_losses(state)
         )
     made = await load_setup(context)
-    estimate = context.meter.estimate
+    estimate = context.memory.meter.estimate
     tools = len(msgspec.json.encode(made.prefix.tools))
     parts = [
         ContextPart(
@@ -37,8 +37,8 @@ async def report_context(context: TurnContext | None, state: SessionState) -> Co
                 detail=f"{len(messages)} message{'' if len(messages) == 1 else 's'}",
             )
         )
-    used = context.meter.count_tokens(made.size, state.messages)
-    window = state.context_window or context.route.window
+    used = context.memory.meter.count_tokens(made.size, state.messages)
+    window = state.context_window or context.routes.current.window
     return ContextAnswer(parts=tuple(parts), used=used, window=window, notes=_describe_losses(state))
 
 
@@ -52,7 +52,7 @@ def _describe_losses(state: SessionState) -> tuple[str, ...]:
 
 def _describe_variant(context: TurnContext) -> str:
     """Name the dialect and prompt variant unless they are the default ones."""
-    short = context.variants.is_short(context.route.id) and context.dialect != "command"
+    short = context.memory.variants.is_short(context.routes.current.id) and context.dialect != "command"
     words = (context.dialect if context.dialect != "native" else "", "short" if short else "")
     return ", ".join(filter(None, words))
 

@@ -28,7 +28,7 @@ def list_permissions(workspace: Workspace, settings: Settings, session: Session 
     return q.PermissionsAnswer(
         trusted=session is None or session.services.is_trusted,
         kept=(*configured, *map(_to_wire, SavedRules(workspace.root).load())),
-        hosts=context.network_grants.list_hosts() if context is not None else (),
+        hosts=context.permissions.network_grants.list_hosts() if context is not None else (),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Final, Literal, get_args
 
 from msgspec.structs import replace
 
-from core.agent.turn.turn_context import Route
+from core.agent.turn.routes import Route
 from core.config import ModeTable, RouteSettings, Settings
 from core.engine.models import ModelAccess
 from core.errors import AgentTuiError, ConfigError

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 
-from core.agent.turn.turn_context import QUESTION_STILL_OPEN
+from core.agent.turn.user_channel import QUESTION_STILL_OPEN
 from core.protocol.documents import ClarificationDocument, ClarificationMetadata
 from core.protocol.events import (
     AnyEvent,

@@ -11,10 +11,12 @@ from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
+from core.agent.context.memory import ModelMemory
 from core.agent.debug.debug_policy import remove_all_probes
-from core.agent.planning.plan_sync import refresh_plan
-from core.agent.turn.subagent_limits import SubagentLimits
+from core.agent.gate.permissions import CallPermissions
+from core.agent.planning.plan_sync import PlanSync
 from core.agent.turn.turn_context import TurnContext
+from core.agent.turn.user_channel import UserChannel
 from core.config import Settings, TurnLimits
 from core.config.narrowing import apply_bounds
 from core.engine.services import EngineServices
@@ -41,6 +43,7 @@ from core.sessions.summary import SessionSummary, build_summary, save_summary
 from core.shadow import BlobStore, ReviewState, Shadow
 from core.shadow.layers.layer_location import remove_location
 from core.shell.execution import CommandHost
+from core.shell.python_repl import PythonRepl
 from core.shell.terminal import Terminal
 from core.state.fold import SessionState
 from core.user_dirs import get_config_dir, get_state_dir
@@ -66,7 +69,6 @@ class Session:
         self.state = state
         self.services = services
         self.workspace = services.workspace
-        self.announced: dict[str, str] = {}
         self.review = state.review if isinstance(state.review, ReviewState) else ReviewState()
         audit = AuditLog(directory.path)
         self.recorder = EventRecorder(self.id, log, state, audit=audit, prepare=self._prepare_edge)
@@ -79,7 +81,7 @@ class Session:
         self.bulk_acceptance = BulkAcceptance(self.shadow, self.review, sync=log.sync, report_error=self.report_error)
         folder = PlanFolder(services.workspace)
         folder.remove_abandoned()
-        self.plans = PlanStore(folder)
+        self.plans = PlanSync(PlanStore(folder), state, self.emit)
         self.permissions = SessionPermissions(
             directory.path,
             services,
@@ -90,8 +92,13 @@ class Session:
         )
         self.terminal = Terminal(self._build_command_host())
         self.routes = ModelRoutes(services.models, lambda: self.settings, state, self.emit)
+        self.user = UserChannel(self.emit, is_interactive=services.interactive)
+        self.python = PythonRepl(self.terminal)
+        self.call_permissions = CallPermissions(
+            self.terminal, self.settings, self.permissions.saved_rules, self.permissions.network_grants
+        )
+        self.memory: ModelMemory | None = None
         self.context: TurnContext | None = None
-        self.subagent_limits: SubagentLimits | None = None
         self.tasks = SessionTasks(self.id, self.report_error)
         self.turn_slot = TurnSlot(self.tasks, self._interrupt_turn)
         self.warm_up: asyncio.Task[None] | None = None
@@ -106,6 +113,7 @@ class Session:
             emit=self.emit,
             emit_outside_turn=self.emit_outside_turn,
             directory=self.directory.path,
+            session_id=self.directory.id,
             box=self.services.boxes,
             checks=lambda: self.settings.commands.checks,
             withheld=self.permissions.find_withheld,
@@ -180,7 +188,7 @@ class Session:
                     self.report_error(problem)
         self.shadow.check_bulks()
         if not paths or self.state.todos_plan_path in paths:
-            refresh_plan(self)
+            self.plans.refresh()
         self.emit(ev.FilesChanged(paths=paths))
 
     def report_error(self, problem: AgentTuiError, *, path: str = "") -> None:

@@ -8,7 +8,9 @@ import importlib
 import threading
 from collections.abc import Awaitable, Callable
 
-from core.agent.turn.turn_context import TurnContext
+from core.agent.context.memory import ModelMemory
+from core.agent.turn.routes import TurnRoutes
+from core.agent.turn.turn_context import BuildTarget, TurnContext
 from core.engine.faults import explain_fault
 from core.engine.models import ModelAccess
 from core.engine.session.model_routes import choose_model
@@ -43,22 +45,19 @@ def build_plan(prompt: str, plan: str, todo: str, instruction: str) -> Work:
     ask = ask_model(prompt, (plan,), instruction=instruction)
 
     async def work(context: TurnContext) -> None:
-        context.build_plan, context.build_todo = plan, todo
-        try:
-            await ask(context)
-        finally:
-            context.build_plan = context.build_todo = ""
+        context.build = BuildTarget(plan, todo)
+        await ask(context)
 
     return work
 
 
 async def compact_history(context: TurnContext) -> None:
     """Work that replaces the history by a summary."""
-    from core.agent.context.compaction import compact
     from core.agent.context.user_message import load_setup
+    from core.agent.turn.stages import build_compactor
 
     before = list(context.state.messages)
-    await compact(context, (await load_setup(context)).size)
+    await build_compactor(context).compact((await load_setup(context)).size)
     if list(context.state.messages) == before:
         context.emit(Notice(level="info", message="The history is short: there is nothing to compact."))
 
@@ -88,8 +87,7 @@ async def _run_turn(session: Session, work: Work, prompt: str | None) -> None:
     reason: TurnEnd = "failed"
     message = ""
     try:
-        context = build_context(session)
-        context.turn_id = turn
+        context = session.context = build_context(session)
         await work(context)
     except asyncio.CancelledError:
         reason = "interrupted"
@@ -133,49 +131,52 @@ def suggest_prompt(session: Session) -> None:
         session.emit_surely(PromptSuggested(text=found.text, mode=Mode(found.mode or state.mode).value))
 
 
-# The context, which lives from one turn to the next.
+# The context of a turn, and what lives from one turn to the next.
 
 
 def build_context(session: Session) -> TurnContext:
-    """Return the context that the next turn begins with."""
+    """Return a context as a turn begins with it."""
     services, routes, route = session.services, session.routes, session.routes.open_chosen()
-    if session.context is None:
-        session.context = TurnContext(
-            id=session.id,
-            workspace=session.workspace,
-            shadow=session.shadow,
-            plans=session.plans,
-            state=session.state,
-            emit=session.emit,
-            settings=session.settings,
-            route=route,
-            directory=session.directory.path,
-            terminal=session.terminal,
+    if session.memory is None:
+        session.memory = ModelMemory.of_session(session.directory.path)
+    session.call_permissions.is_trusted = services.is_trusted
+    context = TurnContext(
+        id=session.id,
+        turn_id=session.recorder.turn_id,
+        state=session.state,
+        emit=session.emit,
+        settings=session.settings,
+        directory=session.directory.path,
+        plans=session.plans,
+        terminal=session.terminal,
+        python=session.python,
+        user=session.user,
+        routes=TurnRoutes(
+            current=route,
+            chain=routes.get_chain("chat"),
+            small=routes.get_chain("small"),
+            apply=routes.get_chain("apply"),
+            find=routes.open,
             price=session.compute_cost,
-            is_interactive=services.interactive,
-            is_private=session.state.is_private,
-            opened_saved_rules=session.permissions.saved_rules,
-            opened_network_grants=session.permissions.network_grants,
-        )
-    context = session.context
-    context.is_trusted, context.subagent_limits = services.is_trusted, session.subagent_limits
-    context.hears = services.trust.is_readable
-    context.route, context.settings = route, session.settings
-    context.route_chain = routes.get_chain("chat")
-    context.small_routes, context.apply_routes = routes.get_chain("small"), routes.get_chain("apply")
-    context.find_route = routes.open
+            answered=session.memory.answered_routes,
+        ),
+        permissions=session.call_permissions,
+        memory=session.memory,
+        hears=services.trust.is_readable,
+        is_private=session.state.is_private,
+    )
+    context.use_settings(session.settings)
+    if session.context is None or session.context.working is None:
+        session.context = context
     routes.report_problems()
     routes.announce()
     return context
 
 
-def reset_context(session: Session) -> None:
+def reset_memory(session: Session) -> None:
     """Drop what the model was told, read and counted: the conversation is another one now."""
-    if (context := session.context) is not None:
-        context.read_digests.clear()
-        context.announced.clear()
-        context.meter.reset()
-        context.compacted_tokens = 0
+    if session.memory is not None:
+        session.memory.forget()
     suggest_prompt(session)
 
 
@@ -217,13 +218,13 @@ async def _warm_up(session: Session) -> None:
 
 def on_trust_changed(session: Session) -> None:
     """Read rules anew for the next turn; a session without messages gets a new prefix."""
-    if (context := session.context) is None:
+    if (memory := session.memory) is None:
         return
-    context.is_trusted = session.services.is_trusted
-    context.preparing = None
+    session.call_permissions.is_trusted = session.services.is_trusted
+    memory.setup = None
     if not session.state.messages:
         from core.agent.context.prefix import delete_prefixes
 
         delete_prefixes(session.directory.path)
-        context.dialect_setups.clear()
+        memory.dialect_setups.clear()
         session.warm_up = session.tasks.start(_warm_up(session), name="warm-up")

@@ -93,7 +93,7 @@ def find_unresolved_paths(session: Session, known: SubagentState) -> tuple[str, 
 
 def has_unfinished_todos(session: Session, plan: str) -> bool:
     """True if subagents began todos of a plan that are still in progress, or not ticked off."""
-    todos = {todo.id for todo in session.plans.load(plan).todos if todo.status == "in_progress"}
+    todos = {todo.id for todo in session.plans.store.load(plan).todos if todo.status == "in_progress"}
     return any(
         each.plan == plan
         and each.todo in todos

@@ -16,11 +16,9 @@ from msgspec.structs import replace
 
 from core.agent.answer.documents import TurnDocuments
 from core.agent.context.prompt_tags import escape_tags, wrap_tag
-from core.agent.context.reminders import append_reminder
+from core.agent.context.reminders import append_reminder, return_steers
 from core.agent.debug.debug_policy import explain_held_back
-from core.agent.planning.plan_sync import build_plan_events, refresh_plan, report_plan_trouble
-from core.agent.turn.limits import TurnBudget
-from core.agent.turn.subagent_limits import SubagentLimits
+from core.agent.turn.budget import SubagentLimits, TurnBudget
 from core.agent.turn.turn_context import TurnContext
 from core.clock import monotonic
 from core.engine.faults import explain_fault
@@ -77,7 +75,7 @@ class ParallelBuild:
         self._context = context
         self._spent = TurnBudget(lambda: context.settings.limits)
         self._documents = TurnDocuments(context.emit)
-        context.emit(TurnStarted(prompt=prompt, mode=context.state.mode, model=context.route.id))
+        context.emit(TurnStarted(prompt=prompt, mode=context.state.mode, model=context.routes.current.id))
         context.emit(MessageAppended(message=UserMessage(content=wrap_tag("user_query", prompt))))
         end: tuple[TurnEnd, str] = ("interrupted", "")
         self._session.recorder.listeners.append(self._on_event)
@@ -95,7 +93,7 @@ class ParallelBuild:
             context.working = None
             self._session.recorder.listeners.remove(self._on_event)
             self._session.is_building = False
-            context.return_steers()
+            return_steers(context.state, context.emit)
             self._finish_turn(end)
 
     async def _run_todos(self) -> None:
@@ -127,13 +125,13 @@ class ParallelBuild:
         """Return the todos as they are now, whoever changed them."""
         state = self._context.state
         if state.todos_plan_path == self._plan:
-            refresh_plan(self._context)
+            self._context.plans.refresh()
             return state.todos
         known = state.plans.get(self._plan)
         try:
-            return self._context.plans.load(self._plan).todos
+            return self._context.plans.store.load(self._plan).todos
         except AgentTuiError as trouble:
-            report_plan_trouble(self._context, trouble)
+            self._context.plans.report_trouble(trouble)
             return known.todos if known else ()
 
     def _set_status(self, key: str, status: TodoStatus) -> None:
@@ -141,14 +139,13 @@ class ParallelBuild:
         todos = tuple(replace(each, status=status) if each.id == key else each for each in self._load_todos())
         context = self._context
         if context.state.todos_plan_path == self._plan:
-            todos = context.save_plan_todos(self._plan, todos)
+            todos = context.plans.save_todos(self._plan, todos)
             context.emit(TodoChanged(todos=todos, plan=self._plan))
             return
         try:
-            for event in build_plan_events(context.plans.edit(self._plan, todos=todos)):
-                context.emit(event)
+            context.plans.publish(context.plans.store.edit(self._plan, todos=todos))
         except AgentTuiError as trouble:
-            report_plan_trouble(context, trouble)
+            context.plans.report_trouble(trouble)
 
     def _start_todos(self) -> None:
         """Start as many todos as there is room for: those begun before first, then those that are ready, in order."""
@@ -223,7 +220,7 @@ class ParallelBuild:
         merges = self._merges if child is None else -1
         limits = SubagentLimits(parent_grants=self._is_granted, budget=self._spent)
         others = tuple(key for key in self._tasks if key != todo.id)
-        plan = replace(self._context.plans.load(self._plan), todos=self._load_todos())
+        plan = replace(self._context.plans.store.load(self._plan), todos=self._load_todos())
         task = SubagentTask(plan=plan, todo=todo, others=others, why=why)
         worker = SubagentRunner(self._session, child or await create_subagent_session(self._session), task, limits)
         end = SubagentEnd(reason="interrupted")
@@ -246,9 +243,9 @@ class ParallelBuild:
         """True if the parent itself may do this now; effects are kept only where its own would be."""
         context = self._context
         return (
-            context.is_granted(access)
-            and not explain_held_back(context, access)
-            and (access not in RUN_ACCESS or context.terminal.keeps_effects() or not context.is_contained)
+            context.permissions.is_granted(access)
+            and not explain_held_back(context.state, access)
+            and (access not in RUN_ACCESS or context.terminal.keeps_effects() or not context.permissions.is_contained)
         )
 
     async def _merge_result(self, worker: SubagentRunner, todo: Todo, merges: int) -> None:
@@ -301,7 +298,7 @@ class ParallelBuild:
         """Report the end of the turn to the user and, in the history, to the model."""
         context, state = self._context, self._session.state
         told = self._format_result()
-        append_reminder(context, escape_tags(told))
+        append_reminder(context.emit, escape_tags(told))
         self._documents.add_text(told)
         usage = state.current_turn.usage if state.current_turn is not None else self._spent.usage
         context.emit(

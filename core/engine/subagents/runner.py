@@ -7,9 +7,9 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.agent.gate.capabilities import CallLease, CommandRunner
-from core.agent.planning.todo_verification import build_prover
-from core.agent.turn.subagent_limits import SubagentLimits
+from core.agent.gate.capabilities import CallLease
+from core.agent.turn.budget import SubagentLimits
+from core.agent.turn.stages import build_capabilities
 from core.agent.turn.turn_context import TurnContext
 from core.clock import monotonic
 from core.engine.session.session import Session
@@ -61,7 +61,7 @@ class SubagentRunner:
         self._started = monotonic()
         self._is_resumed = child.id in parent.state.subagents
         self._is_finished = False
-        child.subagent_limits = limits
+        child.call_permissions.subagent_limits = limits
         todo = task.todo
         _choose_model(child, todo)
         parent.emit(
@@ -186,6 +186,6 @@ async def verify_todo(context: TurnContext, todo: Todo) -> str:
     lease, call = CallLease(), new_id("proof")
     origin = Origin(turn=context.turn_id, call=call, tool="todo_write", todo=todo.id)
     try:
-        return await build_prover(context, call, lambda yes: CommandRunner(context, origin, yes, lease))(todo)
+        return await build_capabilities(context).build_prover(origin, lease)(todo)
     finally:
         lease.end()

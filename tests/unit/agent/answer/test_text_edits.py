@@ -174,7 +174,7 @@ async def test_an_answer_cut_by_the_length_limit_keeps_the_edits_that_are_whole(
 async def test_another_dialect_is_told_the_text_as_it_was(tmp_path):
     case = case_with(tmp_path, says(TAGGED), says("So."), says("Again."))
     await case.turn()
-    case.session.settings = Settings(models={"directed/m": ModelSettings(dialect="tags")})
+    case.session.use_settings(Settings(models={"directed/m": ModelSettings(dialect="tags")}))
     await case.turn("And now?")
     said = [each.content for each in case.model.requests[-1].messages if isinstance(each, AssistantMessage)]
     assert said[0] == TAGGED

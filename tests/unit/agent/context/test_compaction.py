@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from core.agent.context.compaction import compact
+from core.agent.turn.stages import build_compactor
 from core.config import ContextSettings, Settings
 from core.errors import ProviderError
 from core.protocol import events as ev
@@ -84,7 +84,9 @@ async def test_compaction_that_does_not_help_is_not_tried_at_every_step(tmp_path
 async def test_the_small_model_writes_the_notes_when_there_is_one(tmp_path):
     case = filled(tmp_path, says("Done."))
     other = Case(tmp_path / "other" if not (tmp_path / "other").mkdir() else tmp_path, says("Small notes."))
-    case.session.small_routes = (msgspec.structs.replace(case.session.route, provider=other.model, model="small"),)
+    case.session.routes.small = (
+        msgspec.structs.replace(case.session.routes.current, provider=other.model, model="small"),
+    )
     await case.turn("Go")
     assert other.model.requests[0].model == "small"
     assert "Small notes." in str(case.messages)
@@ -93,7 +95,7 @@ async def test_the_small_model_writes_the_notes_when_there_is_one(tmp_path):
 @pytest.mark.parametrize("window", [0, 1_000_000])
 async def test_room_enough_or_unknown_is_left_alone(tmp_path, window):
     case = filled(tmp_path, says("Done."), window=window)
-    case.session.route = msgspec.structs.replace(case.session.route, window=window)
+    case.session.routes.current = msgspec.structs.replace(case.session.routes.current, window=window)
     await case.turn("Go")
     assert case.of(ev.ContextCompacted) == []
 
@@ -103,6 +105,6 @@ async def test_a_short_history_is_left_alone_with_all_that_was_thought(tmp_path)
     wire = WireAnswer(wire="messages", items=({"type": "thinking", "thinking": "Hm.", "signature": "s"},), binding="b")
     case.emit(ev.MessageAppended(message=AssistantMessage(content="So.", wire=wire)))
     before = list(case.messages)
-    await compact(case.session, 1_000)
+    await build_compactor(case.session).compact(1_000)
     assert case.of(ev.ContextCompacted) == []
     assert case.messages == before

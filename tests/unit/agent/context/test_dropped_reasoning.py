@@ -66,7 +66,7 @@ async def test_what_became_void_is_told_once_for_each_cause_with_what_it_cost(tm
     assert "The reasoning of 1 earlier answer is not sent any more: what stood before it is not" in first
     assert "About 10,000 tokens were read anew." in first
     case.emit(ev.ModelChanged(model="directed/other"))
-    case.session.route = replace(case.session.route, id="directed/other")
+    case.session.routes.current = replace(case.session.routes.current, id="directed/other")
     await case.turn()
     assert len(told(case)) == 2
     assert "reasoning of 2 earlier answers is not sent any more: another model thought it" in told(case)[1]

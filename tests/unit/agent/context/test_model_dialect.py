@@ -208,7 +208,7 @@ async def test_a_session_can_change_to_a_model_of_another_dialect_and_back(tmp_p
         calls(("read_file", {"target_file": "a.py"}), text="Again."), says("So."), says("Last."),
     )  # fmt: skip
     await case.turn()
-    case.session.settings = Settings()
+    case.session.use_settings(Settings())
     await case.turn()
     native = case.model.requests[-1]
     assert native.tools
@@ -218,7 +218,7 @@ async def test_a_session_can_change_to_a_model_of_another_dialect_and_back(tmp_p
         "So.",
         "Again.",
     ]
-    case.session.settings = speaking("tags")
+    case.session.use_settings(speaking("tags"))
     await case.turn()
     told = [each.content for each in case.model.requests[-1].messages if isinstance(each, AssistantMessage)]
     assert told[0] == f"I look.\n{READ}"
@@ -229,8 +229,8 @@ async def test_a_resumed_session_begins_with_the_same_bytes(tmp_path):
     case = case_in(tmp_path, "tags", says("So."))
     await case.turn()
     (case.project / "AGENTS.md").write_text("A rule that came too late for this session.")
-    case.session.preparing = None
-    case.session.dialect_setups.clear()
+    case.session.memory.setup = None
+    case.session.memory.dialect_setups.clear()
     await case.turn()
     assert case.model.requests[0].system == case.model.requests[1].system
 
@@ -313,7 +313,7 @@ async def test_the_texts_of_the_command_dialect_can_say_what_was_used(tmp_path, 
     monkeypatch.setenv("AGENT_TUI_CONFIG_DIR", str(tmp_path))
     answers = [says("```bash\ntrue\n```"), says("```bash\ntrue\n```"), says(DONE)]
     case = case_in(tmp_path, "command", *answers, dialects=DialectFiles(command="mine.yaml"))
-    case.session.price = lambda _model, _usage: 0.25
+    case.session.routes.price = lambda _model, _usage: 0.25
     await case.turn("Do it")
     assert "Do it (0 calls)" in case.messages[0].content
     assert ["1 calls, $0.25" in case.results()[0], "2 calls, $0.50" in case.results()[1]] == [True, True]

@@ -20,9 +20,9 @@ def windowed(window: int, **settings: object) -> Settings:
 
 
 def as_after_a_restart(case: Case) -> None:
-    case.session.opened_variants = None
-    case.session.dialect_setups.clear()
-    case.session.preparing = None
+    case.session.memory.variants = PromptVariants(case.session.directory)
+    case.session.memory.dialect_setups.clear()
+    case.session.memory.setup = None
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ async def test_a_window_below_16k_has_the_short_prompt_and_few_tools(tmp_path, w
 async def test_what_a_session_began_with_stays_whatever_is_known_of_the_window_later(tmp_path, first):
     case = Case(tmp_path, says("One."), says("Two."), says("Three."), settings=windowed(first))
     for window in (first, 200_000, 8_000):
-        case.session.settings = windowed(window)
+        case.session.use_settings(windowed(window))
         await case.turn()
         as_after_a_restart(case)
     heads = [(each.system, each.tools) for each in case.model.requests]
@@ -50,8 +50,8 @@ async def test_what_a_session_began_with_stays_whatever_is_known_of_the_window_l
 async def test_another_model_of_the_session_has_what_its_own_window_asks_for(tmp_path):
     case = Case(tmp_path, says("One."), says("Two."), settings=windowed(8_000))
     await case.turn()
-    case.session.settings = windowed(200_000)
-    case.session.route = type(case.session.route)(provider=case.model, model="n", id="directed/n")
+    case.session.use_settings(windowed(200_000))
+    case.session.routes.current = type(case.session.routes.current)(provider=case.model, model="n", id="directed/n")
     await case.turn()
     assert [len(each.tools) for each in case.model.requests] == [len(SHORTLIST), len(LISTED)]
 
@@ -81,8 +81,8 @@ async def test_tags_have_a_short_prompt_too(tmp_path):
 
 
 def known(case: Case, *, tools: bool) -> None:
-    route = case.session.route
-    case.session.route = replace(route, capabilities=replace(route.capabilities, tools=tools))
+    route = case.session.routes.current
+    case.session.routes.current = replace(route, capabilities=replace(route.capabilities, tools=tools))
 
 
 @pytest.mark.parametrize(("dialect", "tools"), [("", False), ("native", True), ("tags", False)])

@@ -226,7 +226,7 @@ async def test_nobody_is_asked_without_a_screen_and_that_is_said(tmp_path):
     steps = [*search(), calls(FIX), calls(REPRODUCE), calls(("probe_remove", {})), says("Mended.")]
     async with boxed(tmp_path, *steps, mode="debug") as case:
         project(case.project)
-        case.session.is_interactive = False
+        case.session.user.is_interactive = False
         await case.turn()
         assert [(each.outcome, each.by) for each in case.of(ev.FixJudged)] == [("unsure", "program")]
         notices = [each.message for each in case.of(ev.Notice)]
@@ -261,7 +261,7 @@ async def test_the_user_shows_the_fault_with_the_probes_and_says_what_came_of_it
             run = UserCommand(case.session.terminal, "python3 check.py; echo z > made")
             await run.run()
             answers = (QuestionAnswer(question="reproduce", options=(chosen,)),) if chosen else ()
-            case.session.resolve_question(asked.id, answers)
+            case.session.user.resolve_question(asked.id, answers)
 
         waiting = []
         case.on_event = lambda event: (

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from core.agent.turn.turn_context import Route
+from core.agent.turn.routes import Route
 from core.config import Settings, TurnLimits
 from core.errors import ProviderError
 from core.protocol.messages import Usage
@@ -42,7 +42,7 @@ def case_with(tmp_path, answers: Sequence[Step], text: str = TWICE, settings: Se
     """A session whose edits are worked out by a model of their own."""
     case = Case(tmp_path, CALL, says("Done."), settings=settings)
     case.fitter = DirectedModel(answers)
-    case.session.apply_routes = (Route(provider=case.fitter, model="fit", id="directed/fit"),)
+    case.session.routes.apply = (Route(provider=case.fitter, model="fit", id="directed/fit"),)
     (case.project / "a.py").write_text(text)
     return case
 
@@ -61,7 +61,7 @@ async def test_the_last_plan_of_an_answer_is_taken(tmp_path, answer):
 async def test_without_a_model_of_its_own_the_chosen_one_does_it_and_what_it_takes_counts(tmp_path):
     priced = [*says(GOOD, usage=Usage(prompt_tokens=5_000, completion_tokens=7))]
     case = case_with(tmp_path, [])
-    case.session.apply_routes = ()
+    case.session.routes.apply = ()
     case.model.steps = [CALL, priced, says("Done.")]
     finished = await case.turn()
     assert "worked out by a model" in case.results()[0]

@@ -37,7 +37,7 @@ def statuses(case: Case) -> list[str]:
 
 
 def on_disk(case: Case) -> list[str]:
-    return [todo.status for todo in case.session.plans.load(case.state.todos_plan_path).todos]
+    return [todo.status for todo in case.session.plans.store.load(case.state.todos_plan_path).todos]
 
 
 async def test_a_todo_is_not_completed_while_its_command_fails_and_is_when_it_passes(tmp_path):
@@ -83,10 +83,11 @@ async def test_m1_a_rule_that_denies_a_command_denies_it_as_a_proof(tmp_path):
 async def test_a_proof_that_hangs_is_ended_and_proves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(proving, "TIME_LIMIT", 0.3)
     case = await planned(tmp_path, write(("b", "completed"), ("a", "cancelled")), says("So."))
-    case.session.plans.edit(
+    case.session.plans.store.edit(
         case.state.todos_plan_path,
         todos=[
-            replace(todo, verify="sleep 60") for todo in case.session.plans.load(case.state.todos_plan_path).todos[:2]
+            replace(todo, verify="sleep 60")
+            for todo in case.session.plans.store.load(case.state.todos_plan_path).todos[:2]
         ],
     )
     await case.turn()
@@ -122,7 +123,7 @@ async def test_a_todo_out_of_order_is_refused_and_nothing_changes(tmp_path):
 def answering(case: Case, *answers: QuestionAnswer) -> None:
     def answer(event: ev.AnyEvent) -> None:
         if isinstance(event, ev.QuestionAsked):
-            asyncio.get_running_loop().call_soon(case.session.resolve_question, event.id, answers)
+            asyncio.get_running_loop().call_soon(case.session.user.resolve_question, event.id, answers)
 
     case.on_event = answer
 
@@ -145,7 +146,7 @@ async def test_what_depends_on_a_cancelled_todo_is_cancelled_too_if_the_user_say
 
 async def test_without_an_answer_what_depends_on_a_cancelled_todo_goes_on(tmp_path):
     case = await planned(tmp_path, write(("a", "cancelled")), write(("b", "in_progress")), says("So."))
-    case.session.is_interactive = False
+    case.session.user.is_interactive = False
     await case.turn()
     assert "b, c no longer wait for a." in case.results()[1]
     assert statuses(case) == ["cancelled", "in_progress", "pending"]
@@ -162,7 +163,7 @@ async def test_an_edit_outside_in_the_middle_is_taken_in_and_both_changes_stand(
     path = case.project / case.state.todos_plan_path
     path.write_text(path.read_text().replace("content: B", "content: B with care").replace("# B", "# New body"))
     await case.turn()
-    plan = case.session.plans.load(case.state.todos_plan_path)
+    plan = case.session.plans.store.load(case.state.todos_plan_path)
     assert (plan.body, plan.todos[1].content, plan.todos[0].status) == ("# New body", "B with care", "in_progress")
     assert case.state.todos == plan.todos
     assert "B with care" in case.results()[1]
@@ -170,7 +171,7 @@ async def test_an_edit_outside_in_the_middle_is_taken_in_and_both_changes_stand(
 
 async def test_a_plan_file_that_was_broken_outside_is_told_once_and_mended_by_what_was_done(tmp_path):
     case = await planned(tmp_path, write(("b", "cancelled")), write(("c", "cancelled")), says("So."))
-    case.session.is_interactive = False
+    case.session.user.is_interactive = False
     path = case.project / case.state.todos_plan_path
     good = path.read_text()
     path.write_text(good.replace("todos:", "todos: ["))
@@ -181,7 +182,7 @@ async def test_a_plan_file_that_was_broken_outside_is_told_once_and_mended_by_wh
     path.write_text(good.replace("name: P", "name: Q"))
     case.model.steps = [write(("a", "in_progress")), says("So.")]
     await case.turn()
-    plan = case.session.plans.load(case.state.todos_plan_path)
+    plan = case.session.plans.store.load(case.state.todos_plan_path)
     assert plan.name == "Q"
     assert on_disk(case) == statuses(case) == ["in_progress", "cancelled", "cancelled"]
 
@@ -193,7 +194,7 @@ async def test_a_plan_is_changed_in_part(tmp_path):
     }
     case = Case(tmp_path, calls(PLAN), calls(("update_plan", change)), says("So."), mode="plan")
     await case.turn()
-    plan = case.session.plans.load(case.state.todos_plan_path)
+    plan = case.session.plans.store.load(case.state.todos_plan_path)
     assert (plan.name, plan.overview, plan.body) == ("P", "Better", "# B")
     assert [todo.content for todo in plan.todos] == ["A", "B!", "C", "D"]
     assert plan.todos[0].verify == "test -e done.txt"
@@ -204,4 +205,4 @@ async def test_a_change_that_breaks_the_graph_is_refused_and_the_file_stays(tmp_
     case = Case(tmp_path, calls(PLAN), calls(("update_plan", {"remove": ["a"]})), says("So."), mode="plan")
     await case.turn()
     assert "b depends on a, which does not exist" in case.results()[1]
-    assert [todo.id for todo in case.session.plans.load(case.state.todos_plan_path).todos] == ["a", "b", "c"]
+    assert [todo.id for todo in case.session.plans.store.load(case.state.todos_plan_path).todos] == ["a", "b", "c"]

@@ -96,8 +96,8 @@ async def test_m14_an_answer_after_the_interrupt_has_no_effect(tmp_path, step):
     assert (await turn).reason == "interrupted"
     question = (case.of(ev.ApprovalRequested) + case.of(ev.QuestionAsked))[0]
     count = len(case.events)
-    assert not case.session.resolve_approval(question.id, "allow_once")
-    assert not case.session.resolve_question(question.id, ())
+    assert not case.session.user.resolve_approval(question.id, "allow_once")
+    assert not case.session.user.resolve_question(question.id, ())
     assert len(case.events) == count
     assert [event.status for event in case.of(ev.ToolFinished)] == ["cancelled"]
     assert faults(case.messages) == []

@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from core.agent.turn.limits import LimitReached, TurnBudget
+from core.agent.turn.budget import LimitReached, TurnBudget
 from core.config import Price, Settings, TurnLimits
 from core.protocol import events as ev
 from core.protocol.messages import Usage
@@ -34,7 +34,7 @@ async def test_a_model_that_costs_nothing_goes_on_whatever_its_server_tells(tmp_
     for step in silent:
         del step[-2]  # the report of its tokens
     case = Case(tmp_path, *silent, says("Done"), settings=Settings(limits=TurnLimits(max_cost=0.5)))
-    case.session.price = lambda _model, _usage: 0.0
+    case.session.routes.price = lambda _model, _usage: 0.0
     assert (await case.turn()).reason == "done"
 
 
@@ -43,7 +43,7 @@ async def test_a_paid_model_that_tells_no_tokens_can_not_be_limited_by_cost(tmp_
     for step in silent:
         del step[-2]
     case = Case(tmp_path, *silent, settings=Settings(limits=TurnLimits(max_cost=0.5)))
-    case.session.price = lambda _model, usage: usage.prompt_tokens / 1e6
+    case.session.routes.price = lambda _model, usage: usage.prompt_tokens / 1e6
     assert (await case.turn()).reason == "limit"
     assert len(case.model.requests) == 1
 
@@ -53,7 +53,7 @@ async def test_a_limit_that_is_changed_while_the_turn_runs_holds_at_once(tmp_pat
 
     def widen(event: ev.AnyEvent) -> None:
         if isinstance(event, ev.StepStarted) and event.step == 2:
-            case.session.settings = Settings(limits=TurnLimits(max_steps=4))
+            case.session.use_settings(Settings(limits=TurnLimits(max_steps=4)))
 
     case.on_event = widen
     assert (await case.turn()).steps == 4

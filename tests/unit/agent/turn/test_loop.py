@@ -11,6 +11,7 @@ import pytest
 from core.agent.turn import retry
 from core.config import Settings, TurnLimits
 from core.errors import ContextOverflow, ProviderError
+from core.ids import new_id
 from core.protocol import events as ev
 from core.protocol.documents import ToolCallDocument
 from core.protocol.messages import AssistantMessage, ToolMessage, Usage, UserMessage
@@ -87,7 +88,7 @@ async def test_reasoning_text_and_code_become_documents(tmp_path):
 )
 async def test_v8_a_limit_ends_the_turn_cleanly(tmp_path, limits, word):
     case = Case(tmp_path, *[calls(("list_dir", {})) for _ in range(9)], settings=Settings(limits=limits))
-    case.session.price = lambda _model, _usage: 0.3
+    case.session.routes.price = lambda _model, _usage: 0.3
     finished = await case.turn()
     assert finished.reason == "limit"
     assert word in finished.message
@@ -179,7 +180,7 @@ async def test_an_empty_answer_is_asked_again_and_then_said_plainly(tmp_path):
 
 async def test_v7_an_overflow_compacts_once_and_then_stops(tmp_path):
     case = Case(tmp_path, [ContextOverflow("Too long.")], says("Notes."), [ContextOverflow("Still too long.")])
-    case.session.route = msgspec.structs.replace(case.session.route, window=0)
+    case.session.routes.current = msgspec.structs.replace(case.session.routes.current, window=0)
     case.emit(ev.MessageAppended(message=UserMessage(content="Earlier")))
     for number in range(8):
         case.emit(ev.MessageAppended(message=AssistantMessage(content=f"{number} " + "word " * 20_000)))
@@ -226,7 +227,11 @@ async def test_hostile_tool_names_are_answered(tmp_path, name):
 
 
 async def test_a_message_given_meanwhile_reaches_the_next_step(tmp_path):
-    case = Case(tmp_path, [lambda: case.session.steer("Use tabs"), *calls(("list_dir", {}))], says("Tabs."))
+    case = Case(
+        tmp_path,
+        [lambda: case.emit(ev.TurnSteered(text="Use tabs", id=new_id("steer"))), *calls(("list_dir", {}))],
+        says("Tabs."),
+    )
     await case.turn()
     last = case.model.requests[1].messages[-1]
     assert isinstance(last, UserMessage)
@@ -234,7 +239,11 @@ async def test_a_message_given_meanwhile_reaches_the_next_step(tmp_path):
 
 
 async def test_a_message_given_during_the_last_step_is_not_lost(tmp_path):
-    case = Case(tmp_path, [lambda: case.session.steer("And more"), *says("Done.")], says("More."))
+    case = Case(
+        tmp_path,
+        [lambda: case.emit(ev.TurnSteered(text="And more", id=new_id("steer"))), *says("Done.")],
+        says("More."),
+    )
     finished = await case.turn()
     assert finished.steps == 2
 
@@ -326,7 +335,7 @@ async def test_costs_and_tokens_add_up(tmp_path):
     usage = Usage(prompt_tokens=10, completion_tokens=5, cached_tokens=3, reasoning_tokens=2)
     step = [TextDelta("Hi"), UsageReport(Usage(prompt_tokens=9)), UsageReport(usage), StreamEnd("stop")]
     case = Case(tmp_path, step)
-    case.session.price = lambda _model, _usage: 0.25
+    case.session.routes.price = lambda _model, _usage: 0.25
     finished = await case.turn()
     assert finished.usage == Usage(
         prompt_tokens=10, completion_tokens=5, cached_tokens=3, reasoning_tokens=2, cost=0.25

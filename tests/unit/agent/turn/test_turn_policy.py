@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.agent.turn.turn_context import BuildTarget
 from core.config import ModelSettings, Settings
 from core.protocol import events as ev
 from core.protocol.documents import QuestionAnswer, Todo
@@ -24,16 +25,16 @@ def reminders(case: Case) -> list[str]:
 def building(tmp_path, *steps, todos: tuple[Todo, ...]) -> Case:
     """A session that builds a plan of `todos`."""
     case = Case(tmp_path, *steps)
-    plan = case.session.plans.create(Plan(path="", name="P", body="# B", todos=todos))
+    plan = case.session.plans.store.create(Plan(path="", name="P", body="# B", todos=todos))
     case.emit(ev.PlanUpdated(plan=plan))
     case.emit(ev.TodoChanged(todos=todos, plan=plan.path))
-    case.session.build_plan = plan.path
+    case.session.build = BuildTarget(plan.path)
     case.answer_approvals("allow_once")
     return case
 
 
 def on_disk(case: Case) -> list[str]:
-    return [todo.status for todo in case.session.plans.load(case.state.todos_plan_path).todos]
+    return [todo.status for todo in case.session.plans.store.load(case.state.todos_plan_path).todos]
 
 
 def write(path: str):
@@ -67,7 +68,7 @@ async def test_a_plan_turn_ends_with_a_question_that_is_left_to_it_and_not_with_
     )
     case = Case(tmp_path, calls(bad), calls(good), says("Well."), says("That is all."), mode="plan")
     case.on_event = lambda event: (
-        asyncio.get_running_loop().call_soon(case.session.resolve_question, event.id, answers)
+        asyncio.get_running_loop().call_soon(case.session.user.resolve_question, event.id, answers)
         if isinstance(event, ev.QuestionAsked)
         else None
     )
@@ -155,7 +156,7 @@ async def test_the_model_is_told_of_a_plan_that_the_user_changed_in_the_middle(t
 async def test_only_the_chosen_todo_is_built(tmp_path):
     done = calls(("todo_write", {"todos": [{"id": "model", "status": "completed"}]}))
     case = building(tmp_path, done, says("Done."), todos=TWO)
-    case.session.build_todo = "model"
+    case.session.build = BuildTarget(case.session.build.plan, "model")
     await case.turn()
     assert reminders(case) == []
     assert on_disk(case) == ["completed", "pending"]
@@ -223,7 +224,7 @@ async def test_what_else_was_written_into_the_plan_file_waits_for_a_review(tmp_p
 async def test_a_model_that_has_the_shell_alone_is_urged_on_and_told_to_use_the_file(tmp_path):
     done = says("THOUGHT: done.\n```bash\necho COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT\n```")
     case = building(tmp_path, *[done] * 3, todos=TWO)
-    case.session.settings = Settings(models={"directed/m": ModelSettings(dialect="command")})
+    case.session.use_settings(Settings(models={"directed/m": ModelSettings(dialect="command")}))
     await case.turn()
     urged = [each for each in reminders(case) if "not worked off yet" in each]
     assert len(urged) == 2
@@ -269,4 +270,4 @@ def _go_on_without(case: Case, event: ev.AnyEvent) -> None:
     """The user lets a todo be cancelled, and those that wait for it go on."""
     if isinstance(event, ev.QuestionAsked):
         answer = QuestionAnswer(question="cancelled", options=("release",))
-        asyncio.get_running_loop().call_soon(case.session.resolve_question, event.id, (answer,))
+        asyncio.get_running_loop().call_soon(case.session.user.resolve_question, event.id, (answer,))

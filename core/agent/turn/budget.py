@@ -1,21 +1,22 @@
-"""The budget of a turn: its limits, what it has used, and how full the model's window is."""
+"""The budget of a turn and its subagents: limits, what was used, and the accesses that a subagent is given."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from operator import is_
+from collections.abc import Callable
+from typing import Final
 
-import msgspec
+from msgspec import Struct
 
-from core.attachments.tokens import estimate_tokens
 from core.config import TurnLimits
 from core.errors import AgentTuiError
-from core.protocol.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage, WireAnswer
-from core.providers.base import ToolSpec
+from core.modes import Access
+from core.protocol.messages import Usage
 from core.state.usage import add_usage
-from core.text.well_formed import encode_record
 
-BYTES_PER_TOKEN = 4.0
+# Plans are written by whoever started it, and it starts no others.
+DEFAULT_ACCESSES: Final = frozenset(
+    {Access.READ, Access.ASK, Access.TODO, Access.PROPOSE, Access.EXEC, Access.JOB, Access.NET}
+)
 
 
 class LimitReached(AgentTuiError):
@@ -94,69 +95,16 @@ class TurnBudget:
             )
 
 
-def measure_messages(messages: Iterable[Message]) -> int:
-    """Return the bytes of messages as they are sent, about as a provider counts them."""
-    return sum(_measure_message(message) for message in messages)
+class SubagentLimits(Struct, frozen=True, kw_only=True):
+    """Accesses and budget of a subagent.
 
+    `parent_grants`: what the session above grants now; `budget`: what all subagents of a turn use together.
+    """
 
-def _measure_message(message: Message) -> int:
-    match message:
-        case UserMessage(content=content, attachments=shown) | ToolMessage(content=content, attachments=shown):
-            return _count_bytes(content) + 16 + round(sum(map(estimate_tokens, shown)) * BYTES_PER_TOKEN)
-        case AssistantMessage(wire=WireAnswer(items=items)):
-            return len(encode_record(items)) + 16
-        case AssistantMessage():
-            calls = sum(len(call.name) + _count_bytes(call.arguments) + 32 for call in message.tool_calls)
-            return _count_bytes(message.content) + calls + 16
+    parent_grants: Callable[[Access], bool]
+    budget: TurnBudget
+    requested: frozenset[Access] = DEFAULT_ACCESSES
 
-
-def _count_bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-
-
-class TokenMeter:
-    """An estimate of tokens: about four bytes each, corrected by what the provider last counted for a known
-    request."""
-
-    def __init__(self) -> None:
-        self._bytes_per_token = BYTES_PER_TOKEN
-        self._counted: tuple[int, int, int] | None = None
-        self._measured: list[Message] = []
-        self._sizes = [0]
-
-    def calibrate(self, prefix: int, messages: Sequence[Message], prompt_tokens: int) -> None:
-        """Take in that the provider counted `prompt_tokens` for a prefix of `prefix` bytes and these messages."""
-        if prompt_tokens <= 0:
-            return
-        size = prefix + self._measure_prefixes(messages)[-1]
-        self._bytes_per_token = min(max(size / prompt_tokens, 1.0), 12.0)
-        self._counted = (len(messages), prefix, prompt_tokens)
-
-    def count_tokens(self, prefix: int, messages: Sequence[Message]) -> int:
-        """Return the tokens of a request with these messages: what was counted, and an estimate of the rest."""
-        sizes = self._measure_prefixes(messages)
-        if self._counted and self._counted[0] <= len(messages) and self._counted[1] == prefix:
-            return self._counted[2] + self.estimate(sizes[-1] - sizes[self._counted[0]])
-        return self.estimate(prefix + sizes[-1])
-
-    def _measure_prefixes(self, messages: Sequence[Message]) -> list[int]:
-        """Return the bytes of the first 0, 1, 2 … messages, measured once for a growing history."""
-        if len(self._measured) > len(messages) or not all(map(is_, self._measured, messages)):
-            self._measured, self._sizes = [], [0]
-        for message in messages[len(self._measured) :]:
-            self._measured.append(message)
-            self._sizes.append(self._sizes[-1] + _measure_message(message))
-        return self._sizes
-
-    def estimate(self, size: int) -> int:
-        """Return the tokens of `size` bytes."""
-        return round(size / self._bytes_per_token)
-
-    def reset(self) -> None:
-        """Drop the last count: the history was replaced."""
-        self._counted = None
-
-
-def measure_prefix(system: str, tools: Sequence[ToolSpec]) -> int:
-    """Return the bytes of the stable prefix."""
-    return _count_bytes(system) + len(msgspec.json.encode(tools))
+    def is_allowed(self, access: Access) -> bool:
+        """True if an access was requested and the session above grants it now."""
+        return access in self.requested and self.parent_grants(access)

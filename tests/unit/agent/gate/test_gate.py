@@ -8,7 +8,7 @@ import re
 import msgspec
 import pytest
 
-from core.agent.gate import tool_calls as gate
+from core.agent.gate import gate
 from core.errors import ToolFailed
 from core.protocol import documents as d
 from core.protocol import events as ev
@@ -160,7 +160,7 @@ async def test_a_question_and_its_answer_are_one_document(tmp_path):
     def answer(event: ev.AnyEvent) -> None:
         if isinstance(event, ev.QuestionAsked):
             chosen = (d.QuestionAnswer(question="q", options=("a",)),)
-            asyncio.get_running_loop().call_soon(case.session.resolve_question, event.id, chosen)
+            asyncio.get_running_loop().call_soon(case.session.user.resolve_question, event.id, chosen)
 
     case.on_event = answer
     await case.turn()
@@ -189,7 +189,7 @@ async def test_the_note_of_a_refusal_reaches_the_model(tmp_path):
     def refuse(event: ev.AnyEvent) -> None:
         if isinstance(event, ev.ApprovalRequested):
             loop = asyncio.get_running_loop()
-            loop.call_soon(case.session.resolve_approval, event.id, "reject_once", "Use make clean.")
+            loop.call_soon(case.session.user.resolve_approval, event.id, "reject_once", "Use make clean.")
 
     case.on_event = refuse
     await case.turn()
@@ -215,11 +215,11 @@ async def test_what_is_refused_on_disk_is_an_answer(tmp_path, monkeypatch):
 
 def left_to_the_user(case: Case, *answers: d.QuestionAnswer) -> None:
     by_hand = msgspec.structs.replace(case.session.settings.commands, policy="human")
-    case.session.settings = msgspec.structs.replace(case.session.settings, commands=by_hand)
+    case.session.use_settings(msgspec.structs.replace(case.session.settings, commands=by_hand))
 
     def answer(event: ev.AnyEvent) -> None:
         if isinstance(event, ev.QuestionAsked):
-            asyncio.get_running_loop().call_soon(case.session.resolve_question, event.id, answers)
+            asyncio.get_running_loop().call_soon(case.session.user.resolve_question, event.id, answers)
 
     case.on_event = answer
 

@@ -1,0 +1,69 @@
+"""Model calls beside the conversation: text in, text out, without tools and without documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from core.agent.answer.receiver import closing_stream
+from core.agent.turn.budget import TurnBudget
+from core.agent.turn.routes import Route, TurnRoutes
+from core.protocol.events import AnyEvent, ModelUsed
+from core.protocol.messages import Message, ModelJob, Usage
+from core.providers.base import ModelRequest, TextDelta, UsageReport
+
+
+def record_usage(
+    job: ModelJob, route: Route, usage: Usage, budget: TurnBudget, emit: Callable[[AnyEvent], None]
+) -> None:
+    """Emit what a model used beside the steps of the conversation."""
+    if usage != Usage():
+        emit(ModelUsed(job=job, model=route.id, usage=usage))
+        if usage.cost is None:
+            budget.mark_unpriced(route.id)
+
+
+class SideRequests:
+    """The side requests of one turn. `session_id` names the conversation for the provider's cache, with the job."""
+
+    def __init__(
+        self,
+        routes: TurnRoutes,
+        budget: TurnBudget,
+        emit: Callable[[AnyEvent], None],
+        session_id: str,
+        *,
+        private: bool,
+    ) -> None:
+        self.routes = routes
+        self._budget = budget
+        self._emit = emit
+        self._session_id = session_id
+        self._private = private
+
+    async def ask(
+        self, job: ModelJob, route: Route, system: str, messages: Sequence[Message], *, max_tokens: int = 0
+    ) -> str:
+        """Return the text of the answer; its usage counts in the turn. Raises `ProviderError`."""
+        request = ModelRequest(
+            model=route.model,
+            system=system,
+            tools=(),
+            messages=tuple(messages),
+            max_tokens=max_tokens,
+            effort=route.effort,
+            session=f"{self._session_id}-{job}",
+            private=self._private,
+        )
+        parts: list[str] = []
+        usage = Usage()
+        try:
+            async with closing_stream(route.provider.stream(request)) as stream:
+                async for delta in stream:
+                    if isinstance(delta, TextDelta):
+                        parts.append(delta.text)
+                    elif isinstance(delta, UsageReport):
+                        usage = self.routes.add_cost(route, delta.usage)
+        finally:
+            self._budget.add(usage, route.id)
+            record_usage(job, route, usage, self._budget, self._emit)
+        return "".join(parts)

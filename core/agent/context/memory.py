@@ -1,0 +1,49 @@
+"""What the model of a session knows: what it was told and has read, and how its requests were set up."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from core.agent.context.prefix import PromptSetup
+from core.agent.context.prompt_variants import PromptVariants
+from core.agent.context.token_meter import TokenMeter
+from core.protocol.events import LoadedRule
+
+
+class ModelMemory(Struct, kw_only=True):
+    """The knowledge of a session's models, kept from turn to turn.
+
+    `read_digests`: by path, the digest of the content that the model last read or wrote. `announced`: what it was last
+    told of things that are only repeated when they change. `joined_rules`: rules that joined since the session began.
+    `stand_ins`: text that a model is sent in place of an attachment, "" = the attachment, see `sent_attachments`.
+    `compacted_tokens`: of the history after compaction. `setup`: see `load_setup`; `dialect_setups`: parts of it.
+    `foreground_job`: the command that goes on in the terminal of a model that has only one, "" = none.
+    `answered_routes`: ids of routes at which a model has answered.
+    """
+
+    variants: PromptVariants
+    read_digests: dict[str, str] = field(default_factory=dict)
+    announced: dict[str, str] = field(default_factory=dict)
+    joined_rules: list[LoadedRule] = field(default_factory=list)
+    stand_ins: dict[str, str] = field(default_factory=dict)
+    meter: TokenMeter = field(default_factory=TokenMeter)
+    compacted_tokens: int = 0
+    setup: asyncio.Future[PromptSetup] | None = None
+    dialect_setups: dict[str, dict[str, object]] = field(default_factory=dict)
+    foreground_job: str = ""
+    answered_routes: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of_session(cls, directory: Path) -> ModelMemory:
+        """Return the memory of a session that begins or is resumed; `directory`: the session's own."""
+        return cls(variants=PromptVariants(directory))
+
+    def forget(self) -> None:
+        """Forget what was told, read and counted: the conversation is another one now."""
+        self.read_digests.clear()
+        self.announced.clear()
+        self.meter.reset()
+        self.compacted_tokens = 0

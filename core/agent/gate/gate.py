@@ -1,0 +1,303 @@
+"""The gate: the one path that every tool call takes, from the model's words to one answer.
+
+parse -> authorize (find the box, check what is granted, let the user type, decide, approve) -> execute (build the
+capability, run, retry with network, clip) -> record, whatever happened. Every call gets exactly one `tool.finished` and
+one tool message, in the order of the calls, so the history stays valid for every provider. READ calls of one step run
+at the same time; any other access is a barrier.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import cast
+
+from core.agent.answer.call_documents import FinishedCall, build_document, decode_arguments
+from core.agent.answer.documents import TurnDocuments
+from core.agent.debug.debug_policy import explain_held_back
+from core.agent.gate.capabilities import CallLease, CapabilityFactory, CommandRunner, UserPrompter
+from core.agent.gate.gated_call import CallStopped, GatedCall
+from core.agent.gate.permissions import PATH_ACCESSES
+from core.agent.turn.user_channel import QUESTION_STILL_OPEN
+from core.clock import monotonic
+from core.crash_reports import save_crash_report
+from core.errors import AgentTuiError, ToolInputInvalid
+from core.modes import Access, find_modes_granting, is_granted
+from core.protocol.events import MessageAppended, ToolFinished, ToolRequested
+from core.protocol.messages import ToolMessage
+from core.protocol.review import Origin
+from core.shell.spill import clip_text, extract_first_line
+from core.tools.base import Tool
+from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
+from core.tools.registry import find_tool, parse_call
+
+CANCEL_PATIENCE = 0.2  # seconds that a cancelled tool has to clean up
+CANCELLED = "Cancelled by the user; it may have had a part of its effect."
+CUT_OFF = "The answer reached its length limit within this call, so it was not run. Send less."
+NOT_GIVEN = "Not run: {} ({}) is not among what you were given for this task. Nothing was changed. Do without it."
+# Seconds that a call may take; what waits for the user, or has a limit of its own, has none here (a todo may have to be
+# proved by a command). A model may have to work out an edit.
+TIME_LIMITS = {Access.READ: 60.0, Access.PROPOSE: 300.0}
+MAX_RERUNS = 3  # times that a command is run again for hosts it had not wanted before
+_BOXED = frozenset({Access.EXEC, Access.JOB, Access.PROBE})
+ResultFormat = Callable[[GatedCall], str]
+
+
+class Gate:
+    """The gate of one turn."""
+
+    def __init__(self, documents: TurnDocuments, capabilities: CapabilityFactory, turn_id: str) -> None:
+        self._documents = documents
+        self._capabilities = capabilities
+        self._approver = capabilities.approver
+        self._permissions = capabilities.approver.permissions
+        self._host = capabilities.host
+        self._emit = capabilities.host.emit
+        self._turn_id = turn_id
+
+    async def run(self, calls: Sequence[GatedCall], format_result: ResultFormat, get_warning: ResultFormat) -> None:
+        """Run all calls of one step. When cancelled, every call still gets its one answer.
+
+        `format_result` returns the answer of a call, `get_warning` what is to be added to it, "" = nothing.
+        """
+        answered = 0
+        try:
+            for call in calls:
+                await self._pass(call, self._parse)
+                self._emit_requested(call)
+            for group in _group_calls(calls):
+                if len(group) == 1:
+                    await self._run_call(group[0])
+                else:
+                    await asyncio.gather(*map(self._run_call, group))
+                for call in group:
+                    self._append_result(call, format_result(call), get_warning(call))
+                    answered += 1
+        except asyncio.CancelledError:
+            for call in calls[answered:]:
+                if not call.is_recorded:
+                    self._record(call)
+                self._append_result(call, format_result(call))
+            raise
+
+    async def _run_call(self, call: GatedCall) -> None:
+        if call.status == "cancelled":
+            call.started = monotonic()
+            await self._pass(call, self._authorize, self._execute)
+        self._record(call)
+
+    async def _pass(self, call: GatedCall, *stages: Callable[[GatedCall], Awaitable[None]]) -> None:
+        """Run stages until one of them ends the call. Only an interrupt is let through."""
+        try:
+            for stage in stages:
+                await stage(call)
+        except CallStopped as stopped:
+            call.end(stopped.status, stopped.text, is_malformed=stopped.is_malformed)
+        except ToolInputInvalid as invalid:
+            # What was found while it ran (nothing there, two places, not read yet) says nothing against the arguments.
+            call.end("failed", invalid.format_with_hint(), is_malformed=call.tool is None)
+        except AgentTuiError as error:
+            call.end("failed", error.format_with_hint(), is_malformed=call.is_malformed)
+        except Exception as error:  # a fault of ours must not end the turn, nor show a traceback to anybody
+            name = Path(save_crash_report(error, f"the tool {call.name}")).name
+            kept = f" (kept as {name} among the faults)" if name else ""
+            text = f"The tool failed unexpectedly ({type(error).__name__}){kept}; try another way."
+            call.end("failed", text, is_malformed=call.is_malformed)
+
+    async def _parse(self, call: GatedCall) -> None:
+        if call.is_truncated:
+            raise CallStopped("failed", CUT_OFF)
+        if call.problem:
+            raise CallStopped("failed", call.problem, is_malformed=True)
+        call.tool_type = find_tool(call.request.name)
+        call.tool = parse_call(call.request.name, call.request.arguments)
+
+    # whether it may run
+
+    async def _authorize(self, call: GatedCall) -> None:
+        """Decide on the call and ask the user if that was decided. From then on it is bound to what it is (D35)."""
+        assert call.access is not None
+        if call.access in _BOXED:
+            await self._permissions.find_box()
+        self._check_granted(call)
+        if self._permissions.settings.commands.policy == "human" and isinstance(call.tool, RunTerminalCmd):
+            await self._let_user_type(call, call.tool)
+        assert call.tool is not None
+        decision = self._permissions.decide(call.access, call.tool, is_typed=bool(call.proposed_command))
+        if decision.choice == "deny":
+            raise CallStopped("denied", f"Not run: {decision.reason} Nothing was changed.")
+        if decision.choice == "ask":
+            paths = self._permissions.list_named_paths(call.tool) if call.access in PATH_ACCESSES else ()
+            refused = await self._approver.ask_for_call(call.request.id, call.access, call.tool, decision.reason)
+            if refused:
+                raise CallStopped("denied", f"Not run: {refused}")
+            call.approved_paths = paths
+            self._check_granted(call)  # the mode may have changed while the user thought about it
+        if call.access is Access.EXEC:
+            call.approval = self._permissions.build_approval(call.subject)
+
+    def _check_granted(self, call: GatedCall) -> None:
+        """Check the access against the mode that holds now, not the one in which the model made up its mind."""
+        permissions, access = self._permissions, call.access
+        if access is None or not is_granted(permissions.mode, access, is_contained=permissions.is_contained):
+            raise CallStopped("denied", self._format_mode_refusal(call))
+        is_subagent = permissions.subagent_limits is not None
+        if not permissions.is_granted(access) or (is_subagent and call.name == "switch_mode"):
+            raise CallStopped("denied", NOT_GIVEN.format(call.name, access.value))
+        if why := explain_held_back(self._host.state, access):
+            raise CallStopped("denied", why)
+
+    def _format_mode_refusal(self, call: GatedCall) -> str:
+        """Format why the mode refuses the call, and what to do instead."""
+        access, name, mode = call.access or Access.EXTERNAL, call.name, self._permissions.mode
+        elsewhere = find_modes_granting(access, is_contained=self._permissions.is_contained)
+        text = f"Not run: {mode.value} mode does not allow {name} ({access.value}). Nothing was changed."
+        if not elsewhere:
+            return f"{text} No mode allows it here; describe what you would do instead."
+        modes = " or ".join(each.value for each in elsewhere)
+        return (
+            f"{text} It is possible in {modes} mode: if the request needs it, propose the mode with switch_mode; "
+            "otherwise describe in your answer what you would do."
+        )
+
+    async def _let_user_type(self, call: GatedCall, proposed: RunTerminalCmd) -> None:
+        """Replace the proposed command with the one that the user types."""
+        typed = await self._approver.ask_for_command(call.request.id, proposed)
+        if typed is not None:
+            self._check_granted(call)  # the mode may have changed meanwhile
+            call.proposed_command, call.tool = proposed.command, cast("Tool[object]", typed)
+
+    # its run
+
+    async def _execute(self, call: GatedCall) -> None:
+        await self._run_tool(call)
+        if isinstance(call.tool, RunTerminalCmd) and not call.tool.is_background:
+            try:
+                await self._retry_with_network(call, call.tool.command)
+            finally:
+                self._permissions.network_grants.revoke_once()
+        call.text, spilled = clip_text(self._host.directory, call.request.id, f"{call.format_aside()}{call.text}")
+        call.spilled = spilled or call.outcome.spilled
+
+    async def _run_tool(self, call: GatedCall) -> None:
+        """Run the tool with the capability of its access: what it can reach, and no more."""
+        assert call.access is not None
+        assert call.tool is not None
+        call.started = monotonic()  # the time that the user took to decide is not the call's
+        self._permissions.record_exposure(call.access, call.tool, self._turn_id)
+        origin = Origin(turn=self._turn_id, call=call.request.id, tool=call.name)
+        call.capability = self._capabilities.build(call.access, origin, call.approval, call.lease, call.approved_paths)
+        limit = TIME_LIMITS.get(call.access)
+        work = asyncio.ensure_future(call.tool.run(call.capability))
+        call.text = CANCELLED
+        try:
+            done, _ = await asyncio.wait({work}, timeout=limit)
+        finally:
+            if not work.done():
+                work.cancel()
+                await asyncio.wait({work}, timeout=CANCEL_PATIENCE)
+                call.text = _describe_interrupt(call.capability)
+            call.lease.end()
+            if work.done() and not work.cancelled():
+                work.exception()
+        if not done:
+            raise CallStopped("failed", f"Stopped after {limit:.0f} seconds without a result. Ask for less at once.")
+        if work.cancelled():
+            raise CallStopped("failed", "The tool gave up.")
+        call.outcome = work.result()
+        call.status, call.text = ("failed" if call.outcome.failed else "completed"), call.outcome.content
+
+    async def _retry_with_network(self, call: GatedCall, command: str) -> None:
+        """Ask about the hosts that a finished command wanted, and run it again after a yes."""
+        grants = self._permissions.network_grants
+        for _ in range(MAX_RERUNS):
+            wanted = tuple(each for each in grants.take_refused() if grants.can_be_asked(each.host))
+            if not wanted:
+                return
+            named = ", ".join(map(str, wanted))
+            if not await self._approver.ask_for_network(call.request.id, command, wanted):
+                call.text += f"\n[It wanted the network: {named}. It was not allowed to.]"
+                return
+            self._check_granted(call)
+            call.approval, call.lease = self._permissions.build_approval(call.subject), CallLease()
+            await self._run_tool(call)
+            call.text = f"[Run again, with the network to {named}.]\n{call.text}"
+
+    # what is recorded
+
+    def _emit_requested(self, call: GatedCall) -> None:
+        request = call.request
+        self._emit(
+            ToolRequested(
+                call=request.id,
+                tool=call.name,
+                arguments=request.arguments,
+                document=call.document.id,
+                summary=call.subject,
+            )
+        )
+
+    def _record(self, call: GatedCall) -> None:
+        """Finish the call's document and emit its one `tool.finished`."""
+        call.is_recorded = True
+        asked = call.capability if isinstance(call.capability, UserPrompter) else None
+        duration = round((monotonic() - call.started) * 1000)
+        summary = call.outcome.summary or ("" if call.status == "completed" else extract_first_line(call.text))
+        finished = FinishedCall(
+            document=call.document,
+            tool=call.name,
+            call=call.request.id,
+            arguments=decode_arguments(call.request.arguments),
+            has_succeeded=call.status == "completed",
+            text=call.text,
+            summary=summary,
+            duration_ms=duration,
+            detail=call.outcome.detail,
+            title=asked.title if asked else "",
+            questions=asked.questions if asked else (),
+            answers=asked.answers if asked else (),
+        )
+        self._documents.finish(build_document(finished))
+        self._emit(
+            ToolFinished(
+                call=call.request.id,
+                tool=call.name,
+                status=call.status,
+                duration_ms=duration,
+                summary=summary,
+                spilled=call.spilled,
+            )
+        )
+
+    def _append_result(self, call: GatedCall, text: str, warning: str = "") -> None:
+        for attached in call.outcome.attachments:
+            self._host.shadow.blobs.put(attached.data)
+        message = ToolMessage(
+            call_id=call.request.id,
+            content=f"{text}\n{warning}".strip() or "(no output)",
+            is_error=call.status != "completed",
+            attachments=tuple(each.attachment for each in call.outcome.attachments),
+        )
+        self._emit(MessageAppended(message=message))
+
+
+def _describe_interrupt(capability: object) -> str:
+    if isinstance(capability, CommandRunner):
+        return capability.describe_interrupt(CANCELLED)
+    return QUESTION_STILL_OPEN if isinstance(capability, UserPrompter) and capability.questions else CANCELLED
+
+
+def _group_calls(calls: Sequence[GatedCall]) -> Iterator[list[GatedCall]]:
+    """Yield runs of neighbouring READ calls; everything else stands alone."""
+    group: list[GatedCall] = []
+    for call in calls:
+        if call.access is Access.READ:
+            group.append(call)
+            continue
+        if group:
+            yield group
+        yield [call]
+        group = []
+    if group:
+        yield group
