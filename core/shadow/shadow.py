@@ -92,7 +92,7 @@ class Shadow:
         """Wrap `emit` so that what the project gets from the review is not hidden by what commands left behind."""
 
         def tell(event: AnyEvent) -> None:
-            if isinstance(event, FileWritten):
+            if isinstance(event, FileWritten) and self.layers.kept.layers:
                 change = self.state.changes.get(event.path)  # none: a verdict is undone, and it will be pending again
                 self.merged_tree.forget(event.path, shows=change is not None and change.pending.kind != "absent")
             emit(event)

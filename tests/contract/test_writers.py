@@ -121,11 +121,11 @@ PROJECT: dict[str, frozenset[str]] = {
     "core.sandbox.unboxed_process": words("UnboxedProcess.start"),
     "core.shadow.checkpoints.file_checkpoints": words("FileCheckpoints.restore"),
     "core.shadow.promotion.promotion": words(
-        "Promotion._restore_emptied Promotion._finish Promotion._remove_emptied "
+        "Promotion._restore_emptied Promotion._finish Promotion._make_way "
         "Promotion._make_directories Promotion._roll_back"
     ),
     "core.shadow.promotion.file_swap": words(
-        "FileSwaps._undo_if_other FileSwaps._exchange_back FileSwaps.write_content FileSwaps._take_out "
+        "FileSwaps._exchange_other_back FileSwaps._exchange_back FileSwaps.write_content FileSwaps._take_out "
         "FileSwaps._take_out_again FileSwaps.discard FileSwaps.swap _keep_owner _move_in"
     ),
     "core.shadow.bulk.layer_transfer": words(

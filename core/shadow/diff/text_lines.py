@@ -6,8 +6,11 @@ is split at its two-byte newline. Joining the lines always gives the bytes back,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Literal
+
+from core.errors import CommandRejected
 
 Encoding = Literal["utf-8", "utf-16-le", "utf-16-be"]
 
@@ -68,3 +71,17 @@ def decode_line(line: bytes, encoding: Encoding) -> tuple[str, str]:
     if text.endswith("\r\n"):
         return text[:-2], "crlf"
     return (text[:-1], "lf") if text.endswith("\n") else (text, "none")
+
+
+def find_newline(lines: Iterable[bytes], encoding: Encoding) -> str:
+    """Return the line ending that most of the lines have, as text."""
+    endings = Counter(decode_line(line, encoding)[1] for line in lines)
+    return "\r\n" if endings["crlf"] > endings["lf"] else "\n"
+
+
+def encode_line(line: str, newline: str, encoding: Encoding) -> bytes:
+    """Encode a line that may end in LF, with `newline` instead. Raises `CommandRejected` for what can't be encoded."""
+    try:
+        return (f"{line[:-1]}{newline}" if line.endswith("\n") else line).encode(encoding)
+    except UnicodeEncodeError as error:
+        raise CommandRejected(f"The text holds what {encoding} can't: {error.reason}.", code="not_text") from error

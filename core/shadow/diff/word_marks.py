@@ -72,8 +72,11 @@ def _merge_ranges(words: Sequence[tuple[int, str]], spans: Sequence[tuple[int, i
 
 
 def _drop_if_unlike(old: Marks, new: Marks, removed: str, added: str) -> tuple[Marks, Marks]:
-    def kept(ranges: Marks, text: str) -> float:
-        visible = len(text.strip()) or 1
-        return 1 - sum(len(text[start:end].strip()) for start, end in ranges) / visible
+    shared = max(_measure_shared(old, removed), _measure_shared(new, added))
+    return (old, new) if shared >= _MIN_SHARED else ((), ())
 
-    return (old, new) if max(kept(old, removed), kept(new, added)) >= _MIN_SHARED else ((), ())
+
+def _measure_shared(ranges: Marks, text: str) -> float:
+    """Return the part of a line's visible characters that lies outside of the ranges, 0 … 1."""
+    visible = len(text.strip()) or 1
+    return 1 - sum(len(text[start:end].strip()) for start, end in ranges) / visible

@@ -9,7 +9,7 @@ anew.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -94,27 +94,17 @@ class PendingLayer:
         needed = collect_directories(live)
         is_in_live = AnyAncestor(live.__contains__)
         gone = self._find_removed(needed, live)
-        outermost = self._build_outermost_lookup(gone)
+        is_in_gone = AnyAncestor(gone.__contains__)
         nodes = {path: shown[path] for path in live}
         for path, state in shown.items():
             if state.kind == "absent" and path not in needed and not is_in_live(path):
-                hidden = outermost(path)
+                hidden = path
+                while is_in_gone(hidden):
+                    hidden = hidden.rpartition("/")[0]
                 if self._has_directory(hidden) and not self._tree.is_kept_directory(hidden):
                     nodes[hidden] = state
-        is_in_gone = AnyAncestor(gone.__contains__)
         nodes |= {each: FileState(kind="absent", mode=0) for each in gone if not is_in_gone(each)}
         return nodes, {each: self._get_mode(each) for each in collect_directories(nodes)}
-
-    def _build_outermost_lookup(self, gone: set[str]) -> Callable[[str], str]:
-        """Build a function that returns the outermost removed directory of a path, or the path itself."""
-        is_in_gone = AnyAncestor(gone.__contains__)
-
-        def found(path: str) -> str:
-            while is_in_gone(path):
-                path = path.rpartition("/")[0]
-            return path
-
-        return found
 
     def _has_directory(self, path: str) -> bool:
         """True if there is a directory for the path to be hidden in."""

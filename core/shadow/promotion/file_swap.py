@@ -69,7 +69,8 @@ class FileSwaps:
             elif write.before.kind == "absent":
                 _move_in(temporary, target, write)
             elif exchange_names(temporary, target):
-                self._undo_if_other(write, temporary, target)
+                if not _has_state(temporary, write.path, write.before):
+                    self._exchange_other_back(write, temporary, target)
             elif _read_state(target, write.path) != write.before:
                 raise build_moved_on_error(write)
             else:
@@ -85,9 +86,7 @@ class FileSwaps:
                 move_to_free_name(temporary, target)
             raise build_moved_on_error(write)
 
-    def _undo_if_other(self, write: PathWrite, temporary: NameInDirectory, target: NameInDirectory) -> None:
-        if _has_state(temporary, write.path, write.before):
-            return
+    def _exchange_other_back(self, write: PathWrite, temporary: NameInDirectory, target: NameInDirectory) -> None:
         exchange_names(temporary, target)
         if not _has_state(temporary, write.path, write.after):
             exchange_names(temporary, target)  # written to twice meanwhile: the later of the two keeps the name

@@ -12,7 +12,6 @@ import errno
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import chain
 
 from msgspec.structs import replace
 
@@ -78,10 +77,10 @@ class Promotion:
 
     def plan_write(self, path: str, before: FileState, after: FileState, pending: FileState | None) -> PathWrite:
         """Plan a write of a transaction, with the directories that it makes, takes along or replaces."""
-        gone = self._gone()
+        gone, directories = self._gone(), list[str]()
         if after.kind == "absent":
             directories = [each for each in list_parents(path) if each in gone]
-        else:
+        elif before.kind == "absent":
             directories = self._workspace.list_missing_directories(path)
         return PathWrite(
             path=path,
@@ -186,7 +185,8 @@ class Promotion:
             self._discard(rest)
             self._lay_out(rest)
             for write in rest:
-                self._swap(write)
+                self._make_way(write)
+                self._swaps.swap(write)
             self._sync_directories(intent.writes)
         except (OSError, AgentTuiError):
             return False
@@ -210,7 +210,9 @@ class Promotion:
             self._lay_out(intent.writes)
             for write in intent.writes:
                 with _explain_write_error(write.path):
-                    self._swap(write)
+                    if write.emptied or write.aside is not None:
+                        self._make_way(write)
+                    self._swaps.swap(write)
                 self._step(f"swapped {write.path}")
             with _explain_write_error(intent.writes[-1].path):
                 self._sync_directories(intent.writes)
@@ -241,15 +243,11 @@ class Promotion:
             with self._workspace.open_parent(each) as (directory, name):
                 os.chmod(name, mode, dir_fd=directory)
 
-    def _swap(self, write: PathWrite) -> None:
+    def _make_way(self, write: PathWrite) -> None:
+        """Make the directories that could not be made before, and remove those that the file replaces: what was in
+        them has gone by now."""
         if write.aside is not None and write.after.kind != "absent":
             self._make_directories(write)
-        if write.emptied:
-            self._remove_emptied(write)
-        self._swaps.swap(write)
-
-    def _remove_emptied(self, write: PathWrite) -> None:
-        """Remove the directories that the file replaces; what was in them has gone before."""
         for each, _ in sorted(write.emptied, reverse=True):
             try:
                 with self._workspace.open_parent(each) as (directory, name):
@@ -297,20 +295,23 @@ class Promotion:
                 os.mkdir(name, 0o700, dir_fd=directory)
                 os.chmod(name, mode, dir_fd=directory)
 
-    def _discard(self, writes: Sequence[PathWrite]) -> bool:
-        """Remove the temporary names, wherever their directories have been moved to. False: some may still be there."""
+    def _discard(self, writes: Iterable[PathWrite], *, looks_around: bool = True) -> bool:
+        """Remove the temporary names, and with `looks_around` those whose directories have been moved elsewhere.
+
+        False: some may still be there.
+        """
         whole, strayed = True, dict[str, PathWrite]()
-        for write in chain(writes, _find_strayed(self._workspace, strayed)):
+        for write in writes:
             try:
-                kept = self._swaps.discard(write)
+                if kept := self._swaps.discard(write):
+                    self._notices.append(_build_kept_notice(write, kept))
             except (FileNotFoundError, NotADirectoryError):
-                whole = whole and write.temporary not in strayed
-                strayed.setdefault(write.temporary, write)
+                strayed[write.temporary] = write
             except OSError:
                 whole = False
-            else:
-                self._notices += [_build_kept_notice(write, kept)] if kept else []
-        return whole
+        if strayed and looks_around:
+            return self._discard(_find_strayed(self._workspace, strayed), looks_around=False) and whole
+        return whole and not strayed
 
     def _finish(self, intent: IntentRecord) -> None:
         self._discard(intent.writes)
@@ -321,7 +322,8 @@ class Promotion:
         for event in intent.events:
             self._emit(event)
             self._step("emitted")
-        self._emit_notices()
+        if self._notices:
+            self._emit_notices()
         with suppress(OSError):
             self._journal.append(DoneRecord(id=intent.id), durable=False)
         self._step("done")
@@ -349,7 +351,7 @@ def _build_kept_notice(write: PathWrite, kept: str) -> Notice:
 
 def _find_strayed(workspace: Workspace, strayed: Mapping[str, PathWrite]) -> Iterator[PathWrite]:
     """Yield the writes whose temporary names (the keys) are in another directory by now, with that as their `aside`."""
-    for path, kind in (walk_directory(workspace, ".") or ()) if strayed else ():
+    for path, kind in walk_directory(workspace, ".") or ():
         directory, _, name = path.removeprefix("./").rpartition("/")
         if kind != "directory" and name in strayed:
             yield replace(strayed[name], aside=directory)
@@ -360,6 +362,8 @@ def arrange_writes(writes: Sequence[PathWrite]) -> list[PathWrite]:
     emptied = [write.path for write in writes if write.emptied]
     removed = {write.path for write in writes if write.after.kind == "absent"}
     in_order = sorted(writes, key=lambda each: (each.after.kind != "absent", each.path))
+    if not removed and not emptied:
+        return in_order
     return [_place_aside(write, removed if write.after.kind != "absent" else emptied) for write in in_order]
 
 

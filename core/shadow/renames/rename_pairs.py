@@ -45,6 +45,8 @@ class RenamePairs:
         if self._state.version == self._version:
             return []
         self._version = self._state.version
+        if not any(each.pending.kind == "absent" or each.source for each in changes.values()):
+            return []
         known = {
             new: old for new, old in find_renames(changes).items() if self._is_still_rename(changes[new], changes[old])
         }

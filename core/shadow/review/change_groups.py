@@ -26,7 +26,8 @@ def group_for_promotion(changes: Mapping[str, Change], chosen: Iterable[Change],
     waiting = list(found.values())
     while waiting:
         change = waiting.pop()
-        more = _find_blocking_deletions(changes, change)
+        is_new = change.base.kind == "absent" != change.pending.kind
+        more = _find_blocking_deletions(changes, change.path) if is_new else set[str]()
         other = others.get(change.path, "")
         if other and (change.path in meant or not changes[other].protected):
             more.add(other)
@@ -46,7 +47,7 @@ def include_rename_pairs(changes: Mapping[str, Change], chosen: Iterable[Change]
 
 def sort_deletions_first(changes: Iterable[Change]) -> list[Change]:
     """Sort changes: deletions first, then by path."""
-    return sorted(changes, key=lambda change: (not is_deletion(change), change.path))
+    return sorted(changes, key=lambda change: (change.pending.kind != "absent", change.path))
 
 
 def _map_rename_pairs(changes: Mapping[str, Change], apart: str) -> dict[str, str]:
@@ -54,17 +55,10 @@ def _map_rename_pairs(changes: Mapping[str, Change], apart: str) -> dict[str, st
     return dict(pairs) | {old: new for new, old in pairs}
 
 
-def _find_blocking_deletions(changes: Mapping[str, Change], change: Change) -> set[str]:
-    if change.base.kind != "absent" or change.pending.kind == "absent":
-        return set()
-    prefix = f"{change.path}/"
-    places = {*list_parents(change.path), *(path for path in changes if path.startswith(prefix))}
-    return {path for path in places & changes.keys() if is_deletion(changes[path])}
-
-
-def is_deletion(change: Change) -> bool:
-    """True if nothing, or only a directory, is to be left at the path."""
-    return change.pending.kind == "absent"
+def _find_blocking_deletions(changes: Mapping[str, Change], path: str) -> set[str]:
+    """Return the deletions above and below a path that is new."""
+    places = {*list_parents(path), *(each for each in changes if each.startswith(f"{path}/"))}
+    return {each for each in places & changes.keys() if changes[each].pending.kind == "absent"}
 
 
 def build_hard_link_notices(workspace: Workspace, writes: Sequence[PathWrite]) -> list[Notice]:

@@ -16,7 +16,7 @@ from core.ids import new_id
 from core.protocol.events import AnyEvent, ChangeResolved, ChangeRevised, VerdictGiven
 from core.protocol.review import Change, ConflictChoice, ConflictRegion, ConflictSides, FileState, VerdictRecord
 from core.shadow.content.contents import ChangeSides, Contents, assign_todo
-from core.shadow.diff.text_lines import Encoding, decode_line, detect_encoding, split_lines
+from core.shadow.diff.text_lines import Encoding, decode_line, detect_encoding, encode_line, find_newline, split_lines
 from core.shadow.diff.three_way_merge import MergeChunk, is_mergeable, split_chunks
 from core.shadow.review.competing_versions import describe_clash, include_competing_versions, reconcile
 from core.state.review import ReviewState
@@ -224,22 +224,16 @@ def _apply_choice(stretch: MergeChunk, choice: ConflictChoice, encoding: Encodin
 
 def _encode_text(text: str, stretch: MergeChunk, encoding: Encoding) -> list[bytes]:
     """Encode the user's text as lines with the line ending of the clash."""
-    ending = _find_newline((*stretch.mine, *stretch.theirs), encoding)
-    try:
-        return [f"{line}{ending}".encode(encoding) for line in text.removesuffix("\n").split("\n")] if text else []
-    except UnicodeEncodeError as error:
-        raise CommandRejected(f"The text holds what {encoding} can't: {error.reason}.", code="not_text") from error
+    if not text:
+        return []
+    newline = find_newline((*stretch.mine, *stretch.theirs), encoding)
+    return [encode_line(f"{line}\n", newline, encoding) for line in text.removesuffix("\n").split("\n")]
 
 
 def _terminate_lines(lines: Sequence[bytes], encoding: Encoding) -> list[bytes]:
     """Terminate all lines but the last: a side's last line can come to stand inside."""
-    newline = _find_newline(lines, encoding).encode(encoding)
+    newline = find_newline(lines, encoding).encode(encoding)
     return [
         line if index == len(lines) - 1 or decode_line(line, encoding)[1] != "none" else line + newline
         for index, line in enumerate(lines)
     ]
-
-
-def _find_newline(lines: Sequence[bytes], encoding: Encoding) -> str:
-    kinds = [decode_line(line, encoding)[1] for line in lines]
-    return "\r\n" if kinds.count("crlf") > kinds.count("lf") else "\n"

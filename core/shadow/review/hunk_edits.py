@@ -6,7 +6,6 @@ base, and so what a rejection brings back, stays. Lines that are not edited keep
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
@@ -19,7 +18,15 @@ from core.shadow.content.contents import ChangeSides, Contents, narrow_change
 from core.shadow.diff.alignment import Region, find_pieces, find_regions
 from core.shadow.diff.diff_lines import build_excerpt
 from core.shadow.diff.hunks import halve_hunk, is_divisible, replace_hunk
-from core.shadow.diff.text_lines import Encoding, decode_line, detect_encoding, has_bom, split_lines
+from core.shadow.diff.text_lines import (
+    Encoding,
+    decode_line,
+    detect_encoding,
+    encode_line,
+    find_newline,
+    has_bom,
+    split_lines,
+)
 from core.shadow.renames.rename_pairs import recount_hunks
 from core.shadow.review.competing_versions import describe_other_conflict, include_competing_versions
 from core.state.review import ReviewState
@@ -227,9 +234,9 @@ def _encode_lines(text: str, file: bytes, before: Sequence[bytes], *, at_end: bo
         wanted[-1] += "\n"
     shown = [_decode_shown(line, encoding) for line in before]
     kept = _match_kept_lines(shown, wanted)
-    ending = _find_newline(before or split_lines(file), encoding)
+    ending = find_newline(before or split_lines(file), encoding)
     found = [
-        before[kept[index]] if index in kept else _encode_line(line, ending, encoding)
+        before[kept[index]] if index in kept else encode_line(line, ending, encoding)
         for index, line in enumerate(wanted)
     ]
     mark = _BOM.encode(encoding)
@@ -247,15 +254,3 @@ def _match_kept_lines(before: Sequence[str], after: Sequence[str]) -> dict[int, 
         kept.update(zip(range(b, b0), range(a, a0), strict=True))
         a, b = a1, b1
     return kept
-
-
-def _find_newline(lines: Sequence[bytes], encoding: Encoding) -> str:
-    usual = Counter(decode_line(line, encoding)[1] for line in lines)
-    return "\r\n" if usual["crlf"] > usual["lf"] else "\n"
-
-
-def _encode_line(line: str, ending: str, encoding: Encoding) -> bytes:
-    try:
-        return (f"{line[:-1]}{ending}" if line.endswith("\n") else line).encode(encoding)
-    except UnicodeEncodeError as error:
-        raise CommandRejected(f"The text holds what {encoding} can't: {error.reason}.", code="not_text") from error

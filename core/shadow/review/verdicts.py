@@ -25,6 +25,7 @@ from core.protocol.review import Change, FileState, Hunk, Origin, Verdict, Verdi
 from core.shadow.content.contents import ChangeSides, Contents, explain_lost_content, narrow_change
 from core.shadow.diff.diff_lines import build_excerpt
 from core.shadow.diff.hunks import reinsert_hunks, remove_hunks, select_hunks
+from core.shadow.paths import list_parents
 from core.shadow.promotion.journal import PathWrite
 from core.shadow.promotion.promotion import Promotion
 from core.shadow.review.change_groups import build_hard_link_notices, group_for_promotion, include_rename_pairs
@@ -73,7 +74,7 @@ class Verdicts:
         except PathRefused as error:
             return self._mark_conflict(change, error.message)
         if disk == change.base:
-            if change.conflict != (clash := describe_clash(change)):
+            if (change.conflict or change.rivals) and change.conflict != (clash := describe_clash(change)):
                 self._emit(ChangeRevised(change=mark_clashes(replace(change, conflict=clash), self._contents)))
             return self._state.changes[path]
         with explain_lost_content(path):
@@ -186,6 +187,7 @@ class Verdicts:
         before, after = change.base, sides.base
         if verdict == "accept" and change.conflict:
             before, after = self._rebase_on_disk(change, sides.base)
+        creates = verdict == "accept" and change.base.kind == "absent" != sides.base.kind
         record = VerdictRecord(
             id=new_id("verdict"),
             path=change.path,
@@ -197,7 +199,7 @@ class Verdicts:
             pending_after=sides.pending,
             reason=reason,
             excerpt=self._build_excerpt(change, chosen),
-            directories=self._list_directories(change, sides, verdict),
+            directories=self._list_directories(change.path) if creates else (),
             rivals=() if left else change.rivals,
             origin=change.origin,
             beside=before != change.base,
@@ -231,15 +233,12 @@ class Verdicts:
             return ""
         return build_excerpt(change, chosen, old, new)
 
-    def _list_directories(self, change: Change, sides: ChangeSides, verdict: Verdict) -> tuple[str, ...]:
+    def _list_directories(self, path: str) -> tuple[str, ...]:
         """Return the directories that accepting a new file will make, and those above it that were made for others:
         whichever of these files goes last takes them with it."""
-        if verdict != "accept" or change.base.kind != "absent" or sides.base.kind == "absent":
-            return ()
-        parts = change.path.split("/")[:-1]
-        above = {"/".join(parts[: count + 1]) for count in range(len(parts))}
+        above = set(list_parents(path))
         made = {each for record in self._state.verdicts for each in record.directories if each in above}
-        return tuple(sorted(made.union(self._workspace.list_missing_directories(change.path))))
+        return tuple(sorted(made.union(self._workspace.list_missing_directories(path))))
 
     def _compute_sides(
         self, change: Change, chosen: tuple[Hunk, ...], left: tuple[Hunk, ...], verdict: Verdict
