@@ -18,9 +18,9 @@ from core.edits.hunks.draft_placement import place_draft
 from core.edits.hunks.placed_draft import PlacedDraft, replace_all_lines
 from core.edits.lazy.alignment import assign_scopes
 from core.edits.lazy.lazy_edit import (
-    MOST_LOST,
     LazyResult,
     build_undecided_error,
+    check_deletions,
     check_remarks,
     splice_draft,
     tokenise_draft,
@@ -157,8 +157,7 @@ def apply_draft(text: str, draft: FileDraft) -> str:
     _check_removals(part, rows, done)
     if hunks is not None and not hunks.allows("".join(map(str.__add__, part.bodies, part.ends)), done.text):
         raise build_undecided_error("its parts fit in more than one place")
-    if done.removed > MOST_LOST and done.removed > 3 * done.added:
-        raise build_undecided_error(f"it would delete {done.removed} lines that it does not mention")
+    check_deletions(done)
     return before + done.text + after
 
 

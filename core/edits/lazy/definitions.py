@@ -15,7 +15,7 @@ from core.edits.lazy.line_matches import CONTINUED, measure_depth
 from core.edits.syntax import Definition, find_definitions
 from core.text.lines import TextLines
 
-_MOST_LOST = 12
+MAX_UNMENTIONED = 12  # lines that a draft may drop without a word
 
 
 class ReplacedDefinition(NamedTuple):
@@ -34,7 +34,7 @@ def replace_definition(lines: TextLines, new: Sequence[str], path: str, text: st
     first, last = span
     filled = sum(bool(line.strip()) for line in lines.bodies[first : last + 1])
     given = sum(bool(line.strip()) for line in new)
-    if last - first + 1 == len(lines) or filled > 3 * given + _MOST_LOST:
+    if last - first + 1 == len(lines) or filled > 3 * given + MAX_UNMENTIONED:
         return None
     rows = reindent_at(new, lines.bodies[first])
     done = lines.find_dominant_ending().join(rows) + lines.ends[last]

@@ -23,7 +23,7 @@ from core.edits.indentation import extract_indent
 from core.edits.lazy.alignment import AlignmentStep, AlignmentUndecided, align, assign_scopes, mark_exposed
 from core.edits.lazy.blank_lines import ResultRow, Spacing
 from core.edits.lazy.checks import AlignedDraft, find_doubt
-from core.edits.lazy.definitions import replace_definition
+from core.edits.lazy.definitions import MAX_UNMENTIONED, replace_definition
 from core.edits.lazy.draft_indentation import detect_indent_unit, fit_indentation
 from core.edits.lazy.line_keys import parse_line_key
 from core.edits.lazy.line_matches import DraftToken, measure_depth, measure_depths
@@ -36,7 +36,6 @@ _HINT: Final = (
     "... existing code ..., or use search_replace."
 )
 _MANY_PLACES: Final = "its parts fit in more than one place"
-MOST_LOST: Final = 12
 _PROSE: Final = (".md", ".mdx", ".markdown", ".rst")
 _ONE_OF_A_NAME: Final = (".py", ".js", ".jsx", ".mjs", ".cjs", ".go", ".rs", ".rb", ".php", ".c", ".sh")
 _NAMED: Final = re.compile(
@@ -82,13 +81,18 @@ def edit_lazy(text: str, code_edit: str, path: str = "") -> LazyResult:
         return _apply_unmarked(path, text, new, hunks)
     tokens = _tokenise(new, marked, lines, path)
     done = splice_draft(lines, tokens, open_ends=True, prose=path.endswith(_PROSE))
-    if done.removed > MOST_LOST and done.removed > 3 * done.added:
-        raise build_undecided_error(f"it would delete {done.removed} lines that it does not mention")
+    check_deletions(done)
     if hunks is not None and not hunks.allows(text, done.text):
         raise build_undecided_error(_MANY_PLACES)
     if path.endswith((".json", ".jsonc")):
         done = LazyResult(text=repair_commas(done.text), kept=done.kept, added=done.added, removed=done.removed)
     return _check_parses(path, text, done)
+
+
+def check_deletions(done: LazyResult) -> None:
+    """Raise `UndecidedEdit` when many lines would go that the draft does not mention."""
+    if done.removed > MAX_UNMENTIONED and done.removed > 3 * done.added:
+        raise build_undecided_error(f"it would delete {done.removed} lines that it does not mention")
 
 
 def check_remarks(new: Sequence[str], own: Collection[str]) -> None:
