@@ -8,7 +8,7 @@ from typing import get_args
 from benchmarks.table import Result
 from core.agent.context.model_dialect import build_native_prefix, render_tags_prompt
 from core.agent.context.prefix import Prefix
-from core.config import EditFormat
+from core.edit_formats import EditFormat
 from tests.support.tokens import list_tokens, tokens
 
 

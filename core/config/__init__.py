@@ -5,7 +5,6 @@ from __future__ import annotations
 from core.config.loading import PROJECT_FILE, load_settings, load_with_notices, read_settings_bytes
 from core.config.model_settings import (
     DialectName,
-    EditFormat,
     ModelSettings,
     ModeSettings,
     ModeTable,
@@ -35,7 +34,6 @@ __all__ = [
     "ContextSettings",
     "DialectFiles",
     "DialectName",
-    "EditFormat",
     "EditSettings",
     "LoadedSettings",
     "ModeSettings",

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from core.edit_formats import EditFormat
 from core.protocol.messages import Effort, Usage
 
 DialectName = Literal["native", "tags", "command"]
-EditFormat = Literal["search_replace", "str_replace", "multi_edit", "patch", "lazy", "blocks"]
 ModelId = Annotated[str, Meta(pattern=r"^([^/\s]+/\S.*)?$")]
 
 

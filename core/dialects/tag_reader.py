@@ -14,22 +14,13 @@ from typing import Final
 
 from msgspec import Struct
 
+from core.edit_formats import EDIT_TAGS, PATCH_FRAME
 from core.text.fences import MAX_FENCE_LINE, Fence, track_fence
 from core.text.tags import parse_attributes
 
-CALL_TAGS: Final = (
-    "execute_bash",
-    "execute_ipython",
-    "execute_browse",
-    "file-edit",
-    "file_edit",
-    "edit_file",
-    "apply_patch",
-    "tool_call",
-)
-PATCH_FRAME: Final = ("*** Begin Patch", "*** End Patch")  # lines that frame a patch as a tag would
+CALL_TAGS: Final = ("execute_bash", "execute_ipython", "execute_browse", *EDIT_TAGS, "tool_call")
 FRAME_TAGS: Final = ("chat", "/chat", "finish", "/finish")  # tags that only frame text
-_GUARDED: Final = frozenset({"file-edit"})
+_GUARDED: Final = {tag for tag, tool in EDIT_TAGS.items() if tool.form is not None and tool.form.is_guarded}
 _NAMES: Final = "|".join(map(re.escape, (*CALL_TAGS, *FRAME_TAGS)))
 _INNER = r"""(?:"[^"]*"|'[^']*'|[^>"'<])*"""
 _TAG = re.compile(rf"<(?P<name>{_NAMES})(?P<rest>(?:[\s/]{_INNER})?)>")

@@ -26,13 +26,10 @@ from core.dialects.dialect import (
     encode_arguments,
     flatten_history,
 )
-from core.dialects.tag_reader import PATCH_FRAME, TaggedBlock, TagReader
+from core.dialects.tag_reader import TaggedBlock, TagReader
+from core.edit_formats import EDIT_TAGS, PATCH, PATCH_FRAME
 from core.protocol.messages import Message, ToolCall
 
-EDIT_TOOL: Final = "edit_blocks"
-DRAFT_TOOL: Final = "file_edit"
-NEW_CODE_TOOL: Final = "edit_file"
-PATCH_TOOL: Final = "apply_patch"
 PYTHON_TOOL: Final = "run_python"
 TERMINAL_TOOL: Final = "run_terminal_cmd"
 _NUMBER = re.compile(r"[+-]?\d{1,9}")
@@ -72,37 +69,28 @@ def _parse_browse(block: TaggedBlock) -> _TagCall:
     )
 
 
-def _parse_file_edit(block: TaggedBlock) -> _TagCall:
-    path = _find_path(block)
-    problem = "" if path else 'The file is missing: write <file-edit filePath="the/file">.'
-    return _TagCall(
-        name=EDIT_TOOL, arguments=encode_arguments({"file_path": path, "diff": block.body}), problem=problem
-    )
-
-
-def _parse_draft(block: TaggedBlock) -> _TagCall:
-    lines = {name: int(text) for name in ("start", "end") if _NUMBER.fullmatch(text := block.attributes.get(name, ""))}
-    wrong = [name for name in ("start", "end") if name in block.attributes and name not in lines]
-    problem = f"{wrong[0]} is {block.attributes[wrong[0]]!r}, not a whole number. Nothing was changed." if wrong else ""
-    path = _find_path(block)
-    return _TagCall(
-        name=DRAFT_TOOL,
-        arguments=encode_arguments({"path": path, "draft": block.body.removeprefix("\n"), **lines}),
-        problem=problem if path else 'The file is missing: write <file_edit path="the/file">.',
-    )
-
-
-def _parse_new_code(block: TaggedBlock) -> _TagCall:
-    path = _find_path(block)
-    instructions = block.attributes.get("instructions", "")
-    arguments = {"target_file": path, "instructions": instructions, "code_edit": block.body.removeprefix("\n")}
-    problem = "" if path else 'The file is missing: write <edit_file target_file="the/file">.'
-    return _TagCall(name=NEW_CODE_TOOL, arguments=encode_arguments(arguments), problem=problem)
-
-
-def _parse_patch(block: TaggedBlock) -> _TagCall:
-    text = f"{PATCH_FRAME[0]}{block.body}{PATCH_FRAME[1]}" if block.tag == PATCH_FRAME[0] else block.body.strip("\n")
-    return _TagCall(name=PATCH_TOOL, arguments=encode_arguments({"input": text}))
+def _parse_edit(block: TaggedBlock) -> _TagCall:
+    """Parse an edit by the form of its tag."""
+    tool = EDIT_TAGS.get(block.tag, PATCH)
+    form = tool.form
+    assert form is not None
+    if form.frame is not None and block.tag == form.frame[0]:
+        return _TagCall(name=tool.name, arguments=encode_arguments({form.body: block.body.join(form.frame)}))
+    path = next((block.attributes[name] for name in _PATH_ATTRIBUTES if block.attributes.get(name)), "")
+    given = {name: block.attributes[name] for name in form.numbers if name in block.attributes}
+    numbers = {name: int(text) for name, text in given.items() if _NUMBER.fullmatch(text)}
+    wrong = [f"{name} is {text!r}, not a whole number." for name, text in given.items() if name not in numbers]
+    body = block.body.strip("\n") if form.trim == "both" else block.body
+    arguments = {
+        **({form.path: path} if form.path else {}),
+        **{name: block.attributes.get(name, "") for name in form.texts},
+        form.body: body.removeprefix("\n") if form.trim == "start" else body,
+        **numbers,
+    }
+    problem = f"{wrong[0]} Nothing was changed." if wrong else ""
+    if form.path and not path:
+        problem = f"The file is missing: write {form.example}."
+    return _TagCall(name=tool.name, arguments=encode_arguments(arguments), problem=problem)
 
 
 def _parse_tool_call(block: TaggedBlock) -> _TagCall:
@@ -118,29 +106,17 @@ def _parse_tool_call(block: TaggedBlock) -> _TagCall:
     return _TagCall(name=name, arguments=given if isinstance(given, str) else encode_arguments(given))
 
 
-def _find_path(block: TaggedBlock) -> str:
-    return next((block.attributes[name] for name in _PATH_ATTRIBUTES if block.attributes.get(name)), "")
-
-
 _CALL_PARSERS: Final[Mapping[str, Callable[[TaggedBlock], _TagCall]]] = {
     "execute_ipython": _parse_python,
     "execute_browse": _parse_browse,
-    "file-edit": _parse_file_edit,
-    "file_edit": _parse_draft,
-    "edit_file": _parse_new_code,
-    "apply_patch": _parse_patch,
-    PATCH_FRAME[0]: _parse_patch,
     "tool_call": _parse_tool_call,
 }
 # What a call will be as soon as its block begins; the name in a <tool_call> is only known at its end.
 _TOOLS_BY_TAG: Final = {
     "execute_bash": TERMINAL_TOOL,
     "execute_ipython": PYTHON_TOOL,
-    "file-edit": EDIT_TOOL,
-    "file_edit": DRAFT_TOOL,
-    "edit_file": NEW_CODE_TOOL,
-    "apply_patch": PATCH_TOOL,
-    PATCH_FRAME[0]: PATCH_TOOL,
+    PATCH_FRAME[0]: PATCH.name,
+    **{tag: tool.name for tag, tool in EDIT_TAGS.items()},
 }
 
 
@@ -173,7 +149,7 @@ class TagParser:
         asked = (
             _parse_bash(block, self._job, self._goes_on)
             if block.tag == "execute_bash"
-            else _CALL_PARSERS[block.tag](block)
+            else _CALL_PARSERS.get(block.tag, _parse_edit)(block)
         )
         if block.tag not in _TOOLS_BY_TAG:
             self._parts.append(CallStarted(self._count, asked.name))

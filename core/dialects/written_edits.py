@@ -19,12 +19,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.dialects.dialect import AnswerEnding, AnswerPart, AnswerText, CallFinished, CallStarted, encode_arguments
-from core.dialects.tag_reader import PATCH_FRAME
-from core.dialects.tags import EDIT_TOOL, PATCH_TOOL, TagParser
+from core.dialects.tags import TagParser
+from core.edit_formats import BLOCKS, EDIT_TAGS, PATCH, PATCH_FRAME
 from core.text.fences import MAX_FENCE_LINE, Fence, parse_opening_fence, track_fence
 
 _CALL: Final = "tool_call"
-_TAGS: Final = ("file-edit", "file_edit", "edit_file", "apply_patch", _CALL)
+_TAGS: Final = (*EDIT_TAGS, _CALL)
 WRITTEN_CALL: Final = (
     "Nothing was run: your answer holds a tool call ({}) as text. Send it again, in the form that you were told of."
 )
@@ -253,11 +253,13 @@ def _parse_fenced(held: _HeldText) -> WrittenEdit | None:
     first = next((line for line in held.lines[1:-1] if line.strip()), "").rstrip()
     if _SEARCH.fullmatch(first):
         return _build_block_edit(_parse_fence_path(held.fence) or held.name, body, fenced=True)
-    return WrittenEdit(tool=PATCH_TOOL, arguments=encode_arguments({"input": body}), is_fenced=True)
+    return WrittenEdit(tool=PATCH.name, arguments=encode_arguments({"input": body}), is_fenced=True)
 
 
 def _build_block_edit(name: str, body: str, *, fenced: bool = False) -> WrittenEdit:
-    return WrittenEdit(tool=EDIT_TOOL, arguments=encode_arguments({"file_path": name, "diff": body}), is_fenced=fenced)
+    return WrittenEdit(
+        tool=BLOCKS.name, arguments=encode_arguments({"file_path": name, "diff": body}), is_fenced=fenced
+    )
 
 
 def _parse_fence_path(fence: Fence) -> str:

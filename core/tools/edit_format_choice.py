@@ -8,18 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from core.config import EditFormat, Settings
+from core.config import Settings
+from core.edit_formats import EDIT_TOOLS, EditFormat
 from core.providers.catalog.capabilities import find_canonical_name
 
 OTHERS: Final[EditFormat] = "search_replace"
 # The name under which a format's tool is offered, and that tool.
 OFFERED: Final[Mapping[EditFormat, tuple[str, str]]] = {
-    "search_replace": ("search_replace", "search_replace"),
-    "str_replace": ("str_replace", "search_replace"),
-    "multi_edit": ("multi_edit", "multi_edit"),
-    "patch": ("apply_patch", "apply_patch"),
-    "lazy": ("edit_file", "edit_file"),
-    "blocks": ("editTool", "edit_blocks"),
+    format_: (name, tool.name) for tool in EDIT_TOOLS for format_, name in tool.offers.items()
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, cast
 
-from core.config import EditFormat
+from core.edit_formats import EDIT_TOOLS, SEARCH_REPLACE, EditFormat
 from core.errors import ToolInputInvalid
 from core.providers.base import ToolSpec
 from core.text.similarity import find_nearest_names
@@ -15,13 +15,14 @@ from core.tools.base import Tool, ToolType
 from core.tools.edit_format_choice import OFFERED
 from core.tools.schema import build_offered_schema, describe_schema
 
+EDITOR = SEARCH_REPLACE.name  # its place in the list is that of whichever edit format is offered
 # Where the class of each tool stands. The order is part of every request's prefix: append only.
 _CLASSES = {
     "read_file": "core.tools.builtin.reading.read_file:ReadFile",
     "list_dir": "core.tools.builtin.reading.list_dir:ListDir",
     "grep": "core.tools.builtin.reading.grep:Grep",
     "glob_file_search": "core.tools.builtin.reading.glob_file_search:GlobFileSearch",
-    "search_replace": "core.tools.builtin.editing.search_replace:SearchReplaceTool",
+    EDITOR: SEARCH_REPLACE.location,
     "write": "core.tools.builtin.editing.write:WriteTool",
     "delete_file": "core.tools.builtin.editing.delete_file:DeleteFile",
     "run_terminal_cmd": "core.tools.builtin.terminal.run_terminal_cmd:RunTerminalCmd",
@@ -59,14 +60,10 @@ DEFERRED: Mapping[str, tuple[str, ...]] = {
 SHORTLIST = ("read_file", "list_dir", "grep", "search_replace", "write", "run_terminal_cmd", "call_tool")
 LISTED = tuple(name for name in _CLASSES if not any(name in names for names in DEFERRED.values()))
 # Found like the others, but not in the list by themselves: what a dialect without function calls has words of its own
-# for, and the edit formats, of which each model is offered one (`offers`).
+# for, and the edit formats, of which each model is offered one (`core/edit_formats.py`).
 IN_TEXT = {
-    "edit_blocks": "core.tools.builtin.editing.edit_blocks:EditBlocks",
     "run_python": "core.tools.builtin.terminal.run_python:RunPython",
-    "multi_edit": "core.tools.builtin.editing.multi_edit:MultiEdit",
-    "apply_patch": "core.tools.builtin.editing.apply_patch:ApplyPatch",
-    "edit_file": "core.tools.builtin.editing.edit_file:EditFile",
-    "file_edit": "core.tools.builtin.editing.file_edit:FileEditTool",
+    **{tool.name: tool.location for tool in EDIT_TOOLS if tool is not SEARCH_REPLACE},
 }
 ALIASES: Mapping[str, str] = {
     "Read": "read_file",
@@ -78,16 +75,7 @@ ALIASES: Mapping[str, str] = {
     "grep_search": "grep",
     "Glob": "glob_file_search",
     "glob": "glob_file_search",
-    "StrReplace": "search_replace",
-    "str_replace": "search_replace",
-    "Edit": "search_replace",
     "ReadLints": "read_lints",
-    "MultiEdit": "multi_edit",
-    "multi_str_replace": "multi_edit",
-    "editTool": "edit_blocks",
-    "replace_in_file": "edit_blocks",
-    "ApplyPatch": "apply_patch",
-    "EditFile": "edit_file",
     "Write": "write",
     "write_file": "write",
     "create_file": "write",
@@ -106,10 +94,10 @@ ALIASES: Mapping[str, str] = {
     "BashOutput": "read_terminal",
     "KillShell": "stop_terminal",
     "KillBash": "stop_terminal",
+    **{alias: tool.name for tool in EDIT_TOOLS for alias in tool.aliases},
 }
 
 
-EDITOR = "search_replace"  # its place in the list is that of whichever edit format is offered
 _ALL = {**_CLASSES, **IN_TEXT}
 
 

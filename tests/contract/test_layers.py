@@ -33,6 +33,7 @@ LADDER: tuple[frozenset[str], ...] = (
         {
             "core.attachments",
             "core.state",
+            "core.edit_formats",
             "core.config",
             "core.crash_reports",
             "core.git",

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from core.agent.context.model_dialect import build_native_prefix, render_tags_prompt
-from core.config import EditFormat
+from core.edit_formats import EditFormat
 from core.modes import Access
 from core.prompts import render
 from core.tools.registry import LISTED, SHORTLIST, TOOLS

@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from core.agent.context.prefix import Prefix, PromptSetup, escape_rules, load_or_save_prefix, render_system_prompt
 from core.agent.context.token_meter import measure_prefix
 from core.agent.turn.turn_context import TurnContext
-from core.config import EditFormat
 from core.config.project_rules import ProjectRule
 from core.dialects.command import CommandDialect
 from core.dialects.dialect import Dialect
 from core.dialects.native import NativeDialect
 from core.dialects.tags import TagDialect
 from core.dialects.written_edits import WrittenEdit
+from core.edit_formats import EditFormat
 from core.modes import Access
 from core.prompts import load_short_tool_text, load_tool_text, render
 from core.protocol.events import Notice

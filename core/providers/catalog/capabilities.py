@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from core.config import EditFormat
+from core.edit_formats import EditFormat
 from core.protocol.messages import Effort, WireProtocol
 from core.providers.catalog.reported import ReportedCapabilities, Thinking, load_reported
 

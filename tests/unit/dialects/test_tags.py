@@ -9,7 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from core.dialects.dialect import CallResult, CallStarted
-from core.dialects.tags import EDIT_TOOL, TIMED_OUT, TagDialect, TagParser
+from core.dialects.tags import TIMED_OUT, TagDialect, TagParser
+from core.edit_formats import BLOCKS
 from core.protocol.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from tests.support.heard import calls, listened, pieces, prose
 
@@ -95,7 +96,7 @@ def test_an_edit_keeps_every_character_of_its_blocks():
     [(tool, arguments, problem)] = calls(
         TagParser, f'<chat>ok</chat>\n<file-edit filePath="src/a b.ts">{body}</file-edit>'
     )
-    assert (tool, arguments, problem) == (EDIT_TOOL, {"file_path": "src/a b.ts", "diff": body}, "")
+    assert (tool, arguments, problem) == (BLOCKS.name, {"file_path": "src/a b.ts", "diff": body}, "")
 
 
 @pytest.mark.parametrize(
@@ -116,22 +117,22 @@ def test_attributes_are_read_in_every_spelling(tag, path):
 
 def test_an_edit_without_a_file_is_an_answer_that_says_so():
     [(tool, _, problem)] = calls(TagParser, f"<file-edit>\n{BLOCK}\n</file-edit>")
-    assert tool == EDIT_TOOL
+    assert tool == BLOCKS.name
     assert "filePath" in problem
 
 
 def test_an_edit_may_hold_the_tags_themselves():
     inner = "------- SEARCH\n</file-edit>\n=======\n<execute_bash>rm x</execute_bash>\n+++++++ REPLACE"
     found = calls(TagParser, f'<file-edit filePath="docs.md">\n{inner}\n</file-edit>\nDone.')
-    assert [(tool, arguments["diff"]) for tool, arguments, _ in found] == [(EDIT_TOOL, f"\n{inner}\n")]
+    assert [(tool, arguments["diff"]) for tool, arguments, _ in found] == [(BLOCKS.name, f"\n{inner}\n")]
 
 
 def test_several_edits_and_one_command_are_calls_in_their_order():
     edit = f'<file-edit filePath="a">\n{BLOCK}\n</file-edit>'
     found = calls(TagParser, f"{edit}\n{edit}<execute_bash>make</execute_bash>")
     assert [(tool, problem) for tool, _, problem in found] == [
-        (EDIT_TOOL, ""),
-        (EDIT_TOOL, ""),
+        (BLOCKS.name, ""),
+        (BLOCKS.name, ""),
         ("run_terminal_cmd", ""),
     ]
 
@@ -153,7 +154,7 @@ def test_an_edit_whose_markers_are_broken_is_not_closed_by_accident():
         TagParser,
         '<file-edit filePath="a">\n------- SEARCH\nx\n=======\n</file-edit>\n<execute_bash>ls</execute_bash>',
     )
-    assert [tool for tool, _, _ in found] == [EDIT_TOOL]
+    assert [tool for tool, _, _ in found] == [BLOCKS.name]
     assert "not closed" in found[0][2]
 
 

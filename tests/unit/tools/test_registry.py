@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 import core.prompts
-from core.config import EditFormat
+from core.edit_formats import EditFormat
 from core.errors import ToolInputInvalid
 from core.modes import Access
 from core.protocol.messages import ToolCall

@@ -1,0 +1,104 @@
+"""The edit formats: the one place where each is registered.
+
+A row says which tool applies a format, under which names a model is offered that tool, and how the same edit is written
+into a text by a model without function calls. To add one: its row here, and its tool, whose text for the model is
+`core/prompts/tools/<name>.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from msgspec import Struct, field
+
+EditFormat = Literal["search_replace", "str_replace", "multi_edit", "patch", "lazy", "blocks"]
+
+
+class TextForm(Struct, frozen=True, kw_only=True):
+    """An edit as a tagged block in a text: `<tag path=…>body</tag>`; the names of its parts are the tool's arguments.
+
+    `path` "" = the body names its files; `example` is the opening tag, for a model that left the path out. `texts` and
+    `numbers` are further attributes. `trim`: line breaks at the edges of the body that do not belong to it.
+    `is_guarded`: the closing tag counts between SEARCH/REPLACE blocks only. `frame`: lines that frame it without a tag.
+    """
+
+    tag: str
+    body: str
+    path: str = ""
+    example: str = ""
+    texts: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    trim: Literal["", "start", "both"] = ""
+    is_guarded: bool = False
+    frame: tuple[str, str] | None = None
+
+
+class EditTool(Struct, frozen=True, kw_only=True):
+    """A tool that edits files. `location`: module and class. `offers`: for each format of the configuration that it
+    applies, the name that models know it by; `aliases`: further names under which it is understood."""
+
+    name: str
+    location: str
+    offers: Mapping[EditFormat, str] = field(default_factory=dict)
+    aliases: tuple[str, ...] = ()
+    form: TextForm | None = None
+
+
+SEARCH_REPLACE: Final = EditTool(
+    name="search_replace",
+    location="core.tools.builtin.editing.search_replace:SearchReplaceTool",
+    offers={"search_replace": "search_replace", "str_replace": "str_replace"},
+    aliases=("StrReplace", "str_replace", "Edit"),
+)
+BLOCKS: Final = EditTool(
+    name="edit_blocks",
+    location="core.tools.builtin.editing.edit_blocks:EditBlocks",
+    offers={"blocks": "editTool"},
+    aliases=("editTool", "replace_in_file"),
+    form=TextForm(
+        tag="file-edit", path="file_path", body="diff", example='<file-edit filePath="the/file">', is_guarded=True
+    ),
+)
+MULTI_EDIT: Final = EditTool(
+    name="multi_edit",
+    location="core.tools.builtin.editing.multi_edit:MultiEdit",
+    offers={"multi_edit": "multi_edit"},
+    aliases=("MultiEdit", "multi_str_replace"),
+)
+PATCH_FRAME: Final = ("*** Begin Patch", "*** End Patch")
+PATCH: Final = EditTool(
+    name="apply_patch",
+    location="core.tools.builtin.editing.apply_patch:ApplyPatch",
+    offers={"patch": "apply_patch"},
+    aliases=("ApplyPatch",),
+    form=TextForm(tag="apply_patch", body="input", trim="both", frame=PATCH_FRAME),
+)
+LAZY: Final = EditTool(
+    name="edit_file",
+    location="core.tools.builtin.editing.edit_file:EditFile",
+    offers={"lazy": "edit_file"},
+    aliases=("EditFile",),
+    form=TextForm(
+        tag="edit_file",
+        path="target_file",
+        body="code_edit",
+        example='<edit_file target_file="the/file">',
+        texts=("instructions",),
+        trim="start",
+    ),
+)
+DRAFT: Final = EditTool(
+    name="file_edit",
+    location="core.tools.builtin.editing.file_edit:FileEditTool",
+    form=TextForm(
+        tag="file_edit",
+        path="path",
+        body="draft",
+        example='<file_edit path="the/file">',
+        numbers=("start", "end"),
+        trim="start",
+    ),
+)
+EDIT_TOOLS: Final = (SEARCH_REPLACE, BLOCKS, MULTI_EDIT, PATCH, LAZY, DRAFT)
+EDIT_TAGS: Final[Mapping[str, EditTool]] = {tool.form.tag: tool for tool in EDIT_TOOLS if tool.form is not None}
