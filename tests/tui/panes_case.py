@@ -12,8 +12,11 @@ from core.protocol.documents import Todo
 from core.protocol.plans import Plan
 from core.protocol.queries import FileAnswer, SessionInfo, TreeAnswer, TreeEntry
 from tui.files.file_tree import FileTree
+from tui.files.messages import FileSelected
 from tui.files.preview import FilePreview
+from tui.plan import messages as plan_messages
 from tui.plan.panel import PlanPanel
+from tui.review import messages as review_messages
 
 PROJECT: dict[str, list[tuple[str, str, bool]]] = {
     "": [
@@ -116,17 +119,17 @@ class PaneApp(App[None]):
     def on_mount(self) -> None:
         self.query(Widget).first().focus()
 
-    @on(FileTree.Selected)
-    @on(PlanPanel.StatusRequested)
-    @on(PlanPanel.BuildRequested)
-    @on(PlanPanel.TodosEdited)
-    @on(PlanPanel.RemovalRequested)
-    @on(PlanPanel.HunksRequested)
-    @on(PlanPanel.ExternalEditRequested)
-    @on(PlanPanel.TextSaved)
-    @on(PlanPanel.DiscardRequested)
-    @on(PlanPanel.CommentEdited)
-    @on(PlanPanel.CommentsRequested)
+    @on(FileSelected)
+    @on(plan_messages.StatusRequested)
+    @on(plan_messages.BuildRequested)
+    @on(plan_messages.TodosEdited)
+    @on(plan_messages.RemovalRequested)
+    @on(plan_messages.HunksRequested)
+    @on(plan_messages.ExternalEditRequested)
+    @on(plan_messages.TextSaved)
+    @on(plan_messages.DiscardRequested)
+    @on(plan_messages.CommentEdited)
+    @on(review_messages.CommentsRequested)
     def write_down(self, event: object) -> None:
         self.posted.append(event)
 

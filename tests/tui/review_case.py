@@ -8,6 +8,7 @@ from textual import events, on
 from textual.app import App, ComposeResult
 
 from core.protocol.review import Change, ChangeDiff, DiffLine, FileState, Hunk, Operation
+from tui.review import messages as review_messages
 from tui.review.pane import ReviewPane
 
 Block = tuple[str, str]
@@ -147,15 +148,15 @@ class ReviewApp(App[None]):
     def changes(self) -> tuple[Change, ...]:
         return tuple(each.change for each in self.diffs.values())
 
-    @on(ReviewPane.HunksResolved)
-    @on(ReviewPane.UndoRequested)
-    @on(ReviewPane.FileRequested)
-    @on(ReviewPane.FilesResolved)
-    @on(ReviewPane.BulkResolved)
-    @on(ReviewPane.CommandRequested)
-    @on(ReviewPane.HunkTextRequested)
-    @on(ReviewPane.CommentsRequested)
-    @on(ReviewPane.OriginVerdictRequested)
-    @on(ReviewPane.ConflictRequested)
+    @on(review_messages.HunksResolved)
+    @on(review_messages.UndoRequested)
+    @on(review_messages.FileRequested)
+    @on(review_messages.FilesResolved)
+    @on(review_messages.BulkResolved)
+    @on(review_messages.CommandRequested)
+    @on(review_messages.HunkTextRequested)
+    @on(review_messages.CommentsRequested)
+    @on(review_messages.OriginVerdictRequested)
+    @on(review_messages.ConflictRequested)
     def write_down(self, event: object) -> None:
         self.posted.append(event)

@@ -15,6 +15,7 @@ from core.protocol.queries import ProbeLogAnswer, ProbeLogQuery
 from tests.tui.panes_case import PaneApp
 from tui.debug import board
 from tui.debug.board import BoardRows, DebugBoard, LogFilterInput
+from tui.debug.messages import CardAnswered
 from tui.debug_fold import DebugView
 from tui.state import ViewState
 
@@ -115,8 +116,8 @@ class BoardApp(PaneApp):
             return ProbeLogAnswer(run=query.run, total=2, compare_with=query.compare_with, places=PLACES, records=AFTER)
         return ProbeLogAnswer(run=query.run, total=self.total, records=RECORDS)
 
-    @on(DebugBoard.Answered)
-    def answered(self, event: DebugBoard.Answered) -> None:
+    @on(CardAnswered)
+    def answered(self, event: CardAnswered) -> None:
         self.posted.append(event)
 
 

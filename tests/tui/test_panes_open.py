@@ -5,6 +5,7 @@ import pytest
 from core.protocol import commands as c
 from core.protocol.queries import FileAnswer, FileQuery, FindAnswer, FindQuery, TreeAnswer, TreeEntry, TreeQuery
 from tests.support import recorded
+from tui.review import messages as review_messages
 
 TREE = TreeAnswer(path="", entries=(TreeEntry(name="shop", kind="directory"), TreeEntry(name="README.md", kind="file")))
 FILE = FileAnswer(path="README.md", text="# Shop\n", language="markdown", size=7)
@@ -70,11 +71,10 @@ async def test_the_review_pops_up_with_the_first_change_and_leaves_the_focus(sta
 
 
 async def test_verdicts_of_the_review_reach_the_engine(stage):
-    from tui.review.pane import ReviewPane
 
     async with stage(recorded.opening()) as on:
-        on.screen.post_message(ReviewPane.HunksResolved("a.py", ("h1",), "accept", ""))
-        on.screen.post_message(ReviewPane.UndoRequested())
+        on.screen.post_message(review_messages.HunksResolved("a.py", ("h1",), "accept", ""))
+        on.screen.post_message(review_messages.UndoRequested())
         await on.until(lambda: on.sent(c.VerdictUndo))
         assert on.sent(c.HunkResolve)[0].hunks == ("h1",)
 

@@ -9,9 +9,9 @@ from core.protocol.review import Bulk, Change, FileState, Hunk, Operation, Origi
 from tests.support import recorded
 from tests.tui.review_case import CASES, PRICES, ReviewApp
 from tests.tui.test_review import resolved, settle, text_of
+from tui.review import messages as review_messages
 from tui.review.change_list import ChangeList, build_rows
 from tui.review.descriptions import build_badges, describe_attributes, describe_bulk, format_size
-from tui.review.pane import ReviewPane
 
 HUNK = Hunk(id="h", old_start=1, old_lines=1, new_start=1, new_lines=1)
 NPM = Origin(command="npm install", tool="run_terminal_cmd")
@@ -135,10 +135,10 @@ async def test_rows_of_the_list_are_judged_with_the_keys_of_hunks():
         assert resolved(app)[1][2] == "reject"
         assert (app.posted[-1].root, app.posted[-1].verdict) == ("node_modules", "reject")
         await settle(pilot, "r")
-        assert sum(isinstance(each, ReviewPane.BulkResolved) for each in app.posted) == 1
+        assert sum(isinstance(each, review_messages.BulkResolved) for each in app.posted) == 1
         app.pane.reopen("node_modules")
         await settle(pilot, "r")
-        assert sum(isinstance(each, ReviewPane.BulkResolved) for each in app.posted) == 2
+        assert sum(isinstance(each, review_messages.BulkResolved) for each in app.posted) == 2
 
 
 async def test_a_directory_is_judged_without_what_is_red_in_it():

@@ -10,16 +10,16 @@ from core.protocol.queries import HunkAnswer
 from core.protocol.review import Check, Comment, Origin
 from tests.tui.review_case import PRICES, TESTS, ReviewApp
 from tests.tui.test_review import settle, text_of
+from tui.review import messages as review_messages
 from tui.review.hunk_editor import HunkEditor, is_line_editable
 from tui.review.input_line import ReviewInput
-from tui.review.pane import ReviewPane
 
 PATH, HUNKS = PRICES.change.path, PRICES.change.hunks
 TOLD = Comment(path=PATH, hunk=HUNKS[1].id, text="Why a list?", start=HUNKS[1].new_start, lines=1)
 
 
 def wanted(app: ReviewApp) -> list[object]:
-    return [each.command for each in app.posted if isinstance(each, ReviewPane.CommandRequested)]
+    return [each.command for each in app.posted if isinstance(each, review_messages.CommandRequested)]
 
 
 def around(app: ReviewApp, *comments: Comment) -> None:
@@ -126,9 +126,9 @@ async def test_a_comment_stands_below_its_hunk_as_text_and_the_cursor_stays_in_v
 @pytest.mark.parametrize(
     ("key", "kind"),
     [
-        ("S", ReviewPane.CommentsRequested),
-        ("b", ReviewPane.OriginVerdictRequested),
-        ("t", ReviewPane.ConflictRequested),
+        ("S", review_messages.CommentsRequested),
+        ("b", review_messages.OriginVerdictRequested),
+        ("t", review_messages.ConflictRequested),
     ],
 )
 async def test_keys_that_ask_the_screen_say_what_they_are_about(key, kind):

@@ -9,7 +9,6 @@ chose but its explanation, which is set apart and labelled.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from textual import on
@@ -18,12 +17,12 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Input, Static
 
 from core.protocol.events import ApprovalDecision, ApprovalRequested
 from core.protocol.queries import PatternAnswer
 from core.text.lookalikes import mark_lookalikes
+from tui.ask import messages
 from tui.input.visibility import GracePeriod, GuardedWidget, is_fully_visible
 from tui.keymap import format_first_key, get_bindings
 from tui.text import expose_controls, fit_line, format_path
@@ -62,21 +61,6 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
     """Shows one approval request at a time."""
 
     BINDINGS: ClassVar[list[BindingType]] = get_bindings("approval")
-
-    @dataclass
-    class Answered(Message):
-        """The user's decision; `pattern` is the rule to save, "" = exactly what was asked."""
-
-        id: str
-        decision: ApprovalDecision
-        pattern: str = ""
-
-    @dataclass
-    class PatternChanged(Message):
-        """The pattern in the input changed."""
-
-        pattern: str
-        command: str
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
@@ -131,7 +115,7 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         request = self._request
         if request is None or decision not in request.options or not self.can_take_answer():
             return
-        self.post_message(self.Answered(request.id, decision))
+        self.post_message(messages.DecisionMade(request.id, decision))
 
     def can_take_answer(self) -> bool:
         """True if all of the command is visible and was so when the key was struck."""
@@ -172,7 +156,7 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         event.stop()
         self._can_save = False
         if self._request is not None and event.input.display:
-            self.post_message(self.PatternChanged(event.value, self._request.subject))
+            self.post_message(messages.PatternChanged(event.value, self._request.subject))
 
     def show_preview(self, pattern: str, preview: PatternAnswer) -> None:
         """Show what `pattern` would allow; dropped if the input has changed meanwhile."""
@@ -199,7 +183,7 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         event.stop()
         if self._request is not None and self._can_save:
             self._show_input(False)
-            self.post_message(self.Answered(self._request.id, "allow_always", event.value))
+            self.post_message(messages.DecisionMade(self._request.id, "allow_always", event.value))
 
 
 def _format_details(request: ApprovalRequested) -> list[tuple[str, str]]:

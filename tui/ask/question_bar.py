@@ -7,7 +7,6 @@ for folds to one line while it has no focus.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from textual import events, on
@@ -16,11 +15,11 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Input, Static
 
 from core.protocol.documents import Question, QuestionAnswer
 from core.protocol.events import QuestionAsked
+from tui.ask import messages
 from tui.ask.question_rows import MUTED, TAKE_TICKED, AnswerDraft, render_body, render_hints, render_tabs
 from tui.ask.question_widgets import FreeTextInput, QuestionBody, QuestionTabs
 from tui.input.keystrokes import KeyKind
@@ -35,25 +34,6 @@ class QuestionBar(GuardedWidget, Vertical, can_focus=True):
     """Asks the questions of one call and posts all answers together."""
 
     BINDINGS: ClassVar[list[BindingType]] = get_bindings("question")
-
-    @dataclass
-    class Answered(Message):
-        """Every question has an answer; none: the user dismissed them."""
-
-        id: str
-        answers: tuple[QuestionAnswer, ...]
-
-    @dataclass
-    class TextRedirected(Message):
-        """The text belongs into the prompt: a command, or several lines."""
-
-        text: str
-
-    class FoldChanged(Message):
-        """The bar folded to one line, or unfolded."""
-
-    class Postponed(Message):
-        """The user goes on in the prompt; the question stays open."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
@@ -118,7 +98,7 @@ class QuestionBar(GuardedWidget, Vertical, can_focus=True):
         is_folded = not self._is_awaited and not self.has_focus_within
         if is_folded != self.is_folded:
             self.is_folded = is_folded
-            self.post_message(self.FoldChanged())
+            self.post_message(messages.FoldChanged())
         for child in self.children:
             child.display = not is_folded or child.id == "question-keys"
         strip = self.query_one(QuestionTabs)
@@ -218,7 +198,7 @@ class QuestionBar(GuardedWidget, Vertical, can_focus=True):
             self.focus()
             self.render_bar()
             return
-        self.post_message(self.Postponed())
+        self.post_message(messages.Postponed())
 
     # Answering.
 
@@ -255,7 +235,7 @@ class QuestionBar(GuardedWidget, Vertical, can_focus=True):
         elif number := self._parse_digit(character):
             self._choose_option(number - 1)
         elif character == "!":
-            self.post_message(self.TextRedirected(character))
+            self.post_message(messages.TextRedirected(character))
         elif not character.isspace():
             self.take_text(character)
         else:
@@ -330,7 +310,7 @@ class QuestionBar(GuardedWidget, Vertical, can_focus=True):
     def _on_long_paste(self, event: FreeTextInput.LinesPasted) -> None:
         event.stop()
         self._free_text.value = ""
-        self.post_message(self.TextRedirected(event.text))
+        self.post_message(messages.TextRedirected(event.text))
 
     def _submit_free_text(self, text: str) -> None:
         if text.strip():
@@ -353,7 +333,7 @@ class QuestionBar(GuardedWidget, Vertical, can_focus=True):
             return
         self._is_sent = True
         answers = tuple(each.answer for each in self._drafts if each.answer is not None)
-        self.post_message(self.Answered(self._asked.id, answers))
+        self.post_message(messages.AnswersGiven(self._asked.id, answers))
         self.render_bar()
 
     def reopen(self) -> None:
@@ -364,4 +344,4 @@ class QuestionBar(GuardedWidget, Vertical, can_focus=True):
         """Go on without an answer."""
         if self._asked is not None and self._can_answer:
             self._is_sent = True
-            self.post_message(self.Answered(self._asked.id, ()))
+            self.post_message(messages.AnswersGiven(self._asked.id, ()))

@@ -24,6 +24,7 @@ from core.protocol.documents import QuestionAnswer
 from core.protocol.queries import ProbeLogAnswer, ProbeLogQuery
 from tui.debug.hypothesis_rows import OptionChip, render_card, render_overview
 from tui.debug.log_rows import BoardRow, render_comparison, render_log
+from tui.debug.messages import CardAnswered
 from tui.debug_fold import MAX_LIVE_RECORDS, DebugView
 from tui.keymap import format_first_key, get_bindings
 from tui.widgets.code_view import CodeView
@@ -117,13 +118,6 @@ class DebugBoard(Vertical):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = get_bindings("debug")
-
-    @dataclass
-    class Answered(Message):
-        """The answer to what a card asked."""
-
-        id: str
-        answers: tuple[QuestionAnswer, ...]
 
     def __init__(self, load: LoadProbeLog) -> None:
         super().__init__()
@@ -275,7 +269,7 @@ class DebugBoard(Vertical):
         if asked is not None and any(each.id == option for each in asked.questions[0].options):
             self._view = replace(self._view, question=None)
             answer = QuestionAnswer(question=asked.questions[0].id, options=(option,))
-            self.post_message(self.Answered(asked.id, (answer,)))
+            self.post_message(CardAnswered(asked.id, (answer,)))
             self.render_rows()
 
     def action_filter(self) -> None:

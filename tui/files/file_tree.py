@@ -22,6 +22,7 @@ from textual.widgets.tree import TreeNode
 from textual.worker import Worker, WorkerState
 
 from core.protocol.queries import TreeAnswer, TreeEntry
+from tui.files.messages import FileSelected
 from tui.keymap import get_bindings
 from tui.text import fit_line, format_path
 from tui.widgets.code_view import measure_text
@@ -80,12 +81,6 @@ class FileTree(TreeWidget[TreeItem]):
     BINDINGS: ClassVar[list[BindingType]] = get_bindings("files")
     ICON_NODE = "▸ "
     ICON_NODE_EXPANDED = "▾ "
-
-    @dataclass
-    class Selected(Message):
-        """A file was chosen."""
-
-        path: str
 
     class FindRequested(Message):
         """A file is to be found by its name."""
@@ -240,7 +235,7 @@ class FileTree(TreeWidget[TreeItem]):
         event.stop()
         place = event.node.data
         if place is not None and place.path and place.entry.kind in {"file", "symlink"}:
-            self.post_message(self.Selected(place.path))
+            self.post_message(FileSelected(place.path))
 
     def reveal_path(self, path: str) -> None:
         """Open the directories of a path and go to it."""

@@ -17,6 +17,7 @@ from textual.widgets.option_list import Option
 
 from core.protocol.queries import TreeAnswer
 from tui.files.file_tree import FileTree
+from tui.files.messages import FileSelected
 from tui.keymap import get_bindings
 from tui.text import format_path
 from tui.widgets.side_pane import format_hints
@@ -150,7 +151,7 @@ class FilePane(Vertical):
             path = self._paths[at]
             self._show_input(False)
             self.query_one(FileTree).reveal_path(path)
-            self.post_message(FileTree.Selected(path))
+            self.post_message(FileSelected(path))
 
 
 def _format_match(path: str) -> Content:

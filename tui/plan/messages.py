@@ -1,87 +1,92 @@
-"""Messages of the plan panel."""
+"""Messages of the plan's panel, which the main screen carries out.
+
+They stand apart from the widgets, so that their handlers can be typed without a widget being imported.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from textual.containers import Vertical
 from textual.message import Message
 
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.plans import Plan
 
 
-class PlanMessages(Vertical):
-    """Messages of the panel, in the panel's namespace."""
+@dataclass
+class StatusRequested(Message, namespace="plan_panel"):
+    """A todo is to get a status."""
 
-    @dataclass
-    class StatusRequested(Message, namespace="plan_panel"):
-        """A todo is to get a status."""
+    id: str
+    status: TodoStatus
 
-        id: str
-        status: TodoStatus
 
-    @dataclass
-    class BuildRequested(Message, namespace="plan_panel"):
-        """A plan is to be worked through.
+@dataclass
+class BuildRequested(Message, namespace="plan_panel"):
+    """A plan is to be worked through.
 
-        `todo`: this one alone, "" = all; `fresh`: without the conversation; `workers`: number of subagents at
-        once.
-        """
+    `todo`: this one alone, "" = all; `fresh`: without the conversation; `workers`: number of subagents at
+    once.
+    """
 
-        path: str
-        todo: str = ""
-        fresh: bool = False
-        workers: int = 1
+    path: str
+    todo: str = ""
+    fresh: bool = False
+    workers: int = 1
 
-    @dataclass
-    class TodosEdited(Message, namespace="plan_panel"):
-        """The todos of a plan are to be these."""
 
-        path: str
-        todos: tuple[Todo, ...]
+@dataclass
+class TodosEdited(Message, namespace="plan_panel"):
+    """The todos of a plan are to be these."""
 
-    @dataclass
-    class RemovalRequested(Message, namespace="plan_panel"):
-        """A todo is to be removed."""
+    path: str
+    todos: tuple[Todo, ...]
 
-        path: str
-        id: str
 
-    @dataclass
-    class HunksRequested(Message, namespace="plan_panel"):
-        """The changes made for a todo are to be shown."""
+@dataclass
+class RemovalRequested(Message, namespace="plan_panel"):
+    """A todo is to be removed."""
 
-        id: str
+    path: str
+    id: str
 
-    @dataclass
-    class ExternalEditRequested(Message, namespace="plan_panel"):
-        """The text of a plan is to be edited in the user's own editor."""
 
-        plan: Plan
+@dataclass
+class HunksRequested(Message, namespace="plan_panel"):
+    """The changes made for a todo are to be shown."""
 
-    @dataclass
-    class TextSaved(Message, namespace="plan_panel"):
-        """The text of a plan is to be `body`; `plan` is what it was made from."""
+    id: str
 
-        plan: Plan
-        body: str
 
-    class DiscardRequested(Message, namespace="plan_panel"):
-        """Unsaved text is to be thrown away, once the user confirms it."""
+@dataclass
+class ExternalEditRequested(Message, namespace="plan_panel"):
+    """The text of a plan is to be edited in the user's own editor."""
 
-    class NotEditable(Message, namespace="plan_panel"):
-        """The text of this plan cannot be edited here."""
+    plan: Plan
 
-    @dataclass
-    class CommentEdited(Message, namespace="plan_panel"):
-        """A comment on lines of a plan: a new one, or with `id` a new text for it, "" to remove it."""
 
-        path: str
-        text: str
-        start: int = 0
-        excerpt: str = ""
-        id: str = ""
+@dataclass
+class TextSaved(Message, namespace="plan_panel"):
+    """The text of a plan is to be `body`; `plan` is what it was made from."""
 
-    class CommentsRequested(Message, namespace="plan_panel"):
-        """The comments are to be reviewed and sent."""
+    plan: Plan
+    body: str
+
+
+class DiscardRequested(Message, namespace="plan_panel"):
+    """Unsaved text is to be thrown away, once the user confirms it."""
+
+
+class NotEditable(Message, namespace="plan_panel"):
+    """The text of this plan cannot be edited here."""
+
+
+@dataclass
+class CommentEdited(Message, namespace="plan_panel"):
+    """A comment on lines of a plan: a new one, or with `id` a new text for it, "" to remove it."""
+
+    path: str
+    text: str
+    start: int = 0
+    excerpt: str = ""
+    id: str = ""

@@ -12,6 +12,7 @@ from typing import ClassVar, Final, get_args
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Vertical
 from textual.widgets import Input, Static
 
 from core.protocol.commands import MAX_SUBAGENTS
@@ -20,10 +21,10 @@ from core.protocol.events import TodoVerified
 from core.protocol.plans import Plan
 from core.protocol.review import Comment
 from tui.keymap import format_first_key, get_bindings
+from tui.plan import messages
 from tui.plan.editor import PlanEditor
 from tui.plan.graph import MAX_LANES, UNDRAWN_MARK, GraphRow, layout_graph
 from tui.plan.input_line import PlanInput, PlanInputPurpose
-from tui.plan.messages import PlanMessages
 from tui.plan.text_view import PlanText
 from tui.plan.todo_edits import (
     add_todo,
@@ -37,6 +38,7 @@ from tui.plan.todo_edits import (
 from tui.plan.todo_list import TodoList
 from tui.plan.todo_rows import matches_filter, render_title
 from tui.review.hunk_editor import is_line_editable
+from tui.review.messages import CommentsRequested
 from tui.text import fit_line
 
 STATUS_CYCLE: Final[tuple[TodoStatus, ...]] = ("pending", "in_progress", "completed", "cancelled")
@@ -50,7 +52,7 @@ UNDRAWN_NOTE: Final = (
 )
 
 
-class PlanPanel(PlanMessages):
+class PlanPanel(Vertical):
     """Shows a plan, or todos alone, as a list or as a graph."""
 
     DEFAULT_CSS = """
@@ -216,7 +218,9 @@ class PlanPanel(PlanMessages):
         """Set the next status."""
         if (todo := self._current_todo) is not None:
             self.post_message(
-                self.StatusRequested(todo.id, STATUS_CYCLE[(STATUS_CYCLE.index(todo.status) + 1) % len(STATUS_CYCLE)])
+                messages.StatusRequested(
+                    todo.id, STATUS_CYCLE[(STATUS_CYCLE.index(todo.status) + 1) % len(STATUS_CYCLE)]
+                )
             )
 
     def action_build(self, how: str = "") -> None:
@@ -224,7 +228,7 @@ class PlanPanel(PlanMessages):
         if self._plan is not None:
             todo = self._current_todo.id if how == "one" and self._current_todo else ""
             workers = MAX_SUBAGENTS if how == "parallel" else 1
-            self.post_message(self.BuildRequested(self._plan.path, todo, how == "fresh", workers))
+            self.post_message(messages.BuildRequested(self._plan.path, todo, how == "fresh", workers))
 
     def action_move(self, step: int) -> None:
         """Move the todo by `step` places."""
@@ -234,22 +238,22 @@ class PlanPanel(PlanMessages):
     def action_remove(self) -> None:
         """Remove the todo."""
         if self._plan is not None and (todo := self._current_todo) is not None:
-            self.post_message(self.RemovalRequested(self._plan.path, todo.id))
+            self.post_message(messages.RemovalRequested(self._plan.path, todo.id))
 
     @on(TodoList.HunksRequested)
     def action_show_hunks(self) -> None:
         """Show the changes made for this todo."""
         if (todo := self._current_todo) is not None:
-            self.post_message(self.HunksRequested(todo.id))
+            self.post_message(messages.HunksRequested(todo.id))
 
     def action_edit_text(self) -> None:
         """Edit the text of the plan in the user's editor."""
         if self._plan is not None:
-            self.post_message(self.ExternalEditRequested(self._plan))
+            self.post_message(messages.ExternalEditRequested(self._plan))
 
     def action_send_comments(self) -> None:
         """Review the comments and send them."""
-        self.post_message(self.CommentsRequested())
+        self.post_message(CommentsRequested())
 
     @on(TodoList.Dropped)
     def _on_todo_dropped(self, event: TodoList.Dropped) -> None:
@@ -280,7 +284,7 @@ class PlanPanel(PlanMessages):
 
     def _post_edit(self, todos: tuple[Todo, ...]) -> None:
         if self._plan is not None and todos != self._todos:
-            self.post_message(self.TodosEdited(self._plan.path, todos))
+            self.post_message(messages.TodosEdited(self._plan.path, todos))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return False for a todo's action while the text has the focus, and for clearing a filter that is not set."""
@@ -301,7 +305,7 @@ class PlanPanel(PlanMessages):
         if self._plan is None or self.query(PlanEditor):
             return
         if not is_line_editable(self._plan.body):
-            self.post_message(self.NotEditable())
+            self.post_message(messages.NotEditable())
             return
         self._set_writing(True)
         editor = PlanEditor(self._plan)
@@ -330,13 +334,13 @@ class PlanPanel(PlanMessages):
     @on(PlanEditor.Saved)
     def _on_text_saved(self, event: PlanEditor.Saved) -> None:
         event.stop()
-        self.post_message(self.TextSaved(event.plan, event.body))
+        self.post_message(messages.TextSaved(event.plan, event.body))
 
     @on(PlanEditor.Cancelled)
     def _on_editor_cancelled(self, event: PlanEditor.Cancelled) -> None:
         event.stop()
         if event.changed:
-            self.post_message(self.DiscardRequested())
+            self.post_message(messages.DiscardRequested())
         else:
             self.close_editor()
 
@@ -350,14 +354,14 @@ class PlanPanel(PlanMessages):
     @on(PlanText.CommentRemoved)
     def _on_comment_removed(self, event: PlanText.CommentRemoved) -> None:
         event.stop()
-        self.post_message(self.CommentEdited(event.comment.path, "", id=event.comment.hunk))
+        self.post_message(messages.CommentEdited(event.comment.path, "", id=event.comment.hunk))
 
     def _post_comment(self, text: str) -> None:
         said, known = self._comment_target, self._comment_target.comment
         if known is not None and text != known.text:
-            self.post_message(self.CommentEdited(known.path, text, id=known.hunk))
+            self.post_message(messages.CommentEdited(known.path, text, id=known.hunk))
         elif known is None and text and self._plan is not None:
-            self.post_message(self.CommentEdited(self._plan.path, text, said.start, said.excerpt))
+            self.post_message(messages.CommentEdited(self._plan.path, text, said.start, said.excerpt))
 
     # The line at the foot
 

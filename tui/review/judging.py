@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from dataclasses import dataclass
 from time import monotonic
 from typing import Final, cast
 
 from textual import on
-from textual.message import Message
 
 from core.protocol.review import Change, ChangeDiff, Verdict
 from tui.input.visibility import get_seconds_since_struck
+from tui.review import messages
 from tui.review.change_list import ChangeRow
 from tui.review.descriptions import needs_confirmation
 from tui.review.diff_layout import build_buttons_target
@@ -24,33 +23,6 @@ ANSWER_TIMEOUT: Final = 3.0  # seconds after which a verdict that nothing came o
 
 class VerdictReview(ReviewView):
     """Tracks which verdicts were sent; the engine's answer is the changed list of changes."""
-
-    @dataclass
-    class HunksResolved(Message, namespace="review_pane"):
-        """A verdict on some hunks of one file."""
-
-        path: str
-        hunks: tuple[str, ...]
-        verdict: Verdict
-        reason: str = ""
-
-    @dataclass
-    class FilesResolved(Message, namespace="review_pane"):
-        """A verdict on several whole files."""
-
-        paths: tuple[str, ...]
-        verdict: Verdict
-
-    @dataclass
-    class BulkResolved(Message, namespace="review_pane"):
-        """A verdict on a bulk."""
-
-        root: str
-        verdict: Verdict
-
-    @dataclass
-    class UndoRequested(Message, namespace="review_pane"):
-        """The last verdict is to be taken back."""
 
     def __init__(
         self,
@@ -163,7 +135,7 @@ class VerdictReview(ReviewView):
         if row.kind == "bulk":
             if row.name not in self._sent_bulks:
                 self._sent_bulks.add(row.name)
-                self.post_message(self.BulkResolved(row.name, verdict))
+                self.post_message(messages.BulkResolved(row.name, verdict))
         else:
             self._resolve_files(row, verdict)
         self._show_header()
@@ -183,9 +155,9 @@ class VerdictReview(ReviewView):
         for change, ids in left:
             self._sent.setdefault(change.path, {}).update(dict.fromkeys(ids, verdict))
         if several and left:
-            self.post_message(self.FilesResolved(tuple(change.path for change, _ in left), verdict))
+            self.post_message(messages.FilesResolved(tuple(change.path for change, _ in left), verdict))
         elif left:
-            self.post_message(self.HunksResolved(left[0][0].path, left[0][1], verdict))
+            self.post_message(messages.HunksResolved(left[0][0].path, left[0][1], verdict))
         if several and (red := sum(change.protected for change in chosen)):
             self.app.notify(f"{red} red: decide on each of them by itself.", markup=False)
 
@@ -203,7 +175,7 @@ class VerdictReview(ReviewView):
         self._refused.pop(path, None)
         self._sent.setdefault(path, {}).update(dict.fromkeys(ids, verdict))
         self._sent_at = self._clock()
-        self.post_message(self.HunksResolved(path, ids, verdict, reason))
+        self.post_message(messages.HunksResolved(path, ids, verdict, reason))
         self._show_header()
         if not (verdict == "accept" and needs_confirmation(change)):
             self._go_to_next_unsent()
@@ -229,7 +201,7 @@ class VerdictReview(ReviewView):
             return
         self.reopen()
         self._before_undo = frozenset(hunk.id for change in self._changes for hunk in change.hunks)
-        self.post_message(self.UndoRequested())
+        self.post_message(messages.UndoRequested())
 
     def action_reject_with_reason(self) -> None:
         """Reject the hunk and give the reason."""

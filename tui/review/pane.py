@@ -7,19 +7,18 @@ engine refuses the id and nothing is lost. Verdict keys are ignored for a moment
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from msgspec.structs import replace
 from textual import on
 from textual.binding import BindingType
-from textual.message import Message
 from textual.widgets import Input
 
-from core.protocol.commands import AnyCommand, HunkComment, HunkEdit, HunkSplit
+from core.protocol.commands import HunkComment, HunkEdit, HunkSplit
 from core.protocol.queries import HunkAnswer
 from core.protocol.review import Change, Hunk
 from tui.keymap import get_bindings
+from tui.review import messages
 from tui.review.diff_view import DiffView
 from tui.review.hunk_editor import HunkEditor
 from tui.review.input_line import ReviewInput
@@ -47,48 +46,6 @@ class ReviewPane(VerdictReview):
 
     BINDINGS: ClassVar[list[BindingType]] = get_bindings("review")
 
-    @dataclass
-    class CommandRequested(Message):
-        """The engine is to carry out `command`."""
-
-        command: AnyCommand
-
-    @dataclass
-    class HunkTextRequested(Message):
-        """The new side of a hunk is to be edited: answered by `edit_hunk`."""
-
-        path: str
-        hunk: str
-
-    class CommentsRequested(Message):
-        """The comments are to be reviewed and sent."""
-
-    @dataclass
-    class OriginVerdictRequested(Message):
-        """All changes of one origin are to get a verdict; `change` is the current one."""
-
-        change: Change
-
-    @dataclass
-    class TodoRequested(Message):
-        """The todo of the current hunk is to be shown, "" = that of its change."""
-
-        change: Change
-        todo: str = ""
-
-    @dataclass
-    class ConflictRequested(Message):
-        """The conflict of a file is to be resolved."""
-
-        path: str
-
-    @dataclass
-    class FileRequested(Message):
-        """A file is to be shown at `line`, from 1."""
-
-        path: str
-        line: int
-
     def _find_judgeable_hunk(self) -> tuple[str, Hunk] | None:
         """Return path and hunk under the cursor if it is pending and has been seen."""
         diff, current = self._get_current_diff(), self._view.current
@@ -110,7 +67,7 @@ class ReviewPane(VerdictReview):
         if (change := self._find_current_change()) is not None:
             diff = self._get_current_diff() if not self._is_list_shown else None
             hunk = diff.change.hunks[self._view.current] if diff is not None and self._view.current >= 0 else None
-            self.post_message(self.FileRequested(change.path, max(hunk.new_start, 1) if hunk else 1))
+            self.post_message(messages.FileRequested(change.path, max(hunk.new_start, 1) if hunk else 1))
 
     # A hunk
 
@@ -124,13 +81,13 @@ class ReviewPane(VerdictReview):
         if here := self._find_judgeable_hunk():
             line = self._view.marked_line
             self.post_message(
-                self.CommandRequested(HunkSplit(path=here[0], hunk=here[1].id, line=line if line > 1 else 0))
+                messages.CommandRequested(HunkSplit(path=here[0], hunk=here[1].id, line=line if line > 1 else 0))
             )
 
     def action_edit_hunk(self) -> None:
         """Edit the new side of the hunk."""
         if here := self._find_judgeable_hunk():
-            self.post_message(self.HunkTextRequested(here[0], here[1].id))
+            self.post_message(messages.HunkTextRequested(here[0], here[1].id))
 
     async def edit_hunk(self, hunk: HunkAnswer) -> None:
         """Open the editor with the text of a hunk."""
@@ -144,7 +101,7 @@ class ReviewPane(VerdictReview):
     @on(HunkEditor.Saved)
     def _on_hunk_saved(self, event: HunkEditor.Saved) -> None:
         event.stop()
-        self.post_message(self.CommandRequested(HunkEdit(path=event.path, hunk=event.hunk, text=event.text)))
+        self.post_message(messages.CommandRequested(HunkEdit(path=event.path, hunk=event.hunk, text=event.text)))
         self._close_editor()
 
     @on(HunkEditor.Cancelled)
@@ -164,7 +121,7 @@ class ReviewPane(VerdictReview):
 
     def action_send_comments(self) -> None:
         """Review the comments and send them."""
-        self.post_message(self.CommentsRequested())
+        self.post_message(messages.CommentsRequested())
 
     # More than a hunk
 
@@ -174,13 +131,13 @@ class ReviewPane(VerdictReview):
             here = self._find_judgeable_hunk()
             if change.origin is not None and here is not None and here[1].todo:
                 change = replace(change, origin=replace(change.origin, todo=here[1].todo))
-            self.post_message(self.OriginVerdictRequested(change))
+            self.post_message(messages.OriginVerdictRequested(change))
 
     def action_show_todo(self) -> None:
         """Show the todo that this change was made for."""
         if (change := self._find_current_change()) is not None:
             here = self._find_judgeable_hunk()
-            self.post_message(self.TodoRequested(change, here[1].todo if here else ""))
+            self.post_message(messages.TodoRequested(change, here[1].todo if here else ""))
 
     @on(DiffView.ResolveClicked)
     def _on_resolve_clicked(self, event: DiffView.ResolveClicked) -> None:
@@ -190,7 +147,7 @@ class ReviewPane(VerdictReview):
     def action_resolve_conflict(self) -> None:
         """Resolve the conflict of this file."""
         if (change := self._find_current_change()) is not None:
-            self.post_message(self.ConflictRequested(change.path))
+            self.post_message(messages.ConflictRequested(change.path))
 
     def action_filter(self) -> None:
         """Filter the list of changes."""
@@ -220,7 +177,7 @@ class ReviewPane(VerdictReview):
             if change is not None:
                 self._send_verdict(change, ids, "reject", event.value.strip())
         elif purpose == "comment" and (event.value.strip() or (path, ids[0]) in self._comments):
-            self.post_message(self.CommandRequested(HunkComment(path=path, hunk=ids[0], text=event.value.strip())))
+            self.post_message(messages.CommandRequested(HunkComment(path=path, hunk=ids[0], text=event.value.strip())))
 
     @on(ReviewInput.Cancelled)
     def _on_input_cancelled(self) -> None:

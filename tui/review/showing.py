@@ -6,7 +6,6 @@ The cursor stays where it is while changes come and go. No verdict is given here
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from time import monotonic
 from typing import Final, Literal
 
@@ -14,13 +13,13 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
-from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Static
 from textual.worker import Worker, WorkerState
 
 from core.protocol.review import Bulk, Change, ChangeDiff, Comment, Verdict
 from tui.input.visibility import PaneAttention
+from tui.review import messages
 from tui.review.change_list import ChangeList
 from tui.review.descriptions import EMPTY, NOTHING_PENDING, Part, describe_change, describe_problem, describe_risk
 from tui.review.diff_view import SPLIT_WIDTH, DiffView
@@ -39,12 +38,6 @@ Goal = Literal["first", "last", "keep"] | int
 
 class ReviewView(Vertical):
     """`load(path)` returns a change with its lines, None when nothing is pending there any more."""
-
-    @dataclass
-    class WidthRequested(Message, namespace="review_pane"):
-        """The diff needs so many columns; 0 = no more than the pane has."""
-
-        width: int
 
     def __init__(
         self,
@@ -379,7 +372,7 @@ class ReviewView(Vertical):
         """Switch between one column and two; two ask for the width that they need."""
         wants = not self._view.is_split
         self._view.set_split(wants)
-        self.post_message(self.WidthRequested(SPLIT_WIDTH + 1 if wants else 0))
+        self.post_message(messages.WidthRequested(SPLIT_WIDTH + 1 if wants else 0))
 
     @on(DiffView.HunkSelected)
     def _on_hunk_selected(self, event: DiffView.HunkSelected) -> None:

@@ -401,6 +401,6 @@ class MainScreen(AskingScreen):
 
     # What the panes ask for: their messages are matched by name, so that no pane is imported before it is needed.
 
-    async def on_file_tree_selected(self, event: Any) -> None:
+    async def on_file_tree_file_selected(self, event: Any) -> None:
         """Show a file that was chosen in the tree."""
         await self.panes.preview_file(event.path)

@@ -15,7 +15,7 @@ from tui.workers import start_worker
 class PermittingScreen(ReviewingScreen):
     """The bars' messages are matched by name, so that no bar is imported before it is needed."""
 
-    def on_approval_bar_answered(self, event: Any) -> None:
+    def on_approval_bar_decision_made(self, event: Any) -> None:
         """The user decided about an approval."""
         self.submit_soon(commands.ApprovalAnswer(id=event.id, decision=event.decision, pattern=event.pattern))
 

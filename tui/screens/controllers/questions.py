@@ -135,11 +135,11 @@ class AskingScreen(PlanningScreen):
         """Later: the question stays where it is."""
         self.focus_prompt()
 
-    def on_question_bar_answered(self, event: Any) -> None:
+    def on_question_bar_answers_given(self, event: Any) -> None:
         """The user answered the model's questions, or dismissed them."""
         start_worker(self, self._submit_answers, event.id, event.answers, group="commands")
 
-    on_debug_board_answered = on_question_bar_answered
+    on_debug_board_card_answered = on_question_bar_answers_given
 
     async def _submit_answers(self, identity: str, answers: Any) -> None:
         if not await self.submit(commands.QuestionReply(id=identity, answers=answers)):

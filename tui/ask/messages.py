@@ -1,0 +1,53 @@
+"""Messages of the bars that ask, which the main screen carries out.
+
+They stand apart from the widgets, so that their handlers can be typed without a widget being imported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.message import Message
+
+from core.protocol.documents import QuestionAnswer
+from core.protocol.events import ApprovalDecision
+
+
+@dataclass
+class DecisionMade(Message, namespace="approval_bar"):
+    """The user's decision; `pattern` is the rule to save, "" = exactly what was asked."""
+
+    id: str
+    decision: ApprovalDecision
+    pattern: str = ""
+
+
+@dataclass
+class PatternChanged(Message, namespace="approval_bar"):
+    """The pattern in the input changed."""
+
+    pattern: str
+    command: str
+
+
+@dataclass
+class AnswersGiven(Message, namespace="question_bar"):
+    """Every question has an answer; none: the user dismissed them."""
+
+    id: str
+    answers: tuple[QuestionAnswer, ...]
+
+
+@dataclass
+class TextRedirected(Message, namespace="question_bar"):
+    """The text belongs into the prompt: a command, or several lines."""
+
+    text: str
+
+
+class FoldChanged(Message, namespace="question_bar"):
+    """The bar folded to one line, or unfolded."""
+
+
+class Postponed(Message, namespace="question_bar"):
+    """The user goes on in the prompt; the question stays open."""

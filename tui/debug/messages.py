@@ -1,0 +1,20 @@
+"""Messages of the debug board, which the main screen carries out.
+
+They stand apart from the widgets, so that their handlers can be typed without a widget being imported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.message import Message
+
+from core.protocol.documents import QuestionAnswer
+
+
+@dataclass
+class CardAnswered(Message, namespace="debug_board"):
+    """The answer to what a card asked."""
+
+    id: str
+    answers: tuple[QuestionAnswer, ...]

@@ -1,0 +1,100 @@
+"""Messages of the review, which the main screen carries out.
+
+They stand apart from the widgets, so that their handlers can be typed without a widget being imported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.message import Message
+
+from core.protocol.commands import AnyCommand
+from core.protocol.review import Change, Verdict
+
+
+@dataclass
+class HunksResolved(Message, namespace="review_pane"):
+    """A verdict on some hunks of one file."""
+
+    path: str
+    hunks: tuple[str, ...]
+    verdict: Verdict
+    reason: str = ""
+
+
+@dataclass
+class FilesResolved(Message, namespace="review_pane"):
+    """A verdict on several whole files."""
+
+    paths: tuple[str, ...]
+    verdict: Verdict
+
+
+@dataclass
+class BulkResolved(Message, namespace="review_pane"):
+    """A verdict on a bulk."""
+
+    root: str
+    verdict: Verdict
+
+
+@dataclass
+class UndoRequested(Message, namespace="review_pane"):
+    """The last verdict is to be taken back."""
+
+
+@dataclass
+class WidthRequested(Message, namespace="review_pane"):
+    """The diff needs so many columns; 0 = no more than the pane has."""
+
+    width: int
+
+
+@dataclass
+class CommandRequested(Message, namespace="review_pane"):
+    """The engine is to carry out `command`."""
+
+    command: AnyCommand
+
+
+@dataclass
+class HunkTextRequested(Message, namespace="review_pane"):
+    """The new side of a hunk is to be edited: answered by `edit_hunk`."""
+
+    path: str
+    hunk: str
+
+
+class CommentsRequested(Message, namespace="review_pane"):
+    """The comments are to be reviewed and sent."""
+
+
+@dataclass
+class OriginVerdictRequested(Message, namespace="review_pane"):
+    """All changes of one origin are to get a verdict; `change` is the current one."""
+
+    change: Change
+
+
+@dataclass
+class TodoRequested(Message, namespace="review_pane"):
+    """The todo of the current hunk is to be shown, "" = that of its change."""
+
+    change: Change
+    todo: str = ""
+
+
+@dataclass
+class ConflictRequested(Message, namespace="review_pane"):
+    """The conflict of a file is to be resolved."""
+
+    path: str
+
+
+@dataclass
+class FileRequested(Message, namespace="review_pane"):
+    """A file is to be shown at `line`, from 1."""
+
+    path: str
+    line: int
