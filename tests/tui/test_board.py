@@ -90,13 +90,13 @@ STAGES = {
         reproduction=ev.ReproduceRequested(run="r1", command="python3 check.py"),
     ),
     "judged": DebugView(hypotheses=FOUND, probes=PROBES, runs={"r1": R1}),
-    "mended": replaced(MENDED, asked=GONE),
+    "mended": replaced(MENDED, question=GONE),
     "gone": replaced(
-        MENDED, probes={}, judged=ev.FixJudged(run="r2", outcome="fixed"), checked=ev.ProbesChecked(files=3)
+        MENDED, probes={}, fix_verdict=ev.FixJudged(run="r2", outcome="fixed"), probe_check=ev.ProbesChecked(files=3)
     ),
     "broken": replaced(
-        MENDED, judged=ev.FixJudged(run="r2", outcome="broken", taken_back=("prices.py",)),
-        checked=ev.ProbesChecked(files=3, left=("dist/bundle.js",)), probes={},
+        MENDED, fix_verdict=ev.FixJudged(run="r2", outcome="broken", taken_back=("prices.py",)),
+        probe_check=ev.ProbesChecked(files=3, left=("dist/bundle.js",)), probes={},
     ),
     "unboxed": DebugView(hypotheses=SUPPOSED, can_probe=False),
 }  # fmt: skip
