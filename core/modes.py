@@ -1,10 +1,13 @@
-"""Modes: which access each one grants. This table is the law; prompts only explain it."""
+"""Modes: one record per mode, which says what it grants and what becomes of its commands' effects.
+
+This table is the law; prompts only explain it. The wire, the command line and the screen take their list of modes from
+here. A mode's text for the model is `core/prompts/modes/<mode>.md.j2`; how the screen differs is `tui/modes/<mode>.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
-from types import MappingProxyType
+from typing import Final, NamedTuple
 
 
 class Access(StrEnum):
@@ -23,35 +26,62 @@ class Access(StrEnum):
     PROBE = "probe"
 
 
+class ModeRules(NamedTuple):
+    """What holds in one mode.
+
+    `grants`: accesses of the tools that may run. `keeps_effects`: changes that a command makes join the review, and
+    where no box contains them each command is asked about; if False they are thrown away, so that without a box no
+    command is granted. `tools`: described with the mode alone, and called through `call_tool`.
+    """
+
+    grants: frozenset[Access]
+    keeps_effects: bool
+    tools: tuple[str, ...] = ()
+
+
+_EVERY_MODE: Final = frozenset({Access.READ, Access.ASK, Access.EXEC, Access.JOB, Access.SPAWN})
+_NOTHING: Final = ModeRules(grants=frozenset(), keeps_effects=False)
+_COMMANDS: Final = frozenset({Access.EXEC, Access.JOB})
+
+
 class Mode(StrEnum):
     """The four modes, in the order that `Shift+Tab` rotates through."""
 
-    AGENT = "agent"
-    PLAN = "plan"
-    ASK = "ask"
-    DEBUG = "debug"
+    rules: ModeRules
 
+    def __new__(cls, name: str, rules: ModeRules = _NOTHING) -> Mode:
+        mode = str.__new__(cls, name)
+        mode._value_ = name
+        mode.rules = rules
+        return mode
 
-_EVERY_MODE = frozenset({Access.READ, Access.ASK})
-
-GRANTS: Mapping[Mode, frozenset[Access]] = MappingProxyType(
-    {
-        Mode.AGENT: _EVERY_MODE | {Access.TODO, Access.PROPOSE, Access.EXEC, Access.JOB, Access.SPAWN},
-        Mode.PLAN: _EVERY_MODE | {Access.TODO, Access.PLAN, Access.EXEC, Access.JOB, Access.SPAWN},
-        Mode.ASK: _EVERY_MODE | {Access.EXEC, Access.JOB, Access.SPAWN},
-        Mode.DEBUG: _EVERY_MODE | {Access.TODO, Access.PROPOSE, Access.EXEC, Access.JOB, Access.SPAWN, Access.PROBE},
-    }
-)
-
-# A command in these modes must not leave a trace, so without a box that contains its effects it is not granted.
-NEEDS_CONTAINMENT = frozenset((mode, access) for mode in (Mode.PLAN, Mode.ASK) for access in (Access.EXEC, Access.JOB))
+    AGENT = "agent", ModeRules(grants=_EVERY_MODE | {Access.TODO, Access.PROPOSE}, keeps_effects=True)
+    PLAN = (
+        "plan",
+        ModeRules(grants=_EVERY_MODE | {Access.TODO, Access.PLAN}, keeps_effects=False, tools=("update_plan",)),
+    )
+    ASK = "ask", ModeRules(grants=_EVERY_MODE, keeps_effects=False)
+    DEBUG = (
+        "debug",
+        ModeRules(
+            grants=_EVERY_MODE | {Access.TODO, Access.PROPOSE, Access.PROBE},
+            keeps_effects=True,
+            tools=(
+                "hypotheses_set",
+                "hypothesis_verdict",
+                "probe_add",
+                "probe_remove",
+                "reproduce",
+                "read_probe_log",
+            ),
+        ),
+    )
 
 
 def is_granted(mode: Mode, access: Access, *, is_contained: bool) -> bool:
     """True if `mode` grants `access` on a machine that can (`is_contained`) or can't contain a command's effects."""
-    if access not in GRANTS[mode]:
-        return False
-    return is_contained or (mode, access) not in NEEDS_CONTAINMENT
+    needs_box = access in _COMMANDS and not mode.rules.keeps_effects
+    return access in mode.rules.grants and (is_contained or not needs_box)
 
 
 def find_modes_granting(access: Access, *, is_contained: bool) -> tuple[Mode, ...]:

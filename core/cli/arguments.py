@@ -16,16 +16,17 @@ from core import __version__
 from core.cli import values as cli_values
 from core.cli.parsers import DESCRIPTION, ENVIRONMENT, EXAMPLES, USAGE
 from core.exits import EXIT_MEANINGS, ExitCode
+from core.modes import Mode
 
 Front = Literal[
     "screen", "print", "engine", "sessions", "doctor", "box", "review", "permissions", "plan", "models", "image"
 ]
-ModeName = Literal["agent", "plan", "ask", "debug"]
+ModeName = str
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 OutputFormat = Literal["text", "json", "stream-json"]
 Accept = Literal["none", "all"]
 
-MODES: tuple[ModeName, ...] = get_args(ModeName)
+MODES: tuple[ModeName, ...] = tuple(mode.value for mode in Mode)
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 OUTPUT_FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
 ACCEPT: tuple[Accept, ...] = get_args(Accept)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from core.modes import Mode
+
 USAGE = """\
 agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
                  [--effort LEVEL]
@@ -63,7 +65,6 @@ environment:
   VISUAL, EDITOR                          the editor that Ctrl+G opens"""
 
 TIERS = ("T1", "T2a", "T2b", "T2c", "T3")
-BOX_MODES = ("agent", "plan", "ask", "debug")
 
 BOX_USAGE = "agent-tui box run [--mode MODE] [--tier TIER] [--timeout SECONDS] [--keep] [--report FILE] DIR COMMAND"
 REVIEW_USAGE = "agent-tui review [DIR] [--print] [--accept all | PATH ...] [--reject all | PATH ...]"
@@ -199,7 +200,12 @@ def permissions_parser(make: type[argparse.ArgumentParser]) -> argparse.Argument
 def box_parser(make: type[argparse.ArgumentParser]) -> argparse.ArgumentParser:
     parser = _made(make, "agent-tui box run", BOX_USAGE, BOX_TEXT, BOX_CODES)
     parser.add_argument("words", nargs="*", metavar="DIR COMMAND", help="the project, and the command in quotes")
-    parser.add_argument("--mode", choices=BOX_MODES, default="agent", help="plan and ask keep nothing (default: agent)")
+    parser.add_argument(
+        "--mode",
+        choices=[mode.value for mode in Mode],
+        default=Mode.AGENT.value,
+        help="plan and ask keep nothing (default: agent)",
+    )
     parser.add_argument("--tier", choices=TIERS, help="only this kind of box (default: the strongest there is)")
     parser.add_argument("--timeout", type=_seconds, default=600, metavar="SECONDS", help="default: 600")
     parser.add_argument("--report", metavar="FILE", help="what it did goes there (default: standard error)")

@@ -22,7 +22,6 @@ from core.shell.jobs import BackgroundJob, JobTable
 from core.shell.probe_overlay import ProbeMount
 from core.shell.shell_state import ShellState, ShellTracker
 
-KEEPING_MODES = frozenset({Mode.AGENT, Mode.DEBUG})
 DIRECTORY_GONE = "The directory {} is not there any more: the command starts in the workspace root."
 
 
@@ -65,7 +64,7 @@ class Terminal:
         mode = Mode(state.mode)
         if mode is Mode.DEBUG and self.is_contained and not is_typed and not state.debug.has_confirmed_cause:
             return False  # nothing is changed before a cause is known
-        return mode in KEEPING_MODES
+        return mode.rules.keeps_effects
 
     async def run(self, order: CommandRequest, on_output: Callable[[str], None]) -> CommandResult:
         """Run a command to its end. Cancelling stops it and drops what it changed.

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from core.edit_formats import EDIT_TOOLS, SEARCH_REPLACE, EditFormat
 from core.errors import ToolInputInvalid
+from core.modes import Mode
 from core.providers.base import ToolSpec
 from core.text.similarity import find_nearest_names
 from core.tools.arguments import convert_arguments
@@ -45,17 +46,7 @@ _CLASSES = {
 }
 # Not in the list, which is paid for in every request: what a mode alone needs. It is described with that mode, and
 # called through `call_tool`.
-DEFERRED: Mapping[str, tuple[str, ...]] = {
-    "plan": ("update_plan",),
-    "debug": (
-        "hypotheses_set",
-        "hypothesis_verdict",
-        "probe_add",
-        "probe_remove",
-        "reproduce",
-        "read_probe_log",
-    ),
-}
+DEFERRED: Mapping[str, tuple[str, ...]] = {mode.value: mode.rules.tools for mode in Mode if mode.rules.tools}
 # The list of a model whose window is small; its other tools are called through `call_tool`, too.
 SHORTLIST = ("read_file", "list_dir", "grep", "search_replace", "write", "run_terminal_cmd", "call_tool")
 LISTED = tuple(name for name in _CLASSES if not any(name in names for names in DEFERRED.values()))

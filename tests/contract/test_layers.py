@@ -21,6 +21,7 @@ LADDER: tuple[frozenset[str], ...] = (
             ".clock",
             ".exits",
             ".languages",
+            ".modes",
             ".filesystem",
             ".protocol",
             ".secrets",
@@ -38,7 +39,6 @@ LADDER: tuple[frozenset[str], ...] = (
             "core.crash_reports",
             "core.git",
             "core.workspace",
-            "core.modes",
             "core.permissions",
         }
     ),
@@ -64,7 +64,14 @@ LADDER: tuple[frozenset[str], ...] = (
     frozenset({"core.transports", "core.cli"}),
 )
 STRANGERS = LADDER[2]
-SEEN_BY_TUI = ("core.protocol", "core.state", "core.errors", "core.text.display_names", "core.text.lookalikes")
+SEEN_BY_TUI = (
+    "core.protocol",
+    "core.state",
+    "core.modes",
+    "core.errors",
+    "core.text.display_names",
+    "core.text.lookalikes",
+)
 SLOW = (
     "PIL",
     "anthropic",

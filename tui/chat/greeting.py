@@ -8,6 +8,7 @@ from typing import Final
 from textual.content import Content
 from textual.widgets import Static
 
+from core.modes import Mode
 from tui.keymap import format_first_key
 
 _MUTED: Final = "$foreground 60%"
@@ -15,7 +16,7 @@ _PROMISE: Final = "The agent works in a shadow of this project: nothing reaches 
 _FIRST_KEYS: Final = (
     ("@", "name a file"),
     ("/", "commands"),
-    ("app.mode_next", "mode: Agent, Plan, Ask, Debug"),
+    ("app.mode_next", f"mode: {', '.join(mode.title() for mode in Mode)}"),
     ("app.review", "review what it changed"),
     ("app.files", "files of the project"),
     ("app.palette", "search every command"),

@@ -13,6 +13,7 @@ from textual.style import Style
 from textual.timer import Timer
 from textual.widget import Widget
 
+from core.modes import Mode
 from tui.crew_fold import find_running_subagents
 from tui.keymap import format_first_key
 from tui.model_fold import find_shown_effort
@@ -22,7 +23,6 @@ from tui.text import fit_line
 
 FRAMES: Final = "⠋⠙⠸⠴⠦⠇"
 FRAME_INTERVAL: Final = 0.25
-ASKING_MODES: Final = ("agent", "debug")
 _METER_WIDTH: Final = 8
 _MIN_LEFT_WIDTH: Final = 12
 _MIN_MODEL_WIDTH: Final = 20  # columns of a model's name that are kept before facts give way
@@ -63,7 +63,7 @@ def render_meter(used: int, window: int) -> str:
 
 def _describe_containment(state: ViewState) -> Part:
     """Return what contains the effects of commands; until that is known, what becomes of one."""
-    commands = "ask" if state.mode in ASKING_MODES else "off"
+    commands = "ask" if Mode(state.mode).rules.keeps_effects else "off"
     if state.box is None:
         return f"commands: {commands}", "$foreground 60%"
     if state.box.tier == "T4":

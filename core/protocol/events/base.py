@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-ModeName = Literal["agent", "plan", "ask", "debug"]
+from core.modes import Mode
+
+if TYPE_CHECKING:
+    ModeName = str
+else:
+    ModeName = Literal[tuple(mode.value for mode in Mode)]  # what is decoded is one of them
 TurnEnd = Literal["done", "interrupted", "limit", "failed"]
 ToolStatus = Literal["completed", "failed", "denied", "cancelled"]
 ApprovalDecision = Literal["allow_once", "allow_session", "allow_always", "reject_once", "reject_always"]
