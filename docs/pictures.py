@@ -132,7 +132,7 @@ async def whole_job(directory: Path) -> None:
         await photographer.press("f2")
         await asyncio.sleep(0.6)  # the keys of an approval sleep for half a second
         await photographer.press("n")
-        await photographer.until(lambda: not photographer.state.running)
+        await photographer.until(lambda: not photographer.state.is_running)
 
 
 ASKS: Final = """\
@@ -162,12 +162,12 @@ async def questions(directory: Path) -> None:
     (directory.parent / "asks.yaml").write_text(ASKS)
     wish = SessionRequest(model="scripted/asks.yaml", mode="plan")
     async with OnScreen(directory, wish) as (_, photographer):
-        await photographer.until(lambda: photographer.state.session)
+        await photographer.until(lambda: photographer.state.session_id)
         await photographer.press(*"Keep sessions over a restart", "enter")
-        await photographer.until(lambda: photographer.state.awaited)
+        await photographer.until(lambda: photographer.state.awaited_question)
         await photographer.take("questions")
         await photographer.press("escape", "escape")
-        await photographer.until(lambda: not photographer.state.running)
+        await photographer.until(lambda: not photographer.state.is_running)
 
 
 PRICES: Final = """\
@@ -213,9 +213,9 @@ async def debugging(directory: Path) -> None:
     _till(directory)
     wish = SessionRequest(model="scripted/debug.yaml", mode="debug")
     async with OnScreen(directory, wish) as (app, photographer):
-        await photographer.until(lambda: photographer.state.session)
+        await photographer.until(lambda: photographer.state.session_id)
         await photographer.press(*"The price of tea in USD is wrong", "enter")
-        await photographer.until(lambda: photographer.state.debug.asked)
+        await photographer.until(lambda: photographer.state.debug.question)
         await photographer.until(lambda: app.main.query(DebugBoard))
         await photographer.take("debug")
         await photographer.press("f6", "v")
@@ -225,7 +225,7 @@ async def debugging(directory: Path) -> None:
         await photographer.take("debug-small")
         await asyncio.sleep(0.6)  # the keys of a card sleep for half a second
         await photographer.press("f")
-        await photographer.until(lambda: not photographer.state.running)
+        await photographer.until(lambda: not photographer.state.is_running)
 
 
 TILL: Final = """\
@@ -294,17 +294,17 @@ async def parallel(directory: Path) -> None:
     (directory.parent / "crew.yaml").write_text(CREW)
     os.chdir(directory.parent)
     async with OnScreen(directory, SessionRequest(model="scripted/crew.yaml")) as (_, photographer):
-        await photographer.until(lambda: photographer.state.session)
+        await photographer.until(lambda: photographer.state.session_id)
         await photographer.press(*"/plans till", "enter")
         await photographer.until(lambda: photographer.state.todos)
         await photographer.press("P")
-        crew = photographer.state.crew
+        crew = photographer.state.subagent_blocks
         await photographer.until(lambda: sum(bool(each.summary) for each in crew.values()) == 2)
         await photographer.until(lambda: sum("check.py" in str(each.acts[-1:]) for each in crew.values()) == 2)
         await photographer.press("ctrl+t")
         await photographer.take("plan-parallel")
         await photographer.press("escape", "escape")
-        await photographer.until(lambda: not photographer.state.running)
+        await photographer.until(lambda: not photographer.state.is_running)
 
 
 class OnScreen:

@@ -9,13 +9,14 @@ import gc
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar, cast
 
 from rich.console import RenderableType
 from rich.text import Text
 from textual import events
 from textual import screen as textual_screen
 from textual.app import App
+from textual.dom import DOMNode
 from textual.screen import Screen
 
 from core.protocol import commands
@@ -63,7 +64,7 @@ KeepFault = Callable[[BaseException], str]
 
 
 def _load_palette() -> Any:
-    from tui.slash_commands import CommandProvider
+    from tui.command_palette import CommandProvider
 
     return CommandProvider
 
@@ -110,14 +111,14 @@ class AgentApp(App[int], inherit_bindings=False):
     ) -> None:
         guard_renderer()
         super().__init__(driver_class=driver)
-        self._connect, self._request = connect, request
         self.keymap, self._wrong_keys = check_keymap(keymap or {})
         for each in THEMES:
             self.register_theme(each)
         self.theme = theme if theme in self.available_themes else DEFAULT_THEME
         self.animation_level = "none"
         self.main = MainScreen(connect, request)
-        self.key_filter = KeyFilter(self)
+        chat = self.main.chat
+        self.key_filter = KeyFilter(self, take_text=chat.take_text, take_paste=chat.take_paste)
         self.seconds_since_struck = self.key_filter.get_seconds_since_struck
         self._frame_diff = FrameDiff()
         self._draft = ""
@@ -134,6 +135,13 @@ class AgentApp(App[int], inherit_bindings=False):
             self.set_keymap(self.keymap)
         for problem in self._wrong_keys:
             self.notify(problem, severity="warning", markup=False)
+
+    def _parse_action(
+        self, action: Any, default_namespace: DOMNode, namespaces: Mapping[str, DOMNode] | None = None
+    ) -> tuple[DOMNode, str, tuple[object, ...]]:
+        """Let `review.accept_all` be an action of the main screen's controller of that name."""
+        controllers = cast("Mapping[str, DOMNode]", self.main.controllers)
+        return super()._parse_action(action, default_namespace, {**controllers, **(namespaces or {})})
 
     def _display(self, screen: Screen[Any], renderable: Any) -> None:
         super()._display(screen, self._frame_diff.reduce_update(screen, renderable))

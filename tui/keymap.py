@@ -13,6 +13,8 @@ from typing import Final
 
 from textual.binding import Binding, BindingType
 
+from core.modes import Mode
+
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -32,45 +34,88 @@ class Key:
         return self.id.partition(".")[0]
 
 
+_MODES: Final = ", ".join(mode.title() for mode in Mode)
+
 KEYS: Final[tuple[Key, ...]] = (
-    Key("app.mode_next", "shift+tab", "next_mode", "Next mode", "Agent, Plan, Ask, Debug in turn", priority=True),
-    Key("app.mode_menu", "ctrl+full_stop", "show_mode_menu", "Mode…", "Choose the mode from a list", priority=True),
+    Key("app.mode_next", "shift+tab", "modes.next_mode", "Next mode", f"{_MODES} in turn", priority=True),
+    Key(
+        "app.mode_menu", "ctrl+full_stop", "modes.show_mode_menu", "Mode…", "Choose the mode from a list", priority=True
+    ),
     Key(
         "app.effort",
         "f7",
-        "choose_effort",
+        "models.choose_effort",
         "Effort…",
         "How much the model thinks: choose it from a list",
         priority=True,
     ),
-    Key("app.models", "f8", "show_models", "Models", "Which model does what, and what it has cost", priority=True),
-    Key("app.palette", "ctrl+p", "command_palette", "Commands", "Search all commands", priority=True),
-    Key("app.keys", "f1", "show_keys", "Keys", "All keys, by the place where they work", priority=True),
-    Key("app.files", "ctrl+b", "toggle_files", "Files", "Show or hide the files of the project", priority=True),
-    Key("app.review", "ctrl+r", "show_pane('review')", "Review", "Show or hide the pending changes", priority=True),
-    Key("app.plan", "ctrl+t", "show_pane('plan')", "Plan", "Show or hide the plan and the todos", priority=True),
-    Key("app.debug", "f6", "show_pane('debug')", "Debug board", "Show or hide what is debugged", priority=True),
-    Key("app.preview", "ctrl+o", "show_pane('preview')", "Preview", "Show or hide the file preview", priority=True),
-    Key("app.interrupt", "escape", "interrupt", "Interrupt / back", "Stop the turn, or go back to the prompt"),
-    Key("app.chat", "ctrl+up", "focus_chat", "Conversation", "Go to the conversation, block by block", priority=True),
     Key(
-        "app.page_up", "ctrl+pageup", "scroll_chat(-1)", "Page up", "A screenful up in the conversation", priority=True
+        "app.models", "f8", "models.show_models", "Models", "Which model does what, and what it has cost", priority=True
     ),
-    Key("app.page_down", "ctrl+pagedown", "scroll_chat(1)", "Page down", "A screenful down in it", priority=True),
-    Key("app.answer", "f2", "focus_question", "Answer", "Go to the approval or the question that waits", priority=True),
-    Key("app.trust", "f3", "answer_trust(True)", "Trust", "Trust the project, when that is asked", priority=True),
+    Key("app.palette", "ctrl+p", "command_palette", "Commands", "Search all commands", priority=True),
+    Key("app.keys", "f1", "settings.show_keys", "Keys", "All keys, by the place where they work", priority=True),
+    Key("app.files", "ctrl+b", "panes.toggle_files", "Files", "Show or hide the files of the project", priority=True),
+    Key(
+        "app.review", "ctrl+r", "panes.show_pane('review')", "Review", "Show or hide the pending changes", priority=True
+    ),
+    Key("app.plan", "ctrl+t", "panes.show_pane('plan')", "Plan", "Show or hide the plan and the todos", priority=True),
+    Key("app.debug", "f6", "panes.show_pane('debug')", "Debug board", "Show or hide what is debugged", priority=True),
+    Key(
+        "app.preview", "ctrl+o", "panes.show_pane('preview')", "Preview", "Show or hide the file preview", priority=True
+    ),
+    Key("app.interrupt", "escape", "turn.interrupt", "Interrupt / back", "Stop the turn, or go back to the prompt"),
+    Key(
+        "app.chat",
+        "ctrl+up",
+        "chat.focus_chat",
+        "Conversation",
+        "Go to the conversation, block by block",
+        priority=True,
+    ),
+    Key(
+        "app.page_up",
+        "ctrl+pageup",
+        "chat.scroll_chat(-1)",
+        "Page up",
+        "A screenful up in the conversation",
+        priority=True,
+    ),
+    Key("app.page_down", "ctrl+pagedown", "chat.scroll_chat(1)", "Page down", "A screenful down in it", priority=True),
+    Key(
+        "app.answer",
+        "f2",
+        "questions.focus_question",
+        "Answer",
+        "Go to the approval or the question that waits",
+        priority=True,
+    ),
+    Key(
+        "app.trust",
+        "f3",
+        "questions.answer_trust(True)",
+        "Trust",
+        "Trust the project, when that is asked",
+        priority=True,
+    ),
     Key(
         "app.distrust",
         "f4",
-        "answer_trust(False)",
+        "questions.answer_trust(False)",
         "Do not trust",
         "Go on without the project's own rules",
         priority=True,
     ),
-    Key("app.editor", "ctrl+g", "external_editor", "Editor", "Write the prompt in your $EDITOR", priority=True),
-    Key("app.rewind", "f5", "rewind", "Go back…", "Go back to an earlier prompt, as esc twice does", priority=True),
-    Key("app.cancel", "ctrl+c", "copy_or_clear", "Copy / clear", "Copy what is selected, else empty the prompt"),
-    Key("app.quit", "ctrl+q", "leave", "Quit", "Leave; asks first while a turn runs", priority=True),
+    Key("app.editor", "ctrl+g", "editor.external_editor", "Editor", "Write the prompt in your $EDITOR", priority=True),
+    Key(
+        "app.rewind",
+        "f5",
+        "rewind.rewind",
+        "Go back…",
+        "Go back to an earlier prompt, as esc twice does",
+        priority=True,
+    ),
+    Key("app.cancel", "ctrl+c", "chat.copy_or_clear", "Copy / clear", "Copy what is selected, else empty the prompt"),
+    Key("app.quit", "ctrl+q", "sessions.quit", "Quit", "Leave; asks first while a turn runs", priority=True),
     Key("prompt.send", "enter", "send", "Send", "Send; while a turn runs: steer it"),
     Key("prompt.newline", "shift+enter,ctrl+j", "newline", "New line", "Start a new line"),
     Key("prompt.older", "up", "older", "Older prompt", "On the first line: the prompt before"),

@@ -78,7 +78,7 @@ def test_i9_the_screen_fetches_nothing():
 
 def test_t9_the_clipboard_is_written_where_the_user_copies_and_nowhere_else():
     found = {module.name for module in program() for call in called(module) if name_of(call) == "copy_to_clipboard"}
-    assert found == {"tui.screens.main", "tui.screens.actions"}
+    assert found == {"tui.screens.controllers.chat"}
 
 
 def test_no_setting_and_no_code_turns_the_check_of_certificates_off():

@@ -111,7 +111,7 @@ def hidden_in(text: str) -> set[str]:
 
 
 async def show(pilot: Any, app: AgentApp, text: str) -> None:
-    app.main.notify_user(text, text, is_error=True)
+    app.main.context.notify_user(text, text, is_error=True)
     await pilot.pause(0.1)
     for key in ("ctrl+r", "ctrl+t", "f2", "ctrl+up", "g"):
         await pilot.press(key)

@@ -113,7 +113,7 @@ WRITERS: dict[str, str] = {
     "core.workspace.tree": "project: by whom is told by PROJECT and by who imports it",
     "core.filesystem.overlay_support": "a trial node where layers are to lie",
     "tui.attachments.clipboard": STARTS,
-    "tui.screens.actions": "a draft in a temporary directory; starts the user's editor",
+    "tui.screens.controllers.editor": "a draft in a temporary directory; starts the user's editor",
 }
 # The functions that change the user's files, and whose business that is.
 PROJECT: dict[str, frozenset[str]] = {
@@ -213,4 +213,4 @@ def test_n1_only_these_call_what_changes_a_workspace(method):
 
 def test_n1_nothing_of_the_screen_writes_but_a_draft_for_the_editor():
     screen = {name: what for name, what in WRITERS.items() if name.startswith("tui")}
-    assert {name for name, what in screen.items() if what != STARTS} == {"tui.screens.actions"}
+    assert {name for name, what in screen.items() if what != STARTS} == {"tui.screens.controllers.editor"}

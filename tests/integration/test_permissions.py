@@ -29,7 +29,7 @@ from tests.support.agent_case import Case, calls, says
 from tests.support.configured import ASKS, configured
 from tests.support.story import access, project_at
 from tests.unit.sandbox.network.test_proxy import Outside
-from tui.terminal.external_editor import drop_api_keys
+from tui.screens.controllers.editor import drop_api_keys
 
 
 @pytest.fixture

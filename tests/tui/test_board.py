@@ -180,10 +180,10 @@ async def test_a_live_log_is_followed_to_its_end_and_says_when_no_more_of_it_is_
     async with BoardApp().run_test(size=(62, 14)) as pilot:
         for count in (3, 30, 500):
             logged = [ProbeRecord(line=number, message="m") for number in range(1, count + 1)]
-            text = await shown(pilot, replaced(STAGES["live"], live=logged))
+            text = await shown(pilot, replaced(STAGES["live"], live_records=logged))
             assert f"r1:{count} m" in text
         await pilot.press("home")
-        assert "Log of r1  its first 500 lines" in await shown(pilot, replaced(STAGES["live"], live=logged[:]))
+        assert "Log of r1  its first 500 lines" in await shown(pilot, replaced(STAGES["live"], live_records=logged[:]))
 
 
 async def test_a_filter_and_a_hypothesis_narrow_the_log():

@@ -32,5 +32,5 @@ async def test_the_page_shows_it_below_the_parts(stage, size):
         def shown() -> str:
             return "\n".join(str(each.content) for each in on.app.screen.query(Static)).rstrip()
 
-        await on.until(lambda: type(on.app.screen).__name__ == "Page" and shown().endswith("\n".join(NOTES)))
+        await on.until(lambda: type(on.app.screen).__name__ == "PageDialog" and shown().endswith("\n".join(NOTES)))
         assert "tools" in shown()

@@ -17,6 +17,7 @@ from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
 from tui.review.conflict_view import ConflictView
+from tui.review.messages import ConflictRequested
 from tui.widgets.status_bar import StatusBar
 
 PATH = ".cursor/plans/shop_01234567.plan.md"
@@ -160,7 +161,7 @@ async def test_a_clash_of_two_todos_is_settled_in_the_dialog_that_names_them(sta
     )
     answers = {q.ConflictQuery: q.ConflictAnswer(sides=CLASH)}
     async with stage([*at_work(), e.ChangeProposed(change=change)], answers=answers) as on:
-        on.screen.on_review_pane_conflict_requested(on.screen.state.changes["calc.py"])
+        on.screen.post_message(ConflictRequested("calc.py"))
         await on.until(lambda: len(on.app.screen_stack) > 1)
         view = on.app.screen.query_one(ConflictView)
         await on.until(lambda: view.virtual_size.height)

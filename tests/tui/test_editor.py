@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.terminal.external_editor import find_editor_command
+from tui.screens.controllers.editor import find_editor_command
 
 
 @pytest.fixture

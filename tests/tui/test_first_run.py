@@ -56,7 +56,7 @@ def ways(on) -> list[str]:
 
 
 async def welcomed(on) -> None:
-    await on.until(lambda: type(on.app.screen).__name__ == "Welcome" and on.app.screen.query(OptionList))
+    await on.until(lambda: type(on.app.screen).__name__ == "WelcomeDialog" and on.app.screen.query(OptionList))
     await on.pilot.pause(0.05)
 
 
@@ -135,7 +135,7 @@ async def test_a_model_that_was_found_is_chosen_and_kept(stage, answer_of_a_sear
         answer_of_a_search(ModelsAnswer(models=(LOCAL,), providers=(OPENAI, OLLAMA)))
         await on.until(lambda: "pick" in ways(on))
         await on.pilot.press("down", "enter")
-        await on.until(lambda: type(on.app.screen).__name__ == "Picker")
+        await on.until(lambda: type(on.app.screen).__name__ == "PickerDialog")
         await on.pilot.press("enter")
         await on.until(lambda: on.sent(c.SessionOpen))
         assert on.sent(c.SessionOpen)[0].model == "ollama/qwen"
@@ -152,7 +152,7 @@ async def test_after_a_pasted_key_one_of_its_models_is_chosen(stage, answer_of_a
         await on.pilot.press(*"sk-1", "enter")
         await on.until(lambda: on.sent(c.ProviderConfigure))
         answer_of_a_search(ModelsAnswer(models=models, providers=(keyed, OLLAMA)))
-        await on.until(lambda: type(on.app.screen).__name__ == "Picker")
+        await on.until(lambda: type(on.app.screen).__name__ == "PickerDialog")
         await on.pilot.pause(0.05)
         await on.pilot.press(*"hello", "enter")
         await on.pilot.pause(0.05)
@@ -172,7 +172,7 @@ def typed(on, name: str) -> Input:
 
 
 async def filled(on, name: str, url: str, key: str) -> None:
-    await on.until(lambda: type(on.app.screen).__name__ == "AddressEntry" and typed(on, "url").has_focus)
+    await on.until(lambda: type(on.app.screen).__name__ == "AddressDialog" and typed(on, "url").has_focus)
     typed(on, "url").value = url
     await on.pilot.press("enter")
     typed(on, "name").value = name
@@ -192,7 +192,7 @@ async def test_an_address_of_the_users_own_is_kept_and_one_of_its_models_is_take
         kept = c.ProviderConfigure(provider="work", base_url="https://host.example/v1", key="sk-of-work")
         assert on.sent(c.ProviderConfigure) == [kept]
         answer_of_a_search(ModelsAnswer(models=(LOCAL, ModelChoice(id="work/a")), providers=(OPENAI, OLLAMA, WORK)))
-        await on.until(lambda: type(on.app.screen).__name__ == "Picker")
+        await on.until(lambda: type(on.app.screen).__name__ == "PickerDialog")
         await on.pilot.pause(0.05)
         assert on.app.screen.query_one(OptionList).option_count == 1
         await on.pilot.press("enter")
@@ -205,7 +205,7 @@ async def test_what_can_be_no_name_and_no_address_is_told_where_it_was_typed(sta
     async with stage(wish=SessionRequest(), react=keeps) as on:
         await welcomed(on)
         await on.pilot.press("down", "down", "enter")
-        await on.until(lambda: type(on.app.screen).__name__ == "AddressEntry" and typed(on, "url").has_focus)
+        await on.until(lambda: type(on.app.screen).__name__ == "AddressDialog" and typed(on, "url").has_focus)
         for name, bad, good in (("url", "host.example", "http://127.0.0.1:9/v1"), ("name", "My Server", "mine")):
             typed(on, name).value = bad
             await on.pilot.press("enter")
@@ -236,7 +236,7 @@ async def test_an_address_can_be_named_at_any_time(stage):
         on.prompt.text = "/login address"
         on.prompt.submit()
         await filled(on, "", "http://127.0.0.1:9/v1", "")  # the name that it has by itself
-        await on.until(lambda: type(on.app.screen).__name__ == "Picker")
+        await on.until(lambda: type(on.app.screen).__name__ == "PickerDialog")
         await on.pilot.pause(0.05)
         await on.pilot.press("enter")
         await on.until(lambda: on.sent(c.ModelSet))
@@ -249,7 +249,11 @@ async def test_a_key_can_be_pasted_at_any_time_and_one_of_its_models_is_taken(st
     async with stage(recorded.opening(), answers={ModelsQuery: models}, react=keeps) as on:
         on.prompt.text = "/login"
         on.prompt.submit()
-        for dialog, keys in [("Picker", ["enter"]), ("KeyEntry", [*"sk-1", "enter"]), ("Picker", ["enter"])]:
+        for dialog, keys in [
+            ("PickerDialog", ["enter"]),
+            ("KeyDialog", [*"sk-1", "enter"]),
+            ("PickerDialog", ["enter"]),
+        ]:
             await on.until(lambda name=dialog: type(on.app.screen).__name__ == name and on.app.screen.query(Input))
             await on.pilot.pause(0.05)
             await on.pilot.press(*keys)
@@ -265,7 +269,7 @@ async def test_theme_and_keys_of_the_user_are_taken_and_what_is_wrong_is_told(st
         await on.until(lambda: on.app._notifications)
         assert "app.nothing" in next(iter(on.app._notifications)).message
         await on.pilot.press("f5")
-        await on.until(lambda: type(on.app.screen).__name__ == "Page")
+        await on.until(lambda: type(on.app.screen).__name__ == "PageDialog")
         assert on.app.screen is not on.screen
 
 

@@ -45,7 +45,7 @@ async def test_shift_tab_goes_through_the_modes(stage):
 
 
 @pytest.mark.parametrize(
-    ("key", "screen"), [("ctrl+full_stop", "Picker"), ("ctrl+p", "CommandPalette"), ("f1", "Page")]
+    ("key", "screen"), [("ctrl+full_stop", "PickerDialog"), ("ctrl+p", "CommandPalette"), ("f1", "PageDialog")]
 )
 async def test_a_key_opens_a_dialog_and_escape_closes_it(stage, key, screen):
     async with stage(recorded.opening()) as on:
@@ -133,7 +133,7 @@ async def test_an_approval_never_takes_keys_from_what_is_being_written(stage, mo
 async def test_a_key_can_be_remapped_by_its_id(stage):
     async with stage(recorded.opening(), keymap={"app.keys": "f5"}) as on:
         await on.pilot.press("f5")
-        await on.until(lambda: type(on.app.screen).__name__ == "Page")
+        await on.until(lambda: type(on.app.screen).__name__ == "PageDialog")
         assert on.app.screen is not on.screen
 
 
@@ -170,7 +170,7 @@ async def test_a_slash_command_opens_a_page_or_a_list(stage, word):
     async with stage(recorded.opening(), answers=answers) as on:
         on.prompt.text = f"/{word}"
         on.prompt.action_send()
-        await on.until(lambda: type(on.app.screen).__name__ in {"Page", "Picker"})
+        await on.until(lambda: type(on.app.screen).__name__ in {"PageDialog", "PickerDialog"})
         assert on.app.screen is not on.screen
 
 
@@ -182,10 +182,11 @@ async def test_n16a_a_theme_that_was_chosen_is_kept(stage):
         assert (on.sent(c.ThemeKeep)[0].theme, on.app.theme) == ("agent-light", "agent-light")
 
 
-def test_every_slash_command_is_a_method_of_the_screen():
-    from tui.screens.main import MainScreen
-
-    assert [each.word for each in SLASH_COMMANDS if not hasattr(MainScreen, f"action_{each.action}")] == []
+async def test_every_slash_command_is_a_method_of_a_controller(stage):
+    async with stage() as on:
+        targets = {each.word: each.action.split(".") for each in SLASH_COMMANDS}
+        controllers = on.screen.controllers
+        assert [word for word, (name, act) in targets.items() if not hasattr(controllers[name], f"action_{act}")] == []
     assert parse_slash_command("/nothing") is None
     assert parse_slash_command("/etc/passwd is what?") is None
 
@@ -232,9 +233,9 @@ async def test_what_is_told_covers_nothing_that_is_typed_and_does_not_pile_up_in
 
     app = AgentApp(connect, SessionRequest(model="m"))
     async with app.run_test(size=size, notifications=True) as pilot:
-        app.main.notify_user("One thing.", is_error=True)
+        app.main.context.notify_user("One thing.", is_error=True)
         await pilot.pause()
-        app.main.notify_user("Another thing, which is so long that it takes more than a single line. " * 2)
+        app.main.context.notify_user("Another thing, which is so long that it takes more than a single line. " * 2)
         await pilot.pause(0.1)
         told = [toast.region for toast in app.main.query("Toast")]
         assert len(told) == kept

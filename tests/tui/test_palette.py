@@ -6,9 +6,10 @@ from core.protocol import events as e
 from core.protocol.queries import DiffAnswer, DiffQuery
 from tests.support import recorded
 from tests.tui.review_case import PRICES
+from tui.command_palette import PALETTE_SCOPES, list_palette_entries
 from tui.keymap import KEYS, SCOPE_TITLES
 from tui.review.diff_view import DiffView
-from tui.slash_commands import PALETTE_SCOPES, SLASH_COMMANDS, list_palette_entries
+from tui.slash_commands import SLASH_COMMANDS
 
 
 def test_the_palette_has_every_key_outside_of_dialogs_and_every_slash_command():

@@ -110,6 +110,6 @@ async def test_another_session_empties_the_panes_of_the_old_one(stage):
         review = on.screen.panes.side.get_pane("review")
         await on.until(lambda: review._changes)
         on.client.log.clear()
-        on.screen.action_choose_session("ses_other")
+        on.screen.sessions.action_choose_session("ses_other")
         await on.until(lambda: not review._changes)
         assert on.screen.state.session_id == "ses_other"

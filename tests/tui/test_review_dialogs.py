@@ -119,8 +119,8 @@ async def test_n16a_a_rename_is_one_row_and_accepted_by_one_key_without_a_questi
         await on.until(lambda: on.sent(c.HunkResolve))
         (verdict,) = on.sent(c.HunkResolve)
         assert (verdict.path, verdict.verdict, on.app.screen) == ("src/new.py", "accept", on.screen)
-        await on.screen.submit_verdict(c.HunkResolve(path="", verdict="accept"))
-        await on.screen.submit_verdict(c.HunkResolve(path="src/old.py", verdict="accept"))
+        await on.screen.review.submit_verdict(c.HunkResolve(path="", verdict="accept"))
+        await on.screen.review.submit_verdict(c.HunkResolve(path="src/old.py", verdict="accept"))
         assert (len(on.sent(c.HunkResolve)), on.app.screen) == (3, on.screen)
 
 
@@ -223,7 +223,7 @@ async def test_b_judges_all_of_a_command_or_a_turn(stage, clock):
         await on.until(lambda: on.sent(c.HunkResolve))
         (verdict,) = on.sent(c.HunkResolve)
         assert (verdict.path, verdict.verdict, verdict.origin) == ("", "reject", Origin(command="npm install"))
-        offered = on.screen._build_origin_options(changes[2])
+        offered = on.screen.review.build_origin_options(changes[2])
         assert [each.id for each in offered] == [
             f"{verdict} {by}" for verdict in ("accept", "reject") for by in ("call", "todo", "turn")
         ]

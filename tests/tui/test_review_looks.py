@@ -9,8 +9,7 @@ from tests.tui.review_case import ADDED, CASES, PRICES, REMOVED, ReviewApp, diff
 from tests.tui.test_review_list import GIT, MODULES, change
 from tui.screens.dialogs.comments import CommentsDialog
 from tui.screens.dialogs.conflict import ConflictDialog
-from tui.screens.dialogs.consent import ChangeConsentDialog
-from tui.screens.dialogs.git_consent import GitConsentDialog
+from tui.screens.dialogs.consent import ChangeConsentDialog, GitConsentDialog
 from tui.screens.dialogs.pages import ConfirmDialog
 
 WHY = "The file on disk was changed at lines 134–135 after this change was made."

@@ -41,12 +41,6 @@ _FILE_WORD = re.compile(r"(?:^|\s)@([^\s@]*)$")
 _COMMAND_WORD = re.compile(r"/([a-z_]*)$")
 _PASTE_MARK = re.compile("\x1b?\\[20[01]~")
 
-PLACEHOLDERS: Final = {
-    "agent": "What shall be done?   @ file   / command   shift+tab mode",
-    "plan": "What shall be planned? Nothing is changed.",
-    "ask": "Ask about the code. Nothing is changed.",
-    "debug": "What goes wrong, and how do you see it?",
-}
 STEERING_PLACEHOLDER: Final = "The turn runs. Enter adds to it, escape stops it."
 COMMAND_PLACEHOLDER: Final = "Type a command.   ?… asks the agent   /policy confirm lets it work"
 TRANSCRIPT_PLACEHOLDER: Final = "enter opens a row   c copies it   G goes to the end   esc comes back here"
@@ -102,9 +96,9 @@ class Prompt(TextArea):
             super().__init__()
             self.action = action
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, *, id: str | None = None, placeholder: str = "") -> None:  # noqa: A002
         super().__init__(
-            id=id, tab_behavior="focus", compact=True, highlight_cursor_line=False, placeholder=PLACEHOLDERS["agent"]
+            id=id, tab_behavior="focus", compact=True, highlight_cursor_line=False, placeholder=placeholder
         )
         self.cursor_blink = False
         self.is_completing = False
@@ -333,7 +327,7 @@ class Prompt(TextArea):
     async def action_page(self, step: int) -> None:
         """Page this text if not all of it is visible, else the conversation; `step` 1 = down, -1 = up."""
         if self.virtual_size.height <= self.size.height:
-            await self.run_action(f"screen.scroll_chat({step})")
+            await self.run_action(f"chat.scroll_chat({step})")
         elif step < 0:
             self.action_cursor_page_up()
         else:

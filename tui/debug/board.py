@@ -36,7 +36,7 @@ EMPTY: Final = (
     "judges by what they log. Press shift+tab for the mode."
 )
 
-GRACE: Final = 0.5  # seconds
+GRACE_SECONDS: Final = 0.5
 
 LoadProbeLog = Callable[[ProbeLogQuery], Awaitable[ProbeLogAnswer | None]]
 
@@ -264,7 +264,7 @@ class DebugBoard(Vertical):
     def action_answer(self, option: str) -> None:
         """Answer the card if it offers `option`; a key struck before the card was seen does nothing."""
         asked = self._view.question
-        if monotonic() - self._card_shown_at < GRACE:
+        if monotonic() - self._card_shown_at < GRACE_SECONDS:
             return
         if asked is not None and any(each.id == option for each in asked.questions[0].options):
             self._view = replace(self._view, question=None)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from textual import events
+from textual.app import App
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
@@ -14,18 +16,18 @@ from tui.input.keystrokes import BURST_GAP, FASTEST_TYPING, KeyKind, Keystroke, 
 from tui.input.visibility import get_visibility
 from tui.keymap import CURSOR_KEYS
 
-if TYPE_CHECKING:
-    from tui.app import AgentApp
-
 TEXT_WIDGETS: Final = (Input, TextArea)
 
 
 class KeyFilter:
     """Decides for one app which events Textual handles as usual. `is_by_hand`: the key that is being answered came so
-    long after the one before it that they are not part of one paste."""
+    long after the one before it that they are not part of one paste. `take_text` and `take_paste` get what is meant for
+    the prompt."""
 
-    def __init__(self, app: AgentApp) -> None:
-        self._app = app
+    def __init__(
+        self, app: App[int], *, take_text: Callable[[str], None], take_paste: Callable[[events.Paste], None]
+    ) -> None:
+        self._app, self._take_text, self._take_paste = app, take_text, take_paste
         self.keystrokes = KeystrokeBuffer(act=self._carry_out, write=self._insert_text, wait=self._start_timer)
         self._timer: Timer | None = None
         self._struck_at = self._last_key_at = 0.0
@@ -119,13 +121,13 @@ class KeyFilter:
         if hasattr(focused, "start_free_text"):
             focused.start_free_text(text)
         else:
-            self._app.main.take_text(text)
+            self._take_text(text)
 
     def _accepts_paste(self, event: events.Paste) -> bool:
         """True if a text widget takes the paste. Otherwise it goes to the prompt; it is never read as keys."""
         self.keystrokes.clear()
         focused = self._get_visible_focus()
         if focused is None or not any(hasattr(focused, name) for name in ("_on_paste", "on_paste")):
-            self._app.main.take_paste(event)
+            self._take_paste(event)
             return False
         return True

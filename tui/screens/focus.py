@@ -4,38 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from textual import events
-from textual.screen import Screen
+from textual import events, on
 from textual.widget import Widget
 
 from tui.chat.prompt import Prompt
 from tui.input.visibility import get_visibility
+from tui.screens.controller import Controller, ScreenContext
+from tui.screens.controllers.panes import PaneController
 
 
-class FocusKeepingScreen(Screen[None]):
-    """A screen that checks after each layout whether the widget with the focus is still visible."""
+class FocusController(Controller):
+    """Checks after each layout whether the widget with the focus is still visible."""
 
-    _displaced: Widget | None = None
-    _refuge: Widget | None = None
+    def __init__(self, context: ScreenContext, panes: PaneController) -> None:
+        super().__init__(context)
+        self._panes = panes
+        self._displaced: Widget | None = None
+        self._refuge: Widget | None = None
 
-    def watch_focus(self) -> None:
-        """From now on."""
-        self.screen_layout_refresh_signal.subscribe(self, self._after_layout, immediate=True)
-
-    def handle_layout(self) -> None:
-        """Do what else depends on the layout."""
-
-    def _after_layout(self, _: object) -> None:
-        if self.app.screen is self:
-            self._move_hidden_focus()
-            self.handle_layout()
-
-    def _move_hidden_focus(self) -> None:
-        focused = self.focused
+    def move_hidden_focus(self) -> None:
+        """Move the focus from a hidden widget to a visible one, or back."""
+        screen = self.context.screen
+        focused = screen.focused
         if focused is not None and get_visibility(focused) == "hidden":
-            if self.bring_to_front(focused):  # it is seen, and has the focus, after the next layout
+            if self._bring_to_front(focused):  # it is visible, and has the focus, after the next layout
                 self._displaced = focused
-                self.set_focus(None)
+                screen.set_focus(None)
                 return
             if focused is not self._refuge:
                 self._displaced = focused
@@ -46,51 +40,38 @@ class FocusKeepingScreen(Screen[None]):
             self._focus_refuge()
 
     def _restore_focus(self, focused: Widget | None) -> None:
-        """Give a prompt the focus back from where it was put meanwhile; a pane with commands only if nothing has
-        it."""
+        """Give a prompt the focus back from where it was put meanwhile; a pane with commands only if nothing has it."""
         displaced = self._displaced
         if focused is None or (focused is self._refuge and isinstance(displaced, Prompt)):
-            self.set_focus(displaced, scroll_visible=False)
+            self.context.screen.set_focus(displaced, scroll_visible=False)
             self._displaced = self._refuge = None
 
     def _focus_refuge(self) -> None:
-        self._refuge = next((each for each in self.list_refuges() if get_visibility(each) == "seen"), None)
-        self.set_focus(self._refuge, scroll_visible=False)
+        """Focus the first visible one of the prompt, the side pane and the files."""
+        refuges = [self.context.prompt, *self._panes.list_focusable()]
+        self._refuge = next((each for each in refuges if get_visibility(each) == "seen"), None)
+        self.context.screen.set_focus(self._refuge, scroll_visible=False)
 
-    def uncover_prompt(self) -> None:
-        """Hide the pane that covers conversation and prompt."""
+    def _bring_to_front(self, widget: Widget) -> bool:
+        """Hide the pane that covers `widget` in a window that got narrow, if text is written or answered there."""
+        screen = self.context.screen
+        if screen.has_class("-tiny") or screen.has_class("-flat"):
+            return False
+        is_covered = self._panes.is_narrow and (screen.has_class("-side") or screen.has_class("-files"))
+        if not is_covered or screen.query_one("#centre") not in widget.ancestors or not widget.display:
+            return False
+        self._panes.uncover_prompt()
+        return True
 
-    def focus_prompt(self) -> None:
-        """Focus the prompt, at once: the next letter may be on its way."""
-        self.set_focus(self.query_one(Prompt))
-
-    def take_text(self, text: str) -> None:
-        """Insert text into the prompt that was typed somewhere else and is no command there."""
-        self.uncover_prompt()
-        self.focus_prompt()
-        self.query_one(Prompt).insert(text)
-
-    def take_paste(self, event: events.Paste) -> None:
-        """Paste into the prompt what was pasted where no text is written."""
-        self.uncover_prompt()
-        self.focus_prompt()
-        self.query_one(Prompt)._forward_event(event)
-
-    def list_refuges(self) -> list[Widget]:
-        """Return the widgets that take the focus when the one that had it is hidden; the first visible one gets it."""
-        return [*self.query(Prompt)]
-
-    def bring_to_front(self, _: Widget) -> bool:
-        """True if the covered widget that has the focus is brought to the front instead."""
-        return False
-
-    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+    @on(events.DescendantFocus)
+    def _forget_displaced(self, event: events.DescendantFocus) -> None:
         if event.widget is not self._refuge:
             self._displaced = self._refuge = None
 
-    def on_screen_suspend(self) -> None:
-        """Restart the grace periods: a dialog covers the screen, so what is judged here has to be seen anew."""
-        for each in self.query("*").results(Widget):
-            renew: Any = getattr(each, "restart_grace", None)
-            if renew is not None:
-                renew()
+    @on(events.ScreenSuspend)
+    def _restart_grace_periods(self) -> None:
+        """A dialog covers the screen: what is judged here has to be seen anew."""
+        for each in self.context.screen.query("*").results(Widget):
+            restart: Any = getattr(each, "restart_grace", None)
+            if restart is not None:
+                restart()

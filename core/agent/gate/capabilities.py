@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import ParamSpec, TypeVar, assert_never, get_args
+from typing import ParamSpec, TypeVar, assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,7 +25,7 @@ from core.agent.planning.todo_editor import PlanFileEditor, TodoEditor
 from core.agent.planning.todo_verification import build_prover
 from core.errors import ToolFailed, ToolInputInvalid
 from core.ids import new_id
-from core.modes import Access
+from core.modes import Access, Mode
 from core.permissions.approval import Approval
 from core.protocol.documents import Question, QuestionAnswer, Todo
 from core.protocol.events import ApprovalRequested, ModeChanged, ModeName, QuestionAsked, ToolOutput
@@ -295,11 +295,9 @@ class JobController:
 
 def parse_mode(name: str) -> ModeName:
     """Return a mode's name as the wire has it. Raises `ToolInputInvalid` for anything else."""
-    for mode in get_args(ModeName):
-        if mode == name:
-            known: ModeName = mode
-            return known
-    raise ToolInputInvalid(f"{name!r} is not a mode.", hint=f"The modes are {', '.join(get_args(ModeName))}.")
+    if name not in list(Mode):
+        raise ToolInputInvalid(f"{name!r} is not a mode.", hint=f"The modes are {', '.join(Mode)}.")
+    return name
 
 
 class CapabilityFactory:

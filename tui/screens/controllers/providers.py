@@ -1,102 +1,147 @@
-"""Keys for model APIs (`/login`), at any time. A key is kept for its address alone and never shown."""
+"""The controller of providers: keys and addresses of model APIs, at the first run and at any time (`/login`).
+
+A key is kept for its address alone and never shown. At the first run the choice is kept as the default; nothing waits
+for the search of local servers.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
-
-from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.containers import Vertical
-from textual.content import Content
-from textual.widgets import Input, Static
+from typing import TYPE_CHECKING, Final
 
 from core.protocol import commands, queries
 from core.protocol.models import ProviderStatus
-from tui.keymap import get_bindings
-from tui.screens.controllers.models import pick_new_model
-from tui.screens.dialogs.dialog import Dialog
-from tui.screens.dialogs.picker import PickerDialog, PickerOption
-from tui.screens.dialogs.provider import ask_address
-from tui.screens.dialogs.welcome import KEY_STORAGE_HINT
-from tui.text import fit_line
+from tui.bridge import SessionRequest
+from tui.screens.controller import Controller, ScreenContext
+from tui.screens.controllers.models import ModelController
 
 if TYPE_CHECKING:
-    from tui.screens.actions import ActingScreen
-
+    from tui.screens.dialogs.welcome import WelcomeDialog
 
 ADDRESS: Final = "address"
 
 
-class KeyDialog(Dialog[str | None]):
-    """Asks for a key; None = none was pasted."""
+class ProviderController(Controller):
+    """Takes keys and addresses, and the models that they give access to."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("key")
+    def __init__(self, context: ScreenContext, models: ModelController) -> None:
+        super().__init__(context)
+        self._models = models
 
-    def __init__(self, label: str) -> None:
-        super().__init__()
-        self._label = label
+    def action_paste_key(self, provider: str = "") -> None:
+        """Take a key for a model API, by its name or from a list."""
+        self.context.start(self._paste_key, provider, group="picker", exclusive=True)
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Static(Content(f"Paste a key for {fit_line(self._label, 40)}"), classes="dialog-title")
-            key = Input(password=True, compact=True, placeholder="paste the key, then enter")
-            key.cursor_blink = False
-            yield key
-            yield Static(Content.styled(KEY_STORAGE_HINT, "$foreground 60%"))
+    async def _paste_key(self, named: str) -> None:
+        """Ask for a key; then for a model of that provider, unless one is in use already."""
+        from tui.screens.dialogs.provider import KeyDialog
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        if key := event.value.strip():
-            self.answer(key)
+        found = await self.context.bridge.query(queries.ModelsQuery(discover=False))
+        if not isinstance(found, queries.ModelsAnswer):
+            self.context.notify_user(getattr(found, "message", "The providers can't be listed."), is_error=True)
+            return
+        if named == ADDRESS:
+            await self._add_address()
+            return
+        provider = await self._choose_provider(found, named)
+        if provider is None:
+            return
+        key = await self.context.ask(KeyDialog(provider.label))
+        if not key or not await self.context.submit(commands.ProviderConfigure(provider=provider.id, key=key)):
+            return
+        if self.context.state.model.startswith(f"{provider.id}/"):
+            self.context.notify_user(f"The key for {provider.label} is kept.", "The next message uses it.")
+        elif model := await self._models.pick_new_model(provider.id):
+            await self.context.submit(commands.ModelSet(model=model))
 
-    def action_leave(self) -> None:
-        """Paste no key."""
-        self.answer(None)
+    async def _choose_provider(self, found: queries.ModelsAnswer, named: str) -> ProviderStatus | None:
+        """Return the provider that was named, or chosen from a list; a wrong name is reported."""
+        from tui.screens.dialogs.picker import PickerDialog, PickerOption
 
+        remote = {each.id: each for each in found.providers if not each.local}
+        if named in remote:
+            return remote[named]
+        if named:
+            problem = f"There is no provider {named!r} that takes a key; there are {', '.join(remote)}."
+            self.context.notify_user(problem, is_error=True)
+            return None
+        options = [
+            PickerOption(each.id, each.label, f"in use: {each.key}" if each.key else "") for each in remote.values()
+        ]
+        options.append(PickerOption(ADDRESS, "A server of your own…", "any address"))
+        chosen = await self.context.ask(PickerDialog("Paste a key for…", options))
+        if chosen == ADDRESS:
+            await self._add_address()
+        return remote.get(chosen or "")
 
-async def paste_key(screen: ActingScreen, named: str) -> None:
-    """Ask for a key; then for a model of that provider, unless one is in use already."""
-    found = await screen.bridge.query(queries.ModelsQuery(discover=False))
-    if not isinstance(found, queries.ModelsAnswer):
-        screen.notify_user(getattr(found, "message", "The providers can't be listed."), is_error=True)
-        return
-    if named == ADDRESS:
-        await _add_address(screen)
-        return
-    provider = await _choose_provider(screen, found, named)
-    if provider is None:
-        return
-    key = await screen.app.push_screen_wait(KeyDialog(provider.label))
-    if not key or not await screen.submit(commands.ProviderConfigure(provider=provider.id, key=key)):
-        return
-    if screen.state.model.startswith(f"{provider.id}/"):
-        screen.notify_user(f"The key for {provider.label} is kept.", "The next message uses it.")
-        return
-    if model := await pick_new_model(screen, provider.id):
-        await screen.submit(commands.ModelSet(model=model))
+    async def _add_address(self) -> None:
+        """Ask for an address of the user's own, then for one of the models there."""
+        from tui.screens.dialogs.provider import AddressDialog
 
+        answer = await self.context.ask(AddressDialog())
+        if answer is None or not await self.context.submit(answer):
+            return
+        if model := await self._models.pick_new_model(answer.provider, keyed=bool(answer.key)):
+            await self.context.submit(commands.ModelSet(model=model))
 
-async def _choose_provider(screen: ActingScreen, found: queries.ModelsAnswer, named: str) -> ProviderStatus | None:
-    """Return the provider that was named, or chosen from a list; a wrong name is reported."""
-    remote = {each.id: each for each in found.providers if not each.local}
-    if named in remote:
-        return remote[named]
-    if named:
-        screen.notify_user(
-            f"There is no provider {named!r} that takes a key; there are {', '.join(remote)}.", is_error=True
-        )
-        return None
-    choices = [PickerOption(each.id, each.label, f"in use: {each.key}" if each.key else "") for each in remote.values()]
-    choices.append(PickerOption(ADDRESS, "A server of your own…", "any address"))
-    chosen = await screen.app.push_screen_wait(PickerDialog("Paste a key for…", choices))
-    if chosen == ADDRESS:
-        await _add_address(screen)
-    return remote.get(chosen or "")
+    # The first run
 
+    async def ask_how_to_begin(self, models: queries.ModelsAnswer, request: SessionRequest) -> SessionRequest | None:
+        """Ask how to begin when no model is configured; None = the user wants to leave."""
+        while True:
+            answer = await self._ask_on_welcome(models, request)
+            match answer:
+                case None:
+                    return None
+                case SessionRequest(model=model):
+                    if not model or await self._save_default_model(model):
+                        return answer
+                case commands.ProviderConfigure(provider=provider):
+                    if await self.context.submit(answer):
+                        model = await self._models.pick_new_model(provider, keyed=bool(answer.key))
+                        if model and await self._save_default_model(model):
+                            return SessionRequest(model=model, mode=request.mode)
+            found = await self.context.bridge.query(queries.ModelsQuery(discover=False))
+            models = found if isinstance(found, queries.ModelsAnswer) else models
 
-async def _add_address(screen: ActingScreen) -> None:
-    """Ask for an address of the user's own, then for one of the models there."""
-    answer = await ask_address(screen)
-    if answer is None or not await screen.submit(answer):
-        return
-    if model := await pick_new_model(screen, answer.provider, keyed=bool(answer.key)):
-        await screen.submit(commands.ModelSet(model=model))
+    async def _ask_on_welcome(
+        self, models: queries.ModelsAnswer, request: SessionRequest
+    ) -> SessionRequest | commands.ProviderConfigure | None:
+        """Show the welcome dialog until there is an answer that can be acted on; None = leave."""
+        from tui.screens.dialogs.provider import AddressDialog
+        from tui.screens.dialogs.welcome import WelcomeDialog
+
+        while True:
+            welcome = WelcomeDialog(models, request)
+            search = self.context.start(self._search_models, welcome, group="welcome", exclusive=True)
+            answer = await self.context.ask(welcome)
+            search.cancel()
+            if answer == "address":
+                configured = await self.context.ask(AddressDialog())
+            elif answer == "other":
+                configured = await self._ask_key_for_other(models)
+            else:
+                return answer
+            if configured is not None:
+                return configured
+
+    async def _ask_key_for_other(self, models: queries.ModelsAnswer) -> commands.ProviderConfigure | None:
+        """Ask for a key for a provider that the welcome dialog does not name; None: the user went back."""
+        from tui.screens.dialogs.picker import PickerDialog, PickerOption
+        from tui.screens.dialogs.provider import KeyDialog
+
+        keyless = {each.id: each for each in models.providers if not each.local and not each.key}
+        options = [PickerOption(each.id, each.label) for each in keyless.values()]
+        chosen = await self.context.ask(PickerDialog("Paste a key for…", options))
+        key = await self.context.ask(KeyDialog(keyless[chosen].label)) if chosen else None
+        return commands.ProviderConfigure(provider=chosen, key=key) if chosen and key else None
+
+    async def _search_models(self, welcome: WelcomeDialog) -> None:
+        """Search for model servers, which take a moment to answer; the welcome dialog is there at once."""
+        found = await self.context.bridge.query(queries.ModelsQuery())
+        if isinstance(found, queries.ModelsAnswer):
+            welcome.show_models(found)
+
+    async def _save_default_model(self, model: str) -> bool:
+        """Make a model the default. False: it can't be, and that was reported."""
+        provider = model.partition("/")[0]
+        return await self.context.submit(commands.ProviderConfigure(provider=provider, model=model))

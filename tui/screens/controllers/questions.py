@@ -1,147 +1,216 @@
-"""What waits for the user between conversation and prompt: which bar is up, where the focus goes, what is answered."""
+"""The controller of approvals, questions and trust, which wait for an answer above the prompt; and of saved rules."""
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from textual import on
-from textual.actions import SkipAction
-from textual.widget import Widget
+from textual.content import Content
 
-from core.protocol import commands
-from tui.chat.prompt import Prompt
-from tui.chat.transcript import Transcript
+from core.protocol import commands, queries
+from core.protocol.documents import QuestionAnswer
+from tui.ask import messages
+from tui.debug.messages import CardAnswered
 from tui.input.visibility import get_visibility
-from tui.screens.controllers.plan import PlanningScreen
-from tui.workers import start_worker
+from tui.screens.controller import Controller, ScreenContext
+from tui.screens.controllers.panes import PaneController
+from tui.text import expose_controls, fit_line
 
 if TYPE_CHECKING:
     from tui.ask.approval_bar import ApprovalBar
     from tui.ask.question_bar import QuestionBar
-    from tui.attachments.attach import AttachmentController
+    from tui.ask.trust_bar import TrustBar
 
 
-class AskingScreen(PlanningScreen):
-    """The bars' messages are matched by name, so that no bar is imported before it is needed."""
+class QuestionController(Controller):
+    """Shows one question at a time, and gives it the focus where that takes nothing away from the user."""
 
-    @cached_property
-    def attachments(self) -> AttachmentController:
-        """Where pictures and PDFs go to the prompt."""
-        from tui.attachments.attach import AttachmentController
+    def __init__(self, context: ScreenContext, panes: PaneController) -> None:
+        super().__init__(context)
+        self._panes = panes
 
-        return AttachmentController(self)
+    @property
+    def _approval(self) -> ApprovalBar | None:
+        return cast("ApprovalBar | None", self.context.find_bar("approval"))
 
-    @on(Prompt.AttachRequested)
-    def _attach_to_prompt(self, event: Prompt.AttachRequested) -> None:
-        if event.paths:
-            self.attachments.attach_files(event.paths)
-        else:
-            self.attachments.attach_clipboard(is_asked=event.asked)
+    @property
+    def _question(self) -> QuestionBar | None:
+        return cast("QuestionBar | None", self.context.find_bar("question"))
 
-    @on(Prompt.LabelClicked)
-    @on(Transcript.AttachmentsRequested)
-    def _look_at_pictures(self, event: Prompt.LabelClicked | Transcript.AttachmentsRequested) -> None:
-        if isinstance(event, Transcript.AttachmentsRequested):
-            self.attachments.show_pictures(event.shown)
-        elif (shown := self.state.steering.attached.get(event.label)) is not None:
-            self.attachments.show_pictures((shown,))
+    @property
+    def _trust(self) -> TrustBar | None:
+        return cast("TrustBar | None", self.context.find_bar("trust"))
 
-    async def get_or_mount(self, name: str) -> Any:
-        """Return a widget between conversation and prompt, mounted when it is first needed."""
-        found = self.query(f"#{name}")
-        if found:
-            return found.first()
-        from tui.ask import approval_bar as approval
-        from tui.ask import question_bar as question
-        from tui.chat import completion
-        from tui.chat import queued_messages as queued
+    @property
+    def _bars(self) -> list[ApprovalBar | QuestionBar]:
+        return [bar for bar in (self._approval, self._question) if bar is not None]
 
-        kinds = {
-            "approval": approval.ApprovalBar,
-            "question": question.QuestionBar,
-            "completion": completion.CompletionList,
-            "queued": queued.QueuedMessages,
-        }
-        widget = kinds[name](id=name)
-        await self.query_one("#centre").mount(widget, before="#prompt")
-        return widget
+    @property
+    def is_mounted(self) -> bool:
+        """True once any bar has been shown."""
+        return bool(self._bars) or self._trust is not None
 
-    async def show_questions(self) -> None:
+    @property
+    def has_tabs_focused(self) -> bool:
+        """True while the keys for tabs belong to a question with several parts."""
+        return self._question is not None and self._question.has_focus_within and self._question.has_several
+
+    def has_hidden_question(self) -> bool:
+        """True if something waits for an answer that keys do not reach, or that is not on screen."""
+        if not self.context.state.approvals and self.context.state.awaited_question is None:
+            return False
+        return not any(bar.has_focus_within and get_visibility(bar) == "seen" for bar in self._bars)
+
+    async def show(self) -> None:
         """Show an approval first, else a question; the prompt gets the focus back when nothing is left to answer."""
-        state = self.state
+        state = self.context.state
         approval = next(iter(state.approvals.values()), None)
         question = state.open_question if approval is None else None
-        had_focus = any(bar.has_focus_within for bar in self.query("#approval, #question"))
-        if approval is not None or self.query("#approval"):
-            bar: ApprovalBar = await self.get_or_mount("approval")
+        had_focus = any(bar.has_focus_within for bar in self._bars)
+        if approval is not None or self._approval is not None:
+            from tui.ask.approval_bar import ApprovalBar
+
+            bar = await self.context.ensure_bar(ApprovalBar, "approval")
             self._focus_bar(bar, is_new=bar.show(approval), had_focus=had_focus)
-        if question is not None or self.query("#question"):
-            questions: QuestionBar = await self.get_or_mount("question")
+        if question is not None or self._question is not None:
+            from tui.ask.question_bar import QuestionBar
+
+            questions = await self.context.ensure_bar(QuestionBar, "question")
             is_new = questions.show(question, is_awaited=state.awaited_question is not None)
             self._focus_bar(questions, is_new=is_new, had_focus=had_focus)
         if had_focus and approval is None and question is None:
-            self.focus_prompt()
-        await self.show_trust()
+            self.context.focus_prompt()
+        await self._show_trust()
 
     def _focus_bar(self, bar: ApprovalBar | QuestionBar, *, is_new: bool, had_focus: bool) -> None:
-        """The focus goes to what asks from an empty prompt alone: who works in a pane is told, and goes there."""
-        prompt = self.query_one(Prompt)
+        """Focus what asks, from an empty prompt alone: who works in a pane is notified, and goes there."""
+        prompt = self.context.prompt
         is_free = prompt.has_focus and not prompt.text
         if is_new and (had_focus or is_free) and get_visibility(prompt) != "hidden":
             bar.focus()
 
     def action_focus_question(self) -> None:
         """Focus what waits for an answer; a pane that covers it is hidden."""
-        bar = next((bar for bar in self.query("#approval, #question") if bar.display), None)
+        bar = next((bar for bar in self._bars if bar.display), None)
         if bar is None:
-            self.notify_user("Nothing waits for an answer.")
+            self.context.notify_user("Nothing waits for an answer.")
             return
-        self.uncover_prompt()
+        self._panes.uncover_prompt()
         bar.focus()
 
-    def has_hidden_question(self) -> bool:
-        """True if something waits for an answer that keys do not reach, or that is not on screen."""
-        if not self.state.approvals and self.state.awaited_question is None:
-            return False
-        return not any(
-            bar.has_focus_within and get_visibility(bar) == "seen" for bar in self.query("#approval, #question")
-        )
+    # Approvals
 
-    def action_next_mode(self) -> None:
-        """The next mode in turn; among the tabs of questions the key is theirs."""
-        if any(bar.has_focus_within and bar.has_several for bar in self.query("#question").results(object)):  # type: ignore[attr-defined]
-            raise SkipAction
-        super().action_next_mode()
+    @on(messages.DecisionMade)
+    def _answer_approval(self, event: messages.DecisionMade) -> None:
+        self.context.submit_soon(commands.ApprovalAnswer(id=event.id, decision=event.decision, pattern=event.pattern))
 
-    def answer_awaited(self, text: str) -> bool:
-        """Answer the question that a turn waits for with what was written in the prompt. False: none does."""
-        if self.state.awaited_question is None or not self.query("#question"):
+    @on(messages.PatternChanged)
+    def _start_preview(self, event: messages.PatternChanged) -> None:
+        self.context.start(self._preview_pattern, event.pattern, event.command, group="pattern", exclusive=True)
+
+    async def _preview_pattern(self, pattern: str, command: str) -> None:
+        """Show what a pattern would allow that is being typed."""
+        found = await self.context.bridge.query(queries.PatternQuery(pattern=pattern, command=command))
+        if isinstance(found, queries.PatternAnswer) and self._approval is not None:
+            self._approval.show_preview(pattern, found)
+
+    # Questions
+
+    def answer_with_text(self, text: str) -> bool:
+        """Answer the question that a turn waits for with a text from the prompt. False: none does."""
+        if self.context.state.awaited_question is None or self._question is None:
             return False
-        bar: Any = self.query_one("#question")
-        bar.answer_with_text(text)
+        self._question.answer_with_text(text)
         return True
 
-    def on_question_bar_text_redirected(self, event: Any) -> None:
-        """A command, or an answer of several lines, is written in the prompt."""
-        self.focus_prompt()
-        self.query_one(Prompt).insert(event.text)
+    @on(messages.TextRedirected)
+    def _insert_text(self, event: messages.TextRedirected) -> None:
+        """Write a command, or an answer of several lines, in the prompt."""
+        self.context.focus_prompt()
+        self.context.prompt.insert(event.text)
 
-    async def on_question_bar_fold_changed(self, _: Any) -> None:
+    @on(messages.FoldChanged)
+    async def _update_trust(self) -> None:
         """There is room for another question now, or none any more."""
-        await self.show_trust()
+        await self._show_trust()
 
-    def on_question_bar_postponed(self, _: Any) -> None:
-        """Later: the question stays where it is."""
-        self.focus_prompt()
+    @on(messages.Postponed)
+    def _postpone_question(self) -> None:
+        self.context.focus_prompt()
 
-    def on_question_bar_answers_given(self, event: Any) -> None:
-        """The user answered the model's questions, or dismissed them."""
-        start_worker(self, self._submit_answers, event.id, event.answers, group="commands")
+    @on(messages.AnswersGiven)
+    @on(CardAnswered)
+    def _answer_question(self, event: messages.AnswersGiven | CardAnswered) -> None:
+        self.context.start(self._submit_answers, event.id, event.answers, group="commands")
 
-    on_debug_board_card_answered = on_question_bar_answers_given
+    async def _submit_answers(self, identity: str, answers: tuple[QuestionAnswer, ...]) -> None:
+        is_taken = await self.context.submit(commands.QuestionReply(id=identity, answers=answers))
+        if not is_taken and self._question is not None:
+            self._question.reopen()
 
-    async def _submit_answers(self, identity: str, answers: Any) -> None:
-        if not await self.submit(commands.QuestionReply(id=identity, answers=answers)):
-            for bar in self.query("#question").results(Widget):
-                bar.reopen()  # type: ignore[attr-defined]
+    # Trust
+
+    async def _show_trust(self) -> None:
+        """Ask about trust as long as that is open; other questions come first."""
+        state = self.context.state
+        is_asked = self._question is not None and self._question.display and not self._question.is_folded
+        trust = None if state.approvals or state.awaited_question or is_asked else state.trust
+        if trust is not None or self._trust is not None:
+            from tui.ask.trust_bar import TrustBar
+
+            (await self.context.ensure_bar(TrustBar, "trust")).show(trust)
+
+    def action_answer_trust(self, trusted: bool) -> None:
+        """Trust the project, or not now."""
+        bar = self._trust
+        if bar is None or not bar.display:
+            self.context.notify_user("Nothing is asked about trust.", "agent-tui permissions shows what is trusted.")
+        elif bar.can_answer:
+            self.context.submit_soon(commands.TrustSet(trusted=trusted))
+
+    # Saved permissions
+
+    def action_show_permissions(self, argument: str = "") -> None:
+        """List the saved rules, or remove one of them ("remove ID")."""
+        word, _, identity = argument.partition(" ")
+        if word == "remove" and identity.strip():
+            self.context.start(self._remove_rule, identity.strip(), group="commands")
+            return
+        self.context.start(self._show_permissions, group="picker", exclusive=True)
+
+    async def _remove_rule(self, identity: str) -> None:
+        if await self.context.submit(commands.PermissionRemove(id=identity)):
+            self.context.notify_user("Forgotten.")
+
+    async def _show_permissions(self) -> None:
+        from tui.screens.dialogs.pages import PageDialog
+
+        found = await self.context.bridge.query(queries.PermissionsQuery())
+        if isinstance(found, queries.PermissionsAnswer):
+            self.context.show(PageDialog("Permissions", render_permissions(found)))
+        else:
+            self.context.notify_user(getattr(found, "message", "The permissions can't be listed."), is_error=True)
+
+
+def render_permissions(found: queries.PermissionsAnswer) -> Content:
+    """Render the rules in force, in the order of their strength within each source."""
+    parts: list[tuple[str, str]] = [
+        (f"This project is {'trusted' if found.trusted else 'not trusted'}.\n", "bold"),
+        (f"Commands can reach: {', '.join(map(expose_controls, found.hosts)) or 'no host'}.\n\n", "$foreground 60%"),
+    ]
+    for each in found.kept:
+        where = f" in {each.directory}" if each.directory != "." else ""
+        what = (
+            f"exactly {fit_line(expose_controls(each.rule), 200)}{where}"
+            if each.exactly
+            else fit_line(expose_controls(each.rule), 200)
+        )
+        parts += [
+            (f"{each.choice:<6}", "$accent"),
+            (f"{what}  ", ""),
+            (f"{each.id or each.source}\n", "$foreground 60%"),
+        ]
+    if not found.kept:
+        parts.append(("Nothing was allowed or refused for good.\n", ""))
+    parts.append(("\n/permissions remove ID forgets one of them", "$foreground 60%"))
+    return Content.assemble(*parts)

@@ -1,4 +1,4 @@
-"""Confirmations of protected changes and deletions, with the lines that they are about."""
+"""Confirmations of protected changes, deletions and a state of git, with the lines that they are about."""
 
 from __future__ import annotations
 
@@ -8,18 +8,29 @@ from typing import ClassVar, Final
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.strip import Strip
 from textual.widgets import Static
 
-from core.protocol.review import Change, ChangeDiff
+from core.protocol.review import Change, ChangeDiff, GitPreview
 from tui.input.visibility import get_visibility
 from tui.keymap import format_first_key, get_bindings
 from tui.review.diff_view import DiffView
 from tui.screens.dialogs.pages import ConfirmDialog
-from tui.text import format_path, to_content
+from tui.text import clean, format_path, to_content
 
+GIT_RISK: Final = (
+    "Accepting the state of git writes commits, branches and the index of your repository. "
+    "Your own commits since then are not merged."
+)
+_DIFF_STYLES: Final = {
+    "+": "$text-success",
+    "-": "$text-error",
+    "c": "bold",
+    "@": "$foreground 60%",
+    "d": "$foreground 60%",
+}
 MAX_NAMED_FILES: Final = 8  # files of several that are named
 
 
@@ -110,3 +121,45 @@ def describe_risk(change: Change) -> str:
     told = [f"It {change.risk}." if change.risk else "It is protected."] if change.protected else []
     told += ["The file is removed from your disk."] if change.operation == "delete" else []
     return " ".join([*told, "Look at each line of it before you accept."])
+
+
+class GitConsentDialog(ConfirmDialog):
+    """Asks before a state of git is accepted. Never True for one that can't be accepted as things are."""
+
+    def __init__(self, preview: GitPreview) -> None:
+        super().__init__("Accept the state of git?", "" if preview.refused else "accept it", no="leave it pending")
+        self._preview = preview
+
+    def compose(self) -> ComposeResult:
+        shown = self._preview
+        with Vertical(classes="dialog page"):
+            with Vertical(classes="dialog-head"):
+                yield Static(
+                    "The state of git can't be accepted" if shown.refused else self._question, classes="dialog-title"
+                )
+                yield Static(to_content(shown.refused or GIT_RISK), classes="dialog-about")
+            with VerticalScroll():
+                yield Static(_render_preview(shown))
+            yield self._build_keys()
+
+    def set_up(self) -> None:
+        self.query_one(VerticalScroll).focus()
+
+    def action_answer(self, answer: bool) -> None:
+        super().action_answer(answer and not self._preview.refused)
+
+
+def _render_preview(preview: GitPreview) -> Content:
+    parts: list[tuple[str, str]] = [(f"{clean(line)}\n", "") for line in preview.moves]
+    parts += [(f"! {clean(line)}\n", "$text-warning") for line in preview.notes]
+    parts += [("\n", "")] if parts and preview.text else []
+    for line in clean(preview.text).splitlines():
+        parts.append((f"{line}\n", _style_line(line)))
+    parts += [("… there is more; git shows it once it is accepted\n", "$foreground 60%")] if preview.clipped else []
+    return Content.assemble(*parts)
+
+
+def _style_line(line: str) -> str:
+    if line.startswith(("+++", "---")):
+        return "bold"
+    return "$foreground 60%" if line.startswith("index ") else _DIFF_STYLES.get(line[:1], "")

@@ -1,9 +1,9 @@
-"""The dialog for a model server at an address of the user's own: name, address, and key if it wants one."""
+"""The dialogs for a key of a model API, and for a model server at an address of the user's own."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -14,9 +14,8 @@ from textual.widgets import Input, Static
 from core.protocol.commands import ProviderConfigure
 from tui.keymap import get_bindings
 from tui.screens.dialogs.dialog import Dialog
-
-if TYPE_CHECKING:
-    from tui.screens.actions import ActingScreen
+from tui.screens.dialogs.welcome import KEY_STORAGE_HINT
+from tui.text import fit_line
 
 TITLE: Final = "A model server of your own"
 DEFAULT_NAME: Final = "work"
@@ -96,6 +95,27 @@ class AddressDialog(Dialog[ProviderConfigure | None]):
         self.answer(None)
 
 
-async def ask_address(screen: ActingScreen) -> ProviderConfigure | None:
-    """Ask for a server of the user's own; None: they went back."""
-    return await screen.app.push_screen_wait(AddressDialog())
+class KeyDialog(Dialog[str | None]):
+    """Asks for a key; None = none was pasted."""
+
+    BINDINGS: ClassVar[list[BindingType]] = get_bindings("key")
+
+    def __init__(self, label: str) -> None:
+        super().__init__()
+        self._label = label
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Content(f"Paste a key for {fit_line(self._label, 40)}"), classes="dialog-title")
+            key = Input(password=True, compact=True, placeholder="paste the key, then enter")
+            key.cursor_blink = False
+            yield key
+            yield Static(Content.styled(KEY_STORAGE_HINT, "$foreground 60%"))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        if key := event.value.strip():
+            self.answer(key)
+
+    def action_leave(self) -> None:
+        """Paste no key."""
+        self.answer(None)

@@ -1,26 +1,19 @@
-"""The effort of the model, and the page that shows which model does what."""
+"""The page that shows which model does what, and what it has cost."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import Final
 
 from textual.content import Content
 
-from core.protocol.commands import EffortSet
-from core.protocol.messages import Effort, Usage
+from core.protocol.messages import Usage
 from core.protocol.models import RouteRow
-from core.protocol.queries import RoutesAnswer, RoutesQuery
+from core.protocol.queries import RoutesAnswer
 from tui.screens.dialogs.pages import PageDialog
-from tui.screens.dialogs.picker import PickerDialog, PickerOption
 from tui.text import fit_line
 from tui.widgets.status_bar import format_cost, format_count
 from tui.widgets.text_rows import find_line_breaks
 
-if TYPE_CHECKING:
-    from tui.screens.actions import ActingScreen
-
-EFFORT_LEVELS: Final[tuple[Effort, ...]] = get_args(Effort)
-DEFAULT_EFFORT: Final = "default"
 NAME_COLUMNS: Final = 14  # columns
 MUTED: Final = "$foreground 60%"
 JOB_NOTES: Final = {
@@ -30,48 +23,6 @@ JOB_NOTES: Final = {
     "embed": "search by meaning",
     "subagent": "todos in parallel",
 }
-
-
-async def change_effort(screen: ActingScreen, level: str) -> None:
-    """Set an effort by its name; without one, or with a wrong one, ask with a list."""
-    if level and level not in (*EFFORT_LEVELS, DEFAULT_EFFORT):
-        screen.notify_user(
-            f"There is no effort {level!r}.",
-            f"There are {', '.join(EFFORT_LEVELS)}, and {DEFAULT_EFFORT}.",
-            is_error=True,
-        )
-        return
-    if not level:
-        level = await _pick_effort(screen)
-    if level:
-        effort: Effort | Literal[""] = next((each for each in EFFORT_LEVELS if each == level), "")
-        if await screen.submit(EffortSet(effort=effort)) and screen.state.is_running:
-            screen.notify_user("The next turn begins with it.")
-
-
-async def _pick_effort(screen: ActingScreen) -> str:
-    """Return the effort that was chosen, "" = none."""
-    found = await screen.bridge.query(RoutesQuery())
-    row = found.rows[0] if isinstance(found, RoutesAnswer) and found.rows else RouteRow(job="chat")
-    choices = [PickerOption(DEFAULT_EFFORT, DEFAULT_EFFORT, "what is configured, else the model's own")]
-    choices += [PickerOption(each, each, "" if each in row.efforts else "not of this model") for each in EFFORT_LEVELS]
-    about = "" if row.efforts else f"{row.model or 'This model'} has no effort to choose, as far as is known."
-    title = f"Effort of {fit_line(row.model, 50)}" if row.model else "Effort"
-    return (
-        await screen.app.push_screen_wait(
-            PickerDialog(title, choices, current=row.effort or DEFAULT_EFFORT, about=about)
-        )
-        or ""
-    )
-
-
-async def show_routes(screen: ActingScreen) -> None:
-    """Show which model does what."""
-    found = await screen.bridge.query(RoutesQuery())
-    if isinstance(found, RoutesAnswer):
-        _ = screen.app.push_screen(build_routes_page(found))
-    else:
-        screen.notify_user(getattr(found, "message", "That can't be told now."), is_error=True)
 
 
 def build_routes_page(table: RoutesAnswer) -> PageDialog:

@@ -1,0 +1,1 @@
+"""The bars that ask: approvals, questions and trust."""

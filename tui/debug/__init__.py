@@ -1,0 +1,1 @@
+"""The debug board: hypotheses, probes and their log."""

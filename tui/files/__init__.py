@@ -1,0 +1,1 @@
+"""The files of the project: tree and preview."""

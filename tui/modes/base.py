@@ -1,0 +1,56 @@
+"""What the screen does differently per mode, as data: the record, and the panes that every mode shows by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from tui.state import Topic, ViewState
+
+Accent = Literal["primary", "warning", "success", "error"]
+Condition = Callable[[ViewState], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoPane:
+    """A side pane that is shown by itself, without the focus, where the window has room for it.
+
+    It is shown after a change of `topics` while `is_due` holds, unless `is_held_back` does. `repeats`: "always" after
+    each such change, "when_due_again" once until it is not due any more, "never" if it has been shown before.
+    """
+
+    name: str
+    topics: frozenset[Topic]
+    is_due: Condition
+    is_held_back: Condition = lambda _: False
+    repeats: Literal["always", "when_due_again", "never"] = "always"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScreenMode:
+    """One mode on the screen.
+
+    `note` explains it in the list of modes, `placeholder` stands in the empty prompt, `accent` is the theme colour of
+    prompt and status bar (the class `-accent-<name>` of `app.tcss`). Of `panes`, the first that is due is shown.
+    """
+
+    title: str
+    note: str
+    placeholder: str
+    accent: Accent
+    panes: tuple[AutoPane, ...]
+
+
+REVIEW: Final = AutoPane(
+    name="review",
+    topics=frozenset({"review", "debug"}),
+    is_due=lambda state: bool(state.changes) or any(each.needs_verdict for each in state.bulks),
+    repeats="when_due_again",
+)
+BOARD: Final = AutoPane(
+    name="debug",
+    topics=frozenset({"debug"}),
+    is_due=lambda state: bool(state.debug.hypotheses),
+    repeats="never",
+)

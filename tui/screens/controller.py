@@ -1,0 +1,139 @@
+"""Controllers: the parts of the main screen's behaviour, each with its actions and the handlers of its messages.
+
+A controller is no widget and no part of a class chain. It gets what it needs in its constructor: the `ScreenContext`,
+and those controllers that it works with. The screen passes it the messages that its `@on` handlers name; an action
+`review.accept_all` of the key table is the method `action_accept_all` of the controller that the screen calls `review`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, TypeVarTuple
+
+from textual.message import Message
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.worker import Worker
+
+from core.protocol import commands
+from tui.bridge import Bridge, SessionRequest
+from tui.chat.prompt import Prompt
+from tui.chat.transcript import Transcript
+from tui.state import ViewState
+from tui.text import fit_line
+from tui.workers import start_worker
+
+if TYPE_CHECKING:
+    from core.protocol.events import ModeName
+
+T = TypeVar("T")
+W = TypeVar("W", bound=Widget)
+Ts = TypeVarTuple("Ts")
+Handler = Callable[..., Awaitable[None] | None]
+
+
+class ScreenContext:
+    """What every controller needs of the main screen: the session at the engine, notifications, dialogs and workers."""
+
+    def __init__(self, screen: Screen[None], bridge: Bridge, request: SessionRequest) -> None:
+        self.screen, self.bridge = screen, bridge
+        self._request = request
+
+    @property
+    def state(self) -> ViewState:
+        """The state that the bridge has folded."""
+        return self.bridge.state
+
+    @property
+    def mode(self) -> ModeName:
+        """The mode in force, or the one requested until a session is open."""
+        return self.state.mode if self.state.session_id else self._request.mode
+
+    @property
+    def prompt(self) -> Prompt:
+        """The input of the user's prompts."""
+        return self.screen.query_one(Prompt)
+
+    @property
+    def transcript(self) -> Transcript:
+        """The conversation."""
+        return self.screen.query_one(Transcript)
+
+    def focus_prompt(self) -> None:
+        """Focus the prompt, at once: the next letter may be on its way."""
+        self.screen.set_focus(self.prompt)
+
+    def notify_user(self, message: str, hint: str = "", *, is_error: bool = False) -> None:
+        """Show a toast. Foreign text is welcome."""
+        app = self.screen.app
+        text = fit_line(f"{message} {hint}".strip(), 400)
+        if not self.screen.has_class("-tall"):  # there is room for one
+            app.clear_notifications()
+        app.notify(text, severity="error" if is_error else "information", markup=False, timeout=6)
+
+    async def submit(self, command: commands.AnyCommand) -> bool:
+        """Submit a command; a refusal becomes a toast. True when it was accepted."""
+        reply = await self.bridge.submit(command)
+        if isinstance(reply, commands.Reject):
+            self.notify_user(reply.message, reply.hint, is_error=True)
+        return isinstance(reply, commands.Ack)
+
+    def submit_soon(self, command: commands.AnyCommand) -> None:
+        """Submit a command without waiting, for message handlers."""
+        self.start(self.submit, command, group="commands")
+
+    def start(
+        self, work: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts, group: str, exclusive: bool = False
+    ) -> Worker[T]:
+        """Start `work(*args)` as a worker of the screen; `exclusive`: it replaces other workers of its `group`."""
+        return start_worker(self.screen, work, *args, group=group, exclusive=exclusive)
+
+    async def ask(self, dialog: Screen[T]) -> T | None:
+        """Show a dialog and return its answer. For workers only."""
+        return await self.screen.app.push_screen_wait(dialog)
+
+    def show(self, dialog: Screen[T], then: Callable[[T | None], None] | None = None) -> None:
+        """Show a dialog at once and go on; `then` gets its answer."""
+        _ = self.screen.app.push_screen(dialog, then)
+
+    def find_bar(self, name: str) -> Widget | None:
+        """Return the bar `#name` between conversation and prompt; None: it has not been needed yet."""
+        return next(iter(self.screen.query(f"#{name}")), None)
+
+    async def ensure_bar(self, kind: type[W], name: str) -> W:
+        """Return the bar `#name` between conversation and prompt; it is mounted when it is first needed."""
+        if isinstance(found := self.find_bar(name), kind):
+            return found
+        bar = kind(id=name)
+        await self.screen.query_one("#centre").mount(bar, before="#prompt")
+        return bar
+
+    def confirm(self, dialog: Screen[bool], then: Callable[[], None]) -> None:
+        """Show a question at once and go on; a yes calls `then`."""
+        self.show(dialog, lambda is_agreed: then() if is_agreed else None)
+
+
+class Controller:
+    """A part of the main screen's behaviour. `@on` handlers take no selector."""
+
+    _handlers: ClassVar[dict[type, list[Handler]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._handlers = {}
+        for member in vars(cls).values():
+            for message_type, _ in getattr(member, "_textual_on", ()):
+                cls._handlers.setdefault(message_type, []).append(member)
+
+    def __init__(self, context: ScreenContext) -> None:
+        self.context = context
+
+    def find_handlers(self, message: Message) -> Iterator[Handler]:
+        """Yield the bound handlers of a message, as Textual does for the methods of a widget."""
+        for message_type in type(message).__mro__:
+            for handler in self._handlers.get(message_type, ()):
+                yield handler.__get__(self)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
+        """True: every action of a controller is there at any time. Textual asks each target of an action."""
+        return True

@@ -1,0 +1,1 @@
+"""The controllers of the main screen, one per field."""

@@ -1,0 +1,90 @@
+"""The controller of the mode: switching it, and how the screen shows it (status bar, placeholder, colour classes)."""
+
+from __future__ import annotations
+
+from textual import events, on
+from textual.actions import SkipAction
+
+from core.modes import Mode
+from core.protocol import commands
+from tui.chat.prompt import COMMAND_PLACEHOLDER, QUESTION_PLACEHOLDER, STEERING_PLACEHOLDER, TRANSCRIPT_PLACEHOLDER
+from tui.chat.transcript import Transcript
+from tui.modes import SCREEN_MODES
+from tui.screens.controller import Controller, ScreenContext
+from tui.screens.controllers.questions import QuestionController
+from tui.text import fit_line
+from tui.widgets.status_bar import StatusBar
+
+
+class ModeController(Controller):
+    """Shows the state of the session that is there at any time, and switches its mode."""
+
+    def __init__(self, context: ScreenContext, questions: QuestionController) -> None:
+        super().__init__(context)
+        self._questions = questions
+        self._note = "starting…"
+
+    def show(self, note: str | None = None) -> None:
+        """Show the state as it is now; `note` replaces what the bar says of the engine ("" = nothing)."""
+        self._note = self._note if note is None else note
+        context, screen = self.context, self.context.screen
+        accent = SCREEN_MODES[context.mode].accent
+        for name, mode in SCREEN_MODES.items():
+            screen.set_class(name == context.mode, f"-mode-{name}")
+            screen.set_class(mode.accent == accent, f"-accent-{mode.accent}")
+        screen.query_one(StatusBar).show(context.state, self._note)
+        context.prompt.set_placeholder(self._choose_placeholder())
+
+    def _choose_placeholder(self) -> str:
+        state = self.context.state
+        if self.context.transcript.has_focus:
+            return TRANSCRIPT_PLACEHOLDER
+        if state.awaited_question:
+            return QUESTION_PLACEHOLDER
+        if state.is_running:
+            return STEERING_PLACEHOLDER
+        if state.takes_commands:
+            return COMMAND_PLACEHOLDER
+        return self._format_suggestion() or SCREEN_MODES[self.context.mode].placeholder
+
+    def _format_suggestion(self) -> str:
+        """Format the suggestion that Enter on the empty prompt sends; "" = there is none."""
+        suggestion = self.context.state.suggestion
+        if suggestion is None:
+            return ""
+        is_here = suggestion.mode == self.context.mode
+        mode = "" if is_here else f" in {SCREEN_MODES[suggestion.mode].title} mode"
+        return f"{fit_line(suggestion.text, 200)}   enter sends this{mode}"
+
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def _handle_focus(self, event: events.DescendantFocus | events.DescendantBlur) -> None:
+        if isinstance(event.widget, Transcript):
+            self.show()
+
+    # Switching
+
+    def action_next_mode(self) -> None:
+        """Switch to the next mode in turn; among the tabs of questions the key is theirs."""
+        if self._questions.has_tabs_focused:
+            raise SkipAction
+        modes = list(Mode)
+        self._set_mode(modes[(modes.index(Mode(self.context.mode)) + 1) % len(modes)].value)
+
+    def action_show_mode_menu(self) -> None:
+        """Choose the mode from a list."""
+        self.action_choose_mode("")
+
+    def action_choose_mode(self, mode: str) -> None:
+        """Switch to a mode by name, or choose from a list."""
+        if mode in SCREEN_MODES:
+            self._set_mode(mode)
+            return
+        from tui.screens.dialogs.picker import PickerDialog, PickerOption
+
+        options = [PickerOption(name, each.title, each.note) for name, each in SCREEN_MODES.items()]
+        self.context.show(PickerDialog("Mode", options, current=self.context.mode), self._set_mode)
+
+    def _set_mode(self, mode: str | None) -> None:
+        if mode is not None:
+            self.context.submit_soon(commands.ModeSet(mode=mode))

@@ -1,0 +1,149 @@
+"""The controller of sessions: new ones, earlier ones, forks, all of a long one, and leaving."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from core.protocol import commands, queries
+from core.protocol.queries import SessionInfo
+from tui.screens.controller import Controller, ScreenContext
+from tui.screens.controllers.plan import PlanController
+from tui.text import fit_line
+
+KEEP: Final = "keep"
+DROP: Final = "drop"
+
+
+class SessionController(Controller):
+    """Opens other sessions in this window, and leaves them, after the questions that have to be asked."""
+
+    def __init__(self, context: ScreenContext, plan: PlanController) -> None:
+        super().__init__(context)
+        self._plan = plan
+
+    def action_new_session(self, _: str = "") -> None:
+        """Start a new session with the same mode and model."""
+        command = commands.SessionOpen(mode=self.context.mode, model=self.context.state.model)
+        self.context.start(self._switch, command, group="session", exclusive=True)
+
+    def action_choose_session(self, session: str = "") -> None:
+        """Go on with a session by id, or choose from a list."""
+        self.context.start(self._resume, session, group="session", exclusive=True)
+
+    async def _resume(self, session: str) -> None:
+        if not session:
+            from tui.screens.dialogs.sessions import SessionPicker
+
+            found = await self.context.bridge.query(queries.SessionsQuery())
+            if not isinstance(found, queries.SessionsAnswer):
+                self.context.notify_user("The sessions can't be listed.", is_error=True)
+                return
+            current = self.context.state.session_id
+            picked = await self.context.ask(SessionPicker(found.sessions, current=current))
+            session = picked or ""
+        if session and session != self.context.state.session_id:
+            await self._switch(commands.SessionResume(session=session))
+
+    def action_fork_session(self, _: str = "") -> None:
+        """Go on in a second session with all that this one is now."""
+        self.context.start(self._fork, group="session", exclusive=True)
+
+    async def _fork(self) -> None:
+        before = self.context.state.session_id
+        await self._switch(commands.SessionFork(session=before))
+        if self.context.state.session_id != before:
+            hint = f"/resume {before} goes back to the session that it was made from."
+            self.context.notify_user("This is a fork.", hint)
+
+    async def _switch(self, command: commands.SessionOpen | commands.SessionResume | commands.SessionFork) -> None:
+        """Open another session in this window, unless a turn runs."""
+        if self.context.state.is_running:
+            self.context.notify_user("A turn is running.", "Stop it with escape first.", is_error=True)
+            return
+        reply = await self.context.bridge.switch(command)
+        if isinstance(reply, commands.Reject):
+            self.context.notify_user(reply.message, reply.hint, is_error=True)
+
+    def action_load_history(self, _: str = "") -> None:
+        """Load the answers of a long session that were left out when it was opened."""
+        self.context.start(self._load_history, group="whole", exclusive=True)
+
+    async def _load_history(self) -> None:
+        self.context.notify_user("Loading the whole session…")
+        is_loaded = await self.context.bridge.load_history()
+        self.context.notify_user("All of the session is loaded." if is_loaded else "There is no more to load.")
+
+    async def find_pending_notice(self) -> str:
+        """Return a notice of what waits for a review in other sessions of the project; "" = nothing."""
+        answer = await self.context.bridge.query(queries.SessionsQuery())
+        sessions = answer.sessions if isinstance(answer, queries.SessionsAnswer) else ()
+        return format_pending_notice(sessions, self.context.state.session_id)
+
+    # Leaving
+
+    def action_quit(self, _: str = "") -> None:
+        """Leave. Text that was typed in the plan and is not saved is asked about first."""
+        if self._plan.is_writing:
+            self._plan.ask_to_discard("stay", self._stop_turn)
+        else:
+            self._stop_turn()
+
+    def _stop_turn(self) -> None:
+        """Ask before a turn that runs is stopped."""
+        from tui.screens.dialogs.pages import ConfirmDialog
+
+        if self.context.state.is_running:
+            dialog = ConfirmDialog("A turn is running. Stop it and leave?", "stop and leave")
+            self.context.confirm(dialog, self._exit)
+        else:
+            self._exit()
+
+    def _exit(self) -> None:
+        if self.context.state.is_private:
+            self.context.start(self._resolve_private_changes, group="leaving", exclusive=True)
+        else:
+            self.context.screen.app.exit()
+
+    async def _resolve_private_changes(self) -> None:
+        """Ask about the changes of this private session, and of those before it; then leave."""
+        from tui.screens.dialogs.picker import PickerDialog, PickerOption
+
+        state = self.context.state
+        found = await self.context.bridge.query(queries.SessionsQuery())
+        listed = found.sessions if isinstance(found, queries.SessionsAnswer) else ()
+        others = [each.id for each in listed if each.pending and each.id != state.session_id]
+        sessions = [*([state.session_id] if state.pending_hunk_count else []), *others]
+        if sessions:
+            also = f" (and of {len(others)} earlier ones)" if others else ""
+            title = f"Changes of this private session{also} wait for your review"
+            options = (
+                PickerOption(KEEP, "Keep the changes", "without the conversation"),
+                PickerOption(DROP, "Drop them", "nothing is left"),
+            )
+            about = "What is kept, `agent-tui review` shows."
+            answer = await self.context.ask(PickerDialog(title, options, about=about))
+            if answer is None or (answer == KEEP and not await self._keep_changes(sessions)):
+                return
+        self.context.screen.app.exit()
+
+    async def _keep_changes(self, sessions: list[str]) -> bool:
+        """Keep the pending changes of private sessions. False when one can't be kept, which was reported."""
+        for session in sessions:
+            if not await self.context.submit(commands.PendingKeep(session=session)):
+                return False
+        self.context.state.is_pending_kept = True
+        return True
+
+
+def format_pending_notice(sessions: Sequence[SessionInfo], current: str) -> str:
+    """Format one sentence that says where to look; "" = nothing waits. Sessions open in another window are left out."""
+    waiting = [each for each in sessions if each.pending and each.id != current and not each.locked]
+    if not waiting:
+        return ""
+    count = sum(each.pending for each in waiting)
+    files = "1 changed file waits" if count == 1 else f"{count} changed files wait"
+    if len(waiting) > 1:
+        return f"{files} for your review in {len(waiting)} other sessions: /sessions shows them."
+    title = fit_line(waiting[0].title, 40)
+    return f"{files} for your review in {f'“{title}”' if title else 'another session'}: /resume {waiting[0].id}"

@@ -1,0 +1,58 @@
+"""The controller of the screen's settings: colours, keys, and the pages that explain them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.protocol import commands, queries
+from tui.keymap import check_keymap
+from tui.screens.controller import Controller
+
+
+class SettingsController(Controller):
+    """Adopts the user's colours and keys."""
+
+    async def adopt_settings(self) -> None:
+        """Take the user's colours and keys over; a mistake in them is reported and the rest is used."""
+        app: Any = self.context.screen.app
+        settings = await self.context.bridge.query(queries.SettingsQuery())
+        if not isinstance(settings, queries.SettingsAnswer):
+            return
+        if settings.theme in app.available_themes:
+            app.theme = settings.theme
+        elif settings.theme:
+            problem = f"ui.theme: there is no theme {settings.theme!r}."
+            self.context.notify_user(problem, "/theme lists them.", is_error=True)
+        keymap, problems = check_keymap(settings.keymap)
+        for problem in problems:
+            self.context.notify_user(problem, is_error=True)
+        app.keymap = {**keymap, **app.keymap}
+        app.set_keymap(app.keymap)
+
+    def action_choose_theme(self, name: str = "") -> None:
+        """Choose the colours."""
+        app = self.context.screen.app
+        if name in app.available_themes:
+            self._set_theme(name)
+            return
+        from tui.screens.dialogs.picker import PickerDialog, PickerOption
+
+        options = [PickerOption(each, each) for each in sorted(app.available_themes)]
+        self.context.show(PickerDialog("Theme", options, current=app.theme), self._set_theme)
+
+    def _set_theme(self, name: str | None) -> None:
+        if name:
+            self.context.screen.app.theme = name
+            self.context.submit_soon(commands.ThemeKeep(theme=name))
+
+    def action_show_keys(self, _: str = "") -> None:
+        """Show all keys."""
+        from tui.screens.dialogs.pages import build_keys_page
+
+        self.context.show(build_keys_page(getattr(self.context.screen.app, "keymap", {})))
+
+    def action_show_help(self, _: str = "") -> None:
+        """Show what can be done."""
+        from tui.screens.dialogs.pages import build_help_page
+
+        self.context.show(build_help_page())

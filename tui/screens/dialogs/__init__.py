@@ -1,0 +1,1 @@
+"""The dialogs over the main screen; each gives one answer."""

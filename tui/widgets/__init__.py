@@ -1,0 +1,1 @@
+"""Widgets and rows that several panes share."""
