@@ -23,7 +23,7 @@ from core.engine import Engine, EngineOptions
 from core.ids import new_id
 from core.protocol import commands as cmd
 from core.protocol.review import Origin
-from core.shell.execution import CommandRequest
+from core.shell.command_host import CommandRequest
 from core.shell.terminal import Terminal
 from tests.support.story import access
 from tests.support.trust import trust

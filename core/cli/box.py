@@ -27,7 +27,7 @@ from core.sandbox.box import BoxLimits, Tier
 from core.sandbox.plain_text import PlainTextStream
 from core.sandbox.results import CommandResult
 from core.sessions.store import SessionStore
-from core.shell.execution import CommandRequest
+from core.shell.command_host import CommandRequest
 from core.shell.shell_state import replace_undecodable
 from core.state.fold import SessionState
 from core.text.display_names import display_name, expose_controls, to_one_line

@@ -41,7 +41,7 @@ class DiskGuard:
         with contextlib.suppress(OSError):
             self._measure_below = get_free_bytes(self._directory) - self._quota
 
-    def bound_limits(self, limits: BoxLimits) -> BoxLimits:
+    def limit_file_size(self, limits: BoxLimits) -> BoxLimits:
         """Return the limits with no file larger than there is room for."""
         from msgspec.structs import replace
 

@@ -8,32 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import os
+import posixpath
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from core.errors import AgentTuiError
-from core.protocol.events import AnyEvent, CheckRecorded, EffectsRecorded, Notice
-from core.protocol.review import Check, FileState, Origin
+from core.protocol.events import CheckRecorded, EffectsRecorded, Notice
+from core.protocol.review import Check, FileState
 from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxResult, RunningCommand, Tier
-from core.sandbox.environment import build_environment
 from core.sandbox.plain_text import strip_escapes
 from core.sandbox.results import CommandResult
-from core.shadow import CommandLayer, Shadow
+from core.shadow import CommandLayer
 from core.shell.check_detection import detect_checks
+from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.command_output import CommandOutput
 from core.shell.disk_guard import DiskGuard
-from core.shell.effects_line import format_effects
 from core.shell.shell_state import ShellState, ShellTracker, replace_undecodable
-from core.state.fold import SessionState
-from core.workspace import Workspace
 from core.workspace.secret_values import SecretMasker, find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
 
+MAX_NAMED = 4  # paths in a line about effects
 MAX_JOB_OUTPUT = 64 << 20  # bytes that a command in the background may write before it is ended
 EFFECTS_DROPPED = "Stopped by the user; what it had changed until then was dropped."
 ENDED_FOR_SPACE = "Ended because {}; what it had changed was dropped."
@@ -41,90 +38,9 @@ SECRETS_HIDDEN = "Values that stand in files with secrets were taken out of what
 BOX_LOST = "The box ended before the command did; what the command had changed was dropped."
 
 
-class BoxSource(Protocol):
-    """A source of the session's box, which is found once, by really trying."""
-
-    @property
-    def tier(self) -> Tier:
-        """The tier of the box; `Tier.NONE` until one was found."""
-        ...
-
-    async def find(self) -> Box | None:
-        """Return the box, or None if this machine can't hold a command's effects. Raises nothing."""
-        ...
-
-    def words(self) -> str:
-        """Describe for the user what holds a command's effects."""
-        ...
-
-
 def get_memory_limit() -> int:
     """Return the bytes of memory that one command may take: three quarters of the machine's."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4 * 3
-
-
-async def open_no_proxy() -> Path | None:
-    """Return no proxy: without one there is no network at all."""
-    return None
-
-
-class CommandHost(Struct, frozen=True, kw_only=True):
-    """Everything that the commands of a session need.
-
-    `emit_outside_turn`: for events that belong to no turn. `checks`: the user's own patterns of commands that check;
-    `hidden`, `withheld`, `readable` and `cache`: as in `BoxRequest`.
-    """
-
-    workspace: Workspace
-    shadow: Shadow
-    state: SessionState
-    emit: Callable[[AnyEvent], None]
-    emit_outside_turn: Callable[[AnyEvent], None]
-    directory: Path
-    session_id: str = ""
-    box: BoxSource
-    checks: Callable[[], tuple[str, ...]] = tuple
-    withheld: Callable[[], WithheldPaths] = WithheldPaths
-    readable: Callable[[], tuple[Path, ...]] = tuple
-    hidden: tuple[Path, ...] = ()
-    cache: Path | None = None
-    proxy: Callable[[], Awaitable[Path | None]] = open_no_proxy
-
-    def build_environment(self) -> dict[str, str]:
-        """Return the environment that a session's shell begins with."""
-        return build_environment(os.environ)
-
-    def ensure_cache(self) -> Path | None:
-        """Create and return the cache directory of commands; None if the disk refuses it, which costs only speed."""
-        try:
-            if self.cache is not None:
-                self.cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError:
-            return None
-        return self.cache
-
-
-class CommandRequest(Struct, frozen=True, kw_only=True):
-    """A command to run.
-
-    `keeps_effects`: they wait for a review, else they are discarded. `time_limit`: seconds, None = a background job.
-    `is_raw`: the listener gets the output byte for byte (see `BoxRequest`); the result has plain text in any case.
-    `overlays`: layers that lie over everything else, for this request alone. `on_stderr` gets what is written to
-    standard error; without it both outputs are one.
-    """
-
-    command: str
-    origin: Origin
-    keeps_effects: bool = True
-    time_limit: float | None = 120.0
-    is_raw: bool = False
-    overlays: tuple[Path, ...] = ()
-    env: Mapping[str, str] = {}
-    on_stderr: Callable[[str], None] | None = None
-
-    def build_environment(self, base: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of the shell, with what only this request adds."""
-        return {**base, **self.env}
 
 
 class Execution:
@@ -209,7 +125,7 @@ class Execution:
             masked=self._withheld.masked,
             proxy=self._proxy,
             readable=ground.readable(),
-            limits=self._disk_guard.bound_limits(limits) if self._disk_guard else limits,
+            limits=self._disk_guard.limit_file_size(limits) if self._disk_guard else limits,
             interactive=is_job,
             raw=order.is_raw,
         )
@@ -312,3 +228,27 @@ class Execution:
 
 def _list_pending(host: CommandHost) -> dict[str, FileState]:
     return {path: change.pending for path, change in host.state.changes.items()}
+
+
+def format_effects(effects: EffectsRecorded) -> str:
+    """Format effects: `changed: edited a.py; deleted 12 files below build; 240 generated files; pending review`."""
+    if effects.discarded:
+        return "; ".join(("what it changed was discarded", *effects.notes))
+    reviewed = [
+        f"{verb} {_format_paths(paths)}"
+        for verb, paths in (("edited", effects.edited), ("created", effects.created), ("deleted", effects.deleted))
+        if paths
+    ]
+    count = f"{effects.generated:,} generated file{'' if effects.generated == 1 else 's'}"
+    parts = [*reviewed, *([count] if effects.generated else [])]
+    if not parts:
+        return "; ".join(("changed nothing", *effects.notes))
+    waiting = ["pending review"] if reviewed else ["kept beside the review"]
+    return f"changed: {'; '.join([*parts, *waiting, *effects.notes])}"
+
+
+def _format_paths(paths: Sequence[str]) -> str:
+    if len(paths) <= MAX_NAMED:
+        return ", ".join(paths)
+    common = posixpath.commonpath(paths) if all(paths) else ""
+    return f"{len(paths):,} files{f' below {common}' if common else ''}"

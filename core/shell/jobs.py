@@ -8,7 +8,8 @@ from core.clock import monotonic
 from core.errors import AgentTuiError, ToolFailed, ToolInputInvalid
 from core.protocol.events import ErrorRaised, JobEnded, JobStarted, TerminalReported
 from core.sandbox.results import CommandResult, JobReport
-from core.shell.execution import CommandHost, Execution
+from core.shell.command_host import CommandHost
+from core.shell.execution import Execution
 
 MAX_JOBS = 16
 MAX_ENDED_JOBS = 50

@@ -14,7 +14,7 @@ from core.sandbox.box import RunningCommand
 from core.sandbox.python_interpreter import PythonInterpreter
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_process import UnboxedProcess
-from core.shell.execution import CommandRequest
+from core.shell.command_host import CommandRequest
 from core.shell.terminal import Terminal
 
 _START_WAIT = 0.0

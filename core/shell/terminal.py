@@ -17,7 +17,8 @@ from core.protocol.events import EffectsRecorded, ShellMoved
 from core.sandbox.box import Box, Tier
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import describe_containment, run_unboxed
-from core.shell.execution import EFFECTS_DROPPED, CommandHost, CommandRequest, Execution
+from core.shell.command_host import CommandHost, CommandRequest
+from core.shell.execution import EFFECTS_DROPPED, Execution
 from core.shell.jobs import BackgroundJob, JobTable
 from core.shell.probe_overlay import ProbeMount
 from core.shell.shell_state import ShellState, ShellTracker

@@ -22,7 +22,8 @@ from core.protocol.events import (
 )
 from core.protocol.review import Origin
 from core.sandbox.results import CommandResult
-from core.shell.execution import EFFECTS_DROPPED, CommandRequest
+from core.shell.command_host import CommandRequest
+from core.shell.execution import EFFECTS_DROPPED
 from core.shell.terminal import Terminal
 
 TOOL = "user_command"
@@ -50,12 +51,12 @@ class UserCommand:
         )
         heard: list[str] = []
 
-        def shown(text: str) -> None:
+        def show(text: str) -> None:
             heard.append(text)
             self._emit(ToolOutput(call=self.call, text=text))
 
         try:
-            result = self.result = await self._terminal.run(self._build_request(), shown)
+            result = self.result = await self._terminal.run(self._build_request(), show)
             self._emit_end("completed" if result.exit_code is not None else "failed", result)
         except asyncio.CancelledError:
             self._emit_end("cancelled", _build_stopped_result("".join(heard), EFFECTS_DROPPED))

@@ -22,7 +22,7 @@ WRITERS: dict[str, str] = {
     "agent_tui": "nothing: /dev/null in place of a closed output",
     "core.shell.log_collector": STATE,
     "core.shell.command_output": STATE,
-    "core.shell.execution": "the cache directory of the workspace, in the state directory",
+    "core.shell.command_host": "the cache directory of the workspace, in the state directory",
     "core.agent.context.prefix": STATE,
     "core.shell.probe_overlay": LAYERS,
     "core.shell.spill": STATE,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from core.agent.context.git_status import describe_git_status
+from core.agent.context.project_facts import describe_git_status
 from core.agent.gate.capabilities import CallLease, CommandRunner
 from core.agent.turn.stages import build_capabilities
 from core.engine import Engine, EngineOptions

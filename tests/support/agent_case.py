@@ -24,7 +24,7 @@ from core.protocol import events as ev
 from core.protocol.messages import Message, ToolMessage, Usage
 from core.providers.base import Delta, ModelInfo, ModelRequest, StreamEnd, TextDelta, ToolCallDelta, UsageReport
 from core.shadow import BlobStore, ReviewState, Shadow
-from core.shell.execution import BoxSource, CommandHost
+from core.shell.command_host import BoxSource, CommandHost
 from core.shell.network_grants import NetworkGrants
 from core.shell.python_repl import PythonRepl
 from core.shell.terminal import NoBox, Terminal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.agent.gate.edit_detail import build_edit_detail
+from core.agent.answer.call_documents import build_edit_detail
 from core.errors import ToolFailed
 from core.shadow import BlobStore, ReviewState, Shadow, ShadowView
 from core.tools.base import DirEntry, EditRequest, FileEditDetail, FileStat, LintRun

@@ -31,8 +31,11 @@ from core.protocol.documents import (
     ToolResult,
 )
 from core.protocol.plans import Plan
+from core.shadow import ShadowEdit
+from core.shadow.diff.text_lines import split_lines
 from core.tools.base import Detail, FileEditDetail, TerminalDetail, ToolType
 
+MAX_CONTENT = 200_000  # characters of an edit's content
 MAX_SHOWN = 16_000  # characters of a result in the document; the model is sent its own, longer text
 
 _KINDS = {
@@ -145,7 +148,7 @@ def _build_edit_metadata(finished: FinishedCall, edit: FileEditDetail) -> FileEd
         file_path=edit.path,
         operation=edit.operation,
         language=detect_language(edit.path),
-        diff=_bound_diff(edit.diff),
+        diff=_limit_diff(edit.diff),
         tool_name=finished.tool,
         tool_call_id=finished.call,
         status="success" if finished.has_succeeded else "error",
@@ -154,7 +157,7 @@ def _build_edit_metadata(finished: FinishedCall, edit: FileEditDetail) -> FileEd
     )
 
 
-def _bound_diff(diff: FileEditDiff | None) -> FileEditDiff | None:
+def _limit_diff(diff: FileEditDiff | None) -> FileEditDiff | None:
     if diff is None or len(diff.old_string) + len(diff.new_string) <= MAX_SHOWN * 4:
         return diff
     return FileEditDiff(
@@ -188,3 +191,38 @@ def _build_terminal_metadata(finished: FinishedCall, terminal: TerminalDetail) -
         effects=terminal.effects,
         tool_call_id=finished.call,
     )
+
+
+def build_edit_detail(path: str, edit: ShadowEdit) -> FileEditDetail:
+    """Build the detail of an edit from its hunks. Binary content is described, not shown."""
+    before, after = edit.before or b"", edit.after or b""
+    operation: FileOperation = "create" if edit.before is None else "delete" if edit.after is None else "edit"
+    if b"\0" in before[:8192] or b"\0" in after[:8192]:
+        return FileEditDetail(path=path, operation=operation, content=f"[binary, {len(after):,} bytes]")
+    diff = _build_diff(edit, before, after) if operation == "edit" and edit.hunks else None
+    return FileEditDetail(
+        path=path,
+        operation=operation,
+        content=(diff.new_string if diff else _decode(after))[:MAX_CONTENT],
+        diff=diff,
+        hunks=edit.hunks,
+        added=sum(each.new_lines for each in edit.hunks),
+        removed=sum(each.old_lines for each in edit.hunks),
+    )
+
+
+def _build_diff(edit: ShadowEdit, before: bytes, after: bytes) -> FileEditDiff:
+    """Build the one region from the first hunk to the last."""
+    first, last = edit.hunks[0], edit.hunks[-1]
+    gone = split_lines(before)[first.old_start - 1 : last.old_start - 1 + last.old_lines]
+    come = split_lines(after)[first.new_start - 1 : last.new_start - 1 + last.new_lines]
+    return FileEditDiff(
+        old_string=_decode(b"".join(gone)),
+        new_string=_decode(b"".join(come)),
+        start_line=first.old_start,
+        end_line=max(first.old_start + len(gone) - 1, first.old_start),
+    )
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "replace")

@@ -12,7 +12,7 @@ from core.dialects.dialect import CallResult, Dialect
 from core.dialects.native import NativeDialect
 from core.dialects.tags import TagDialect
 from core.protocol.messages import AssistantMessage
-from core.shell.execution import CommandHost
+from core.shell.command_host import CommandHost
 from core.shell.jobs import BackgroundJob, JobTable
 from core.shell.spill import clip_text
 from core.tools.base import TerminalDetail

@@ -1,4 +1,4 @@
-"""What the model of a session knows: what it was told and has read, and how its requests were set up."""
+"""Memory of a session's models: the news that they were told, the files they read, and the setup of requests."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from core.agent.context.project_layout import render_layout
+from core.agent.context.project_facts import render_layout
 from core.agent.context.prompt_tags import escape_attribute, escape_tags
 from core.agent.context.token_meter import measure_prefix
 from core.config.project_rules import ProjectRule, ProjectRules, load_rules

@@ -43,7 +43,7 @@ def append_reminder(emit: Callable[[AnyEvent], None], text: str) -> None:
 
 
 class Reminders:
-    """What one turn reminds the model of: each piece of news once, before the next step."""
+    """Reminders of the model in one turn: each piece of news once, before the next step."""
 
     def __init__(
         self,

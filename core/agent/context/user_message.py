@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from core.agent.context.git_status import describe_git_status
 from core.agent.context.mentions import read_mentions
 from core.agent.context.model_dialect import apply_dialect
 from core.agent.context.prefix import PromptSetup, build_setup
+from core.agent.context.project_facts import describe_git_status
 from core.agent.context.prompt_tags import escape_attribute, escape_tags, wrap_tag
 from core.agent.context.reminders import Reminders, wrap_reminder
 from core.agent.context.sent_attachments import AttachmentSender

@@ -13,7 +13,7 @@ from core.modes import Access
 from core.prompts import render
 from core.protocol.events import AnyEvent, Notice, ProbeRemoved
 from core.protocol.review import Origin
-from core.shell.execution import CommandHost
+from core.shell.command_host import CommandHost
 from core.state.debugging import DebugState
 from core.state.fold import SessionState
 

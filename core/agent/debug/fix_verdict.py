@@ -15,7 +15,7 @@ from core.protocol.documents import Option, Question
 from core.protocol.events import CheckRecorded, FixJudged, Notice, QuestionAsked
 from core.protocol.events.debug import FixOutcome
 from core.protocol.review import Check, Origin
-from core.shell.execution import CommandHost
+from core.shell.command_host import CommandHost
 from core.state.debugging import DebugState
 
 PROCEED_OPTION: Final = Option(id="proceed", label="Proceed")

@@ -35,7 +35,7 @@ from core.protocol.review import Origin
 from core.sandbox.box import Tier
 from core.sandbox.inside.messages import PROXY_PORT
 from core.sandbox.results import CommandResult
-from core.shell.execution import CommandRequest
+from core.shell.command_host import CommandRequest
 from core.shell.log_collector import LogCollector
 from core.shell.probe_overlay import URL_PLACEHOLDER, URL_VARIABLE, LogTail, ProbeMount, ProbeOverlay, read_chunks
 from core.shell.terminal import Terminal

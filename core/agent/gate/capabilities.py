@@ -14,10 +14,10 @@ from typing import ParamSpec, TypeVar, assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.agent.answer.call_documents import build_edit_detail
 from core.agent.debug.debug_capability import DebugCapability
 from core.agent.debug.debug_policy import check_no_marks
 from core.agent.gate.approvals import ALLOWING_DECISIONS, Approver
-from core.agent.gate.edit_detail import build_edit_detail
 from core.agent.gate.lint_runner import run_linter
 from core.agent.gate.permissions import PathGuard
 from core.agent.planning.plan_sync import PlanSync
@@ -31,7 +31,8 @@ from core.protocol.documents import Question, QuestionAnswer, Todo
 from core.protocol.events import ApprovalRequested, ModeChanged, ModeName, QuestionAsked, ToolOutput
 from core.protocol.review import Origin
 from core.shadow import ShadowView
-from core.shell.execution import EFFECTS_DROPPED, CommandHost, CommandRequest
+from core.shell.command_host import CommandHost, CommandRequest
+from core.shell.execution import EFFECTS_DROPPED
 from core.shell.jobs import JobTable
 from core.shell.python_repl import PythonRepl
 from core.shell.spill import read_spilled
@@ -222,11 +223,11 @@ class CommandRunner:
     async def run_command(self, command: str, *, time_limit: float, on_output: Callable[[str], None]) -> CommandResult:
         order = self._build_request(command, min(time_limit, MAX_COMMAND_SECONDS))
 
-        def shown(text: str) -> None:
+        def show(text: str) -> None:
             self._emit_output(text)
             on_output(text)
 
-        return await self._terminal.run(order, shown)
+        return await self._terminal.run(order, show)
 
     async def run_python(self, code: str, approved: str, *, time_limit: float) -> CommandResult:
         self._consume_approval(approved)

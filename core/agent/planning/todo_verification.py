@@ -18,7 +18,7 @@ from core.protocol.documents import Todo
 from core.protocol.events import TodoVerified, ToolOutput
 from core.protocol.review import Origin
 from core.sandbox.results import CommandResult
-from core.shell.execution import CommandHost
+from core.shell.command_host import CommandHost
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd, format_outcome
 
 TIME_LIMIT = 300.0

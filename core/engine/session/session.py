@@ -42,7 +42,7 @@ from core.sessions.store import SessionDirectory
 from core.sessions.summary import SessionSummary, build_summary, save_summary
 from core.shadow import BlobStore, ReviewState, Shadow
 from core.shadow.layers.layer_location import remove_location
-from core.shell.execution import CommandHost
+from core.shell.command_host import CommandHost
 from core.shell.python_repl import PythonRepl
 from core.shell.terminal import Terminal
 from core.state.fold import SessionState

@@ -13,7 +13,7 @@ from core.protocol.review import Origin
 from core.sandbox.box import Tier
 from core.sandbox.results import CommandResult
 from core.shadow.layers import layer_store as layers
-from core.shell.execution import CommandRequest
+from core.shell.command_host import CommandRequest
 from core.shell.terminal import Terminal
 from tests.integration.box.test_same_as_plain import session_in
 from tests.support.box_cases import boxes

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from core.agent.context.git_status import describe_git_status
+from core.agent.context.project_facts import describe_git_status
 from tests.support.git_traps import Ground
 
 

@@ -5,7 +5,7 @@ import pytest
 from core.protocol.events import EffectsRecorded
 from core.shell import command_output
 from core.shell.command_output import CommandOutput
-from core.shell.effects_line import format_effects
+from core.shell.execution import format_effects
 from core.shell.spill import read_spilled
 
 

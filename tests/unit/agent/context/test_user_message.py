@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from core.agent.context.git_status import describe_git_status
 from core.agent.context.mentions import read_mentions
 from core.agent.context.prefix import PREFIX_FILE
-from core.agent.context.project_layout import MAX_ENTRIES, render_layout
+from core.agent.context.project_facts import MAX_ENTRIES, describe_git_status, render_layout
 from core.agent.context.prompt_tags import escape_tags
 from core.protocol import events as ev
 from core.protocol.messages import UserMessage
@@ -127,7 +126,7 @@ class Listed(Workspace):
 
 
 def test_a_layout_looks_into_few_directories_and_leaves_out_what_git_ignores(tmp_path, monkeypatch):
-    monkeypatch.setattr("core.agent.context.project_layout.MAX_SECONDS", 50.0)
+    monkeypatch.setattr("core.agent.context.project_facts.MAX_SECONDS", 50.0)
     (tmp_path / ".gitignore").write_text("ignored/\n*.log\n")
     for directory in range(60):
         (tmp_path / f"d{directory}").mkdir()

@@ -1,22 +1,37 @@
-"""The project's layout for the model: a tree, breadth first, so that a large project shows its shape, not one corner.
+"""Facts of the project for the model: its layout, and what git says of it.
 
-The walk is bounded in entries and in time, and runs in a thread: 50,000 files must not make anybody wait.
+The layout is a tree, breadth first, so that a large project shows its shape, not one corner. The walk is bounded in
+entries and in time, and runs in a thread: 50,000 files must not make anybody wait. Git is never more than a
+convenience.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from pathlib import Path
 
 from msgspec import Struct, field
 
 from core.clock import monotonic
 from core.errors import PathRefused
+from core.git.repository import GitFailed, open_repository
 from core.workspace import IgnoreRules, Workspace
 
 MAX_ENTRIES = 400
 MAX_PER_DIRECTORY = 60
 MAX_VISITED = 4_000
 MAX_SECONDS = 0.5
+GIT_TIME_LIMIT = 1.5  # seconds
+MAX_CHANGED_FILES = 40
+_MAX_GIT_ANSWER = 200_000  # bytes of an answer that are looked at
+_STATUS_ARGUMENTS = (
+    "status",
+    "--porcelain=v1",
+    "--branch",
+    "--untracked-files=normal",
+    "--ignore-submodules=all",
+    "--no-renames",
+)
 
 
 class _Directory(Struct):
@@ -88,3 +103,29 @@ def _write_tree(node: _Directory, depth: int, lines: list[str]) -> None:
 
 def _replace_unprintable(name: str) -> str:
     return name if name.isprintable() else "".join(each if each.isprintable() else "�" for each in name)
+
+
+def describe_git_status(root: Path) -> str:
+    """Return branch and changed files as text; "" when there is no git, no repository, or no answer in time.
+
+    No filter is run, so a file that one stores in another form (LFS) counts as changed as soon as its size or time
+    differs from what git noted at its last look.
+    """
+    try:
+        with open_repository(root) as made:
+            return _summarize_status(made.run(*_STATUS_ARGUMENTS, seconds=GIT_TIME_LIMIT)) if made else ""
+    except (OSError, GitFailed):
+        return ""
+
+
+def _summarize_status(answer: bytes) -> str:
+    branch, *files = answer[:_MAX_GIT_ANSWER].decode("utf-8", "replace").splitlines() or [""]
+    if not branch.startswith("## "):
+        return ""
+    lines = [f"branch: {branch.removeprefix('## ')}"]
+    if not files:
+        return f"{lines[0]}\nno changes"
+    lines += [f"  {line}" for line in files[:MAX_CHANGED_FILES]]
+    if len(files) > MAX_CHANGED_FILES:
+        lines.append(f"  … {len(files) - MAX_CHANGED_FILES} more")
+    return "\n".join(lines)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from core.agent.gate.edit_detail import build_edit_detail
+from core.agent.answer.call_documents import build_edit_detail
 from core.protocol.review import Change, FileState
 from core.shadow import ShadowEdit
 from core.shadow.diff.hunks import compare_texts

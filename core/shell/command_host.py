@@ -1,0 +1,100 @@
+"""The host of a session's commands, and the request that it is given for each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from core.protocol.events import AnyEvent
+from core.protocol.review import Origin
+from core.sandbox.box import Box, Tier
+from core.sandbox.environment import build_environment
+from core.shadow import Shadow
+from core.state.fold import SessionState
+from core.workspace import Workspace
+from core.workspace.withheld_paths import WithheldPaths
+
+
+class BoxSource(Protocol):
+    """A source of the session's box, which is found once, by really trying."""
+
+    @property
+    def tier(self) -> Tier:
+        """The tier of the box; `Tier.NONE` until one was found."""
+        ...
+
+    async def find(self) -> Box | None:
+        """Return the box, or None if this machine can't hold a command's effects. Raises nothing."""
+        ...
+
+    def words(self) -> str:
+        """Describe for the user what holds a command's effects."""
+        ...
+
+
+async def open_no_proxy() -> Path | None:
+    """Return no proxy: without one there is no network at all."""
+    return None
+
+
+class CommandHost(Struct, frozen=True, kw_only=True):
+    """Everything that the commands of a session need.
+
+    `emit_outside_turn`: for events that belong to no turn. `checks`: the user's own patterns of commands that check;
+    `hidden`, `withheld`, `readable` and `cache`: as in `BoxRequest`.
+    """
+
+    workspace: Workspace
+    shadow: Shadow
+    state: SessionState
+    emit: Callable[[AnyEvent], None]
+    emit_outside_turn: Callable[[AnyEvent], None]
+    directory: Path
+    session_id: str = ""
+    box: BoxSource
+    checks: Callable[[], tuple[str, ...]] = tuple
+    withheld: Callable[[], WithheldPaths] = WithheldPaths
+    readable: Callable[[], tuple[Path, ...]] = tuple
+    hidden: tuple[Path, ...] = ()
+    cache: Path | None = None
+    proxy: Callable[[], Awaitable[Path | None]] = open_no_proxy
+
+    def build_environment(self) -> dict[str, str]:
+        """Return the environment that a session's shell begins with."""
+        return build_environment(os.environ)
+
+    def ensure_cache(self) -> Path | None:
+        """Create and return the cache directory of commands; None if the disk refuses it, which costs only speed."""
+        try:
+            if self.cache is not None:
+                self.cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError:
+            return None
+        return self.cache
+
+
+class CommandRequest(Struct, frozen=True, kw_only=True):
+    """A command to run.
+
+    `keeps_effects`: they wait for a review, else they are discarded. `time_limit`: seconds, None = a background job.
+    `is_raw`: the listener gets the output byte for byte (see `BoxRequest`); the result has plain text in any case.
+    `overlays`: layers that lie over everything else, for this request alone. `on_stderr` gets what is written to
+    standard error; without it both outputs are one.
+    """
+
+    command: str
+    origin: Origin
+    keeps_effects: bool = True
+    time_limit: float | None = 120.0
+    is_raw: bool = False
+    overlays: tuple[Path, ...] = ()
+    env: Mapping[str, str] = {}
+    on_stderr: Callable[[str], None] | None = None
+
+    def build_environment(self, base: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of the shell, with what only this request adds."""
+        return {**base, **self.env}
