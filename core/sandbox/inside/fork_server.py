@@ -19,9 +19,7 @@ import select
 import signal
 import struct
 
-from core.sandbox.inside import cgroups, kernel
-from core.sandbox.inside import init_process as supervise
-from core.sandbox.inside import messages as order
+from core.sandbox.inside import cgroups, init_process, kernel, messages
 from core.sandbox.inside.rootfs import mounts
 
 TYPE_CHECKING = False
@@ -47,8 +45,8 @@ def main(requests: int, control_groups: int) -> NoReturn:
 def _reserve_descriptors(requests: int) -> int:
     """Keep the descriptor numbers that have a meaning in a box free; return the socket's new number."""
     nothing = os.open("/dev/null", os.O_RDWR)
-    moved = fcntl.fcntl(requests, fcntl.F_DUPFD_CLOEXEC, order.FIRST_FREE + 8)
-    for number in range(order.FIRST_FREE):
+    moved = fcntl.fcntl(requests, fcntl.F_DUPFD_CLOEXEC, messages.FIRST_FREE + 8)
+    for number in range(messages.FIRST_FREE):
         if number not in {2, nothing}:  # standard error tells why a server did not start
             os.dup2(nothing, number, inheritable=False)
     return moved
@@ -70,7 +68,7 @@ class _Server:
         self._groups = groups
         self._poll = select.poll()
         self._poll.register(requests, select.POLLIN)
-        supervise.prepare_filter()
+        init_process.prepare_filter()
         gc.collect()
         gc.freeze()  # a collection would write to every page that the children share
         gc.disable()
@@ -86,7 +84,7 @@ class _Server:
     def _handle_request(self) -> None:
         space = _socket.CMSG_SPACE(5 * 4)
         data, ancillary, _, _ = self._requests.recvmsg(64, space, _socket.MSG_CMSG_CLOEXEC)
-        if data != order.RUN:
+        if data != messages.RUN:
             self._shut_down()
         received = array.array("i")
         for _, _, content in ancillary:
@@ -112,9 +110,9 @@ class _Server:
     def _launch_box(self, message_file: int, control: _socket.socket, streams: list[int]) -> None:
         try:
             wanted = _read_message(message_file)
-            with supervise.SetupStep("control group"):
+            with init_process.SetupStep("control group"):
                 group = self._make_group(wanted)
-        except supervise.SetupStepFailed as failure:
+        except init_process.SetupStepFailed as failure:
             _send_report(control, failure.report)
             _send_report(control, ("gone", 0))
             control.close()
@@ -195,7 +193,7 @@ class _BoxLauncher:
             try:
                 self._run(server, tell_ready, mapped)
             except BaseException as error:
-                _send_report(self._control, supervise.build_failure_report(error))
+                _send_report(self._control, init_process.build_failure_report(error))
             finally:
                 os._exit(1)
         os.close(tell_ready)
@@ -208,24 +206,24 @@ class _BoxLauncher:
 
     def _run(self, server: int, tell_ready: int, mapped: int) -> None:
         identity = (os.geteuid(), os.getegid())
-        with supervise.SetupStep("control group"):
+        with init_process.SetupStep("control group"):
             tables = [os.open(table, os.O_WRONLY) for table in (self._group.process_files if self._group else ())]
         proxy = self._message["proxy"]
-        with supervise.SetupStep("proxy"):
+        with init_process.SetupStep("proxy"):
             place = os.open(proxy, os.O_PATH) if proxy else -1
         tell_ready, mapped, *tables = self._arrange_descriptors(
             [self._control.fileno(), place], [tell_ready, mapped, *tables]
         )
-        with supervise.SetupStep("mounts inside the workspace"):
+        with init_process.SetupStep("mounts inside the workspace"):
             submounts = mounts.detach_submounts(self._message["workspace"])
-        with supervise.SetupStep("namespaces"):
+        with init_process.SetupStep("namespaces"):
             kernel.unshare(kernel.NEW_NAMESPACES)
         if identity[0] == 0:
             os.write(tell_ready, b"1")
         kernel.die_with_parent(signal.SIGKILL)
         if os.getppid() != server:
             os._exit(1)
-        with supervise.SetupStep("loopback"):
+        with init_process.SetupStep("loopback"):
             _bring_up_loopback()
         in_group, joined = os.pipe()
         pid = os.fork()
@@ -234,7 +232,7 @@ class _BoxLauncher:
             self._become_pid_one(identity, mapped, in_group, submounts)
         for _, mount in submounts:
             os.close(mount)
-        with supervise.SetupStep("control group"):
+        with init_process.SetupStep("control group"):
             for table in tables:
                 os.write(table, b"%d" % pid)
         os.write(joined, b"1")
@@ -246,9 +244,9 @@ class _BoxLauncher:
         self, identity: tuple[int, int], mapped: int, in_group: int, submounts: list[tuple[bytes, int]]
     ) -> NoReturn:
         """Become pid 1. What takes long goes on meanwhile: the command waits for `in_group`."""
-        with supervise.SetupStep("user ids"):
+        with init_process.SetupStep("user ids"):
             _map_ids(identity, mapped)
-        supervise.run_pid_one(self._message, submounts, in_group)
+        init_process.run_pid_one(self._message, submounts, in_group)
 
     def _arrange_descriptors(self, named: list[int], others: list[int]) -> list[int]:
         """Give standard streams, control and proxy their numbers; close everything else but `others`."""
@@ -258,15 +256,15 @@ class _BoxLauncher:
         for number, source in enumerate(standard):
             os.dup2(source, number)
             os.set_inheritable(number, True)  # dup2 onto itself leaves it as it was
-        os.dup2(named[0], order.CONTROL, inheritable=False)
+        os.dup2(named[0], messages.CONTROL, inheritable=False)
         if named[1] >= 0:
-            os.dup2(named[1], order.PROXY, inheritable=False)
-        kept = [order.FIRST_FREE + place for place in range(len(high))]
+            os.dup2(named[1], messages.PROXY, inheritable=False)
+        kept = [messages.FIRST_FREE + place for place in range(len(high))]
         for source, number in zip(high, kept, strict=True):
             os.dup2(source, number, inheritable=False)
         kernel.close_from(kept[-1] + 1)
         self._control.detach()
-        self._control = _socket.socket(fileno=order.CONTROL)
+        self._control = _socket.socket(fileno=messages.CONTROL)
         return kept
 
 

@@ -14,11 +14,8 @@ import resource
 import select
 import signal
 
-from core.sandbox.inside import kernel, landlock, seccomp
-from core.sandbox.inside import messages as order
-from core.sandbox.inside import port_forward as forward
-from core.sandbox.inside import processes as memory
-from core.sandbox.inside.rootfs import build as view
+from core.sandbox.inside import kernel, landlock, messages, port_forward, processes, seccomp
+from core.sandbox.inside.rootfs import build
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +65,7 @@ class SetupStep:
 
 def run_pid_one(message: NamespaceLaunch, submounts: list[tuple[bytes, int]], in_group: int) -> NoReturn:
     """Run as pid 1; never returns. `in_group` becomes readable once the process is in its control group."""
-    control = _socket.socket(fileno=order.CONTROL)
+    control = _socket.socket(fileno=messages.CONTROL)
     try:
         forwarder = _set_up_box(message, submounts)
         if not os.read(in_group, 1):
@@ -90,14 +87,14 @@ def _set_up_box(message: NamespaceLaunch, submounts: list[tuple[bytes, int]]) ->
             signal.signal(number, signal.SIG_IGN)
         kernel.leave_session_keyring()
     with SetupStep("file system"):
-        view.build_root(message, submounts)
+        build.build_root(message, submounts)
     with SetupStep("network"):
-        listening = forward.open_listener() if message["proxy"] else None
+        listening = port_forward.open_listener() if message["proxy"] else None
     with SetupStep("capabilities"):
         _drop_rights(message)
         kernel.die_with_parent(signal.SIGKILL)  # changing users clears it; who was late ends with the engine's socket
         kernel.forbid_inspection()
-    return forward.start_forwarder(listening) if listening is not None else 0
+    return port_forward.start_forwarder(listening) if listening is not None else 0
 
 
 def _drop_rights(message: NamespaceLaunch) -> None:
@@ -139,7 +136,7 @@ def _become_command(message: NamespaceLaunch, report_pipe: int) -> NoReturn:
             arguments = message["arguments"]
             os.execve(arguments[0], arguments, message["env"])
     except BaseException as error:
-        os.write(order.CONTROL, marshal.dumps(build_failure_report(error)))
+        os.write(messages.CONTROL, marshal.dumps(build_failure_report(error)))
     os._exit(127)
 
 
@@ -149,27 +146,20 @@ def _confine_self(message: NamespaceLaunch, tell: int) -> None:
         signal.signal(number, signal.SIG_DFL)
     with SetupStep("process"):
         os.setsid()
-        os.dup2(tell, order.CONTROL, inheritable=False)
-        kernel.close_from(order.CONTROL + 1)
+        os.dup2(tell, messages.CONTROL, inheritable=False)
+        kernel.close_from(messages.CONTROL + 1)
     with SetupStep("directory"):
         os.chdir(message["workspace"] + b"/" + message["cwd"])
     with SetupStep("limits"):
-        _set_limit(resource.RLIMIT_CORE, 0)
-        _set_limit(resource.RLIMIT_FSIZE, message["file_size"])
-        _set_limit(resource.RLIMIT_NOFILE, message["open_files"])
-        _set_limit(resource.RLIMIT_NPROC, message["processes"])
+        processes.set_limit(resource.RLIMIT_CORE, 0)
+        processes.set_limit(resource.RLIMIT_FSIZE, message["file_size"])
+        processes.set_limit(resource.RLIMIT_NOFILE, message["open_files"])
+        processes.set_limit(resource.RLIMIT_NPROC, message["processes"])
     with SetupStep("landlock"):
         if landlock.get_abi_version() > 0:
             landlock.restrict_self(_list_landlock_rules(message))
     with SetupStep("seccomp"):
         seccomp.install_filter(_prepared["filter"])
-
-
-def _set_limit(which: int, value: int) -> None:
-    hard = resource.getrlimit(which)[1]
-    if hard != resource.RLIM_INFINITY:
-        value = min(value, hard)
-    resource.setrlimit(which, (value, value))
 
 
 def _list_landlock_rules(message: NamespaceLaunch) -> list[tuple[str, int]]:
@@ -204,16 +194,16 @@ class _InitProcess:
 
     def run(self) -> NoReturn:
         poll = select.poll()
-        poll.register(order.CONTROL, select.POLLIN)
+        poll.register(messages.CONTROL, select.POLLIN)
         poll.register(self._woken, select.POLLIN)
         self._reap()  # what ended before the handler was there
         while True:
             ready = poll.poll(_MEMORY_CHECK_MS if self._memory_limit else None)
-            if self._memory_limit and memory.exceeds_memory(memory.list_processes(), self._memory_limit):
+            if self._memory_limit and processes.exceeds_memory(processes.list_processes(), self._memory_limit):
                 _send_report(self._control, ("memory",))
                 os._exit(0)
             for descriptor, _ in ready:
-                if descriptor == order.CONTROL:
+                if descriptor == messages.CONTROL:
                     self._handle_control()
                 else:
                     os.read(self._woken, 512)
@@ -222,9 +212,9 @@ class _InitProcess:
     def _handle_control(self) -> None:
         word = self._control.recv(64)
         match word:
-            case order.INTERRUPT:
-                _signal_group(self._child, signal.SIGINT)
-            case order.TERMINATE:
+            case messages.INTERRUPT:
+                processes.signal_group(self._child, signal.SIGINT)
+            case messages.TERMINATE:
                 self._terminate()
             case _:
                 os._exit(0)
@@ -252,10 +242,3 @@ class _InitProcess:
                 _send_report(self._control, ("exit", code if code >= 0 else 128 - code))
                 if not self._is_terminating:
                     os._exit(0)
-
-
-def _signal_group(group: int, number: int) -> None:
-    try:
-        os.killpg(group, number)
-    except ProcessLookupError:
-        return

@@ -36,6 +36,43 @@ if TYPE_CHECKING:
         memory: int
         scratch: int
 
+    class OverlayRoot(TypedDict):
+        """The root that bubblewrap is started on: the host's directories as overlays, and a workspace.
+
+        Paths are absolute and real; `lowers` topmost first. Without an upper (b"") the layer is in memory, as is the
+        layer of `masked` without `masks`.
+        """
+
+        workspace: bytes
+        lowers: list[bytes]
+        upper: bytes
+        work: bytes
+        masked: list[bytes]
+        masks: bytes
+        readable: list[bytes]
+        cache: bytes
+
+    class SupervisorLaunch(TypedDict):
+        """Launch of one command below a supervisor. `root` None is the host's own root.
+
+        `bubblewrap`: the arguments are bubblewrap's, which writes its status to descriptor STATUS and whose innermost
+        shell says on READY that the command runs. `families`: the socket families that stay allowed. `rules`:
+        Landlock's, None for bubblewrap. `scratch`: bytes that the root may have in memory.
+        """
+
+        arguments: list[bytes]
+        env: dict[bytes, bytes]
+        cwd: bytes
+        bubblewrap: bool
+        root: OverlayRoot | None
+        scratch: int
+        rules: list[tuple[str, int]] | None
+        families: list[int]
+        processes: int
+        open_files: int
+        file_size: int
+        memory: int
+
     # ("started",): the command runs. ("failed", step, errno, text): it never will. ("exit", code): it has ended.
     # ("memory",): ended for the memory it took. ("gone", kills): nothing of the box is left; `kills`: by the kernel,
     # for memory.
@@ -54,3 +91,7 @@ TERMINATE = b"terminate"
 # Where the descriptors are in every process of a box: 0 to 2 are the command's own.
 CONTROL, PROXY, FIRST_FREE = 3, 4, 5
 PROXY_PORT = 3128
+
+# The descriptors of a supervisor's child, besides the command's own three.
+STATUS, READY, FILTER = 3, 4, 5
+RUNNING = b"r"

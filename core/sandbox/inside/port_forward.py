@@ -12,8 +12,7 @@ import os
 import select
 import signal
 
-from core.sandbox.inside import kernel
-from core.sandbox.inside import messages as order
+from core.sandbox.inside import kernel, messages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def open_listener() -> _socket.socket:
     """Return a socket that listens on the box's loopback."""
     listening = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
     listening.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
-    listening.bind(("127.0.0.1", order.PROXY_PORT))
+    listening.bind(("127.0.0.1", messages.PROXY_PORT))
     listening.listen(_BACKLOG)
     return listening
 
@@ -98,7 +97,7 @@ class _Connection:
 def _run_forwarder(listening: _socket.socket) -> NoReturn:
     kernel.die_with_parent(signal.SIGKILL)
     kernel.forbid_inspection()
-    os.closerange(0, order.PROXY)
+    os.closerange(0, messages.PROXY)
     listening.setblocking(False)
     connections: list[_Connection] = []
     while True:
@@ -136,7 +135,7 @@ def _accept_connection(listening: _socket.socket, connections: list[_Connection]
         return
     proxy = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        proxy.connect(f"/proc/self/fd/{order.PROXY}")
+        proxy.connect(f"/proc/self/fd/{messages.PROXY}")
     except OSError:
         client.close()
         proxy.close()

@@ -1,11 +1,13 @@
-"""How much memory the processes of a box hold together: a quick sum, and an exact one if that is too much (SAFETY R4).
+"""The processes of a box: their limits, signals, descent, and the memory that they hold together (SAFETY R4).
 
-The quick sum counts what forked processes share once for each of them. Runs in `python -I -S -B`.
+Memory is a quick sum, and an exact one if that is too much: the quick one counts what forked processes share once for
+each of them. Runs in `python -I -S -B`.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 
 TYPE_CHECKING = False  # typing itself takes longer to load than all the rest here
 if TYPE_CHECKING:
@@ -45,3 +47,47 @@ def read_proportional_bytes(process: int) -> int:
     except (OSError, ValueError):
         pass
     return read_resident_bytes(process)
+
+
+def list_descendants(ancestor: int) -> list[int]:
+    """Return the pids that descend from this one, as /proc has them now; it is not among them."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir(b"/proc"):
+        if name.isdigit():
+            try:
+                with open(b"/proc/" + name + b"/stat", "rb") as table:
+                    parent = int(table.read().rpartition(b")")[2].split()[1])
+            except (OSError, ValueError, IndexError):
+                continue
+            children.setdefault(parent, []).append(int(name))
+    found: list[int] = []
+    waiting = [ancestor]
+    while waiting:
+        each = children.get(waiting.pop(), [])
+        found += each
+        waiting += each
+    return found
+
+
+def send_signal(pid: int, number: int) -> None:
+    """Signal a process, if it is still there and may be signalled."""
+    try:
+        os.kill(pid, number)
+    except OSError:
+        return
+
+
+def signal_group(group: int, number: int) -> None:
+    """Signal a process group, if it is still there and may be signalled."""
+    try:
+        os.killpg(group, number)
+    except OSError:
+        return
+
+
+def set_limit(which: int, value: int) -> None:
+    """Set a resource limit, soft and hard, as far as the present hard one allows."""
+    hard = resource.getrlimit(which)[1]
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    resource.setrlimit(which, (value, value))

@@ -16,60 +16,16 @@ import resource
 import select
 import signal
 
-from core.sandbox.inside import cgroups, kernel, landlock, seccomp
-from core.sandbox.inside import messages as order
-from core.sandbox.inside import processes as memory
-from core.sandbox.inside.rootfs import build as view
-from core.sandbox.inside.rootfs import mounts
+from core.sandbox.inside import cgroups, kernel, landlock, messages, processes, seccomp
+from core.sandbox.inside.messages import FILTER, READY, RUNNING, STATUS
+from core.sandbox.inside.rootfs import build, mounts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn, TypedDict
+    from typing import NoReturn
 
-    class OverlayRoot(TypedDict):
-        """The root that bubblewrap is started on: the host's directories as overlays, and a workspace.
+    from core.sandbox.inside.messages import BoxReport, OverlayRoot, SupervisorLaunch
 
-        Paths are absolute and real; `lowers` topmost first. Without an upper (b"") the layer is in memory, as is the
-        layer
-        of `masked` without `masks`.
-        """
-
-        workspace: bytes
-        lowers: list[bytes]
-        upper: bytes
-        work: bytes
-        masked: list[bytes]
-        masks: bytes
-        readable: list[bytes]
-        cache: bytes
-
-    class SupervisorLaunch(TypedDict):
-        """What to execute, and on which `ground`: None is the host's own root.
-
-        `bubblewrap`: the arguments are bubblewrap's, which writes its status to descriptor STATUS and whose innermost
-        shell
-        says on READY that the command runs. `families`: the socket families that stay allowed. `rules`: Landlock's,
-        None
-        for bubblewrap. `scratch`: bytes that the ground may have in memory.
-        """
-
-        arguments: list[bytes]
-        env: dict[bytes, bytes]
-        cwd: bytes
-        bubblewrap: bool
-        ground: OverlayRoot | None
-        scratch: int
-        rules: list[tuple[str, int]] | None
-        families: list[int]
-        processes: int
-        open_files: int
-        file_size: int
-        memory: int
-
-
-# The descriptors of the process that is started, besides the command's own three.
-STATUS, READY, FILTER = 3, 4, 5
-RUNNING = b"r"
 _MEMORY_CHECK_MS = 250
 _END_SECONDS = 5.0
 _PAUSE_MS = 5
@@ -126,9 +82,9 @@ def _become_command(
             _write_setting(table, b"0")
         _arrange_descriptors(message, tell_status, tell_ready)
         tell_ready = READY
-        if message["ground"] is not None:
+        if message["root"] is not None:
             step = "file system"
-            _enter_overlay_root(message["ground"], message["scratch"])
+            _enter_overlay_root(message["root"], message["scratch"])
             kernel.die_with_parent(signal.SIGKILL)  # root's rights to files have changed meanwhile, which clears it
             if os.getppid() != supervisor:
                 os._exit(1)
@@ -172,7 +128,7 @@ def _enter_overlay_root(ground: OverlayRoot, scratch: int) -> None:
         kernel.unshare(_NEW_USER | kernel.NEW_MOUNTS)
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             _write_setting(f"/proc/self/{name}".encode(), text.encode())
-    view.build_overlay_root(ground, scratch, submounts)
+    build.build_overlay_root(ground, scratch, submounts)
 
 
 def _write_setting(path: bytes, text: bytes) -> None:
@@ -184,13 +140,13 @@ def _write_setting(path: bytes, text: bytes) -> None:
 
 
 def _set_limits(message: SupervisorLaunch) -> None:
-    _set_limit(resource.RLIMIT_CORE, 0)
-    _set_limit(resource.RLIMIT_FSIZE, message["file_size"])
-    _set_limit(resource.RLIMIT_NOFILE, message["open_files"])
+    processes.set_limit(resource.RLIMIT_CORE, 0)
+    processes.set_limit(resource.RLIMIT_FSIZE, message["file_size"])
+    processes.set_limit(resource.RLIMIT_NOFILE, message["open_files"])
     if not message[
         "bubblewrap"
     ]:  # inside bubblewrap's namespace the innermost shell sets it: only the box counts there
-        _set_limit(resource.RLIMIT_NPROC, message["processes"] + _count_own_processes())
+        processes.set_limit(resource.RLIMIT_NPROC, message["processes"] + _count_own_processes())
 
 
 def _count_own_processes() -> int:
@@ -203,13 +159,6 @@ def _count_own_processes() -> int:
         except OSError:
             continue
     return count
-
-
-def _set_limit(which: int, value: int) -> None:
-    hard = resource.getrlimit(which)[1]
-    if hard != resource.RLIM_INFINITY:
-        value = min(value, hard)
-    resource.setrlimit(which, (value, value))
 
 
 class _Supervisor:
@@ -245,7 +194,7 @@ class _Supervisor:
         bound = self._message["memory"]
         while True:
             ready = {descriptor for descriptor, _ in poll.poll(_MEMORY_CHECK_MS if bound else None)}
-            if bound and memory.exceeds_memory(list_descendants(os.getpid()), bound):
+            if bound and processes.exceeds_memory(processes.list_descendants(os.getpid()), bound):
                 self._send(("memory",))
                 self._kill_all()
             if self._woken in ready:
@@ -268,22 +217,22 @@ class _Supervisor:
             self._fail(("failed", "bubblewrap", 0, ""))
         self._send(("started",))
 
-    def _fail(self, report: order.BoxReport) -> NoReturn:
+    def _fail(self, report: BoxReport) -> NoReturn:
         self._send(report)
         self._kill_all()
 
     def _handle_control(self) -> None:
         match self._engine.recv(64):
-            case order.INTERRUPT:
-                _signal_group(self._find_group_leader(), signal.SIGINT)
-            case order.TERMINATE:
+            case messages.INTERRUPT:
+                processes.signal_group(self._find_group_leader(), signal.SIGINT)
+            case messages.TERMINATE:
                 self._is_terminating = True  # others than the command itself get the rest of the grace too
                 for pid in (
-                    list_descendants(self._find_group_leader())
+                    processes.list_descendants(self._find_group_leader())
                     if self._message["bubblewrap"]
-                    else list_descendants(os.getpid())
+                    else processes.list_descendants(os.getpid())
                 ):
-                    _send_signal(pid, signal.SIGTERM)
+                    processes.send_signal(pid, signal.SIGTERM)
             case _:
                 self._kill_all()
 
@@ -326,10 +275,10 @@ class _Supervisor:
     def _kill_all(self) -> NoReturn:
         """Kill what is left and exit; all are stopped first, so that nothing starts while others are killed."""
         for _ in range(round(_END_SECONDS * 1000 / _PAUSE_MS)):
-            left = list(list_descendants(os.getpid()))
+            left = list(processes.list_descendants(os.getpid()))
             for number in (signal.SIGSTOP, signal.SIGKILL):
                 for pid in left:
-                    _send_signal(pid, number)
+                    processes.send_signal(pid, number)
             try:
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
@@ -343,7 +292,7 @@ class _Supervisor:
         self._send(("gone", kills))
         os._exit(0)
 
-    def _send(self, report: order.BoxReport) -> None:
+    def _send(self, report: BoxReport) -> None:
         try:
             self._engine.send(marshal.dumps(report))
         except OSError:
@@ -355,37 +304,3 @@ def parse_number_after(text: bytes, label: bytes) -> int | None:
     _, found, rest = text.partition(label)
     digits = rest.strip().split(b"\n")[0].split(b"}")[0].split(b",")[0].strip()
     return int(digits) if found and digits.isdigit() else None
-
-
-def list_descendants(ancestor: int) -> list[int]:
-    """Return the pids that descend from this one, as /proc has them now; it is not among them."""
-    children: dict[int, list[int]] = {}
-    for name in os.listdir(b"/proc"):
-        if name.isdigit():
-            try:
-                with open(b"/proc/" + name + b"/stat", "rb") as table:
-                    parent = int(table.read().rpartition(b")")[2].split()[1])
-            except (OSError, ValueError, IndexError):
-                continue
-            children.setdefault(parent, []).append(int(name))
-    found: list[int] = []
-    waiting = [ancestor]
-    while waiting:
-        each = children.get(waiting.pop(), [])
-        found += each
-        waiting += each
-    return found
-
-
-def _send_signal(pid: int, number: int) -> None:
-    try:
-        os.kill(pid, number)
-    except OSError:
-        return
-
-
-def _signal_group(group: int, number: int) -> None:
-    try:
-        os.killpg(group, number)
-    except OSError:
-        return

@@ -14,18 +14,17 @@ from pathlib import Path
 
 from msgspec import structs
 
-from core.sandbox import host_paths as places
+from core.sandbox import host_paths
 from core.sandbox.box import BoxRequest, Tier
+from core.sandbox.inside.messages import FILTER, READY, STATUS
 from core.sandbox.inside.rootfs.build import KERNEL_SECRETS
 from core.sandbox.inside.rootfs.mask_layer import create_mask_layer
 from core.sandbox.inside.rootfs.mounts import list_mounts_below
 from core.sandbox.inside.seccomp import FAMILIES, NETWORK
-from core.sandbox.inside.supervisor import FILTER, READY, STATUS
 from core.sandbox.tiers.copy_changes import move_changes
 from core.sandbox.tiers.masked_files import describe_deleted_secrets, name_mask_layer, remove_masked_changes
 from core.sandbox.tiers.project_copy import ProjectCopy, copy_project, remove_copy
-from core.sandbox.tiers.supervised_box import SupervisedBox
-from core.sandbox.tiers.supervised_process import PreparedLaunch, name_scratch_directory
+from core.sandbox.tiers.supervised_process import PreparedLaunch, SupervisedBox, name_scratch_directory
 from core.sandbox.toolchains import find_credentials
 from core.sandbox.unboxed_run import find_shell
 
@@ -113,14 +112,14 @@ class BwrapBox(SupervisedBox):
         """Prepare T2b."""
         place = str(request.workspace)
         launch = self._build_launch(request, ["--bind", place, place])
-        launch.order["ground"] = {
+        launch.order["root"] = {
             "workspace": os.fsencode(os.path.realpath(request.workspace)),
             "lowers": [os.fsencode(lower) for lower in request.lowers],
             "upper": os.fsencode(request.upper) if request.upper else b"",
             "work": os.fsencode(request.work) if request.work else b"",
             "masked": [os.fsencode(path) for path in request.masked],
             "masks": os.fsencode(name_mask_layer(request.upper)) if request.upper else b"",
-            "readable": [os.fsencode(path) for path in (*places.find_toolchains(request.env), *request.readable)],
+            "readable": [os.fsencode(path) for path in (*host_paths.find_toolchains(request.env), *request.readable)],
             "cache": os.fsencode(request.cache) if request.cache else b"",
         }
 
@@ -177,7 +176,7 @@ class BwrapBox(SupervisedBox):
                 "env": {os.fsencode(name): os.fsencode(value) for name, value in with_usable_home(request.env).items()},
                 "cwd": b"/",
                 "bubblewrap": True,
-                "ground": None,
+                "root": None,
                 "scratch": request.limits.scratch // _SCRATCH_SHARES,
                 "rules": None,
                 "families": list(NETWORK if self._binds_host_directories else FAMILIES),
@@ -195,14 +194,14 @@ class BwrapBox(SupervisedBox):
         """
         if not self._binds_host_directories or os.getuid() != 0:
             return
-        yield from _cover_paths(places.list_private_paths(), request)
+        yield from _cover_paths(host_paths.list_private_paths(), request)
         for path in request.readable:
             yield from ("--ro-bind-try", str(path), str(path))
 
     @staticmethod
     def _make_read_only(place: str, request: BoxRequest) -> Iterator[str]:
         """Yield the options that make a fresh place read-only."""
-        if Path(place).is_dir() and os.path.realpath(places.find_home(request.env)) != place:
+        if Path(place).is_dir() and os.path.realpath(host_paths.find_home(request.env)) != place:
             yield from ("--remount-ro", place)
 
     def _list_isolation_options(self) -> list[str]:
@@ -222,7 +221,7 @@ class BwrapBox(SupervisedBox):
 
 def with_usable_home(env: Mapping[str, str]) -> dict[str, str]:
     """Return the command's environment; a home that it can't have is replaced."""
-    return {**env, "HOME": str(places.find_home(env))}
+    return {**env, "HOME": str(host_paths.find_home(env))}
 
 
 def choose_copy_directory(request: BoxRequest, scratch: Path) -> Path:
@@ -258,19 +257,19 @@ def _bind_host(request: BoxRequest, state: Path) -> Iterator[str]:
     Fresh writable places share the scratch space evenly, as bubblewrap can't bound them together.
     """
     size = ("--size", str(request.limits.scratch // _SCRATCH_SHARES))
-    home = os.path.realpath(places.find_home(request.env))
+    home = os.path.realpath(host_paths.find_home(request.env))
     yield from ("--ro-bind", "/", "/", "--dev", "/dev", *size, "--tmpfs", "/dev/shm")
     yield from ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
     yield from _cover_paths([Path(os.fsdecode(each)) for each in KERNEL_SECRETS], request)
     for place in _FRESH_PLACES:
         if Path(place).is_dir() and not Path(place).is_symlink():
             yield from (*size, "--tmpfs", place)
-    yield from _cover_paths([*places.list_masked(), state], request)
+    yield from _cover_paths([*host_paths.list_masked(), state], request)
     yield from (*size, "--tmpfs", home)
-    link = places.find_home(request.env)
+    link = host_paths.find_home(request.env)
     if str(link) != home and any(link.is_relative_to(fresh) for fresh in _FRESH_PLACES):
         yield from ("--symlink", home, str(link))
-    bound = places.find_toolchains(request.env)
+    bound = host_paths.find_toolchains(request.env)
     for path in (*bound, *request.readable):
         yield from ("--ro-bind-try", str(path), str(path))
     yield from _cover_paths(find_credentials(bound), request, bound)

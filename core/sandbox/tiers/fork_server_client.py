@@ -8,24 +8,16 @@ import marshal
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import ToolFailed
 from core.sandbox.inside.messages import RUN
+from core.sandbox.python_command import build_python_command
 
 if TYPE_CHECKING:
     from core.sandbox.inside.messages import NamespaceLaunch
 
-_ROOT = Path(__file__).parents[3]
-_PROGRAM = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from core.sandbox.fork_server import main
-main(*map(int, sys.argv[2:]))
-"""
 _CLOSE_TIMEOUT = 2.0
 
 
@@ -35,11 +27,9 @@ class ForkServerClient:
     def __init__(self, *, control_groups: bool = True) -> None:
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._errors = os.memfd_create("fork-server-errors")
-        told = (theirs.fileno(), int(control_groups))
         try:
             self._process = subprocess.Popen(
-                # -I -S: no user site, no PYTHON* variables, nothing of the working directory
-                [sys.executable, "-I", "-S", "-B", "-c", _PROGRAM, str(_ROOT), *map(str, told)],
+                build_python_command("fork_server", theirs.fileno(), int(control_groups)),
                 env={},
                 cwd="/",
                 stdin=subprocess.DEVNULL,

@@ -9,19 +9,18 @@ processes, and below ABI 6 signals to them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import structs
 
-from core.sandbox import host_paths as places
+from core.sandbox import host_paths
 from core.sandbox.box import BoxRequest, Tier
 from core.sandbox.inside.landlock import EVERYTHING, READ, USE
 from core.sandbox.tiers.bwrap import capture_changes, choose_copy_directory, with_usable_home
-from core.sandbox.tiers.metadata import MetadataSnapshot
 from core.sandbox.tiers.project_copy import CopyLimits, copy_project, remove_copy
-from core.sandbox.tiers.supervised_box import SupervisedBox
-from core.sandbox.tiers.supervised_process import PreparedLaunch, name_scratch_directory
+from core.sandbox.tiers.supervised_process import PreparedLaunch, SupervisedBox, name_scratch_directory
 from core.sandbox.toolchains import find_credentials
 from core.sandbox.unboxed_run import find_shell
 
@@ -30,6 +29,7 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt
 _ENVIRONMENTS = (".venv", "venv", "env")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _VARIABLE = ("/var/lib/dpkg", "/var/lib/rpm", "/var/cache/fontconfig", "/var/lib/alternatives")
+_MOST_NAMED = 3
 
 
 class LandlockBox(SupervisedBox):
@@ -66,7 +66,7 @@ class LandlockBox(SupervisedBox):
                 "env": {os.fsencode(name): os.fsencode(value) for name, value in env.items()},
                 "cwd": os.fsencode(os.path.normpath(copy.root / request.cwd)),
                 "bubblewrap": False,
-                "ground": None,
+                "root": None,
                 "scratch": 0,
                 "rules": rules,
                 "families": [],
@@ -97,10 +97,10 @@ def _list_rules(request: BoxRequest, held: list[Path]) -> Iterator[tuple[str, in
         for each in _exclude_hidden(Path(path).resolve(), request.hidden)
     )
     yield from ((path, USE) for path in _DEVICES)
-    masked = set(places.list_masked())
+    masked = set(host_paths.list_masked())
     for directory in ("/etc", "/etc/ssh", "/etc/ssl", "/etc/security"):
         yield from ((str(path), READ) for path in _list_readable(Path(directory), masked))
-    bound = places.find_toolchains(request.env)
+    bound = host_paths.find_toolchains(request.env)
     kept_out = (*_list_hidden(request), *find_credentials(bound))
     for path in (*bound, *request.readable, *held):
         yield from ((str(each), READ) for each in _exclude_hidden(path, kept_out))
@@ -143,3 +143,40 @@ def _list_readable(directory: Path, masked: set[Path]) -> Iterator[Path]:
         path = directory / name
         if not any(each == path or each.is_relative_to(path) for each in masked):
             yield path
+
+
+class MetadataSnapshot:
+    """Modes and times of the project's own files, from before a command that works on a copy of them started.
+
+    Landlock covers content and names only; what can't be prevented is reported.
+    """
+
+    def __init__(self, workspace: Path, paths: Iterable[bytes]) -> None:
+        self._root = os.fsencode(workspace)
+        self._before = {path: found for path in paths if (found := self._read_status(path)) is not None}
+
+    def _read_status(self, path: bytes) -> os.stat_result | None:
+        try:
+            return os.lstat(os.path.join(self._root, path))
+        except OSError:
+            return None
+
+    def describe_changes(self) -> tuple[str, ...]:
+        """Return notes on changed modes and times. A file that was rewritten (by an editor, say) does not count."""
+        differing = (path for path, before in self._before.items() if self._is_changed(path, before))
+        changed = sorted(os.fsdecode(path) or "." for path in differing)
+        if not changed:
+            return ()
+        more = f" and {len(changed) - _MOST_NAMED} more" if len(changed) > _MOST_NAMED else ""
+        return (
+            "Modes or times of your own files changed while it ran, which this tier can't prevent: "
+            f"{', '.join(changed[:_MOST_NAMED])}{more}",
+        )
+
+    def _is_changed(self, path: bytes, before: os.stat_result) -> bool:
+        now = self._read_status(path)
+        if now is None or (now.st_ino, now.st_size) != (before.st_ino, before.st_size):
+            return False
+        if stat.S_ISDIR(now.st_mode):  # its time changes with its entries
+            return now.st_mode != before.st_mode
+        return (now.st_mode, now.st_mtime_ns) != (before.st_mode, before.st_mtime_ns)

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from core.clock import monotonic
 from core.errors import ToolFailed
-from core.sandbox import host_paths as places
+from core.sandbox import host_paths
 from core.sandbox.box import BoxRequest, BoxResult, EndReason, Tier
-from core.sandbox.inside import messages as order
+from core.sandbox.inside import messages
 from core.sandbox.output import OutputReader, wait_flooded
 from core.sandbox.tiers.fork_server_client import ForkServerClient
 from core.sandbox.tiers.masked_files import name_mask_layer, remove_masked_changes
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from core.sandbox.inside.messages import BoxReport, NamespaceLaunch
 
 _GRACE = 2.0
-_PROXY = f"http://127.0.0.1:{order.PROXY_PORT}"
+_PROXY = f"http://127.0.0.1:{messages.PROXY_PORT}"
 _PROXY_ENV = {
     **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), _PROXY),
     **dict.fromkeys(("no_proxy", "NO_PROXY"), "localhost,127.0.0.1,::1"),
@@ -94,10 +94,10 @@ def build_launch(request: BoxRequest) -> NamespaceLaunch:
     """Build the launch message of one command. Raises `ToolFailed` for what no box could run."""
     if "\0" in request.command:
         raise ToolFailed("The command holds a NUL character.", hint="Send it without.")
-    home = places.find_home(request.env)
+    home = host_paths.find_home(request.env)
     workspace = Path(os.path.realpath(request.workspace))
     env = {**_build_root_environment(), **request.env, "HOME": str(home), **(_PROXY_ENV if request.proxy else {})}
-    limits, bound = request.limits, places.find_toolchains(request.env)
+    limits, bound = request.limits, host_paths.find_toolchains(request.env)
     return {
         "arguments": [os.fsencode(find_shell()), b"-c", request.command.encode("utf-8", "surrogateescape")],
         "env": {os.fsencode(name): os.fsencode(value) for name, value in env.items()},
@@ -131,7 +131,7 @@ def _build_root_environment() -> dict[str, str]:
 
 def _list_hidden(request: BoxRequest, workspace: Path, home: Path) -> list[Path]:
     kept = {workspace, home, Path(os.path.realpath(home))}
-    return [path for path in (*places.list_masked(), *request.hidden) if path not in kept]
+    return [path for path in (*host_paths.list_masked(), *request.hidden) if path not in kept]
 
 
 def _find_owner(workspace: Path) -> tuple[int, int] | None:
@@ -220,13 +220,13 @@ class NamespaceProcess:
 
     def interrupt(self) -> None:
         """See `RunningCommand.interrupt`."""
-        self._send_control(order.INTERRUPT)
+        self._send_control(messages.INTERRUPT)
 
     async def stop(self) -> BoxResult:
         """See `RunningCommand.stop`."""
         if not self._result.done() and self._forced_end is None:
             self._forced_end = "stopped"
-            self._send_control(order.TERMINATE)
+            self._send_control(messages.TERMINATE)
             self._loop.call_later(_GRACE, self._close_control)
         return await self.wait()
 

@@ -21,8 +21,7 @@ from core import __version__
 from core.errors import ToolFailed
 from core.filesystem.atomic_write import replace_file
 from core.sandbox.box import Box, Tier
-from core.sandbox.tiers import remedies as cures
-from core.sandbox.tiers import self_test
+from core.sandbox.tiers import remedies, self_test
 
 TIERS_BY_STRENGTH = (Tier.NAMESPACES, Tier.BWRAP_OVERLAY, Tier.BWRAP_MOUNTED, Tier.BWRAP_COPY, Tier.LANDLOCK)
 _CACHE_NAME = "box.json"
@@ -116,7 +115,7 @@ async def find_tier(state: Path, *, try_all: bool = False) -> TierReport:
 
 async def try_tier(tier: Tier, state: Path) -> TierTrial:
     """Run the self-test in a box of this tier."""
-    here = cures.read_machine_traits()
+    here = remedies.read_machine_traits()
     try:
         box = make_box(tier, state)
     except TierUnavailable as why:
@@ -130,7 +129,11 @@ async def try_tier(tier: Tier, state: Path) -> TierTrial:
     except ToolFailed as failure:
         reason = failure.message
         return TierTrial(
-            tier=tier, ok=False, reason=reason, errno=cures.find_errno(reason), cure=cures.suggest_remedy(reason, here)
+            tier=tier,
+            ok=False,
+            reason=reason,
+            errno=remedies.find_errno(reason),
+            cure=remedies.suggest_remedy(reason, here),
         )
     except OSError as error:
         return TierTrial(tier=tier, ok=False, reason=f"the self-test could not be laid out in {state}: {error}")
@@ -158,10 +161,10 @@ def _make_bwrap_box(tier: Tier, state: Path) -> Box:
 
     program = bwrap.find_bwrap(option="--overlay-src" if tier is Tier.BWRAP_OVERLAY else "--bind")
     if program is None:
-        raise TierUnavailable("bubblewrap is not installed", cures.NO_BWRAP, "ENOENT")
+        raise TierUnavailable("bubblewrap is not installed", remedies.NO_BWRAP, "ENOENT")
     options = bwrap.list_options(program)
     if tier is Tier.BWRAP_OVERLAY and "--overlay-src" not in options:
-        raise TierUnavailable(f"{program} has no option --overlay", cures.OLD_BWRAP)
+        raise TierUnavailable(f"{program} has no option --overlay", remedies.OLD_BWRAP)
     return bwrap.BwrapBox(tier, program, options, state)
 
 
@@ -174,10 +177,10 @@ def _make_landlock_box(_tier: Tier, state: Path) -> Box:
     version = landlock.get_abi_version()
     if version < landlocked.MINIMUM_ABI:
         what = f"has Landlock of ABI {version} only" if version else "has no Landlock"
-        raise TierUnavailable(f"this kernel {what}", cures.NO_LANDLOCK, "" if version else "ENOSYS")
+        raise TierUnavailable(f"this kernel {what}", remedies.NO_LANDLOCK, "" if version else "ENOSYS")
     if os.geteuid() == 0:
         raise TierUnavailable(
-            "as root all that root owns would be within a command's reach", cures.NOT_AS_ROOT, "EPERM"
+            "as root all that root owns would be within a command's reach", remedies.NOT_AS_ROOT, "EPERM"
         )
     return landlocked.LandlockBox(state)
 
@@ -196,7 +199,7 @@ def _build_cache_key(candidates: Sequence[str] = ()) -> str:
     from core.sandbox.tiers.bwrap import CANDIDATES
 
     parts: list[object] = [__version__, sys.version, os.path.realpath(sys.executable), *os.uname(), os.getuid()]
-    parts.append(msgspec.structs.astuple(cures.read_machine_traits()))
+    parts.append(msgspec.structs.astuple(remedies.read_machine_traits()))
     for each in candidates or CANDIDATES:
         with contextlib.suppress(OSError):
             info = Path(each).stat()

@@ -23,6 +23,7 @@ from core.filesystem.removal import remove_tree
 from core.ids import new_id
 from core.sandbox.box import Box, BoxLimits, BoxRequest
 from core.sandbox.environment import build_environment
+from core.sandbox.python_command import ISOLATION
 
 SECONDS = 2.0
 _SECRET = "not to be read"
@@ -139,8 +140,7 @@ class _TestBed:
         bystander = 0 if tier == "T3" and _can_signal_outside() else self._bystander.pid
         words = [
             python,
-            "-I",
-            "-S",
+            *ISOLATION,
             "-c",
             _SCRIPT,
             str(private),

@@ -1,5 +1,4 @@
-"""One command below our supervisor process (`core.sandbox.inside.supervisor`): started, followed and ended by the
-engine.
+"""Commands below a supervisor process of ours (`core.sandbox.inside.supervisor`): started, followed and ended.
 
 However it ends, nothing of it is left when `wait` returns. The supervisor ends it as well when the engine dies.
 """
@@ -12,7 +11,7 @@ import errno
 import marshal
 import os
 import socket
-import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -23,23 +22,19 @@ from msgspec import Struct
 from core.clock import monotonic
 from core.errors import ToolFailed
 from core.ids import new_id
-from core.sandbox.box import BoxRequest, BoxResult, EndReason
-from core.sandbox.inside import messages as order
+from core.sandbox.box import BoxRequest, BoxResult, EndReason, RunningCommand, Tier
+from core.sandbox.inside import messages
 from core.sandbox.output import OutputReader, wait_flooded
+from core.sandbox.python_command import build_python_command
 from core.sandbox.tiers.namespaces import explain_setup_failure
 from core.sandbox.tiers.project_copy import remove_copy
 
 if TYPE_CHECKING:
-    from core.sandbox.inside.supervisor import SupervisorLaunch
+    from core.sandbox.inside.messages import BoxReport, SupervisorLaunch
 
 _GRACE = 2.0
 _END = 8.0
 _START = 10.0
-_ROOT = str(Path(__file__).parents[3])
-_RUN = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from core.sandbox.inside.supervisor import main; main(*map(int, sys.argv[2:]))"
-)
 _HINT = "`agent-tui doctor --probe` tells whether this machine's box still works."
 
 
@@ -139,12 +134,12 @@ class SupervisedProcess:
             stdin.write(data)
 
     def interrupt(self) -> None:
-        self._send_control(order.INTERRUPT)
+        self._send_control(messages.INTERRUPT)
 
     async def stop(self) -> BoxResult:
         if not self._control_closed:
             self._end_reason = self._end_reason or "stopped"
-        self._send_control(order.TERMINATE)
+        self._send_control(messages.TERMINATE)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_GRACE):
                 return await self.wait()
@@ -189,8 +184,7 @@ class SupervisedProcess:
 
     async def _execute(self, sinks: tuple[int, int], letter: int, control: int) -> None:
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-I", "-S", "-c", _RUN, _ROOT, str(letter), str(control)),
+            *build_python_command("supervisor", letter, control),
             env={},
             cwd="/",
             stdin=asyncio.subprocess.PIPE if self._request.interactive else asyncio.subprocess.DEVNULL,
@@ -233,7 +227,7 @@ class SupervisedProcess:
             self._resolve_start(ToolFailed("The box ended before the command ran."))
             asyncio.get_running_loop().remove_reader(self._control)
             return
-        report: order.BoxReport = marshal.loads(data)
+        report: BoxReport = marshal.loads(data)
         match report:
             case ("started",):
                 self._resolve_start(None)
@@ -319,3 +313,42 @@ class SupervisedProcess:
         """Read the reports that came with the end itself."""
         for _ in range(8):
             self._read_report()
+
+
+class SupervisedBox(ABC):
+    """A `Box`. `state` is a directory of ours, hidden from commands; scratch directories and copies are made in it."""
+
+    def __init__(self, tier: Tier, state: Path) -> None:
+        self._tier = tier
+        self._state = state
+        self._running: set[SupervisedProcess] = set()
+        self._is_swept = False
+
+    @property
+    def tier(self) -> Tier:
+        return self._tier
+
+    async def start(
+        self, request: BoxRequest, on_output: Callable[[str], None], on_errors: Callable[[str], None] | None = None
+    ) -> RunningCommand:
+        if request.proxy is not None:
+            raise ToolFailed(
+                f"Commands have no network in tier {self._tier}.", hint="`agent-tui doctor` says what T1 takes."
+            )
+        reject_impossible(request)
+        if not self._is_swept:
+            self._is_swept = True
+            await asyncio.to_thread(remove_abandoned, self._state)
+        launch = await asyncio.to_thread(self._prepare, request)
+        running = await SupervisedProcess.start(launch, request, on_output, on_errors)
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+        return running
+
+    async def close(self) -> None:
+        for each in [*self._running]:
+            await each.stop()
+
+    @abstractmethod
+    def _prepare(self, request: BoxRequest) -> PreparedLaunch:
+        """Prepare what the command needs; runs in a thread."""

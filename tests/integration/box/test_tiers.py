@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.sandbox.box import Tier
-from core.sandbox.tiers import bwrap, self_test
-from core.sandbox.tiers import remedies as cures
-from core.sandbox.tiers import selection as tiers
+from core.sandbox.tiers import bwrap, remedies, selection, self_test
 from core.sandbox.tiers.selection import find_tier, load_cached_report, open_box, try_tier
 from tests.support.box_cases import ROOT
 from tests.support.box_tiers import NOT_PROMISED, found, offered, recorded
@@ -20,7 +18,7 @@ from tests.support.box_tiers import NOT_PROMISED, found, offered, recorded
 EMULATED = """
 import asyncio, json, sys, tempfile
 from pathlib import Path
-from core.sandbox.tiers import find_tier
+from core.sandbox.tiers.selection import find_tier
 with tempfile.TemporaryDirectory(dir="/var/tmp") as state:
     report = asyncio.run(find_tier(Path(state)))
 json.dump([report.tier, [[each.tier, each.reason, each.errno, each.cure] for each in report.reasons]], sys.stdout)
@@ -62,7 +60,7 @@ async def test_s18_what_was_found_is_kept_and_found_again_when_the_machine_chang
     again, second = await open_box(tmp_path)
     assert again is not None
     assert (again.tier, second.cached, second.reasons) == (first.tier, True, first.reasons)
-    monkeypatch.setattr(tiers, "__version__", "another")
+    monkeypatch.setattr(selection, "__version__", "another")
     _, third = await open_box(tmp_path)
     assert not third.cached
 
@@ -94,7 +92,7 @@ async def test_s12_a_tier_that_was_asked_for_is_not_replaced_by_another(tmp_path
     monkeypatch.setattr(bwrap.find_bwrap, "__defaults__", ((),))
     box, report = await open_box(tmp_path, wanted=Tier.BWRAP_COPY)
     assert (box, report.tier) == (None, Tier.NONE)
-    assert report.reasons[0].cure == cures.NO_BWRAP
+    assert report.reasons[0].cure == remedies.NO_BWRAP
 
 
 async def test_s18_a_box_that_lets_one_attempt_through_is_not_taken(tmp_path, monkeypatch):
@@ -119,7 +117,7 @@ def test_s12_where_user_namespaces_are_off_landlock_is_left_and_the_switch_is_na
     tier, told = on_a_machine_that(["unshare", "--user", "--map-root-user", "sh", "-c", off, "sh"])
     assert tier == (Tier.LANDLOCK if Tier.LANDLOCK in offered() else Tier.NONE)
     for each in ("T1", *(name for name in ("T2b", "T2c") if Tier(name) in offered())):
-        assert told[each][1:] == ("ENOSPC", cures.NAMESPACES_OFF)
+        assert told[each][1:] == ("ENOSPC", remedies.NAMESPACES_OFF)
 
 
 def test_s12_where_a_filter_forbids_namespaces_landlock_is_left_and_the_container_is_named():
@@ -128,7 +126,7 @@ def test_s12_where_a_filter_forbids_namespaces_landlock_is_left_and_the_containe
     tier, told = on_a_machine_that([], FILTERED)
     assert tier == (Tier.LANDLOCK if Tier.LANDLOCK in offered() else Tier.NONE)
     for each in ("T1", *(name for name in ("T2b", "T2c") if Tier(name) in offered())):
-        assert told[each][1:] == ("EPERM", cures.CONTAINER)
+        assert told[each][1:] == ("EPERM", remedies.CONTAINER)
 
 
 def test_s12_where_proc_is_masked_landlock_is_left_and_the_mask_is_named():
@@ -138,7 +136,7 @@ def test_s12_where_proc_is_masked_landlock_is_left_and_the_mask_is_named():
     tier, told = on_a_machine_that(["unshare", "--mount", "sh", "-c", mask, "sh"])
     assert tier == (Tier.LANDLOCK if Tier.LANDLOCK in offered() else Tier.NONE)
     for each in ("T1", *(name for name in ("T2b", "T2c") if Tier(name) in offered())):
-        assert told[each][1:] == ("EPERM", cures.PROC_MASKED)
+        assert told[each][1:] == ("EPERM", remedies.PROC_MASKED)
 
 
 def test_s13_bubblewrap_is_only_taken_from_where_the_system_has_it(tmp_path):
@@ -166,16 +164,28 @@ def test_n20_of_two_bubblewraps_the_one_that_has_the_option_is_taken(tmp_path):
 @pytest.mark.parametrize(
     ("reason", "here", "expected"),
     [
-        ("unshare: No space left on device [ENOSPC]", cures.MachineTraits(), cures.NAMESPACES_OFF),
-        ("unshare: Operation not permitted [EPERM]", cures.MachineTraits(unprivileged_clone=False), cures.CLONE_OFF),
-        ("bwrap: Can't mount proc on /newroot/proc: Operation not permitted", cures.MachineTraits(), cures.PROC_MASKED),
-        ("unshare: Operation not permitted [EPERM]", cures.MachineTraits(is_container=True), cures.CONTAINER),
-        ("process limit: nothing but a pids control group", cures.MachineTraits(is_root=True), cures.NO_PIDS_GROUP),
-        ("something else [EIO]", cures.MachineTraits(), ""),
+        ("unshare: No space left on device [ENOSPC]", remedies.MachineTraits(), remedies.NAMESPACES_OFF),
+        (
+            "unshare: Operation not permitted [EPERM]",
+            remedies.MachineTraits(unprivileged_clone=False),
+            remedies.CLONE_OFF,
+        ),
+        (
+            "bwrap: Can't mount proc on /newroot/proc: Operation not permitted",
+            remedies.MachineTraits(),
+            remedies.PROC_MASKED,
+        ),
+        ("unshare: Operation not permitted [EPERM]", remedies.MachineTraits(is_container=True), remedies.CONTAINER),
+        (
+            "process limit: nothing but a pids control group",
+            remedies.MachineTraits(is_root=True),
+            remedies.NO_PIDS_GROUP,
+        ),
+        ("something else [EIO]", remedies.MachineTraits(), ""),
     ],
 )
 def test_a_signature_has_its_cure(reason, here, expected):
-    assert cures.suggest_remedy(reason, here) == expected
+    assert remedies.suggest_remedy(reason, here) == expected
 
 
 @pytest.mark.parametrize(
@@ -187,7 +197,7 @@ def test_a_signature_has_its_cure(reason, here, expected):
     ],
 )
 def test_s12_under_apparmor_the_cure_is_a_profile_for_this_program_and_no_switch_for_all(reason):
-    advice = cures.suggest_remedy(reason, cures.MachineTraits(apparmor_restricts=True))
+    advice = remedies.suggest_remedy(reason, remedies.MachineTraits(apparmor_restricts=True))
     assert "userns," in advice
     assert os.path.realpath(sys.executable) in advice
     assert "sysctl" not in advice

@@ -2,16 +2,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.sandbox import host_paths as places
+from core.sandbox import host_paths
 from core.sandbox.toolchains import TOOLCHAINS
 
 
 def test_a_home_is_what_the_environment_says_unless_that_is_no_home():
-    assert places.find_home({"HOME": "/home/ann"}) == Path("/home/ann")
+    assert host_paths.find_home({"HOME": "/home/ann"}) == Path("/home/ann")
     assert (
-        places.find_home({"HOME": "/"})
-        == places.find_home({"HOME": "relative"})
-        == places.find_home({})
+        host_paths.find_home({"HOME": "/"})
+        == host_paths.find_home({"HOME": "relative"})
+        == host_paths.find_home({})
         == Path("/tmp/home")
     )
 
@@ -20,7 +20,7 @@ def test_toolchains_are_allowed_by_name_and_nothing_beside_them_is(tmp_path: Pat
     for name in (".cargo/bin", ".cargo/registry", ".pyenv/versions", ".ssh", ".config/gh", ".local/share/keyrings"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / ".cargo/credentials.toml").touch()
-    found = {path for path in places.find_toolchains({"HOME": str(tmp_path)}) if path.is_relative_to(tmp_path)}
+    found = {path for path in host_paths.find_toolchains({"HOME": str(tmp_path)}) if path.is_relative_to(tmp_path)}
     assert found == {tmp_path / ".cargo/bin", tmp_path / ".cargo/registry", tmp_path / ".pyenv/versions"}
 
 
@@ -28,9 +28,9 @@ def test_a_virtual_environment_counts_only_if_it_is_one(tmp_path: Path):
     environment = tmp_path / "venv"
     environment.mkdir()
     env = {"HOME": str(tmp_path / "home"), "VIRTUAL_ENV": str(environment)}
-    assert environment not in places.find_toolchains(env)
+    assert environment not in host_paths.find_toolchains(env)
     (environment / "pyvenv.cfg").touch()
-    assert environment in places.find_toolchains(env)
+    assert environment in host_paths.find_toolchains(env)
 
 
 def test_no_toolchain_is_a_place_of_credentials():
@@ -40,6 +40,6 @@ def test_no_toolchain_is_a_place_of_credentials():
 
 
 def test_k3_the_systems_secrets_and_other_peoples_homes_are_masked():
-    masked = set(places.list_masked())
+    masked = set(host_paths.list_masked())
     assert {path for path in map(Path, ("/etc/shadow", "/root")) if path.exists()} <= masked
     assert Path("/usr") not in masked

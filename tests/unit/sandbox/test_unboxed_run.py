@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from core.errors import ToolFailed
-from core.sandbox import unboxed_run as runner
+from core.sandbox import unboxed_run
 from core.sandbox.environment import build_environment
 from core.sandbox.unboxed_run import MARK_VARIABLE, describe_containment, find_shell, run_unboxed
 
@@ -71,7 +71,7 @@ async def test_v9_cancelling_ends_everything_with_no_more_grace_than_300_ms():
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert runner._GRACE_SECONDS < 0.3
+    assert unboxed_run._GRACE_SECONDS < 0.3
     assert len(pids) == 2
     assert alive(pids) == []
 
@@ -84,8 +84,8 @@ async def test_n18_a_task_that_is_cancelled_waits_for_what_it_ends_and_then_goes
             begun.set()
             await asyncio.Event().wait()
         finally:
-            seen.append(await runner.wait_within(asyncio.Event().wait(), 0.01))
-            seen.append(await runner.wait_within(asyncio.sleep(0), 40))
+            seen.append(await unboxed_run.wait_within(asyncio.Event().wait(), 0.01))
+            seen.append(await unboxed_run.wait_within(asyncio.sleep(0), 40))
 
     task = asyncio.create_task(cleans_up())
     await begun.wait()

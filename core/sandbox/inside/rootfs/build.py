@@ -2,10 +2,10 @@
 
 The root is a fresh, small tmpfs. Top-level directories of the host are attached as read-only overlays
 (`host_overlays`), except those that are fresh (`FRESH_DIRECTORIES`) or hold homes; then come toolchains and the cache
-below a fresh
-home, the workspace as an overlay, and covers over what does not exist for the command. What is shown is taken by
-descriptor before the root changes, and attached after: no link of the host leads outside, and a workspace may lie in a
-directory that is fresh. All is read-only that is not named in `MountPlan.writable`. Runs in `python -I -S -B`.
+below a fresh home, the workspace as an overlay, and covers over what does not exist for the command. What is shown is
+taken by descriptor before the root changes, and attached after (`mount_plan`): no link of the host leads outside, and a
+workspace may lie in a directory that is fresh. All is read-only that is not named in `MountPlan.writable`.
+Runs in `python -I -S -B`.
 """
 
 from __future__ import annotations
@@ -18,67 +18,21 @@ from core.sandbox.inside import kernel
 from core.sandbox.inside.rootfs import mounts
 from core.sandbox.inside.rootfs.host_overlays import HostOverlays
 from core.sandbox.inside.rootfs.mask_layer import create_mask_layer
-from core.sandbox.inside.rootfs.ownership import change_owner, change_owner_below
+from core.sandbox.inside.rootfs.mount_plan import COVERS, MountPlan, cover_path, make_mount_point
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from core.sandbox.inside.messages import NamespaceLaunch
-    from core.sandbox.inside.supervisor import OverlayRoot
+    from core.sandbox.inside.messages import NamespaceLaunch, OverlayRoot
 
 FRESH_DIRECTORIES = frozenset({b"dev", b"home", b"lost+found", b"proc", b"root", b"run", b"sys", b"tmp"})
 DEVICES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty")
 DEVICE_LINKS = ((b"fd", b"/proc/self/fd"), (b"stdin", b"fd/0"), (b"stdout", b"fd/1"), (b"stderr", b"fd/2"))
 KERNEL_SECRETS = (b"/proc/kcore", b"/proc/keys", b"/proc/kmsg", b"/proc/timer_list", b"/proc/sysrq-trigger")
-_SCRATCH, _COVERS = b"dev/.scratch", b"dev/.covers"
+_SCRATCH = b"dev/.scratch"
 _SKELETON_SIZE = 16 << 20
 _LOCKED_DOWN = kernel.READ_ONLY | kernel.NO_SUID | kernel.NO_DEVICES
-
-
-class MountPlan:
-    """What is going to be mounted where: pairs of a target and the step that mounts there, outer ones first."""
-
-    def __init__(self) -> None:
-        self._steps: list[tuple[bytes, Callable[[bytes], None]]] = []
-        self.writable: list[bytes] = []
-
-    def add_mount(self, descriptor: int, target: bytes, *, is_needed: bool = False, is_writable: bool = False) -> None:
-        """Attach a mount that was taken before. One that is not needed is left out where there is no place for it."""
-
-        def step(place: bytes) -> None:
-            try:
-                make_mount_point(place, like=descriptor)
-                kernel.attach_mount(descriptor, place)
-            except OSError:
-                if is_needed:
-                    raise
-                os.close(descriptor)
-                return
-            if is_writable:
-                self.writable.append(place)
-
-        self._steps.append((target, step))
-
-    def add_directory(self, place: bytes, mode: int) -> None:
-        """Make an empty directory, where there is a place for it."""
-
-        def step(path: bytes) -> None:
-            with contextlib.suppress(OSError):
-                os.makedirs(path, 0o755, exist_ok=True)
-                os.chmod(path, mode)
-
-        self._steps.append((place, step))
-
-    def add_link(self, place: bytes, target: bytes) -> None:
-        self._steps.append((place, lambda path: make_link(path, target)))
-
-    def add_cover(self, target: bytes) -> None:
-        self._steps.append((target, cover_path))
-
-    def apply(self) -> None:
-        for target, step in sorted(self._steps, key=lambda each: each[0].rstrip(b"/").count(b"/")):
-            step(target)
 
 
 def build_root(message: NamespaceLaunch, submounts: list[tuple[bytes, int]]) -> None:
@@ -178,7 +132,7 @@ def enter_new_root() -> None:
 
 def attach_scratch(size: int) -> None:
     """Attach one tmpfs for all that is fresh and writable, so that one number bounds it."""
-    for place in (b"dev", _SCRATCH, _COVERS):
+    for place in (b"dev", _SCRATCH, COVERS):
         os.mkdir(place, 0o755)
     kernel.attach_mount(mounts.create_tmpfs(size, "0700"), _SCRATCH)
 
@@ -244,47 +198,6 @@ def plan_submounts(plan: MountPlan, trees: HostOverlays, submounts: list[tuple[b
         os.close(opened)
 
 
-def make_link(place: bytes, target: bytes) -> None:
-    """Make a symbolic link. Where there is something already, or all is read-only, it needs none."""
-    if os.path.lexists(place):
-        return
-    with contextlib.suppress(OSError):
-        os.makedirs(os.path.dirname(place), 0o755, exist_ok=True)
-        os.symlink(target, place)
-
-
-def make_mount_point(target: bytes, *, like: int) -> None:
-    """Make a directory or an empty file to mount on. Only fresh places can take one: all else is read-only."""
-    if os.path.lexists(target):
-        return
-    if stat.S_ISDIR(os.fstat(like).st_mode):
-        os.makedirs(target, 0o755)
-        return
-    os.makedirs(os.path.dirname(target), 0o755, exist_ok=True)
-    os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-
-
-def cover_path(target: bytes) -> None:
-    """Mount an empty file or directory over a path, so that it can be neither read nor listed.
-
-    A missing path needs none.
-    """
-    if not os.path.exists(target):
-        return
-    place = b"/%s/%d" % (_COVERS, len(os.listdir(b"/" + _COVERS)))
-    if os.path.isdir(target):
-        os.mkdir(place, 0o755)
-    else:
-        os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0))
-    mount = kernel.clone_mount(place)
-    try:
-        kernel.attach_mount(mount, target)
-    except FileNotFoundError:
-        os.close(mount)
-        if os.path.lexists(target):  # else it went away just now, as sockets do
-            raise
-
-
 def clone_devices() -> Iterator[tuple[bytes, int]]:
     for name in DEVICES:
         path = b"/dev/" + name
@@ -331,3 +244,24 @@ def make_read_only(writable: list[bytes]) -> None:
     kernel.set_mount_attributes(kernel.AT_FDCWD, b"/", add=kernel.READ_ONLY | kernel.NO_SUID, recursive=True)
     for place in (*writable, b"/dev/pts"):
         kernel.set_mount_attributes(kernel.AT_FDCWD, place, clear=kernel.READ_ONLY)
+
+
+def change_owner(place: bytes, owner: tuple[int, int] | None) -> None:
+    """Give away one file or directory; without an owner nothing is done."""
+    if owner:
+        os.chown(place, *owner, follow_symlinks=False)
+
+
+def change_owner_below(directory: bytes, owner: tuple[int, int] | None) -> None:
+    """Give away a directory with all in and below it that is root's."""
+    waiting = [directory] if owner else []
+    while waiting:
+        here = waiting.pop()
+        change_owner(here, owner)
+        with os.scandir(here) as entries:
+            for entry in entries:
+                found = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(found.st_mode):
+                    waiting.append(entry.path)
+                elif found.st_uid == 0:
+                    change_owner(entry.path, owner)

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from core.sandbox.inside.rootfs.build import MountPlan
+    from core.sandbox.inside.rootfs.mount_plan import MountPlan
 
 _LOCKED_DOWN = kernel.READ_ONLY | kernel.NO_SUID | kernel.NO_DEVICES
 # No socket lives in one of these, and overlayfs may not take them.

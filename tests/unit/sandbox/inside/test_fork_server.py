@@ -5,10 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from core.sandbox.inside import init_process as supervise
-from core.sandbox.inside import messages as order
-from core.sandbox.inside import port_forward as forward
-from core.sandbox.inside import processes as memory
+from core.sandbox.inside import init_process, messages, port_forward, processes
 from core.sandbox.tiers.namespaces import explain_setup_failure
 
 ROOT = Path(__file__).parents[4]
@@ -41,8 +38,8 @@ def test_the_server_loads_little():
                 "inside.rootfs.build",
                 "inside.rootfs.host_overlays",
                 "inside.rootfs.mask_layer",
+                "inside.rootfs.mount_plan",
                 "inside.rootfs.mounts",
-                "inside.rootfs.ownership",
                 "inside.seccomp",
             )
         ),
@@ -51,10 +48,10 @@ def test_the_server_loads_little():
 
 def test_a_step_that_is_refused_is_told_with_its_name_and_the_kernels_reason():
     try:
-        with supervise.SetupStep("namespaces"):
+        with init_process.SetupStep("namespaces"):
             raise PermissionError(1, "unshare: Operation not permitted")
-    except supervise.SetupStepFailed as failure:
-        report = supervise.build_failure_report(failure)
+    except init_process.SetupStepFailed as failure:
+        report = init_process.build_failure_report(failure)
     assert report == ("failed", "namespaces", 1, "unshare: Operation not permitted")
     told = explain_setup_failure("namespaces", 1, "unshare: Operation not permitted")
     assert told.message == "The box could not be set up: namespaces: unshare: Operation not permitted [EPERM]."
@@ -62,12 +59,12 @@ def test_a_step_that_is_refused_is_told_with_its_name_and_the_kernels_reason():
 
 
 def test_an_error_that_no_step_expected_is_told_too():
-    assert supervise.build_failure_report(KeyError("x")) == ("failed", "unforeseen", 0, "KeyError: 'x'")
+    assert init_process.build_failure_report(KeyError("x")) == ("failed", "unforeseen", 0, "KeyError: 'x'")
 
 
 def test_the_memory_of_living_processes_is_counted():
-    assert memory.exceeds_memory(memory.list_processes(), 1 << 20)
-    assert not memory.exceeds_memory([os.getpid()], 1 << 40)
+    assert processes.exceeds_memory(processes.list_processes(), 1 << 20)
+    assert not processes.exceeds_memory([os.getpid()], 1 << 40)
 
 
 def test_memory_that_processes_share_is_counted_once():
@@ -76,16 +73,16 @@ def test_memory_that_processes_share_is_counted_once():
     with subprocess.Popen(
         [sys.executable, "-c", f"{script} sys.stdin.read()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as parent:
-        processes = [int(parent.stdout.readline()) for _ in range(8)]
-        assert sum(map(memory.read_resident_bytes, processes)) > 8 * (64 << 20)
-        assert not memory.exceeds_memory(processes, 3 * (64 << 20))
-        assert memory.exceeds_memory(processes, 64 << 20)
+        pids = [int(parent.stdout.readline()) for _ in range(8)]
+        assert sum(map(processes.read_resident_bytes, pids)) > 8 * (64 << 20)
+        assert not processes.exceeds_memory(pids, 3 * (64 << 20))
+        assert processes.exceeds_memory(pids, 64 << 20)
         parent.stdin.close()
 
 
 def test_the_forwarder_listens_on_loopback_only():
-    listening = forward.open_listener()
+    listening = port_forward.open_listener()
     try:
-        assert listening.getsockname() == ("127.0.0.1", order.PROXY_PORT)
+        assert listening.getsockname() == ("127.0.0.1", messages.PROXY_PORT)
     finally:
         listening.close()

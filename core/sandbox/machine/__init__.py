@@ -1,1 +1,0 @@
-"""The machine as a command sees it."""
