@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from core.cli.arguments import Options
+    from typing import Any
+
+    from core.cli.parsing import Arguments
 
 OWN_PACKAGES = ("core", "tui")
 # Holding the interpreter's own state, or loaded before any path of the project is searched.
@@ -165,32 +167,35 @@ def put_own_code_first() -> None:
     _evict_intruders(root, project)
 
 
-def _start(options: "Options") -> int:
+def _start(arguments: "Arguments") -> int:
     import gc
 
     gc.disable()  # a start makes a great many objects and hardly any garbage; the screen goes on after its first frame
-    if options.front == "review":
-        options = _reviewing(options)
-    if options.front == "screen":
-        if options.continue_last or options.resume:
-            from core.cli.resuming import with_session
-
-            options = with_session(options)
-        if _lacks_terminal():
-            from core.exits import ExitCode
-
-            return ExitCode.USAGE
-        return screen()(options)
+    arguments = _open_review(arguments)
+    if arguments.front == "screen":
+        return _run_screen(arguments)
     try:
-        front = _without_screen(options)
+        run = find_front_end(arguments)
     finally:
         gc.freeze()
         gc.enable()
-    return front(options)
+    return run(arguments)
+
+
+def _run_screen(arguments: "Any") -> int:
+    if arguments.continue_last or arguments.resume:
+        from core.cli.resuming import with_session
+
+        arguments = with_session(arguments)
+    if _lacks_terminal():
+        from core.exits import ExitCode
+
+        return ExitCode.USAGE
+    return load_screen()(arguments)
 
 
 def _lacks_terminal() -> bool:
-    """Keys come from standard input, and the screen is drawn on standard error. What is no terminal is told."""
+    """Return True if there is no terminal for keys (standard input) or pictures (standard error), and say so."""
     streams = (("standard input", sys.stdin), ("standard error", sys.stderr))
     missing = [name for name, stream in streams if stream is None or not stream.isatty()]
     if missing and sys.stderr is not None:
@@ -201,90 +206,74 @@ def _lacks_terminal() -> bool:
     return bool(missing)
 
 
-def _reviewing(options: "Options") -> "Options":
-    """A review opens the screen on its session, if there is a terminal and something to review."""
-    if options.print_only or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return options
-    from dataclasses import replace
+def _open_review(arguments: "Arguments") -> "Arguments":
+    """Return the screen on the session that waits for a review, if that was asked for, is possible, and there is
+    one; else the arguments as they are."""
+    if arguments.front != "review":
+        return arguments
+    from core.cli.arguments import ScreenArguments
+    from core.cli.review import ReviewArguments, session_to_review
 
-    from core.cli.review import session_to_review
+    if not isinstance(arguments, ReviewArguments) or arguments.print_only:
+        return arguments
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return arguments
+    session = session_to_review(arguments.directory)
+    if not session:
+        return arguments
+    return ScreenArguments(
+        directory=arguments.directory, resume=session, pane="review", private=False, program=own_program()
+    )
 
-    session = session_to_review(options.directory)
-    return replace(options, front="screen", resume=session, pane="review", private=False) if session else options
+
+def own_program() -> "tuple[str, ...]":
+    """Return the argv prefix that starts this same program again, as isolated as it is now."""
+    return (sys.executable, *isolation(), os.path.realpath(__file__))
 
 
-def screen() -> "Callable[[Options], int]":
-    """The screen with its way to an engine. Textual would load tree-sitter for colours that we take from Pygments."""
+def load_screen() -> "Callable[[Any], int]":
+    """Load the screen with its way to an engine. Textual would load tree-sitter for colours that we take from
+    Pygments."""
     sys.modules.setdefault("tree_sitter", None)  # type: ignore[arg-type]  # how an import is told that there is none
 
     from core.transports.stdio_client import connect
     from tui.app import run
 
-    return lambda options: run(options, connect, keep_fault=lambda fault: _kept(fault, options))
+    return lambda arguments: run(arguments, connect, keep_fault=lambda fault: _save_crash(fault, arguments))
 
 
-def _kept(fault: BaseException, options: "Options") -> str:
-    """Keep the trace of a fault of the screen, unless it is private; what to say of it."""
+def _save_crash(fault: BaseException, arguments: "Any") -> str:
+    """Save the trace of a fault of the screen, unless it is private. Return what to say of it."""
     from core.crash_reports import save_crash_report, set_enabled, describe_crash_report
 
-    set_enabled(not options.private)
+    set_enabled(not arguments.private)
     return describe_crash_report(save_crash_report(fault, "the screen"))
 
 
-def _without_screen(options: "Options") -> "Callable[[Options], int]":
-    if options.front == "engine":
+def find_front_end(arguments: "Arguments") -> "Callable[[Any], int]":
+    """Return what runs a command line without a screen: `run` of the module of its name in `core.cli`, but for the
+    engine, `-p`, and the doctor, who is told how the screen reads pictures."""
+    from importlib import import_module
+
+    if arguments.front == "engine":
         from core.transports.stdio_server import serve
 
         return serve
-    return _report(options) or _worker(options)
-
-
-def _report(options: "Options") -> "Callable[[Options], int] | None":
-    """What only looks at what is there."""
-    if options.front == "permissions":
-        from core.cli.permissions import permissions
-
-        return permissions
-    if options.front == "models":
-        from core.cli.models import models
-
-        return models
-    if options.front == "plan":
-        from core.cli.plan import plans
-
-        return plans
-    if options.front == "sessions":
-        from core.sessions.listing import print_sessions
-
-        return lambda options: print_sessions(options.directory)
-    if options.front == "doctor":
-        return _doctor
-    return None
-
-
-def _doctor(options: "Options") -> int:
-    from core.cli.doctor import report
-    from tui.attachments.clipboard import describe_clipboard
-
-    return report(options, clipboard=describe_clipboard)
-
-
-def _worker(options: "Options") -> "Callable[[Options], int]":
-    if options.front == "print":
+    if arguments.front == "print":
         from core.cli.headless import run_print
 
         return run_print
-    if options.front == "image":
-        from core.cli.image import keep_picture
+    if arguments.front == "doctor":
+        return _run_doctor
+    run: "Callable[[Any], int]" = import_module(f"core.cli.{arguments.front}").run
+    return run
 
-        return keep_picture
-    if options.front == "box":
-        from core.cli.box import run_in_box
 
-        return run_in_box
-    from core.cli.review import review
+def _run_doctor(arguments: "Any") -> int:
+    from core.cli.doctor import run
+    from tui.attachments.clipboard import describe_clipboard
 
-    return review
+    return run(arguments, clipboard=describe_clipboard)
 
 
 def _explain(problem: Exception) -> int:
@@ -326,7 +315,7 @@ def main() -> int:
                 from core.cli.edits import run
 
                 return run()
-            return _start(parse(sys.argv[1:], program=(sys.executable, *isolation(), os.path.realpath(__file__))))
+            return _start(parse(sys.argv[1:], program=own_program()))
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""The command line: what may be asked of the program, checked before anything else is loaded.
+"""The command line of the screen, of `-p` and of the engine; it finds the subcommands, which have their own.
 
 Only argparse and its like are imported here, so that `--help` and `--version` answer at once.
 """
@@ -9,94 +9,152 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal, NoReturn, get_args
+from importlib import import_module
+from typing import Any, ClassVar, Final
 
 from core import __version__
-from core.cli import values as cli_values
-from core.cli.parsers import DESCRIPTION, ENVIRONMENT, EXAMPLES, USAGE
+from core.cli.parsing import (
+    ACCEPT_POLICIES,
+    EFFORTS,
+    MODES,
+    OUTPUT_FORMATS,
+    AcceptPolicy,
+    Arguments,
+    Effort,
+    Front,
+    ModeName,
+    OutputFormat,
+    Parser,
+    parse_count,
+    parse_directory,
+    parse_dollars,
+    parse_model,
+    parse_session_id,
+)
 from core.exits import EXIT_MEANINGS, ExitCode
-from core.modes import Mode
 
-Front = Literal[
-    "screen", "print", "engine", "sessions", "doctor", "box", "review", "permissions", "plan", "models", "image"
-]
-ModeName = str
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-OutputFormat = Literal["text", "json", "stream-json"]
-Accept = Literal["none", "all"]
+# Each is a module beside this one, with `parse(argv)` and `run(arguments)`.
+SUBCOMMANDS: Final = ("box", "image", "models", "permissions", "plan", "review")
+# Directories may well be called like these: they take a directory and stand among the words of the main command line.
+WORDS: Final = ("sessions", "doctor")
 
-MODES: tuple[ModeName, ...] = tuple(mode.value for mode in Mode)
-EFFORTS: tuple[Effort, ...] = get_args(Effort)
-OUTPUT_FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
-ACCEPT: tuple[Accept, ...] = get_args(Accept)
-SUBCOMMANDS = ("sessions", "doctor")
+USAGE = """\
+agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
+                 [--effort LEVEL]
+       agent-tui [DIR] -p [PROMPT] [--output-format FORMAT] [--accept WHICH]
+       agent-tui box run [--mode MODE] [--tier TIER] [--keep] DIR COMMAND
+       agent-tui review [DIR] [--print] [--accept PATH ... | --reject PATH ...]
+       agent-tui plan list | show [FILE] | check [FILE] | set FILE TODO STATUS
+       agent-tui sessions [DIR]
+       agent-tui permissions [DIR] [--remove ID]
+       agent-tui image < PICTURE
+       agent-tui models [DIR] [--json]
+       agent-tui doctor [DIR] [--probe]
+       agent-tui --demo [-c]"""
+
+DESCRIPTION = """\
+A terminal chat IDE. The agent edits in a shadow of your project: nothing
+reaches your files until you accept it, hunk by hunk. Commands run in a box
+over the shadow; where a machine has none, each one waits for your yes."""
+
+EXAMPLES = """\
+commands:
+  box run               run one command in the box and list what it did;
+                        agent-tui box run --help says more
+  review                show, accept or reject what waits for a review
+  plan                  list, show or check the plans of this project, or set
+                        the status of a todo; agent-tui plan --help says more
+  sessions              list the sessions of this workspace, newest first
+  image                 keep a picture from standard input and print its path,
+                        to be pasted into the prompt: for SSH
+  permissions           list what you allowed and refused for good, or forget it
+  models                show which model does what: its effort, its fallbacks,
+                        its window, and whether its price is known
+  doctor                show versions, state directory, configuration, keys
+                        found (names only), local model servers and what
+                        contains commands; --probe tries every way anew
+                        (a directory of such a name is reached as ./sessions)
+
+examples:
+  agent-tui                        open the current directory
+  agent-tui --demo                 the whole job on a sample project, no key
+  agent-tui ~/src/shop -c          go on with the last session there
+  agent-tui --mode plan --model openai/gpt-5
+  agent-tui --model ollama/qwen3   a model server on this machine
+  agent-tui -p "why does test_tax fail?" --mode ask
+  git diff | agent-tui -p "review this" --output-format json
+  agent-tui -p "what is wrong here?" --image screenshot.png
+  agent-tui -p "fix the failing test" --accept all --max-cost 0.50"""
+
+ENVIRONMENT = """\
+environment:
+  OPENAI_API_KEY, OPENAI_BASE_URL         a server that speaks chat completions
+  ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL   a server that speaks messages
+  OLLAMA_HOST                             where Ollama listens
+  AGENT_TUI_CONFIG_DIR                    where config.toml is
+  AGENT_TUI_STATE_DIR                     where sessions and pasted keys are
+  AGENT_TUI_TRACEBACK=1                   show where an error came from
+  VISUAL, EDITOR                          the editor that Ctrl+G opens"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """One checked command line. `None` means that it was not said and the configuration decides.
+class SessionArguments(Arguments):
+    """A command line that is about a session. None: not given, so that the configuration decides.
 
-    `directory` is absolute and exists. `prompt` is None under `print` when it is to be read from stdin.
-    `images`: files to send with it, "-" = stdin.
-    `command`, `tier`, `timeout`, `keep` and `report` are those of `box run`; `paths` are to get the `verdict` of
-    `review`; under `plan` these two are what to do, and its file, todo and status; `anyway`: complete it although it
-    waits; `remove` is what `permissions` is to forget. `pane`
-    is open at the start. `trust`: hear the project, in this run. `private`: keep nothing of it.
-    `program` is the argv prefix that starts this same program again, for the engine's process.
+    `trust`: hear the project, in this run. `private`: keep nothing of it.
     """
 
-    front: Front
-    directory: Path
     continue_last: bool = False
     resume: str | None = None
     mode: ModeName | None = None
     model: str | None = None
     effort: Effort | None = None
-    demo: bool = False
-    prompt: str | None = None
-    output_format: OutputFormat = "text"
-    accept: Accept = "none"
-    images: tuple[str, ...] = ()
     max_steps: int | None = None
     max_cost: float | None = None
     max_tokens: int | None = None
-    program: tuple[str, ...] = ()
-    command: str = ""
-    tier: str | None = None
-    timeout: int = 0
-    keep: bool = False
-    report: Path | None = None
-    paths: tuple[str, ...] = ()
-    verdict: Literal["", "accept", "reject"] = ""
-    print_only: bool = False
     trust: bool = False
     private: bool | None = None
-    remove: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScreenArguments(SessionArguments):
+    """`pane` is open at the start. `program`: the argv prefix that starts this program again, as an engine."""
+
+    front: ClassVar[Front] = "screen"
+    demo: bool = False
     pane: str = ""
-    probe: bool = False
-    json: bool = False
-    anyway: bool = False
+    program: tuple[str, ...] = ()
 
 
-def _epilog() -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrintArguments(SessionArguments):
+    """`prompt` is None when it is to be read from stdin. `images`: files to send with it, "-" = stdin."""
+
+    front: ClassVar[Front] = "print"
+    prompt: str | None = None
+    output_format: OutputFormat = "text"
+    accept: AcceptPolicy = "none"
+    images: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineArguments(SessionArguments):
+    """The engine of a screen, which speaks over standard input and output."""
+
+    front: ClassVar[Front] = "engine"
+
+
+def _format_epilog() -> str:
     codes = "\n".join(f"  {code.value:<4}{EXIT_MEANINGS[code]}" for code in ExitCode)
     return f"{EXAMPLES}\n\n{ENVIRONMENT}\n\nexit codes:\n{codes}"
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says what was wrong and where help is, in two lines."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(ExitCode.USAGE, f"{self.prog}: {message}\n{' ' * len(self.prog)}  See {self.prog} --help.\n")
-
-
-def _parser() -> _Parser:
-    parser = _Parser(
+def _build_parser() -> Parser:
+    parser = Parser(
         prog="agent-tui",
         usage=USAGE,
         description=DESCRIPTION,
-        epilog=_epilog(),
+        epilog=_format_epilog(),
         formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=24, width=80),
         add_help=False,
         allow_abbrev=False,
@@ -119,13 +177,13 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "-c", "--continue", dest="continue_last", action="store_true", help="go on with the last session"
     )
-    which.add_argument("--resume", metavar="ID", type=cli_values.session_id, help="go on with the session of this id")
+    which.add_argument("--resume", metavar="ID", type=parse_session_id, help="go on with the session of this id")
     group.add_argument(
         "--mode", choices=MODES, metavar="MODE", help=f"{', '.join(MODES)} (ask and plan change nothing)"
     )
     group.add_argument(
         "--model",
-        type=cli_values.model,
+        type=parse_model,
         metavar="NAME",
         help="openai/NAME, anthropic/NAME, a local server (ollama, lmstudio, llamacpp, vllm), a provider that is "
         "configured, or scripted/FILE",
@@ -144,11 +202,9 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help="keep nothing of the session when the program ends; see docs/privacy.md",
     )
-    group.add_argument("--max-steps", type=cli_values.count, metavar="N", help="end a turn after N model calls")
-    group.add_argument(
-        "--max-cost", type=cli_values.dollars, metavar="USD", help="end a turn when it has cost this much"
-    )
-    group.add_argument("--max-tokens", type=cli_values.count, metavar="N", help="end a turn after N tokens")
+    group.add_argument("--max-steps", type=parse_count, metavar="N", help="end a turn after N model calls")
+    group.add_argument("--max-cost", type=parse_dollars, metavar="USD", help="end a turn when it has cost this much")
+    group.add_argument("--max-tokens", type=parse_count, metavar="N", help="end a turn after N tokens")
 
 
 def _add_print_options(parser: argparse.ArgumentParser) -> None:
@@ -171,17 +227,17 @@ def _add_print_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--image", action="append", metavar="FILE", help="send this picture or PDF along; - is stdin")
     group.add_argument(
         "--accept",
-        choices=ACCEPT,
+        choices=ACCEPT_POLICIES,
         metavar="WHICH",
         help="edits to accept at the end: none (default; they wait for your review) or all",
     )
 
 
-def _front_and_words(said: argparse.Namespace, parser: _Parser) -> tuple[Front, list[str]]:
+def _find_front(said: argparse.Namespace, parser: Parser) -> tuple[Front, list[str]]:
     words: list[str] = said.words
     if said.engine:
         return "engine", words
-    if words and words[0] in SUBCOMMANDS:
+    if words and words[0] in WORDS:
         own = {"words", "probe"} if words[0] == "doctor" else {"words"}
         if any(value not in (None, False) for name, value in vars(said).items() if name not in own):
             parser.error(f"{words[0]} takes no options; write ./{words[0]} for a directory of that name")
@@ -189,26 +245,7 @@ def _front_and_words(said: argparse.Namespace, parser: _Parser) -> tuple[Front, 
     return ("screen" if said.prompt is None else "print"), words
 
 
-def _directory(words: list[str], parser: argparse.ArgumentParser) -> Path:
-    if len(words) > 1:
-        listed = " ".join(map(repr, words))
-        parser.error(f"one directory at most, got {len(words)}: {listed}; put a prompt after -p in quotes")
-    if words and not words[0]:
-        parser.error("the name of the directory is empty")
-    hint = "; a prompt goes after -p" if parser.prog == "agent-tui" else ""
-    try:
-        path = Path(words[0]).expanduser() if words else Path()
-        path = path.resolve(strict=True)
-    except (FileNotFoundError, NotADirectoryError):
-        parser.error(f"no directory {words[0]!r}{hint}" if words else "the current directory is gone")
-    except (OSError, RuntimeError, ValueError) as problem:
-        parser.error(f"cannot open {words[0] if words else '.'!r}: {problem}")
-    if not path.is_dir():
-        parser.error(f"{words[0]!r} is a file; name the directory of the project")
-    return path
-
-
-def _check_together(front: Front, said: argparse.Namespace, parser: _Parser) -> None:
+def _check_together(front: Front, said: argparse.Namespace, parser: Parser) -> None:
     for name in ("output_format", "accept", "image"):
         if front != "print" and getattr(said, name) is not None:
             parser.error(f"--{name.replace('_', '-')} only goes with -p")
@@ -226,113 +263,43 @@ def _check_together(front: Front, said: argparse.Namespace, parser: _Parser) -> 
         parser.error('-p needs a prompt: agent-tui -p "your question", or pipe it in')
 
 
-def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Options:
+def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Arguments:
     """Check a command line (without the program's name).
 
     Raises SystemExit: 0 after `--help` and `--version`, `ExitCode.USAGE` with a message on stderr for anything wrong.
     """
-    if argv and argv[0] in {"box", "review", "permissions", "plan", "models", "image"}:
-        return _parse_words(argv, tuple(program))
-    parser = _parser()
+    if argv and argv[0] in SUBCOMMANDS:
+        subcommand: Arguments = import_module(f"core.cli.{argv[0]}").parse(argv[1:])
+        return subcommand
+    parser = _build_parser()
     said = parser.parse_intermixed_args(argv)
-    front, words = _front_and_words(said, parser)
+    front, words = _find_front(said, parser)
     _check_together(front, said, parser)
-    return Options(
-        front=front,
-        directory=_directory(words, parser),
-        continue_last=said.continue_last,
-        resume=said.resume,
-        mode=said.mode,
-        model=said.model,
-        effort=said.effort,
-        demo=said.demo,
+    directory = parse_directory(words, parser)
+    if front in WORDS:
+        listed: Arguments = import_module(f"core.cli.{front}").build_arguments(directory, said)
+        return listed
+    session: dict[str, Any] = {
+        "directory": directory,
+        "continue_last": said.continue_last,
+        "resume": said.resume,
+        "mode": said.mode,
+        "model": said.model,
+        "effort": said.effort,
+        "max_steps": said.max_steps,
+        "max_cost": said.max_cost,
+        "max_tokens": said.max_tokens,
+        "trust": said.trust,
+        "private": said.private,
+    }
+    if front == "engine":
+        return EngineArguments(**session)
+    if front == "screen":
+        return ScreenArguments(**session, demo=said.demo, program=tuple(program))
+    return PrintArguments(
+        **session,
         prompt=said.prompt or None,
         output_format=said.output_format or "text",
         accept=said.accept or "none",
         images=tuple(said.image or ()),
-        max_steps=said.max_steps,
-        max_cost=said.max_cost,
-        max_tokens=said.max_tokens,
-        program=tuple(program),
-        probe=said.probe,
-        trust=said.trust,
-        private=said.private,
     )
-
-
-def _parse_words(argv: Sequence[str], program: tuple[str, ...]) -> Options:
-    from core.cli.parsers import box_parser, image_parser, models_parser, permissions_parser, plan_parser, review_parser
-
-    if argv[0] == "plan":
-        parser = plan_parser(_Parser)
-        said = parser.parse_intermixed_args(argv[1:])
-        return _plan_options(said, parser, program)
-    if argv[0] == "models":
-        parser = models_parser(_Parser)
-        said = parser.parse_intermixed_args(argv[1:])
-        as_json = said.output_format == "json" or said.json
-        return Options(front="models", directory=_directory(said.words, parser), json=as_json, program=program)
-    if argv[0] == "image":
-        parser = image_parser(_Parser)
-        parser.parse_args(argv[1:])
-        return Options(front="image", directory=_directory([], parser), program=program)
-    if argv[0] == "permissions":
-        parser = permissions_parser(_Parser)
-        said = parser.parse_intermixed_args(argv[1:])
-        directory = _directory(said.words, parser)
-        return Options(front="permissions", directory=directory, remove=said.remove or "", program=program)
-    if argv[0] == "review":
-        return _review_options(argv[1:], review_parser(_Parser), program)
-    return _box_options(argv, box_parser(_Parser), program)
-
-
-def _review_options(argv: Sequence[str], parser: argparse.ArgumentParser, program: tuple[str, ...]) -> Options:
-    said = parser.parse_intermixed_args(argv)
-    verdict: Literal["", "accept", "reject"] = "accept" if said.accept else "reject" if said.reject else ""
-    return Options(
-        front="review",
-        directory=_directory(said.words, parser),
-        paths=tuple(said.accept or said.reject or ()),
-        verdict=verdict,
-        print_only=said.print_only or bool(verdict),
-        program=program,
-    )
-
-
-def _box_options(argv: Sequence[str], parser: argparse.ArgumentParser, program: tuple[str, ...]) -> Options:
-    from core.cli.parsers import BOX_USAGE
-
-    if len(argv) > 1 and argv[1] != "run" and argv[1] not in {"-h", "--help"}:
-        parser.error(f"the only thing to do with the box is run; usage: {BOX_USAGE}")
-    said = parser.parse_intermixed_args([each for each in argv[1:2] if each != "run"] + list(argv[2:]))
-    if len(said.words) != 2 or not said.words[1].strip():
-        parser.error("expected a directory and one command in quotes, such as: agent-tui box run . 'make test'")
-    return Options(
-        front="box",
-        directory=_directory(said.words[:1], parser),
-        mode=said.mode,
-        command=said.words[1],
-        tier=said.tier,
-        timeout=said.timeout,
-        keep=said.keep,
-        report=Path(said.report).absolute() if said.report else None,
-        program=program,
-    )
-
-
-def _plan_options(said: argparse.Namespace, parser: argparse.ArgumentParser, program: tuple[str, ...]) -> Options:
-    from core.cli.parsers import PLAN_STATUSES, PLAN_WORDS
-
-    action, words = said.action, tuple(said.words)
-    least, most, usage = PLAN_WORDS[action]
-    if not least <= len(words) <= most:
-        parser.error(f"expected: agent-tui plan {usage}")
-    if action == "set" and words[2] not in PLAN_STATUSES:
-        parser.error(f"{words[2]!r} is no status; there are {', '.join(PLAN_STATUSES)}")
-    if said.json and action not in {"list", "show"}:
-        parser.error("--json goes with list and show")
-    if said.force and words[2:] != ("completed",):
-        parser.error("--force goes with set FILE TODO completed")
-    directory = _directory([said.directory] if said.directory else [], parser)
-    given = {"command": action, "paths": words, "json": said.json, "anyway": said.force}
-    return Options(front="plan", directory=directory, program=program, **given)

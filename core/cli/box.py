@@ -12,9 +12,12 @@ import contextlib
 import os
 import signal
 import sys
-from typing import TextIO
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, TextIO
 
-from core.cli.arguments import Options
+from core.cli.parsing import MODES, Arguments, Front, ModeName, build_parser, parse_directory, parse_seconds
 from core.engine import Engine, EngineOptions
 from core.engine.shared_box import SharedBox
 from core.errors import AgentTuiError
@@ -33,6 +36,34 @@ from core.state.fold import SessionState
 from core.text.display_names import display_name, expose_controls, to_one_line
 from core.transports.session_view import SessionView
 
+TIERS = ("T1", "T2a", "T2b", "T2c", "T3")
+
+BOX_USAGE = "agent-tui box run [--mode MODE] [--tier TIER] [--timeout SECONDS] [--keep] [--report FILE] DIR COMMAND"
+
+BOX_TEXT = """\
+Run one shell command in DIR exactly as the agent's terminal would: in the box,
+without network, without input, over what is pending. Its standard output and
+standard error are this program's own, every byte as it is unless that is a
+terminal. Then, on standard error or in the file of --report, follow the tier
+and what the command did, one line each:
+
+  created, edited, mode, deleted   files that would wait for your review
+  generated, git                   ignored files and the state of git, as a whole
+  dropped, note                    what can't be kept, and why
+
+Nothing of it is kept; DIR stays as it is in any case. With --keep it waits for
+a review, and the next command with --keep sees it: agent-tui review DIR."""
+
+BOX_CODES = """\
+exit codes:
+  0-123   the command's own (also 126 not executable, 127 not found, and
+          128 + N when signal N ended it)
+  2       also: wrong arguments; nothing was started
+  124     its time was over (--timeout)
+  125     it was not run, or the box ended it: no such box here, no room, no state
+  130     interrupted from the keyboard (Ctrl+C)"""
+
+
 TIMED_OUT = 124
 NOT_RUN = 125
 INTERRUPTED = 130
@@ -46,21 +77,59 @@ _ENDS = {
 }
 
 
-def run_in_box(options: Options) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxArguments(Arguments):
+    """`timeout` in seconds. `keep`: what the command changes waits for a review. `report` None: standard error."""
+
+    front: ClassVar[Front] = "box"
+    command: str
+    mode: ModeName = "agent"
+    tier: str | None = None
+    timeout: int = 600
+    keep: bool = False
+    report: Path | None = None
+
+
+def parse(argv: Sequence[str]) -> BoxArguments:
+    """Check the words behind `agent-tui box`; exits as `core.cli.arguments.parse` does."""
+    parser = build_parser("agent-tui box run", BOX_USAGE, BOX_TEXT, BOX_CODES)
+    parser.add_argument("words", nargs="*", metavar="DIR COMMAND", help="the project, and the command in quotes")
+    parser.add_argument("--mode", choices=MODES, default="agent", help="plan and ask keep nothing (default: agent)")
+    parser.add_argument("--tier", choices=TIERS, help="only this kind of box (default: the strongest there is)")
+    parser.add_argument("--timeout", type=parse_seconds, default=600, metavar="SECONDS", help="default: 600")
+    parser.add_argument("--report", metavar="FILE", help="what it did goes there (default: standard error)")
+    parser.add_argument("--keep", action="store_true", help="let what it changes wait for a review")
+    if argv and argv[0] != "run" and argv[0] not in {"-h", "--help"}:
+        parser.error(f"the only thing to do with the box is run; usage: {BOX_USAGE}")
+    said = parser.parse_intermixed_args([each for each in argv[:1] if each != "run"] + list(argv[1:]))
+    if len(said.words) != 2 or not said.words[1].strip():
+        parser.error("expected a directory and one command in quotes, such as: agent-tui box run . 'make test'")
+    return BoxArguments(
+        directory=parse_directory(said.words[:1], parser),
+        command=said.words[1],
+        mode=said.mode,
+        tier=said.tier,
+        timeout=said.timeout,
+        keep=said.keep,
+        report=Path(said.report).absolute() if said.report else None,
+    )
+
+
+def run(arguments: BoxArguments) -> int:
     """Run it. Returns the exit status that `BOX_CODES` documents."""
-    return asyncio.run(_BoxRun(options).go())
+    return asyncio.run(_BoxRun(arguments).go())
 
 
 class _BoxRun:
-    def __init__(self, options: Options) -> None:
-        self._options = options
+    def __init__(self, arguments: BoxArguments) -> None:
+        self._arguments = arguments
         self._out, self._errors = _Out(sys.stdout), _Out(sys.stderr)
-        wanted = Tier(options.tier) if options.tier else None
+        wanted = Tier(arguments.tier) if arguments.tier else None
         self._boxes = SharedBox(wanted=wanted)
         said = EngineOptions(
-            mode=options.mode, interactive=False, watch=False, tier=wanted, private=False if options.keep else None
+            mode=arguments.mode, interactive=False, watch=False, tier=wanted, private=False if arguments.keep else None
         )
-        self._engine = Engine(options.directory, options=said, boxes=self._boxes)
+        self._engine = Engine(arguments.directory, options=said, boxes=self._boxes)
 
     async def go(self) -> int:
         try:
@@ -81,17 +150,17 @@ class _BoxRun:
         try:
             return await self._run(session.session)
         finally:
-            if not self._options.keep:
+            if not self._arguments.keep:
                 await self._engine.submit(cmd.SessionClose(session=session.session, discard=True))
 
     async def _open(self) -> cmd.Reply:
         """The session that is kept for this, or a new one."""
-        options, store = self._options, SessionStore(self._options.directory)
-        known = kept_session(store) if options.keep else ""
-        mode = options.mode or "agent"
+        store = SessionStore(self._arguments.directory)
+        known = kept_session(store) if self._arguments.keep else ""
+        mode = self._arguments.mode
         if not known:
             opened = await self._engine.submit(cmd.SessionOpen(mode=mode))
-            if options.keep and isinstance(opened, cmd.Ack):
+            if self._arguments.keep and isinstance(opened, cmd.Ack):
                 rename = cmd.SessionRename(session=opened.session, title="Commands in the box")
                 await self._engine.submit(rename)
                 (store.path / POINTER).write_text(opened.session, encoding="ascii")
@@ -113,10 +182,10 @@ class _BoxRun:
         await view.settle()
         before = _Before(view.state)
         order = CommandRequest(
-            command=self._options.command,
-            origin=Origin(call=new_id("user"), tool="user_command", command=self._options.command),
+            command=self._arguments.command,
+            origin=Origin(call=new_id("user"), tool="user_command", command=self._arguments.command),
             keeps_effects=terminal.keeps_effects(),
-            time_limit=float(self._options.timeout),
+            time_limit=float(self._arguments.timeout),
             is_raw=True,
             on_stderr=self._errors.write,
         )
@@ -154,12 +223,12 @@ class _BoxRun:
 
     def _tell(self, report: str) -> None:
         """A file is for those who must know the report from what the command wrote to standard error."""
-        if self._options.report is None:
+        if self._arguments.report is None:
             self._errors.begin_line()
             self._errors.write(report)
             return
         try:
-            self._options.report.write_text(report, encoding="utf-8", errors="surrogateescape")
+            self._arguments.report.write_text(report, encoding="utf-8", errors="surrogateescape")
         except OSError as error:
             sys.stderr.write(f"agent-tui: the report could not be written: {error.strerror}\n")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import platform
@@ -9,12 +10,13 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from core import __version__
-from core.cli.arguments import Options
+from core.cli.parsing import Arguments, Front
 from core.config import FILE_NAME, PROJECT_FILE, LoadedSettings, Settings, load_with_notices
 from core.errors import AgentTuiError
 from core.exits import ExitCode
@@ -46,10 +48,23 @@ _MEANINGS = {
 }
 
 
-def report(options: Options, *, clipboard: Callable[[], str] | None = None) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorArguments(Arguments):
+    """`probe`: try every way to contain commands anew."""
+
+    front: ClassVar[Front] = "doctor"
+    probe: bool = False
+
+
+def build_arguments(directory: Path, said: argparse.Namespace) -> DoctorArguments:
+    """Return the arguments of a main command line whose first word was `doctor`."""
+    return DoctorArguments(directory=directory, probe=said.probe)
+
+
+def run(arguments: DoctorArguments, *, clipboard: Callable[[], str] | None = None) -> int:
     """Print the report. `ExitCode.FAILED` if something would keep a session from working. `clipboard` says how the
     screen reads pictures from it."""
-    check = _Check(options.directory, probe=options.probe)
+    check = _Check(arguments.directory, probe=arguments.probe)
     check.clipboard = clipboard
     for label, text in check.lines():
         sys.stdout.write(f"{label:<{_WIDTH}}{to_one_line(text)}\n")

@@ -13,7 +13,7 @@ from math import ceil
 from pathlib import Path
 from typing import TextIO
 
-from core.cli.arguments import Options
+from core.cli.arguments import PrintArguments
 from core.cli.printer import JsonPrinter, Printer, StreamPrinter, TextPrinter
 from core.clock import monotonic, now_ms, pause
 from core.engine import Engine
@@ -36,20 +36,20 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
-def run_print(options: Options, *, models: ModelAccess | None = None) -> int:
+def run_print(arguments: PrintArguments, *, models: ModelAccess | None = None) -> int:
     """Run one prompt and print the answer. Returns the exit code; `BrokenPipeError` when nobody reads it any more."""
-    prompt = read_prompt(options, sys.stdin)
+    prompt = read_prompt(arguments, sys.stdin)
     engine = Engine(
-        options.directory, options=build_engine_options(options, interactive=False, watch=False), models=models
+        arguments.directory, options=build_engine_options(arguments, interactive=False, watch=False), models=models
     )
-    return asyncio.run(_PrintRun(engine, options, prompt).run())
+    return asyncio.run(_PrintRun(engine, arguments, prompt).run())
 
 
-def read_prompt(options: Options, stdin: TextIO | None) -> str:
+def read_prompt(arguments: PrintArguments, stdin: TextIO | None) -> str:
     """Return the prompt of the command line; what is piped in is its context, or the prompt if there is no other."""
-    said = (options.prompt or "").strip()
+    said = (arguments.prompt or "").strip()
     piped = ""
-    if "-" not in options.images and stdin is not None and not stdin.closed and not stdin.isatty():
+    if "-" not in arguments.images and stdin is not None and not stdin.closed and not stdin.isatty():
         data = stdin.buffer.read(MAX_STDIN + 1)
         if len(data) > MAX_STDIN:
             raise ConfigError(
@@ -81,8 +81,8 @@ def _to_absolute(path: str) -> str:
     return str(Path(path).expanduser().absolute())
 
 
-def _build_printer(options: Options, out: TextIO, err: TextIO) -> Printer:
-    match options.output_format:
+def _build_printer(arguments: PrintArguments, out: TextIO, err: TextIO) -> Printer:
+    match arguments.output_format:
         case "text":
             return TextPrinter(out, err)
         case "json":
@@ -94,10 +94,10 @@ def _build_printer(options: Options, out: TextIO, err: TextIO) -> Printer:
 class _PrintRun:
     """Runs one prompt through an engine of this process."""
 
-    def __init__(self, engine: Engine, options: Options, prompt: str) -> None:
-        self._options = options
+    def __init__(self, engine: Engine, arguments: PrintArguments, prompt: str) -> None:
+        self._arguments = arguments
         self._prompt = prompt
-        self._printer = _build_printer(options, sys.stdout, sys.stderr)
+        self._printer = _build_printer(arguments, sys.stdout, sys.stderr)
         self._engine = engine
         self._session = ""
         self._printed = 0  # the seq up to which events are printed, or need not be
@@ -109,7 +109,7 @@ class _PrintRun:
 
     @property
     def _is_resumed(self) -> bool:
-        return bool(self._options.resume or self._options.continue_last)
+        return bool(self._arguments.resume or self._arguments.continue_last)
 
     async def run(self) -> int:
         try:
@@ -158,7 +158,7 @@ class _PrintRun:
 
     async def _attach(self, view: SessionView) -> cmd.Reject | None:
         """Attach what `--image` names. Returns the rejection; None = all of it was attached."""
-        for each in self._options.images:
+        for each in self._arguments.images:
             if each == "-":
                 data = await asyncio.to_thread(sys.stdin.buffer.read, cmd.MAX_ATTACHMENT_BYTES + 1)
                 add = cmd.AttachmentAdd(session=self._session, data=data, name="standard input")
@@ -172,23 +172,23 @@ class _PrintRun:
         return None
 
     async def _open(self) -> cmd.Reply:
-        options = self._options
+        arguments = self._arguments
         if self._is_resumed:
-            return await self._engine.submit(cmd.SessionResume(session=options.resume or ""))
-        model, effort = options.model or "", options.effort or ""
-        return await self._engine.submit(cmd.SessionOpen(mode=options.mode or "agent", model=model, effort=effort))
+            return await self._engine.submit(cmd.SessionResume(session=arguments.resume or ""))
+        model, effort = arguments.model or "", arguments.effort or ""
+        return await self._engine.submit(cmd.SessionOpen(mode=arguments.mode or "agent", model=model, effort=effort))
 
     def _list_changes(self) -> list[cmd.AnyCommand]:
         """Return the commands for options that differ from a resumed session."""
-        options, found = self._options, list[cmd.AnyCommand]()
+        arguments, found = self._arguments, list[cmd.AnyCommand]()
         if not self._is_resumed:
             return found
-        if options.mode is not None:
-            found.append(cmd.ModeSet(session=self._session, mode=options.mode))
-        if options.model is not None:
-            found.append(cmd.ModelSet(session=self._session, model=options.model))
-        if options.effort is not None:
-            found.append(cmd.EffortSet(session=self._session, effort=options.effort))
+        if arguments.mode is not None:
+            found.append(cmd.ModeSet(session=self._session, mode=arguments.mode))
+        if arguments.model is not None:
+            found.append(cmd.ModelSet(session=self._session, model=arguments.model))
+        if arguments.effort is not None:
+            found.append(cmd.EffortSet(session=self._session, effort=arguments.effort))
         return found
 
     def _interrupt(self) -> None:
@@ -227,7 +227,7 @@ class _PrintRun:
     async def _finish(self, view: SessionView) -> int:
         state, turn = view.state, view.state.turns[-1]
         before = {change.path for change in list_changes(state.changes)}  # a rename is its new path
-        if self._options.accept == "all" and turn.reason == "done" and before:
+        if self._arguments.accept == "all" and turn.reason == "done" and before:
             self._printed = sys.maxsize  # the turn is over: what it still had to tidy is not printed
             await view.settle()
             self._printed = state.seq
@@ -241,7 +241,7 @@ class _PrintRun:
             await self._engine.submit(cmd.SessionClose(session=self._session, discard=True))
         match turn.reason:
             case "done":
-                left = self._options.accept == "all" and bool(state.changes or list_pending_bulks(state))
+                left = self._arguments.accept == "all" and bool(state.changes or list_pending_bulks(state))
                 return ExitCode.REFUSED if self._is_refused or left else ExitCode.DONE
             case "limit":
                 return ExitCode.LIMIT
@@ -260,8 +260,8 @@ class _PrintRun:
         sys.stderr.write(f"{said}\n")
 
     def _print_refusal(self, reply: cmd.Reject) -> int:
-        mode = self._options.mode or "agent"
-        model = self._options.model or ""
+        mode = self._arguments.mode or "agent"
+        model = self._arguments.model or ""
         self._printer.end(
             build_refusal(reply.code, reply.message, hint=reply.hint, model=model, mode=mode, at=now_ms())
         )

@@ -8,23 +8,46 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, ClassVar, Final
 
 from core.attachments import MAX_INPUT_BYTES, prepare_attachment
-from core.cli.arguments import Options
+from core.cli.parsing import Arguments, Front, build_parser, parse_directory
 from core.errors import ConfigError
 from core.exits import ExitCode
 from core.providers.connection.private_file import write_private
 from core.user_dirs import get_state_dir
+
+IMAGE_TEXT = """\
+Keeps a picture or a PDF from standard input for a week and prints its path,
+which can be pasted into the prompt. Over SSH, from your own machine:
+
+  wl-paste -t image/png | ssh HOST agent-tui image
+  xclip -selection clipboard -t image/png -o | ssh HOST agent-tui image
+  pngpaste - | ssh HOST agent-tui image"""
+
 
 KEPT: Final = 7 * 24 * 3600  # seconds
 FOLDER: Final = "pictures"
 PLAIN: Final = "Send a picture: wl-paste -t image/png | ssh HOST agent-tui image"
 
 
-def keep_picture(_: Options) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageArguments(Arguments):
+    front: ClassVar[Front] = "image"
+
+
+def parse(argv: Sequence[str]) -> ImageArguments:
+    """Check the words behind `agent-tui image`; exits as `core.cli.arguments.parse` does."""
+    parser = build_parser("agent-tui image", "agent-tui image < PICTURE", IMAGE_TEXT)
+    parser.parse_args(argv)
+    return ImageArguments(directory=parse_directory([], parser))
+
+
+def run(_: ImageArguments) -> int:
     """Read standard input, print the path. `AttachmentRefused` for what is no picture, `ConfigError` for nothing."""
     if sys.stdin is None or sys.stdin.isatty():
         raise ConfigError("agent-tui image reads a picture from standard input.", hint=PLAIN, code="no_input")

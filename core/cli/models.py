@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import msgspec
 
-from core.cli.arguments import Options
+from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
 from core.config import load_settings
 from core.engine.models import ModelAccess
 from core.engine.queries.route_table import build_route_table
@@ -16,15 +19,42 @@ from core.protocol.models import RouteRow
 from core.providers.catalog.choosing import find_default_model
 from core.text.display_names import to_one_line
 
+MODELS_USAGE = "agent-tui models [DIR] [--json | --output-format FORMAT]"
+
+MODELS_TEXT = """\
+Show which model does what, as a session that began now would have it: the job,
+the model, its effort and fallbacks, its window in tokens, and whether its price
+is known. On the screen, /models shows what each has cost, too."""
+
+
 HEAD = ("job", "model", "effort", "window", "price", "fallback")
 
 
-def models(options: Options) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelsArguments(Arguments):
+    front: ClassVar[Front] = "models"
+    json: bool = False
+
+
+def parse(argv: Sequence[str]) -> ModelsArguments:
+    """Check the words behind `agent-tui models`; exits as `core.cli.arguments.parse` does."""
+    parser = build_parser("agent-tui models", MODELS_USAGE, MODELS_TEXT)
+    add_directory(parser)
+    parser.add_argument("--json", action="store_true", help="all of it, as JSON")
+    parser.add_argument(
+        "--output-format", choices=("text", "json"), default="text", metavar="FORMAT", help="text, json"
+    )
+    said = parser.parse_intermixed_args(argv)
+    as_json = said.json or said.output_format == "json"
+    return ModelsArguments(directory=parse_directory(said.words, parser), json=as_json)
+
+
+def run(arguments: ModelsArguments) -> int:
     """Print the table, or as JSON all that is in it."""
     settings = load_settings()
     chosen = asyncio.run(find_default_model(settings))
     table = build_route_table(settings, ModelAccess(), None, chosen.id)
-    if options.json:
+    if arguments.json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(table.rows), indent=2).decode() + "\n")
         return ExitCode.DONE
     rows = [HEAD, *map(_cells, table.rows)]

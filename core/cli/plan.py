@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 
-from core.cli.arguments import Options
+from core.cli.parsing import Arguments, Front, build_parser, parse_directory
 from core.cli.printer import escaped
 from core.errors import CommandRejected
 from core.exits import ExitCode
@@ -24,23 +27,93 @@ from core.workspace import Workspace
 from core.workspace.file_names import PLAN_SUFFIX, PLANS
 from core.workspace.plan_folder import PlanFolder
 
+PLAN_USAGE = """\
+agent-tui plan list [--json] [-C DIR]
+       agent-tui plan show [FILE] [--json] [-C DIR]
+       agent-tui plan check [FILE] [-C DIR]
+       agent-tui plan set FILE TODO STATUS [--force] [-C DIR]"""
+
+PLAN_TEXT = """\
+The plans of a project, which are files in .cursor/plans. FILE is a path, the
+name of a file there or its beginning; it may be left out where there is one.
+
+  list    every plan with its progress
+  show    one plan: its todos, which are ready and what the others wait for
+  check   every fault of a plan file, with its line
+  set     give a todo a status: pending, in_progress, completed or cancelled;
+          one with a `verify` command is completed when that has passed, in the
+          box, over what waits for a review. One that waits for others is not
+          begun; --force completes it all the same"""
+
+PLAN_CODES = """\
+exit codes:
+  0   done
+  1   the plan has faults (check), the command of a todo did not pass (set), or
+      it failed otherwise; the message says why
+  2   wrong arguments"""
+
+PLAN_WORDS = {
+    "list": (0, 0, "list [--json]"),
+    "show": (0, 1, "show [FILE] [--json]"),
+    "check": (0, 1, "check [FILE]"),
+    "set": (3, 3, "set FILE TODO STATUS"),
+}
+
+PLAN_STATUSES = ("pending", "in_progress", "completed", "cancelled")
+
+
 MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
 
 
-def plans(options: Options) -> int:
-    """What `options.command` says. `ExitCode.FAILED` when a check finds faults, or a todo is not proved."""
-    workspace = Workspace(options.directory)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanArguments(Arguments):
+    """`action`: list, show, check or set; `words`: the file, and for `set` also the todo and its status. `force`:
+    complete a todo although it waits."""
+
+    front: ClassVar[Front] = "plan"
+    action: str
+    words: tuple[str, ...] = ()
+    json: bool = False
+    force: bool = False
+
+
+def parse(argv: Sequence[str]) -> PlanArguments:
+    """Check the words behind `agent-tui plan`; exits as `core.cli.arguments.parse` does."""
+    parser = build_parser("agent-tui plan", PLAN_USAGE, PLAN_TEXT, PLAN_CODES)
+    parser.add_argument("action", choices=tuple(PLAN_WORDS), metavar="ACTION", help="list, show, check or set")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="the file; with set also the todo and its status")
+    parser.add_argument("--json", action="store_true", help="list and show: as JSON")
+    parser.add_argument("--force", action="store_true", help="set: complete a todo that waits for others")
+    parser.add_argument("-C", dest="directory", metavar="DIR", help="the project (default: the current directory)")
+    said = parser.parse_intermixed_args(argv)
+    action, words = said.action, tuple(said.words)
+    least, most, usage = PLAN_WORDS[action]
+    if not least <= len(words) <= most:
+        parser.error(f"expected: agent-tui plan {usage}")
+    if action == "set" and words[2] not in PLAN_STATUSES:
+        parser.error(f"{words[2]!r} is no status; there are {', '.join(PLAN_STATUSES)}")
+    if said.json and action not in {"list", "show"}:
+        parser.error("--json goes with list and show")
+    if said.force and words[2:] != ("completed",):
+        parser.error("--force goes with set FILE TODO completed")
+    directory = parse_directory([said.directory] if said.directory else [], parser)
+    return PlanArguments(directory=directory, action=action, words=words, json=said.json, force=said.force)
+
+
+def run(arguments: PlanArguments) -> int:
+    """What `arguments.action` says. `ExitCode.FAILED` when a check finds faults, or a todo is not proved."""
+    workspace = Workspace(arguments.directory)
     store = PlanStore(PlanFolder(workspace))
-    if options.command == "list":
-        return _list(store, json=options.json)
-    path = found(workspace, store, options.paths[0] if options.paths else "")
-    match options.command:
+    if arguments.action == "list":
+        return _list(store, json=arguments.json)
+    path = found(workspace, store, arguments.words[0] if arguments.words else "")
+    match arguments.action:
         case "check":
             return _check(store, path)
         case "set":
-            return _set(options, store, path)
+            return _set(arguments, store, path)
         case _:
-            return _show(store.load(path), json=options.json)
+            return _show(store.load(path), json=arguments.json)
 
 
 def found(workspace: Workspace, store: PlanStore, name: str) -> str:
@@ -122,20 +195,20 @@ def _check(store: PlanStore, path: str) -> int:
     return ExitCode.FAILED if faults else ExitCode.DONE
 
 
-def _set(options: Options, store: PlanStore, path: str) -> int:
-    key, status = options.paths[1], msgspec.convert(options.paths[2], TodoStatus)
+def _set(arguments: PlanArguments, store: PlanStore, path: str) -> int:
+    key, status = arguments.words[1], msgspec.convert(arguments.words[2], TodoStatus)
     todos = store.load(path).todos
     todo = next((each for each in todos if each.id == key), None)
-    check_not_blocked(todos, key, status, anyway=options.anyway)
+    check_not_blocked(todos, key, status, anyway=arguments.force)
     if todo is not None and status == "completed" != todo.status and todo.verify:
-        asyncio.run(_complete_verified(options, path, todo))
+        asyncio.run(_complete_verified(arguments, path, todo))
     plan = store.set_todo(path, key, status)
     free = ", ".join(display_name(todo.id) for todo in find_ready(plan.todos)) or "none"
     _write(f"{display_name(key)}: {status}. Ready: {free}.")
     return ExitCode.DONE
 
 
-async def _complete_verified(options: Options, path: str, todo: Todo) -> None:
+async def _complete_verified(arguments: PlanArguments, path: str, todo: Todo) -> None:
     """Complete a todo over what waits for a review, as `agent-tui review` would show it, if its command passes there.
     Raises `CommandRejected` if it does not."""
     from core.cli.review import session_to_review
@@ -144,20 +217,20 @@ async def _complete_verified(options: Options, path: str, todo: Todo) -> None:
     from core.protocol.events import ErrorRaised, PlanUpdated
     from core.transports.session_view import SessionView, require_ack
 
-    known, seen = session_to_review(options.directory), list[ErrorRaised | PlanUpdated]()
+    known, seen = session_to_review(arguments.directory), list[ErrorRaised | PlanUpdated]()
 
     def take_in(envelope: Envelope) -> None:
         if isinstance(envelope.event, ErrorRaised | PlanUpdated):
             seen.append(envelope.event)
 
-    engine = Engine(options.directory, options=EngineOptions(interactive=False, watch=False))
+    engine = Engine(arguments.directory, options=EngineOptions(interactive=False, watch=False))
     try:
         opened = cmd.SessionResume(session=known) if known else cmd.SessionOpen(mode="plan")
         session = require_ack(await engine.submit(opened)).session
         view = SessionView(engine, session, take_in)
         await view.settle()
         seen.clear()
-        completed = cmd.TodoSet(session=session, plan=path, id=todo.id, status="completed", anyway=options.anyway)
+        completed = cmd.TodoSet(session=session, plan=path, id=todo.id, status="completed", anyway=arguments.force)
         require_ack(await engine.submit(completed))
         await view.wait_until(lambda: bool(seen))
         if not known:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from core import demo
-from core.cli.arguments import Options
+from core.cli.arguments import ScreenArguments
 from core.errors import StateError
 from core.sessions.store import SessionStore
 
 
-def with_session(options: Options) -> Options:
+def with_session(arguments: ScreenArguments) -> ScreenArguments:
     """The same, with the session named that is to be resumed. `StateError`: there is none, or it is open elsewhere."""
-    if not (options.continue_last or options.resume):
-        return options
-    store, session = SessionStore(options.directory), options.resume or ""
-    if options.demo and not (session := demo.find_latest_session()):
+    if not (arguments.continue_last or arguments.resume):
+        return arguments
+    store, session = SessionStore(arguments.directory), arguments.resume or ""
+    if arguments.demo and not (session := demo.find_latest_session()):
         raise StateError("no demo was begun yet.", hint="Start one: agent-tui --demo", code="session_unknown")
     if session and not store.has_session(session) and (copy := demo.find_project(session)):
         store = SessionStore(copy)
     session = store.resolve_id(session)
     store.open(session).close()
-    return replace(options, continue_last=False, resume=session, demo=False)
+    return replace(arguments, continue_last=False, resume=session, demo=False)

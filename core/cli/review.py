@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import ClassVar, Literal
 
-from core.cli.arguments import Options
 from core.cli.box import bulk_line, kept_session
+from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
 from core.cli.printer import moved_line, plain
 from core.engine import Engine, EngineOptions
 from core.errors import PathRefused
@@ -29,9 +31,54 @@ from core.text.display_names import display_name, to_one_line
 from core.transports.session_view import SessionView, require_ack
 from core.workspace.file_names import to_os_name
 
+REVIEW_USAGE = "agent-tui review [DIR] [--print] [--accept all | PATH ...] [--reject all | PATH ...]"
+
+REVIEW_TEXT = """\
+Show what waits for a review in DIR: what `agent-tui box run --keep` left, else
+the last session with something pending. In a terminal this opens the screen on
+the review; with --print, or when the output is no terminal, the changes are
+printed as one unified diff, with what is kept beside it in lines that begin
+with #."""
+
+REVIEW_CODES = """\
+exit codes:
+  0   done (also when nothing waits)
+  1   failed; the message says why
+  2   wrong arguments
+  4   something was left: a conflict, or protected and only accepted by its name"""
+
+
 NOTHING = "nothing waits for a review.\n"
 AS_A_WHOLE = "decided on as a whole, by its name"
 _LOOKED_AT = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewArguments(Arguments):
+    """`paths` get the `verdict`; without one, what waits is shown: on the screen, or with `print_only` as text."""
+
+    front: ClassVar[Front] = "review"
+    paths: tuple[str, ...] = ()
+    verdict: Literal["", "accept", "reject"] = ""
+    print_only: bool = False
+
+
+def parse(argv: Sequence[str]) -> ReviewArguments:
+    """Check the words behind `agent-tui review`; exits as `core.cli.arguments.parse` does."""
+    parser = build_parser("agent-tui review", REVIEW_USAGE, REVIEW_TEXT, REVIEW_CODES)
+    add_directory(parser)
+    parser.add_argument("--print", dest="print_only", action="store_true", help="print instead of opening the screen")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--accept", nargs="+", metavar="PATH", help="write these to the project; `all`: what is plain")
+    which.add_argument("--reject", nargs="+", metavar="PATH", help="drop these; `all`: every change, but no bulk")
+    said = parser.parse_intermixed_args(argv)
+    verdict: Literal["", "accept", "reject"] = "accept" if said.accept else "reject" if said.reject else ""
+    return ReviewArguments(
+        directory=parse_directory(said.words, parser),
+        paths=tuple(said.accept or said.reject or ()),
+        verdict=verdict,
+        print_only=said.print_only or bool(verdict),
+    )
 
 
 def session_to_review(directory: Path) -> str:
@@ -47,24 +94,24 @@ def session_to_review(directory: Path) -> str:
     return (waiting or beside or [""])[0]
 
 
-def review(options: Options) -> int:
+def run(arguments: ReviewArguments) -> int:
     """Print what is pending, or give verdicts. `ExitCode.REFUSED` when something that was named is still pending."""
-    return asyncio.run(_go(options))
+    return asyncio.run(_go(arguments))
 
 
-async def _go(options: Options) -> int:
-    session = session_to_review(options.directory)
+async def _go(arguments: ReviewArguments) -> int:
+    session = session_to_review(arguments.directory)
     if not session:
         sys.stdout.write(NOTHING)
         return ExitCode.DONE
-    engine = Engine(options.directory, options=EngineOptions(interactive=False, watch=False, private=False))
+    engine = Engine(arguments.directory, options=EngineOptions(interactive=False, watch=False, private=False))
     view = SessionView(engine, session)
     try:
         require_ack(await engine.submit(cmd.SessionResume(session=session)))
         await view.settle()
-        if options.verdict:
-            return await _Verdicts(engine, view, options).give()
-        await _print(engine, view.state, BlobStore(SessionStore(options.directory).sessions_path / session / "blobs"))
+        if arguments.verdict:
+            return await _Verdicts(engine, view, arguments).give()
+        await _print(engine, view.state, BlobStore(SessionStore(arguments.directory).sessions_path / session / "blobs"))
         return ExitCode.DONE
     finally:
         await view.close()
@@ -74,11 +121,11 @@ async def _go(options: Options) -> int:
 class _Verdicts:
     """Verdicts on what the command line names, through the same commands that the screen sends."""
 
-    def __init__(self, engine: Engine, view: SessionView, options: Options) -> None:
+    def __init__(self, engine: Engine, view: SessionView, arguments: ReviewArguments) -> None:
         self._engine = engine
         self._view = view
         self._session = view.state.session_id
-        self._options = options
+        self._arguments = arguments
         self._left = 0
 
     async def give(self) -> int:
@@ -92,7 +139,7 @@ class _Verdicts:
                 self._left += 1
                 _say(f"agent-tui: {reply.message} {reply.hint}".rstrip())
             await self._view.settle()
-        verb = "accepted" if self._options.verdict == "accept" else "rejected"
+        verb = "accepted" if self._arguments.verdict == "accept" else "rejected"
         done = [format_change_path(each) for each in rows if not {each.path, each.renamed_from} & state.changes.keys()]
         done += [display_name(bulk.root) for bulk in bulks if bulk.root not in {each.root for each in _bulks(state)}]
         for path in sorted(done):
@@ -106,18 +153,18 @@ class _Verdicts:
         return ExitCode.REFUSED if left or self._left else ExitCode.DONE
 
     async def _why_left(self, bulk: Bulk) -> str:
-        if bulk.kind == "git" and self._options.verdict == "accept":
+        if bulk.kind == "git" and self._arguments.verdict == "accept":
             found = await self._engine.query(q.GitPreviewQuery(session=self._session, root=bulk.root))
             return (found.preview.refused if isinstance(found, q.GitPreviewAnswer) else "") or bulk.conflict
         return bulk.conflict
 
     def _wanted(self) -> set[str]:
-        return {self._relative(name) for name in self._options.paths}
+        return {self._relative(name) for name in self._arguments.paths}
 
     def _commands(self, state: SessionState) -> Iterator[cmd.AnyCommand]:
-        verdict: Verdict = "accept" if self._options.verdict == "accept" else "reject"
+        verdict: Verdict = "accept" if self._arguments.verdict == "accept" else "reject"
         roots = {bulk.root for bulk in _bulks(state)}
-        for name in self._options.paths:
+        for name in self._arguments.paths:
             if name == "all":
                 yield cmd.HunkResolve(session=self._session, path="", verdict=verdict)
             elif (path := self._relative(name)) in roots and path not in state.changes:
@@ -128,8 +175,8 @@ class _Verdicts:
     def _relative(self, name: str) -> str:
         """The path in the workspace: as it is listed, or absolute."""
         path = Path(name)
-        if path.is_absolute() and path.is_relative_to(self._options.directory):
-            return path.relative_to(self._options.directory).as_posix()
+        if path.is_absolute() and path.is_relative_to(self._arguments.directory):
+            return path.relative_to(self._arguments.directory).as_posix()
         return path.as_posix()
 
     def _named(self, state: SessionState) -> list[tuple[str, str]]:

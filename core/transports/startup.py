@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from core.cli.arguments import Options
+from core.cli.arguments import SessionArguments
 from core.engine import EngineOptions
 
 
-def build_engine_options(options: Options, *, interactive: bool = True, watch: bool = True) -> EngineOptions:
+def build_engine_options(arguments: SessionArguments, *, interactive: bool = True, watch: bool = True) -> EngineOptions:
     return EngineOptions(
-        mode=options.mode,
-        model=options.model,
-        effort=options.effort,
-        max_steps=options.max_steps,
-        max_cost=options.max_cost,
-        max_tokens=options.max_tokens,
+        mode=arguments.mode,
+        model=arguments.model,
+        effort=arguments.effort,
+        max_steps=arguments.max_steps,
+        max_cost=arguments.max_cost,
+        max_tokens=arguments.max_tokens,
         interactive=interactive,
         watch=watch,
-        trust=options.trust,
-        private=options.private,
+        trust=arguments.trust,
+        private=arguments.private,
     )

@@ -23,7 +23,7 @@ from core.protocol.queries import AnyAnswer, AnyQuery
 from core.text.well_formed import encode_record
 
 if TYPE_CHECKING:
-    from core.cli.arguments import Options
+    from core.cli.arguments import ScreenArguments
 
 LINE_LIMIT: Final = 64 * 1024 * 1024
 MAX_STDERR_LINES: Final = 50
@@ -43,11 +43,11 @@ class _Decoders:
         self.event = msgspec.json.Decoder(Envelope)
 
 
-async def connect(options: Options) -> StdioClient:
-    """Start an engine for `options.directory`. Raises `EngineGone` if it can't be started."""
+async def connect(arguments: ScreenArguments) -> StdioClient:
+    """Start an engine for `arguments.directory`. Raises `EngineGone` if it can't be started."""
     try:
         process = await asyncio.create_subprocess_exec(
-            *build_command_line(options),
+            *build_command_line(arguments),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -59,16 +59,16 @@ async def connect(options: Options) -> StdioClient:
     return StdioClient(process)
 
 
-def build_command_line(options: Options) -> list[str]:
+def build_command_line(arguments: ScreenArguments) -> list[str]:
     """Return the command line that starts this program as an engine."""
     said = [
         f"--{name.replace('_', '-')}={value}"
         for name in _FORWARDED_OPTIONS
-        if (value := getattr(options, name)) is not None
+        if (value := getattr(arguments, name)) is not None
     ]
-    said += ["--trust"] if options.trust else []
-    said += [] if options.private is None else ["--private" if options.private else "--no-private"]
-    return [*options.program, "--engine", *said, "--", str(options.directory)]
+    said += ["--trust"] if arguments.trust else []
+    said += [] if arguments.private is None else ["--private" if arguments.private else "--no-private"]
+    return [*arguments.program, "--engine", *said, "--", str(arguments.directory)]
 
 
 class StdioClient:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from core.cli.arguments import Options
+from core.cli.arguments import EngineArguments
 from core.engine import Engine
 from core.engine.models import ModelAccess
 from core.exits import ExitCode
@@ -38,13 +38,13 @@ _queries = msgspec.json.Decoder(AnyQuery)
 _subscriptions = msgspec.json.Decoder(Subscribe)
 
 
-def serve(options: Options, *, models: ModelAccess | None = None) -> int:
+def serve(arguments: EngineArguments, *, models: ModelAccess | None = None) -> int:
     """Run an engine for the client at the other end of standard input and output."""
     _ignore_terminal_signals()
     channel = os.dup(1)
     os.dup2(2, 1)  # whatever a library prints must not end up between the lines
     try:
-        asyncio.run(_serve(options, channel, models))
+        asyncio.run(_serve(arguments, channel, models))
     except (BrokenPipeError, ConnectionResetError):
         return ExitCode.DONE
     return ExitCode.DONE
@@ -61,7 +61,7 @@ def _ignore_terminal_signals() -> None:
             ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGTERM)
 
 
-async def _serve(options: Options, channel: int, models: ModelAccess | None) -> None:
+async def _serve(arguments: EngineArguments, channel: int, models: ModelAccess | None) -> None:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=LINE_LIMIT, loop=loop)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
@@ -69,7 +69,7 @@ async def _serve(options: Options, channel: int, models: ModelAccess | None) -> 
         lambda: asyncio.streams.FlowControlMixin(loop), os.fdopen(channel, "wb", buffering=0)
     )
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
-    engine = Engine(options.directory, options=build_engine_options(options), models=models)
+    engine = Engine(arguments.directory, options=build_engine_options(arguments), models=models)
     server = _StdioServer(engine, writer)
     done = asyncio.create_task(server.listen(reader))
     for number in (signal.SIGTERM,):

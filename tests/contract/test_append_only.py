@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from core.cli.arguments import Options
+from core.cli.arguments import ScreenArguments
 from core.engine import Engine
 from core.protocol import commands as cmd
 from core.protocol import events as ev
@@ -156,7 +156,7 @@ async def test_what_was_interrupted_or_cut_and_tried_again_only_appends(project,
 
 async def killed_in_a_step(project: Path, server: ProviderServer, model: str, text: str = "Change it @a.txt") -> str:
     """The session of an engine process that was killed while the server was answering."""
-    client = await connect(Options(front="screen", directory=project, program=PROGRAM))
+    client = await connect(ScreenArguments(directory=project, program=PROGRAM))
     session: str = (await client.submit(cmd.SessionOpen(model=model))).session
     await client.submit(cmd.TurnSubmit(session=session, text=text))
     await server.hanging.wait()

@@ -92,7 +92,7 @@ def test_the_engine_loads_no_sdk_before_it_needs_one():
 
 
 def test_the_screen_starts_without_what_the_engine_needs():
-    loaded = loaded_after("import agent_tui; agent_tui.screen()")
+    loaded = loaded_after("import agent_tui; agent_tui.load_screen()")
     assert {"tui", "textual"} <= loaded
     assert loaded & {"jinja2", "ruamel", "psutil", *HEAVY} == set()
 

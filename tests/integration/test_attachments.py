@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import Options, parse
+from core.cli.arguments import PrintArguments, parse
 from core.cli.headless import run_print
 from core.engine import Engine, EngineOptions
 from core.engine.models import ModelAccess
@@ -390,7 +390,7 @@ def test_a_prompt_without_a_screen_takes_pictures_along(project, tmp_path, monke
 def test_a_picture_that_is_none_ends_a_prompt_without_a_screen(project, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", Pipe(b"", tty=True))
     desk = Desk(project)
-    options = Options(front="print", directory=project, prompt="x", images=(str(project / "a.txt"),))
+    options = PrintArguments(directory=project, prompt="x", images=(str(project / "a.txt"),))
     assert run_print(options, models=desk.access()) == ExitCode.FAILED
     assert "neither a picture nor a PDF" in capsys.readouterr().err
     assert desk.model.requests == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import Options
+from core.cli.arguments import ScreenArguments
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.transports.stdio_client import connect
@@ -29,7 +29,7 @@ def project(tmp_path, monkeypatch) -> Path:
 
 @contextlib.asynccontextmanager
 async def engine_in(project: Path):
-    client = await connect(Options(front="screen", directory=project, program=PROGRAM, model="openai/tiny-1"))
+    client = await connect(ScreenArguments(directory=project, program=PROGRAM, model="openai/tiny-1"))
     try:
         yield client
     finally:

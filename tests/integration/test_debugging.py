@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import Options
+from core.cli.arguments import ScreenArguments
 from core.debug.probe_regions import REGION_NAME
 from core.protocol import commands as cmd
 from core.protocol import events as ev
@@ -32,7 +32,7 @@ def script(path: Path, *steps: list[tuple[str, dict]]) -> str:
 async def debugging(root: Path, *steps: list[tuple[str, dict]], make=project) -> tuple[StdioClient, str, Path]:
     where = make(root / "project")
     model = script(root / "script.yaml", *steps)
-    client = await connect(Options(front="screen", directory=where, program=PROGRAM, trust=True))
+    client = await connect(ScreenArguments(directory=where, program=PROGRAM, trust=True))
     opened = await client.submit(cmd.SessionOpen(model=model, mode="debug"))
     assert isinstance(opened, cmd.Ack), opened
     return client, opened.session, where

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.cli.arguments import Options
-from core.cli.doctor import report
+from core.cli.doctor import DoctorArguments, run
 from core.exits import ExitCode
 from core.sandbox.box import Tier
 from core.sandbox.tiers.selection import TierReport, TierTrial
@@ -23,7 +22,7 @@ def project(tmp_path, monkeypatch):
 
 def told(project, capsys, *, probe: bool = False) -> tuple[int, dict[str, str], list[str]]:
     """The exit code, the text of each label (the last of a label), and all lines."""
-    code = report(Options(front="doctor", directory=project, probe=probe))
+    code = run(DoctorArguments(directory=project, probe=probe))
     lines = capsys.readouterr().out.splitlines()
     return code, {line[:12].strip(): line[12:] for line in lines}, lines
 
@@ -94,7 +93,7 @@ def test_what_contains_commands_is_told_with_the_reason_for_each_stronger_tier(p
         TierTrial(tier=Tier.LANDLOCK, ok=True),
     )
 
-    async def found(_state, *, all_of_them):
+    async def found(_state, *, try_all):
         return TierReport(tier=Tier.LANDLOCK, reasons=reasons)
 
     monkeypatch.setattr("core.sandbox.tiers.selection.find_tier", found)

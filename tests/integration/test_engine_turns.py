@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import Options
+from core.cli.arguments import ScreenArguments
 from core.engine import Engine, EngineOptions
 from core.engine.session.recovery import complete_results
 from core.protocol import commands as cmd
@@ -175,7 +175,7 @@ async def test_the_same_turn_gives_the_same_events_through_every_front_end(tmp_p
         await engine.submit(cmd.TurnSubmit(session=session, text="go"))
         inside = kinds(await until_end(engine, session))
     program = (sys.executable, str(HOST))
-    client = await connect(Options(front="screen", directory=project_at(tmp_path / "two"), program=program))
+    client = await connect(ScreenArguments(directory=project_at(tmp_path / "two"), program=program))
     reply = await client.submit(cmd.SessionOpen())
     await client.submit(cmd.TurnSubmit(session=reply.session, text="go"))
     outside = kinds(await until_end(client, reply.session))

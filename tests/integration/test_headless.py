@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from core.cli.arguments import Options
+from core.cli.arguments import PrintArguments
 from core.cli.headless import read_prompt, run_print
 from core.errors import ProviderError
 from core.exits import ExitCode
@@ -36,8 +36,8 @@ def project(tmp_path, monkeypatch) -> Path:
     return project_at(tmp_path / "project")
 
 
-def options(project: Path, **said) -> Options:
-    return Options(**{"front": "print", "directory": project, "prompt": "Do it", **said})
+def options(project: Path, **said) -> PrintArguments:
+    return PrintArguments(**{"directory": project, "prompt": "Do it", **said})
 
 
 def validated(text: str) -> dict:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import Options
+from core.cli.arguments import ScreenArguments
 from core.engine import Engine, EngineOptions
 from core.engine.session.recovery import complete_results
 from core.protocol import commands as cmd
@@ -37,7 +37,7 @@ async def react(client: StdioClient, session: str, event: ev.AnyEvent) -> None:
 
 async def killed_after(project: Path, count: int) -> tuple[str, list[ev.Envelope]]:
     """Run a turn in an engine process, kill it when `count` events were seen; returns what a client saw for good."""
-    client = await connect(Options(front="screen", directory=project, program=(sys.executable, str(HOST))))
+    client = await connect(ScreenArguments(directory=project, program=(sys.executable, str(HOST))))
     opened = await client.submit(cmd.SessionOpen())
     seen: list[ev.Envelope] = []
     stream = client.events(opened.session)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import Options
+from core.cli.arguments import ScreenArguments
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
@@ -155,7 +155,7 @@ async def test_n16b_the_engine_of_the_screen_outlives_all_of_it(tmp_path):
     edit = call("search_replace", file_path="f.py", old_string="name = 'x'", new_string="name = 'y'")
     async with provider_server([said, edit, said]) as server:
         program = ("/usr/bin/env", *(f"{k}={v}" for k, v in environment(server).items()), *PROGRAM)
-        client = await connect(Options(front="screen", directory=root, program=program))
+        client = await connect(ScreenArguments(directory=root, program=program))
         opened = await client.submit(cmd.SessionOpen(model="openai/tiny-1"))
         assert isinstance(opened, cmd.Ack)
         for text in ("\udcff what?", "edit it"):

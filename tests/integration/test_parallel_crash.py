@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import Options
+from core.cli.arguments import ScreenArguments
 from core.engine import Engine, EngineOptions
 from core.protocol import commands as cmd
 from core.protocol import events as ev
@@ -96,7 +96,7 @@ async def test_a_merge_that_was_cut_off_anywhere_is_carried_on_and_done_once(pro
 async def test_killed_again_and_again_the_build_comes_to_the_same_end(project):
     session = ""
     for moment in (ev.SubagentProgressed, ev.SubagentFinished, ev.SubagentMerging, ev.SubagentMerged):
-        client = await connect(Options(front="screen", directory=project, program=(sys.executable, str(HOST))))
+        client = await connect(ScreenArguments(directory=project, program=(sys.executable, str(HOST))))
         reply = await client.submit(cmd.SessionResume(session=session) if session else cmd.SessionOpen())
         assert isinstance(reply, cmd.Ack), reply
         session, team = reply.session, SubagentBuild(client, reply.session)

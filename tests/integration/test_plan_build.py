@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from core.cli.arguments import Options
+from core.cli.arguments import ScreenArguments
 from core.engine import Engine, EngineOptions
 from core.protocol import commands as cmd
 from core.protocol import events as ev
@@ -71,7 +71,7 @@ def begun(events: Sequence[ev.AnyEvent]) -> list[str]:
 @boxed
 @pytest.mark.timeout(120)
 async def test_a_build_is_killed_in_the_middle_and_goes_on_where_it_was(project):
-    client = await connect(Options(front="screen", directory=project, program=(sys.executable, str(HOST))))
+    client = await connect(ScreenArguments(directory=project, program=(sys.executable, str(HOST))))
     opened = await client.submit(cmd.SessionOpen())
     first = await build(client, opened.session, until_done=5)
     os.kill(client.pid, signal.SIGKILL)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from core.cli import plan
 from core.cli.arguments import parse
-from core.cli.plan import plans
 from core.errors import AgentTuiError
 from tests.support.box_tiers import offered
 
@@ -34,7 +34,7 @@ def project(tmp_path, monkeypatch) -> Path:
 
 
 def run(*words: str) -> int:
-    return plans(parse(["plan", *words]))
+    return plan.run(parse(["plan", *words]))
 
 
 def test_plans_are_listed_and_shown_with_what_is_ready(project, capsys):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import Options
+from core.cli.arguments import PrintArguments, ScreenArguments
 from core.cli.headless import run_print
 from core.engine import Engine, EngineOptions
 from core.exits import ExitCode
@@ -112,7 +112,7 @@ async def test_an_answer_after_the_interrupt_begins_a_turn_that_knows_question_a
 @both_dialects
 async def test_a_question_is_there_again_after_a_kill_and_its_answer_begins_a_turn(project, monkeypatch, model):
     async with serving(monkeypatch, ASKS, "SQLite it is.") as server:
-        client = await connect(Options(front="screen", directory=project, program=PROGRAM))
+        client = await connect(ScreenArguments(directory=project, program=PROGRAM))
         session = (await client.submit(cmd.SessionOpen(model=model, mode="plan"))).session
         stream = client.events(session)
         await client.submit(cmd.TurnSubmit(session=session, text="Plan it"))
@@ -239,7 +239,7 @@ def test_without_a_screen_the_model_is_told_to_go_on_and_the_output_says_what_wa
 ):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
     access_ = access([calls(ASK), says("I take PostgreSQL.")])
-    options = Options(front="print", directory=project, prompt="Do it", output_format=form, mode="plan")
+    options = PrintArguments(directory=project, prompt="Do it", output_format=form, mode="plan")
     assert run_print(options, models=access_) == ExitCode.DONE
     out, err = capsys.readouterr()
     if form == "text":

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import Options
+from core.cli.arguments import ScreenArguments
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
@@ -30,8 +30,8 @@ def project(tmp_path) -> Path:
     return root
 
 
-def options(project: Path) -> Options:
-    return Options(front="screen", directory=project, program=PROGRAM, model="scripted/none.yaml", mode="plan")
+def options(project: Path) -> ScreenArguments:
+    return ScreenArguments(directory=project, program=PROGRAM, model="scripted/none.yaml", mode="plan")
 
 
 @pytest.fixture
@@ -108,18 +108,18 @@ async def test_an_engine_that_is_killed_is_reported_with_its_last_words(project)
 
 async def test_a_program_that_is_no_engine_says_why(project):
     broken = (sys.executable, "-c", "import sys; sys.exit('no engine here')")
-    client = await connect(Options(front="screen", directory=project, program=broken))
+    client = await connect(ScreenArguments(directory=project, program=broken))
     with pytest.raises(EngineGone) as lost:
         await client.submit(cmd.SessionOpen())
     assert "no engine here" in lost.value.detail
     await client.close()
     with pytest.raises(EngineGone, match="can't be started"):
-        await connect(Options(front="screen", directory=project, program=("/nowhere/python",)))
+        await connect(ScreenArguments(directory=project, program=("/nowhere/python",)))
 
 
 async def test_an_engine_whose_input_is_closed_before_it_is_asked_says_why(project):
     broken = (sys.executable, "-c", "import sys; sys.stdin.read(); sys.exit('no engine here')")
-    client = await connect(Options(front="screen", directory=project, program=broken))
+    client = await connect(ScreenArguments(directory=project, program=broken))
     client._process.stdin.close()
     with pytest.raises(EngineGone) as lost:
         await client.submit(cmd.SessionOpen())
@@ -145,12 +145,12 @@ async def test_the_engine_ends_when_its_client_is_killed(project):
 import asyncio, sys
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
-from core.cli import Options
+from core.cli.arguments import ScreenArguments
 from core.protocol import commands as cmd
 from core.transports.stdio_client import connect
 
 async def main():
-    client = await connect(Options(front="screen", directory=Path({str(project)!r}), program={PROGRAM!r}))
+    client = await connect(ScreenArguments(directory=Path({str(project)!r}), program={PROGRAM!r}))
     await client.submit(cmd.SessionOpen())
     print(client.pid, flush=True)
     await asyncio.Event().wait()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import Options
+from core.cli.arguments import ScreenArguments
 from core.engine import Engine, EngineOptions
 from core.errors import ProviderError
 from core.protocol import commands as cmd
@@ -185,7 +185,7 @@ async def test_n6_a_word_given_with_the_last_answer_is_answered_in_the_same_turn
 
 @pytest.mark.timeout(120)
 async def test_n6_what_a_killed_engine_had_not_sent_is_given_back_when_the_session_goes_on(project):
-    client = await connect(Options(front="screen", directory=project, program=(sys.executable, str(HOST))))
+    client = await connect(ScreenArguments(directory=project, program=(sys.executable, str(HOST))))
     opened = await client.submit(cmd.SessionOpen())
     stream = client.events(opened.session)
     await client.submit(cmd.TurnSubmit(session=opened.session, text="Do it"))

@@ -102,7 +102,7 @@ CRASH = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
-from core.cli import Options
+from core.cli.arguments import ScreenArguments
 from tests.support.scripted_client import ScriptedClient
 from tui import app
 from tui.screens.main import MainScreen
@@ -115,7 +115,7 @@ def broken(self, *_):
 
 MainScreen.action_show_help = broken
 MainScreen.action_show_keys = broken
-sys.exit(app.run(Options(front="screen", directory=Path.cwd(), model="m"), connect))
+sys.exit(app.run(ScreenArguments(directory=Path.cwd(), model="m"), connect))
 """
 
 

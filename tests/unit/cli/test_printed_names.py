@@ -18,6 +18,7 @@ from core.cli import box as box_run
 from core.cli import permissions as permissions_print
 from core.cli import plan as plan_print
 from core.cli import review as review_print
+from core.cli import sessions as sessions_print
 from core.cli.printer import JsonPrinter, StreamPrinter, TextPrinter, review_notice
 from core.permissions.saved_rules import SavedRule
 from core.plans.plan_store import BrokenPlan, PlanListing, PlanStore
@@ -27,7 +28,6 @@ from core.protocol.plans import Plan
 from core.protocol.queries import SessionInfo
 from core.protocol.renames import format_change_path
 from core.protocol.review import Bulk, Change, ChangeDiff, FileState
-from core.sessions import listing
 from core.text.display_names import HIDDEN, display_name
 from core.transports.response import PendingBulk, PendingChange, Response, build_refusal
 from tests.unit.text.test_display_names import NAMES
@@ -65,7 +65,7 @@ def plan_of(name: str) -> Plan:
 
 def listed(name: str) -> str:
     found = PlanListing(plans=(plan_of(name),), broken=(BrokenPlan(path=name, problem=name),))
-    store = cast("PlanStore", SimpleNamespace(list=lambda: found))
+    store = cast("PlanStore", SimpleNamespace(list_plans=lambda: found))
     return said(lambda: plan_print._list(store, json=False))
 
 
@@ -127,7 +127,7 @@ PRINTERS: dict[str, Callable[[str], str]] = {
         SavedRule(id="1", choice="allow", digest="x", shown=name, directory=name)
     ),
     "sessions": lambda name: "\n".join(
-        listing._format_table((SessionInfo(id="s", title=name, started=0, updated=0, model="m", mode="agent"),))
+        sessions_print._format_table((SessionInfo(id="s", title=name, started=0, updated=0, model="m", mode="agent"),))
     ),
 }
 # Names stand in these as in prose: what hides or acts is told, letters that look like others are as they are; the title
@@ -180,8 +180,8 @@ def test_n14_a_plan_in_json_keeps_its_values(name):
 def test_n14_a_project_of_an_odd_name_has_no_line_that_its_name_made(tmp_path, capsys):
     place = tmp_path / "a\nSESSION  \u202e"
     place.mkdir()
-    listing.print_sessions(place)
-    permissions_print.permissions(cast("Any", SimpleNamespace(directory=place, remove="")))
+    sessions_print.run(cast("Any", SimpleNamespace(directory=place)))
+    permissions_print.run(cast("Any", SimpleNamespace(directory=place, remove="")))
     told = capsys.readouterr().out.splitlines()
     assert len(told) == 3
     assert all("a␊SESSION" in each for each in told[:2])

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from core import __version__
-from core.cli.arguments import MODES, Options, parse
+from core.cli.arguments import EngineArguments, PrintArguments, ScreenArguments, parse
+from core.cli.doctor import DoctorArguments
+from core.cli.parsing import MODES
+from core.cli.sessions import SessionsArguments
 from core.exits import EXIT_MEANINGS, ExitCode
 
 
@@ -38,19 +41,18 @@ def refused(capsys, *argv: str) -> str:
 
 
 def test_no_argument_opens_the_current_directory(project):
-    assert parse([]) == Options(front="screen", directory=project)
+    assert parse([]) == ScreenArguments(directory=project)
 
 
 @pytest.mark.parametrize("argv", [["shop", "--mode", "plan"], ["--mode", "plan", "shop"], ["--mode=plan", "./shop"]])
 def test_a_directory_may_stand_anywhere(project, argv):
-    assert parse(argv) == Options(front="screen", directory=project / "shop", mode="plan")
+    assert parse(argv) == ScreenArguments(directory=project / "shop", mode="plan")
 
 
 def test_every_option_of_a_printed_run_is_read(project):
     line = ["-p", "hi there", "shop", "--mode", "ask", "--model", "openai/a/b", "--output-format", "json"]
     line += ["--accept", "all", "--max-steps", "20", "--max-cost", "$0.5", "--max-tokens", "10,000", "--resume", "s-1"]
-    assert parse(line, program=("python", "agent_tui.py")) == Options(
-        front="print",
+    assert parse(line) == PrintArguments(
         directory=project / "shop",
         resume="s-1",
         mode="ask",
@@ -61,7 +63,6 @@ def test_every_option_of_a_printed_run_is_read(project):
         max_steps=20,
         max_cost=0.5,
         max_tokens=10_000,
-        program=("python", "agent_tui.py"),
     )
 
 
@@ -83,15 +84,15 @@ def test_a_printed_run_without_any_prompt_is_refused(monkeypatch, capsys, stdin)
 
 
 def test_a_command_takes_a_directory_and_a_directory_of_its_name_is_reached_by_path(project):
-    assert parse(["sessions", "shop"]) == Options(front="sessions", directory=project / "shop")
-    assert parse(["doctor"]) == Options(front="doctor", directory=project)
-    assert parse(["doctor", "--probe"]) == Options(front="doctor", directory=project, probe=True)
-    assert parse(["./sessions"]) == Options(front="screen", directory=project / "sessions")
+    assert parse(["sessions", "shop"]) == SessionsArguments(directory=project / "shop")
+    assert parse(["doctor"]) == DoctorArguments(directory=project)
+    assert parse(["doctor", "--probe"]) == DoctorArguments(directory=project, probe=True)
+    assert parse(["./sessions"]) == ScreenArguments(directory=project / "sessions")
 
 
 def test_the_engine_takes_the_options_of_a_session(project):
     options = parse(["--engine", "shop", "-c", "--mode", "debug"])
-    assert options == Options(front="engine", directory=project / "shop", continue_last=True, mode="debug")
+    assert options == EngineArguments(directory=project / "shop", continue_last=True, mode="debug")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,125 @@
+"""The base of every command line: its parser, the options of its first words, and values as people write them."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal, NoReturn, get_args
+
+from core.exits import ExitCode
+from core.modes import Mode
+
+Front = Literal[
+    "screen", "print", "engine", "sessions", "doctor", "box", "review", "permissions", "plan", "models", "image"
+]
+ModeName = str
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+OutputFormat = Literal["text", "json", "stream-json"]
+AcceptPolicy = Literal["none", "all"]
+
+MODES: tuple[ModeName, ...] = tuple(mode.value for mode in Mode)
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
+OUTPUT_FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
+ACCEPT_POLICIES: tuple[AcceptPolicy, ...] = get_args(AcceptPolicy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """One checked command line. `front` names what runs it; `directory` is absolute and exists."""
+
+    front: ClassVar[Front]
+    directory: Path
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that says in two lines what was wrong and where help is."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(ExitCode.USAGE, f"{self.prog}: {message}\n{' ' * len(self.prog)}  See {self.prog} --help.\n")
+
+
+def build_parser(prog: str, usage: str, text: str, codes: str = "") -> Parser:
+    """Return the parser of a subcommand. `codes`: its exit codes, if they are its own."""
+    return Parser(
+        prog=prog,
+        usage=usage,
+        description=text,
+        epilog=codes,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def add_directory(parser: Parser) -> None:
+    """Add the words that name the project."""
+    parser.add_argument("words", nargs="*", metavar="DIR", help="the project (default: the current directory)")
+
+
+def parse_directory(words: list[str], parser: Parser) -> Path:
+    """Return the absolute path of the directory that `words` name, the current one if there are none. Exits for
+    anything else."""
+    if len(words) > 1:
+        listed = " ".join(map(repr, words))
+        parser.error(f"one directory at most, got {len(words)}: {listed}; put a prompt after -p in quotes")
+    if words and not words[0]:
+        parser.error("the name of the directory is empty")
+    hint = "; a prompt goes after -p" if parser.prog == "agent-tui" else ""
+    try:
+        path = Path(words[0]).expanduser() if words else Path()
+        path = path.resolve(strict=True)
+    except (FileNotFoundError, NotADirectoryError):
+        parser.error(f"no directory {words[0]!r}{hint}" if words else "the current directory is gone")
+    except (OSError, RuntimeError, ValueError) as problem:
+        parser.error(f"cannot open {words[0] if words else '.'!r}: {problem}")
+    if not path.is_dir():
+        parser.error(f"{words[0]!r} is a file; name the directory of the project")
+    return path
+
+
+def parse_count(text: str) -> int:
+    """A whole number of at least one; `10_000` and `10,000` are read as people write them."""
+    try:
+        value = int(text.replace(",", ""))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return value
+
+
+def parse_dollars(text: str) -> float:
+    try:
+        value = float(text.removeprefix("$"))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an amount in US dollars, such as 0.50") from None
+    if not math.isfinite(value) or value <= 0:
+        raise argparse.ArgumentTypeError(f"{text} is not an amount above zero")
+    return value
+
+
+def parse_model(text: str) -> str:
+    """`provider/name`; which providers there are only the configuration knows, so the engine says that."""
+    provider, _, name = text.partition("/")
+    if not provider.strip() or not name.strip():
+        raise argparse.ArgumentTypeError(
+            f"{text!r} does not name a model; expected PROVIDER/NAME, such as openai/gpt-5 or ollama/qwen3"
+        )
+    return text
+
+
+def parse_session_id(text: str) -> str:
+    if not text or not all(letter.isalnum() or letter in "-_" for letter in text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a session id; `agent-tui sessions` lists them")
+    return text
+
+
+def parse_seconds(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of seconds") from None
+    if value < 1:
+        raise argparse.ArgumentTypeError("at least one second")
+    return value
