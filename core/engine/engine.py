@@ -13,15 +13,15 @@ from typing import Any
 
 from core import demo
 from core.config import LoadedSettings
+from core.engine.commands import prepare_command
 from core.engine.commands.checkpoints import check_idle, find_checkpoint
-from core.engine.commands.dispatch import prepare_command
 from core.engine.commands.limits import announce_limits, apply_limit_options
 from core.engine.faults import explain_fault
 from core.engine.file_watcher import FileWatcher
 from core.engine.models import ModelAccess
 from core.engine.privacy import Privacy, keep_pending, prune_abandoned
 from core.engine.project_trust import ProjectTrust
-from core.engine.queries.dispatch import answer_query
+from core.engine.queries import answer_query
 from core.engine.queries.source import QuerySource
 from core.engine.services import EngineOptions, EngineServices
 from core.engine.session.fork import fork_session

@@ -1,4 +1,4 @@
-"""What an engine is started with, and what all its sessions share: workspace, settings, models, box, trust."""
+"""Options of an engine, and the services that all its sessions share: workspace, settings, models, box, trust."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class PendingChange(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PendingBulk(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What waits for one verdict as a whole: a state of git, or a file too large to be shown by its lines."""
+    """A state of git, or a file too large to be shown by its lines, that waits for one verdict as a whole."""
 
     root: str
     kind: Literal["generated", "git", "large"]

@@ -186,7 +186,7 @@ async def test_bytes_that_are_gone_are_told_of_and_the_session_goes_on(project):
         await desk.attach(data=PNG, name="shot.png")
         await desk.turn(desk.labels[0])
         session, runtime = desk.session, desk.engine._find_session(desk.session)
-        digest = runtime.state.attached[desk.labels[0]].digest
+        digest = runtime.state.attachments[desk.labels[0]].digest
         (runtime.directory.blobs / digest[:2] / digest[2:]).unlink()
     async with desk_in(project) as desk:
         await desk.engine.submit(cmd.SessionResume(session=session))
@@ -338,7 +338,7 @@ async def test_going_back_leaves_the_picture_out_and_its_label_sends_it_again(pr
         await desk.turn("Hello")
         await desk.attach(data=PNG)
         await desk.turn(f"Look: {desk.labels[0]}")
-        mark = list(desk.engine.state(desk.session).marks.values())[-1]
+        mark = list(desk.engine.state(desk.session).checkpoints.values())[-1]
         await desk.submit(cmd.CheckpointRestore(session=desk.session, id=mark.id, what="conversation"))
         await desk.turn("Something else")
         assert desk.sent() == []

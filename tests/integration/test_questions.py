@@ -93,7 +93,7 @@ async def test_an_answer_after_the_interrupt_begins_a_turn_that_knows_question_a
         assert list(state.questions) == [asked.id]
         seen = await turn(engine, session, reply(session, asked, *ANSWERS))
         assert (seen[-1].reason, state.turns[-1].prompt) == ("done", SHORT)
-        assert (state.questions, state.untold_answers) == ({}, {})
+        assert (state.questions, state.unreported_answers) == ({}, {})
         told = texts(server)
         assert "The question stays open" in told
         assert "db: Which database? @a.txt\\n  -> lite (SQLite)\\nauth: Which login?\\n  -> none yet" in told
@@ -125,7 +125,7 @@ async def test_a_question_is_there_again_after_a_kill_and_its_answer_begins_a_tu
             await engine.submit(cmd.SessionResume(session=session))
             state = engine.state(session)
             (asked,) = state.questions.values()
-            (document,) = state.turns[-1].finished_documents()
+            (document,) = state.turns[-1].list_finished_documents()
             assert [each.id for each in document.metadata.questions] == ["db", "auth"]
             seen = await turn(engine, session, reply(session, asked, *ANSWERS))
             assert seen[-1].reason == "done"

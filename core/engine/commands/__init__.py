@@ -1,1 +1,59 @@
-"""Commands."""
+"""The commands of a session, each with the function that checks it and returns its effect.
+
+A check looks at the state as it is and raises `AgentTuiError` for what can't be carried out; the effect is carried out
+after the answer. A command is added with its record in `core/protocol/commands.py`, a function here, and a row.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from core.engine.commands import attachments, checkpoints, limits, plans, replies, review, settings, terminal, turns
+from core.engine.session.session import Session
+from core.engine.session.tasks import Effect
+from core.protocol import commands as cmd
+
+Check = Callable[[Session, Any], Effect | Awaitable[Effect]]
+
+COMMANDS: Final[Mapping[type, Check]] = {
+    cmd.TurnSubmit: turns.prepare_submit,
+    cmd.TurnSteer: turns.prepare_steer,
+    cmd.TurnUnsteer: turns.prepare_unsteer,
+    cmd.TurnInterrupt: turns.prepare_interrupt,
+    cmd.DraftKeep: turns.prepare_draft,
+    cmd.ContextCompact: turns.prepare_compaction,
+    cmd.AttachmentAdd: attachments.prepare_attachment_effect,
+    cmd.ApprovalAnswer: replies.prepare_approval,
+    cmd.QuestionReply: replies.prepare_question_reply,
+    cmd.CommandRun: terminal.prepare_run,
+    cmd.JobStop: terminal.prepare_job_stop,
+    cmd.ShellReset: terminal.prepare_reset,
+    cmd.HunkResolve: review.prepare_resolve,
+    cmd.BulkResolve: review.prepare_bulk_resolve,
+    cmd.ConflictResolve: review.prepare_conflict_resolve,
+    cmd.VerdictUndo: review.prepare_undo,
+    cmd.HunkSplit: review.prepare_split,
+    cmd.HunkEdit: review.prepare_edit,
+    cmd.HunkComment: review.prepare_comment,
+    cmd.CommentsSend: review.prepare_comments_send,
+    cmd.CheckpointRestore: checkpoints.prepare_restore,
+    cmd.PlanEdit: plans.prepare_edit,
+    cmd.PlanComment: plans.prepare_comment,
+    cmd.PlanBuild: plans.prepare_build,
+    cmd.TodoSet: plans.prepare_todo_status,
+    cmd.SessionRename: settings.prepare_rename,
+    cmd.ModeSet: settings.prepare_mode,
+    cmd.ModelSet: settings.prepare_model,
+    cmd.EffortSet: settings.prepare_effort,
+    cmd.PermissionRemove: settings.prepare_permission_removal,
+    cmd.LimitsSet: limits.prepare_limits,
+    cmd.PolicySet: limits.prepare_policy,
+}
+
+
+async def prepare_command(session: Session, command: cmd.AnyCommand) -> Effect:
+    """Check a command and return its effect. Raises what `Reject` is to say."""
+    prepared = COMMANDS[type(command)](session, command)
+    return await prepared if inspect.isawaitable(prepared) else prepared

@@ -25,11 +25,11 @@ HUMAN_POLICY_HINT: Final = "Send it as `!command`, ask the agent with `?question
 
 def apply_limit_options(loaded: LoadedSettings, options: Any) -> Settings:
     """Return the loaded settings with the limits of the command line (None = not given)."""
-    limits = replace(loaded.settings.limits, **_given_limits(options))
+    limits = replace(loaded.settings.limits, **_read_limits(options))
     return replace(loaded.settings, limits=limits)
 
 
-def _given_limits(options: Any) -> dict[str, Any]:
+def _read_limits(options: Any) -> dict[str, Any]:
     return {name: value for name in LIMIT_NAMES if (value := getattr(options, name)) is not None}
 
 
@@ -41,7 +41,7 @@ def prepare_policy(session: Session, command: cmd.PolicySet) -> Effect:
 
 def prepare_limits(session: Session, command: cmd.LimitsSet) -> Effect:
     """Change the limits of turns. Raises `CommandRejected` if the project forbids it."""
-    wanted = _given_limits(command)
+    wanted = _read_limits(command)
     for name, value in wanted.items():
         _check_bound(session, "limits", name, value)
     limits = replace(session.settings.limits, **wanted)
@@ -86,7 +86,7 @@ def announce_limits(session: Session, options: Any = None) -> None:
     `options`: those of the command line, which outweigh what was chosen in the session before.
     """
     state = session.state
-    said = _given_limits(options) if options is not None else {}
+    said = _read_limits(options) if options is not None else {}
     if said and state.limits.by == "user":
         session.emit_outside_turn(_build_limits_event(replace(_to_limits(state.limits), **said), by_user=True))
     now = session.settings

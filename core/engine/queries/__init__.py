@@ -1,1 +1,46 @@
-"""Queries."""
+"""The queries, each with the function that answers it. None has an effect; slow ones run in a thread.
+
+A query is added with its records in `core/protocol/queries.py`, a function here, and a row.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from core.engine.queries import changes, files, sessions
+from core.engine.queries.source import QuerySource
+from core.protocol import queries as q
+from core.protocol.pictures import PictureQuery
+
+Answer = Callable[[QuerySource, Any], q.AnyAnswer | Awaitable[q.AnyAnswer]]
+
+QUERIES: Final[Mapping[type, Answer]] = {
+    q.SettingsQuery: sessions.answer_settings,
+    q.SessionsQuery: sessions.answer_sessions,
+    q.PromptHistoryQuery: sessions.answer_prompt_history,
+    q.IdleQuery: sessions.answer_idle,
+    q.ModelsQuery: sessions.answer_models,
+    q.RoutesQuery: sessions.answer_routes,
+    q.ContextQuery: sessions.answer_context,
+    q.PermissionsQuery: sessions.answer_permissions,
+    q.PatternQuery: sessions.answer_pattern,
+    q.ProbeLogQuery: sessions.answer_probe_log,
+    q.DiffQuery: changes.answer_diff,
+    q.HunkQuery: changes.answer_hunk,
+    q.ConflictQuery: changes.answer_conflict,
+    q.GitPreviewQuery: changes.answer_git_preview,
+    q.CheckpointsQuery: changes.answer_checkpoints,
+    q.CheckpointPreviewQuery: changes.answer_checkpoint_preview,
+    PictureQuery: changes.answer_picture,
+    q.TreeQuery: files.answer_tree,
+    q.FileQuery: files.answer_file,
+    q.FindQuery: files.answer_find,
+}
+
+
+async def answer_query(source: QuerySource, query: q.AnyQuery) -> q.AnyAnswer:
+    """Answer a query. Raises `AgentTuiError` if it can't be answered."""
+    answer = QUERIES[type(query)](source, query)
+    return await answer if inspect.isawaitable(answer) else answer

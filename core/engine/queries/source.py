@@ -1,4 +1,4 @@
-"""What queries are answered from: one workspace with its files, and the sessions that are open."""
+"""Source of the answers to queries: one workspace with its files, and the sessions that are open."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class SubagentReporter:
 
     @property
     def usage(self) -> Usage:
-        """What it used and the parent does not count yet."""
+        """Usage that the parent does not count yet."""
         turn = self._child.state.current_turn
         known = self._parent.state.subagents[self._child.id].usage
         mine = self._child.state.usage
