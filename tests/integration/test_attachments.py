@@ -187,7 +187,7 @@ async def test_bytes_that_are_gone_are_told_of_and_the_session_goes_on(project):
         await desk.turn(desk.labels[0])
         session, runtime = desk.session, desk.engine._find_session(desk.session)
         digest = runtime.state.attachments[desk.labels[0]].digest
-        (runtime.directory.blobs / digest[:2] / digest[2:]).unlink()
+        (runtime.directory.blobs_path / digest[:2] / digest[2:]).unlink()
     async with desk_in(project) as desk:
         await desk.engine.submit(cmd.SessionResume(session=session))
         desk.session = session

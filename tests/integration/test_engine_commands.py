@@ -123,10 +123,10 @@ async def test_rules_and_prefix_are_ready_before_the_first_prompt(project):
         await live.warm_up
         assert (live.directory.path / "prefix.json").is_file()
         assert live.context is not None
-        kept = live.context.preparing.result()
+        kept = live.context.memory.setup.result()
         seen = await turn(engine, session)
         assert not any(isinstance(each, ev.RulesLoaded) for each in seen)
-        assert live.context.preparing.result() is kept
+        assert live.context.memory.setup.result() is kept
 
 
 async def test_a_session_that_was_only_warmed_leaves_nothing_behind(project):
