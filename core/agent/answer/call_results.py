@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from core.agent.answer.documents import TurnDocuments
 from core.agent.context.memory import ModelMemory
 from core.agent.context.prompt_tags import escape_tags
@@ -20,24 +22,23 @@ from core.tools.base import TerminalDetail
 _TERMINAL_TOOLS = frozenset({"run_terminal_cmd", "read_terminal", "write_terminal", "stop_terminal"})
 
 
-class ResultFormatter:
+class ResultFormatter(Struct, frozen=True):
     """The wording of one step's results. In a user message, foreign text must not look like ours."""
 
-    def __init__(self, dialect: Dialect, host: CommandHost, jobs: JobTable) -> None:
-        self._dialect = dialect
-        self._host = host
-        self._jobs = jobs
+    dialect: Dialect
+    host: CommandHost
+    jobs: JobTable
 
     def format(self, call: GatedCall) -> str:
         """Return the answer that the model is sent for a call that is over."""
-        if isinstance(self._dialect, NativeDialect):
+        if isinstance(self.dialect, NativeDialect):
             return escape_tags(call.text) if self._is_in_text(call) else call.text
-        text = f"{escape_tags(call.format_aside())}{self._dialect.format_result(self._build_result(call))}"
-        return clip_text(self._host.directory, call.request.id, text)[0]
+        text = f"{escape_tags(call.format_aside())}{self.dialect.format_result(self._build_result(call))}"
+        return clip_text(self.host.directory, call.request.id, text)[0]
 
     def _is_in_text(self, call: GatedCall) -> bool:
         """True if a call of the latest answer stood in its text, so that its result goes back as a user message."""
-        answers = (each for each in reversed(self._host.state.messages) if isinstance(each, AssistantMessage))
+        answers = (each for each in reversed(self.host.state.messages) if isinstance(each, AssistantMessage))
         latest = next(answers, None)
         return latest is not None and call.request.id in latest.in_text
 
@@ -62,13 +63,13 @@ class ResultFormatter:
         if call.name not in _TERMINAL_TOOLS:
             return None
         if named := getattr(call.tool, "job", ""):
-            return self._jobs.get_job(named) if call.status == "completed" else None
-        running = self._jobs.running_jobs
+            return self.jobs.get_job(named) if call.status == "completed" else None
+        running = self.jobs.running_jobs
         return next((job for job in running if job.execution.request.origin.call == call.request.id), None)
 
     def track_foreground_job(self, calls: Sequence[GatedCall], memory: ModelMemory) -> None:
         """Track after a step which command goes on in the model's terminal, until the model knows its end."""
-        if not isinstance(self._dialect, TagDialect):
+        if not isinstance(self.dialect, TagDialect):
             return
         for call in calls:
             job = self._find_job(call)
@@ -80,9 +81,9 @@ class ResultFormatter:
     def show_hand_in(self, calls: Sequence[GatedCall], documents: TurnDocuments) -> bool:
         """Show what a call of the step handed in. True if one ended the turn."""
         results = map(self._build_result, calls)
-        last = next((result for result in results if self._dialect.is_final(result)), None)
+        last = next((result for result in results if self.dialect.is_final(result)), None)
         if last is None:
             return False
-        if final := self._dialect.extract_submission(last):
+        if final := self.dialect.extract_submission(last):
             documents.add_text(final)
         return True

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from msgspec import Struct
+
 from core.agent.answer.receiver import closing_stream
 from core.agent.turn.budget import TurnBudget
 from core.agent.turn.routes import Route, TurnRoutes
@@ -22,23 +24,14 @@ def record_usage(
             budget.mark_unpriced(route.id)
 
 
-class SideRequests:
+class SideRequests(Struct, frozen=True):
     """The side requests of one turn. `session_id` names the conversation for the provider's cache, with the job."""
 
-    def __init__(
-        self,
-        routes: TurnRoutes,
-        budget: TurnBudget,
-        emit: Callable[[AnyEvent], None],
-        session_id: str,
-        *,
-        private: bool,
-    ) -> None:
-        self.routes = routes
-        self._budget = budget
-        self._emit = emit
-        self._session_id = session_id
-        self._private = private
+    routes: TurnRoutes
+    budget: TurnBudget
+    emit: Callable[[AnyEvent], None]
+    session_id: str
+    private: bool
 
     async def ask(
         self, job: ModelJob, route: Route, system: str, messages: Sequence[Message], *, max_tokens: int = 0
@@ -51,8 +44,8 @@ class SideRequests:
             messages=tuple(messages),
             max_tokens=max_tokens,
             effort=route.effort,
-            session=f"{self._session_id}-{job}",
-            private=self._private,
+            session=f"{self.session_id}-{job}",
+            private=self.private,
         )
         parts: list[str] = []
         usage = Usage()
@@ -64,6 +57,6 @@ class SideRequests:
                     elif isinstance(delta, UsageReport):
                         usage = self.routes.add_cost(route, delta.usage)
         finally:
-            self._budget.add(usage, route.id)
-            record_usage(job, route, usage, self._budget, self._emit)
+            self.budget.add(usage, route.id)
+            record_usage(job, route, usage, self.budget, self.emit)
         return "".join(parts)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from core.agent.answer.side_requests import SideRequests
@@ -17,7 +18,6 @@ from core.agent.context.dropped_reasoning import notify_shortened, strip_bound_r
 from core.agent.context.memory import ModelMemory
 from core.agent.context.token_meter import measure_messages
 from core.attachments import format_placeholder
-from core.config import ContextSettings
 from core.errors import ProviderError
 from core.plans.todo_graph import select_current
 from core.prompts import render
@@ -34,39 +34,21 @@ _CALL, _RESULT, _SAID = 600, 1_500, 4_000  # characters of each in what the note
 _ATTACHED = re.compile(r"<attached_files>\n.*\n</attached_files>\n*", re.DOTALL)
 
 
-class Compactor:
-    """The compaction of one session's history."""
+class Compactor(Struct, frozen=True):
+    """The compaction of one session's history. `window`: of the current model in tokens, 0 = not known."""
 
-    def __init__(
-        self,
-        state: SessionState,
-        memory: ModelMemory,
-        side: SideRequests,
-        emit: Callable[[AnyEvent], None],
-        settings: Callable[[], ContextSettings],
-    ) -> None:
-        self._state = state
-        self._memory = memory
-        self._side = side
-        self._emit = emit
-        self._settings = settings
-
-    @property
-    def window(self) -> int:
-        """The window of the current model in tokens; 0 = not known."""
-        return self._settings().window or self._side.routes.current.window
-
-    def is_due(self, used: int) -> bool:
-        """True if the history should be compacted now; not before it has grown by a fifth since the last time."""
-        limit = self.window * self._settings().compact_at
-        return self.window > 0 and used >= limit and used > self._memory.compacted_tokens * 1.2
+    state: SessionState
+    memory: ModelMemory
+    side: SideRequests
+    emit: Callable[[AnyEvent], None]
+    window: int
 
     async def compact(self, prefix_bytes: int, *, is_full: bool = False) -> None:
         """Replace the history. Emits `context.compacted`, or nothing if there is no use.
 
         `is_full`: the model said that its window is, so it is no larger than what was sent, whatever is known of it.
         """
-        meter, messages = self._memory.meter, list(self._state.messages)
+        meter, messages = self.memory.meter, list(self.state.messages)
         before = meter.count_tokens(prefix_bytes, messages)
         window = self.window or UNKNOWN_WINDOW
         window = min(window, before) if is_full else window
@@ -84,30 +66,30 @@ class Compactor:
         fresh = (*kept, self._build_note(notes), *tail) if notes else (*kept, *tail)
         meter.reset()
         after = meter.count_tokens(prefix_bytes, fresh)
-        self._memory.compacted_tokens = min(after, before)
+        self.memory.compacted_tokens = min(after, before)
         if after < before:
-            self._memory.read_digests.clear()
-            self._memory.announced.pop("mode", None)
-            self._emit(ContextCompacted(messages=tuple(fresh), before_tokens=before, after_tokens=after))
-            notify_shortened(self._emit, void, after - meter.estimate(prefix_bytes))
+            self.memory.read_digests.clear()
+            self.memory.announced.pop("mode", None)
+            self.emit(ContextCompacted(messages=tuple(fresh), before_tokens=before, after_tokens=after))
+            notify_shortened(self.emit, void, after - meter.estimate(prefix_bytes))
 
     async def _write_notes(self, older: Sequence[Message], window: int) -> str:
         """Return notes on the older messages, written by a model; if no model can, a list of the steps."""
         text = "\n\n".join(_transcribe(message) for message in older)
-        routes = self._side.routes
+        routes = self.side.routes
         system = render("compaction", words=NOTES_WORDS)
         for route in (*routes.small, replace(routes.current, effort="")):
             room = min(route.window or window, window) * 2  # characters: about half of the window
             prompt = UserMessage(content=f"<conversation>\n{_shorten(text, room)}\n</conversation>")
             with suppress(ProviderError):
-                notes = await self._side.ask("small", route, system, [prompt], max_tokens=MAX_NOTES_TOKENS)
+                notes = await self.side.ask("small", route, system, [prompt], max_tokens=MAX_NOTES_TOKENS)
                 if notes.strip():
                     return notes.strip()
         return _shorten("\n".join(_list_steps(older)), max(window // 2, 4_000))
 
     def _build_note(self, notes: str) -> UserMessage:
-        changes = tuple(self._state.changes.values())
-        todos = select_current(self._state.todos)
+        changes = tuple(self.state.changes.values())
+        todos = select_current(self.state.todos)
         text = render("reminders/compacted", summary=notes, todos=todos, changes=changes)
         return UserMessage(content=f"<system_reminder>\n{text}\n</system_reminder>", origin="program")
 

@@ -10,6 +10,8 @@ from msgspec import Struct, field
 from core.agent.context.prefix import PromptSetup
 from core.agent.context.prompt_variants import PromptVariants
 from core.agent.context.token_meter import TokenMeter
+from core.agent.turn.budget import TurnBudget
+from core.config import TurnLimits
 from core.protocol.events import LoadedRule
 
 
@@ -21,7 +23,7 @@ class ModelMemory(Struct, kw_only=True):
     `stand_ins`: text that a model is sent in place of an attachment, "" = the attachment, see `sent_attachments`.
     `compacted_tokens`: of the history after compaction. `setup`: see `load_setup`; `dialect_setups`: parts of it.
     `foreground_job`: the command that goes on in the terminal of a model that has only one, "" = none.
-    `answered_routes`: ids of routes at which a model has answered.
+    `answered_routes`: ids of routes at which a model has answered. `budget`: of the turn that runs or ran last.
     """
 
     variants: PromptVariants
@@ -35,6 +37,7 @@ class ModelMemory(Struct, kw_only=True):
     dialect_setups: dict[str, dict[str, object]] = field(default_factory=dict)
     foreground_job: str = ""
     answered_routes: set[str] = field(default_factory=set)
+    budget: TurnBudget = field(default_factory=lambda: TurnBudget(TurnLimits))
 
     @classmethod
     def of_session(cls, directory: Path) -> ModelMemory:

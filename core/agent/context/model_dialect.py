@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from core.agent.context.memory import ModelMemory
 from core.agent.context.prefix import Prefix, PromptSetup, escape_rules, load_or_save_prefix, render_system_prompt
 from core.agent.context.token_meter import measure_prefix
 from core.agent.turn.turn_context import TurnContext
@@ -66,12 +67,7 @@ def _choose_variant(context: TurnContext) -> None:
     model = context.routes.current.id
     said = context.settings.models[model].dialect if model in context.settings.models else ""
     tools = context.routes.current.capabilities.tools or bool(said)
-    if (
-        context.memory.variants.choose_variant(
-            model, window=context.settings.context.window or context.routes.current.window, tools=tools
-        )
-        and not tools
-    ):
+    if context.memory.variants.choose_variant(model, window=context.window, tools=tools) and not tools:
         context.emit(Notice(level="info", message=CALLS_IN_TEXT.format(model)))
 
 
@@ -135,12 +131,12 @@ def _build_command_dialect(context: TurnContext) -> CommandDialect:
         "shell": "bash",
         "time_limit": texts.timeout,
     }
-    return CommandDialect(texts, facts, time_limit=texts.timeout, counts=lambda: _count_usage(context))
+    return CommandDialect(texts, facts, time_limit=texts.timeout, counts=partial(_count_usage, context.memory))
 
 
-def _count_usage(context: TurnContext) -> dict[str, object]:
-    """Return what the turn has used so far, for a template."""
-    return {"n_model_calls": context.budget.steps, "model_cost": context.budget.usage.cost or 0.0}
+def _count_usage(memory: ModelMemory) -> dict[str, object]:
+    """Return what the turn has used so far, for a template; the dialect outlives the turn that it was made in."""
+    return {"n_model_calls": memory.budget.steps, "model_cost": memory.budget.usage.cost or 0.0}
 
 
 def _list_tools(*, short: bool) -> list[dict[str, str]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from core.agent.context.prompt_tags import escape_tags, wrap_tag
 from core.agent.gate.permissions import CallPermissions
 from core.config import DialectName
@@ -42,73 +44,65 @@ def append_reminder(emit: Callable[[AnyEvent], None], text: str) -> None:
     emit(MessageAppended(message=UserMessage(content=wrap_reminder(text), origin="program")))
 
 
-class Reminders:
+class Reminders(Struct, frozen=True):
     """Reminders of the model in one turn: each piece of news once, before the next step."""
 
-    def __init__(
-        self,
-        state: SessionState,
-        announced: dict[str, str],
-        permissions: CallPermissions,
-        emit: Callable[[AnyEvent], None],
-        get_dialect: Callable[[], DialectName],
-    ) -> None:
-        self._state = state
-        self._announced = announced
-        self._permissions = permissions
-        self._emit = emit
-        self._get_dialect = get_dialect
+    state: SessionState
+    announced: dict[str, str]
+    permissions: CallPermissions
+    emit: Callable[[AnyEvent], None]
+    get_dialect: Callable[[], DialectName]
 
     def append_news(self) -> None:
         """Append what is new before a step: a new mode, verdicts, commands, and what the user sent meanwhile."""
         if text := self.render_mode():
-            append_reminder(self._emit, text)
+            append_reminder(self.emit, text)
         self._report_verdicts()
         self._report_terminal()
-        for identity, text in list(self._state.pending_steers.items()):
+        for identity, text in list(self.state.pending_steers.items()):
             steered = f"{wrap_reminder(render('reminders/steer'))}\n{wrap_tag('user_query', text)}"
-            shown = find_attachments(text, self._state.attachments)
-            self._emit(MessageAppended(message=UserMessage(content=steered, attachments=shown), steers=(identity,)))
+            shown = find_attachments(text, self.state.attachments)
+            self.emit(MessageAppended(message=UserMessage(content=steered, attachments=shown), steers=(identity,)))
 
     def render_mode(self) -> str:
         """Render the text for a mode that the model has not been told of yet; "" when it knows."""
-        mode, told = self._state.mode, self._announced.get("mode", "")
+        mode, told = self.state.mode, self.announced.get("mode", "")
         if mode == told:
             return ""
-        self._announced["mode"] = mode
-        about = render(f"modes/{mode}", contained=self._permissions.is_contained)
-        text = "\n\n".join(filter(None, (about, _render_mode_tools(mode, self._get_dialect()))))
+        self.announced["mode"] = mode
+        about = render(f"modes/{mode}", contained=self.permissions.is_contained)
+        text = "\n\n".join(filter(None, (about, _render_mode_tools(mode, self.get_dialect()))))
         return render("reminders/mode", mode=mode, previous=told, text=text)
 
     def report_answers(self) -> None:
         """Report to the model, once, the answers that came when the call which asked had ended."""
-        answers = self._state.unreported_answers
+        answers = self.state.unreported_answers
         if answers:
             texts = [
                 escape_tags(format_answers(each.asked.questions, each.answered.answers)) for each in answers.values()
             ]
             ids = tuple(answers)
-            append_reminder(self._emit, render("reminders/answers", answers="\n".join(texts)))
-            self._emit(AnswersReported(ids=ids))
+            append_reminder(self.emit, render("reminders/answers", answers="\n".join(texts)))
+            self.emit(AnswersReported(ids=ids))
 
     def _report_terminal(self) -> None:
         """Report to the model, once, jobs that ended and commands that the user ran."""
-        news = list(self._state.unreported_commands.values())
+        news = list(self.state.unreported_commands.values())
         if not news:
             return
         ended = [{"id": each.id, "line": format_job_end(each)} for each in news if isinstance(each, JobEnded)]
         ran = [_describe_command(each) for each in news if isinstance(each, CommandRan)]
-        append_reminder(self._emit, render("reminders/terminal", ended=ended, ran=ran))
-        self._emit(TerminalReported(ids=tuple(each.id for each in news)))
+        append_reminder(self.emit, render("reminders/terminal", ended=ended, ran=ran))
+        self.emit(TerminalReported(ids=tuple(each.id for each in news)))
 
     def _report_verdicts(self) -> None:
         """Report to the model, once, the verdicts that it does not know, and those it knows that no longer stand."""
-        verdicts, undone = self._state.unreported_verdicts, self._state.undone_verdicts
-        edits = self._state.unreported_edits
+        verdicts, undone = self.state.unreported_verdicts, self.state.undone_verdicts
+        edits = self.state.unreported_edits
         if verdicts or undone or edits:
-            append_reminder(self._emit, render_verdicts(verdicts, undone, edits))
+            append_reminder(self.emit, render_verdicts(verdicts, undone, edits))
             told = [*(verdict.id for verdict in (*undone, *verdicts)), *(edit.id for edit in edits)]
-            self._emit(VerdictsReported(ids=tuple(told)))
+            self.emit(VerdictsReported(ids=tuple(told)))
 
 
 def _render_mode_tools(mode: str, dialect: DialectName) -> str:

@@ -47,13 +47,12 @@ def list_attachments(message: Message) -> tuple[Attachment, ...]:
     return () if isinstance(message, AssistantMessage) else message.attachments
 
 
-class AttachmentSender:
+class AttachmentSender(Struct, frozen=True):
     """The attachments of a session on their way to models. `stand_ins`: see `ModelMemory`."""
 
-    def __init__(self, blobs: BlobStore, stand_ins: dict[str, str], emit: Callable[[AnyEvent], None]) -> None:
-        self._blobs = blobs
-        self._stand_ins = stand_ins
-        self._emit = emit
+    blobs: BlobStore
+    stand_ins: dict[str, str]
+    emit: Callable[[AnyEvent], None]
 
     async def attach_mentioned(self, files: Sequence[tuple[str, bytes]]) -> MentionedAttachments:
         """Attach files, given as (path, bytes), that a prompt mentions. Report each that can't be sent."""
@@ -62,10 +61,10 @@ class AttachmentSender:
         for path, data in files:
             try:
                 made = await asyncio.to_thread(prepare_attachment, data, PurePosixPath(path).name)
-                self._blobs.put(made.data)
+                self.blobs.put(made.data)
             except AttachmentRefused as refused:
                 message = f"{path} is not attached: {refused.message}"
-                self._emit(Notice(level="warning", message=message, hint=refused.hint))
+                self.emit(Notice(level="warning", message=message, hint=refused.hint))
                 note = f"not attached: {refused.message}"
             else:
                 attachments.append(made.attachment)
@@ -82,7 +81,7 @@ class AttachmentSender:
         if not shown:
             return messages
         for each in shown:
-            if _format_key(route, each) not in self._stand_ins:
+            if _format_key(route, each) not in self.stand_ins:
                 await self._resolve_stand_in(each, route)
         return [self._replace(message, route) for message in messages]
 
@@ -90,24 +89,24 @@ class AttachmentSender:
         """Find out what is sent for an attachment, and tell the user when it is not the attachment itself."""
         is_taken = can_send(route.capabilities, attachment)
         try:
-            data = await asyncio.to_thread(self._blobs.get, attachment.digest)
+            data = await asyncio.to_thread(self.blobs.get, attachment.digest)
         except ContentLost as lost:
             text = format_placeholder(attachment, CONTENT_LOST)
             said, hint = f"{_describe(attachment)} can't be sent: {lost.message}", "Attach it again if it is needed."
-            self._emit(Notice(level="warning", message=said, hint=hint))
+            self.emit(Notice(level="warning", message=said, hint=hint))
         else:
             text = "" if is_taken else await asyncio.to_thread(_render_as_text, attachment, data)
             if text:
                 is_text = attachment.media_type == PDF_MEDIA_TYPE and "\n" in text
                 instead = "its text" if is_text else "a line that says so"
                 message = f"{route.id} is sent {instead} in place of {_describe(attachment)}."
-                self._emit(Notice(level="info", message=message, hint="/model chooses one that takes it."))
-        self._stand_ins[_format_key(route, attachment)] = text
+                self.emit(Notice(level="info", message=message, hint="/model chooses one that takes it."))
+        self.stand_ins[_format_key(route, attachment)] = text
 
     def _replace(self, message: Message, route: Route) -> Message:
         if isinstance(message, AssistantMessage) or not message.attachments:
             return message
-        texts = tuple(self._stand_ins[_format_key(route, each)] for each in message.attachments)
+        texts = tuple(self.stand_ins[_format_key(route, each)] for each in message.attachments)
         return _append_texts(message, texts) if any(texts) else message
 
 

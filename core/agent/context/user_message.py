@@ -151,7 +151,7 @@ def _tag_if_changed(context: TurnContext, tag: str, text: str) -> list[str]:
 
 
 def _render_new_rules(context: TurnContext, made: PromptSetup, touched: Iterable[str]) -> list[str]:
-    """Render the rules that the model does not know yet, each once in a context.
+    """Render the rules that the model does not know yet, each once in a session.
 
     These are glob rules and nested AGENTS.md files that match a touched file, and rules that came after the session's
     beginning, since its prefix never changes.

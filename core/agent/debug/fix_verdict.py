@@ -30,29 +30,28 @@ class FixVerdict(Struct, frozen=True, kw_only=True):
     message: str
 
 
-class FixReview:
+class FixReview(Struct, frozen=True):
     """The fix of a session's debugging, as the user judges it. `digests`: what the model has read, by path."""
 
-    def __init__(self, host: CommandHost, user: UserChannel, digests: dict[str, str]) -> None:
-        self._host = host
-        self._user = user
-        self._digests = digests
+    host: CommandHost
+    user: UserChannel
+    digests: dict[str, str]
 
     @property
     def _debug(self) -> DebugState:
-        return self._host.state.debug
+        return self.host.state.debug
 
     def revert(self, origin: Origin) -> tuple[str, ...]:
         """Revert what was changed since a hypothesis was confirmed and still waits for review. Returns the files."""
-        shadow, gone = self._host.shadow, []
+        shadow, gone = self.host.shadow, []
         for path, before in self._debug.fixes.items():
-            change = self._host.state.changes.get(path)
+            change = self.host.state.changes.get(path)
             if change is None:
                 continue
             wanted = before or change.base
             data = None if wanted.kind == "absent" else shadow.blobs.get(wanted.blob)
             shadow.edit(path, data, origin, wanted.mode if data else None)
-            self._digests.pop(path, None)
+            self.digests.pop(path, None)
             gone.append(path)
         return tuple(gone)
 
@@ -63,9 +62,9 @@ class FixReview:
             shown = self._debug.runs.get(run)
             self._emit_check(run, (shown.command if shown else "") or "shown by the user", 0)
         gone = self.revert(replace(origin, tool="still_broken")) if outcome == "broken" else ()
-        self._host.emit(FixJudged(run=run, outcome=outcome, taken_back=gone))
+        self.host.emit(FixJudged(run=run, outcome=outcome, taken_back=gone))
         if gone:
-            self._host.emit(Notice(level="info", message=f"Still broken. {_format_reverted(gone)}"))
+            self.host.emit(Notice(level="info", message=f"Still broken. {_format_reverted(gone)}"))
         told = {
             "fixed": "The user says that the fault is gone. Take the probes away and end with a short account.",
             "broken": f"The user says that the fault is still there. {_format_reverted(gone)} Set new hypotheses from "
@@ -84,19 +83,19 @@ class FixReview:
     def _emit_check(self, run: str, command: str, exit_code: int) -> None:
         if files := tuple(self._debug.fixes):
             check = Check(call=run, command=command, exit_code=exit_code, paths=files)
-            self._host.emit(CheckRecorded(check=check))
+            self.host.emit(CheckRecorded(check=check))
 
     async def ask_for_verdict(self, origin: Origin) -> FixVerdict | None:
         """Ask the user about a fix that a run has shown and that has no verdict yet; None: there is none.
 
         A notice says so when nobody could be asked.
         """
-        debug, emit = self._debug, self._host.emit
+        debug, emit = self._debug, self.host.emit
         if not debug.awaits_fix_verdict:
             return None
         shown = debug.runs[debug.fix_run]
         before = next((run for run in reversed(debug.runs.values()) if not run.after_fix), None)
-        if not self._user.is_interactive:
+        if not self.user.is_interactive:
             emit(FixJudged(run=shown.id, outcome="unsure", by="program"))
             message = f"Nobody could be asked whether the fault is gone. {_format_run_end(shown, None)}."
             emit(Notice(level="info", message=message, hint="See for yourself before you accept the change."))
@@ -105,7 +104,7 @@ class FixReview:
         ends = [_format_run_end(shown, None), *([_format_run_end(before, shown)] if before else [])]
         text = "\n".join(["Is the fault gone?", "", *ends])
         question = Question(id=FIXED_QUESTION, text=text, options=(*VERDICT_OPTIONS, PROCEED_OPTION))
-        answered = await self._user.ask(QuestionAsked(id=new_id("ask"), call=origin.call, questions=(question,)))
+        answered = await self.user.ask(QuestionAsked(id=new_id("ask"), call=origin.call, questions=(question,)))
         answer = answered.answers[0] if answered.answers else None
         chosen = answer.options[0] if answer is not None and answer.options else "proceed"
         note = answer.text.strip() if answer else ""

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from core.agent.gate.permissions import CallPermissions
@@ -42,13 +43,12 @@ _PROPOSED = "as_proposed"
 _MAX_SHOWN = 2_000  # characters of a proposed command
 
 
-class Approver:
+class Approver(Struct, frozen=True):
     """The questions about calls of one session, and what is saved of the answers."""
 
-    def __init__(self, user: UserChannel, permissions: CallPermissions, emit: Callable[[AnyEvent], None]) -> None:
-        self.user = user
-        self.permissions = permissions
-        self._emit = emit
+    user: UserChannel
+    permissions: CallPermissions
+    emit: Callable[[AnyEvent], None]
 
     async def ask_for_call(self, call: str, access: Access, tool: Tool[object], reason: str) -> str:
         """Ask whether a call may run. Returns why it must not; "" = the user said yes to it."""
@@ -95,7 +95,7 @@ class Approver:
             for rule in rules:
                 await asyncio.to_thread(self.permissions.saved_rules.save, choice, approval, rule=rule)
         except AgentTuiError as problem:
-            self._emit(Notice(level="warning", message=f"Not kept: {problem.message}", hint=problem.hint))
+            self.emit(Notice(level="warning", message=f"Not kept: {problem.message}", hint=problem.hint))
 
     async def ask_for_command(self, call: str, tool: RunTerminalCmd) -> RunTerminalCmd | None:
         """Ask the user for the command to run and return the call with it. None: no answer, or nobody to ask."""

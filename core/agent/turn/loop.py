@@ -52,7 +52,9 @@ class Turn:
         self, context: TurnContext, prompt: str, open_files: Sequence[str] = (), *, instruction: str = ""
     ) -> None:
         limits = context.permissions.subagent_limits
-        self.budget = context.budget = TurnBudget(lambda: context.settings.limits, limits.budget if limits else None)
+        self.budget = context.budget = context.memory.budget = TurnBudget(
+            lambda: context.settings.limits, limits.budget if limits else None
+        )
         self.prompt = prompt
         self.ending: tuple[TurnEnd, str] = ("interrupted", "")
         self._context = context
@@ -164,7 +166,7 @@ class Turn:
         self._emit(
             ContextMeasured(
                 used=used,
-                window=context.settings.context.window or context.routes.current.window,
+                window=context.window,
                 estimated=usage.prompt_tokens <= 0,
                 dropped_reasoning=answer.report.dropped_reasoning,
                 cache_miss=answer.report.cache_miss,

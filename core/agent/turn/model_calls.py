@@ -43,7 +43,6 @@ class ModelCalls:
         self._documents = documents
         self._reminders = reminders
         self._attachments = AttachmentSender(context.shadow.blobs, context.memory.stand_ins, context.emit)
-        self._compactor = build_compactor(context)
         self._todo_model = ("", "")  # the model and effort that the todo at hand names
         self._is_window_full = False  # the window was full before the last answer was whole
 
@@ -146,7 +145,7 @@ class ModelCalls:
         await self._follow_todo()
         used = self._count_used_tokens()
         full, self._is_window_full = self._is_window_full, False
-        if full or self._compactor.is_due(used):
+        if full or self._is_compaction_due(used):
             await self._compact(is_full=full)
         if full and self._count_used_tokens() >= used:
             raise _build_too_long(ContextOverflow("the last answer did not fit into it."))
@@ -173,8 +172,14 @@ class ModelCalls:
     def _count_used_tokens(self) -> int:
         return self._context.memory.meter.count_tokens(self.setup.size, self._state.messages)
 
+    def _is_compaction_due(self, used: int) -> bool:
+        """True if the history fills the window; not before it has grown by a fifth since the last time."""
+        window, memory = self._context.window, self._context.memory
+        limit = window * self._context.settings.context.compact_at
+        return window > 0 and used >= limit and used > memory.compacted_tokens * 1.2
+
     async def _compact(self, *, is_full: bool) -> None:
-        await self._compactor.compact(self.setup.size, is_full=is_full)
+        await build_compactor(self._context).compact(self.setup.size, is_full=is_full)
         self._reminders.append_news()
 
 

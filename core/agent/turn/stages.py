@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from core.agent.answer.side_requests import SideRequests
 from core.agent.context.compaction import Compactor
 from core.agent.context.reminders import Reminders
@@ -11,24 +9,28 @@ from core.agent.gate.approvals import Approver
 from core.agent.gate.capabilities import CapabilityFactory
 from core.agent.gate.edit_agent import resolve_edit
 from core.agent.turn.turn_context import TurnContext
+from core.tools.base import EditRequest
 
 
 def build_capabilities(context: TurnContext) -> CapabilityFactory:
     """Build the maker of the capabilities of this turn's calls."""
+
+    async def apply_edit(request: EditRequest) -> str:
+        return await resolve_edit(_build_side_requests(context), request)
+
     approver = Approver(context.user, context.permissions, context.emit)
-    apply_edit = partial(resolve_edit, build_side_requests(context))
     return CapabilityFactory(approver, context.python, context.plans, context.memory.read_digests, apply_edit)
 
 
-def build_side_requests(context: TurnContext) -> SideRequests:
+def _build_side_requests(context: TurnContext) -> SideRequests:
     """Build what asks models beside the conversation; their usage counts in the turn."""
     return SideRequests(context.routes, context.budget, context.emit, context.id, private=context.is_private)
 
 
 def build_compactor(context: TurnContext) -> Compactor:
     """Build what shortens the history when the window is full."""
-    side = build_side_requests(context)
-    return Compactor(context.state, context.memory, side, context.emit, lambda: context.settings.context)
+    side = _build_side_requests(context)
+    return Compactor(context.state, context.memory, side, context.emit, context.window)
 
 
 def build_reminders(context: TurnContext) -> Reminders:

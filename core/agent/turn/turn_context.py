@@ -79,6 +79,11 @@ class TurnContext(Struct, kw_only=True):
         chosen = self.settings.get_dialect(model)
         return "tags" if chosen == "native" and self.memory.variants.is_toolless(model) else chosen
 
+    @property
+    def window(self) -> int:
+        """The window of the current model in tokens; 0 = not known."""
+        return self.settings.context.window or self.routes.current.window
+
     def use_settings(self, settings: Settings) -> None:
         """Let changed settings hold at once, also for the turn that runs."""
         self.settings = self.permissions.settings = settings

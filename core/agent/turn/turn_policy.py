@@ -48,7 +48,7 @@ class TurnPolicy:
         self._has_ended_plan = False
         self._is_file_kept_by_model = False
         self._edited_todos: set[str] = set()
-        self._known_todos = self._get_todos()
+        self._known_todos = context.state.todos
         self._urge_count = 0
         self._debug_policy = DebugPolicy(
             host, FixReview(host, context.user, context.memory.read_digests), context.permissions, context.turn_id
@@ -62,12 +62,9 @@ class TurnPolicy:
         if not self._state.todos_plan_path:
             return
         self._context.plans.refresh()
-        if (now := self._get_todos()) != self._known_todos:
+        if (now := self._state.todos) != self._known_todos:
             self._known_todos = now
             append_reminder(self._emit, render("reminders/plan_changed", todos=format_todos(self._state.todos)))
-
-    def _get_todos(self) -> tuple[Todo, ...]:
-        return self._state.todos
 
     # What the model does.
 
@@ -96,7 +93,7 @@ class TurnPolicy:
                 for path in self._list_changed_paths(call):
                     await self._follow_work(call.request.id, path)
                     self._record_edit(path)
-        self._known_todos = self._get_todos()
+        self._known_todos = self._state.todos
 
     def _list_changed_paths(self, call: GatedCall) -> list[str]:
         """Return the files that a call changed, but for the plan's own; [""] for a command that changed none."""
@@ -210,7 +207,7 @@ class TurnPolicy:
         by_file = self._state.todos_plan_path if self._has_commands_alone else ""
         told = render("reminders/build_left", todos=format_todos(left), now=now, ready=free, by_file=by_file)
         append_reminder(self._emit, told)
-        self._known_todos = self._get_todos()
+        self._known_todos = self._state.todos
         return True
 
     @property

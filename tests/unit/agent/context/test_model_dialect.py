@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
+import msgspec
 import pytest
 
 from core.config import CommandSettings, DialectFiles, ModelSettings, Settings
@@ -317,3 +318,14 @@ async def test_the_texts_of_the_command_dialect_can_say_what_was_used(tmp_path, 
     await case.turn("Do it")
     assert "Do it (0 calls)" in case.messages[0].content
     assert ["1 calls, $0.25" in case.results()[0], "2 calls, $0.50" in case.results()[1]] == [True, True]
+
+
+async def test_what_was_used_is_that_of_the_turn_that_runs(tmp_path, monkeypatch):
+    (tmp_path / "mine.yaml").write_text("action_observation_template: |\n  {{ n_model_calls }} calls\n")
+    monkeypatch.setenv("AGENT_TUI_CONFIG_DIR", str(tmp_path))
+    answers = [says("```bash\ntrue\n```"), says(DONE), says("```bash\ntrue\n```"), says(DONE)]
+    case = case_in(tmp_path, "command", *answers, dialects=DialectFiles(command="mine.yaml"))
+    await case.turn("Do it")
+    case.session = msgspec.structs.replace(case.session)
+    await case.turn("Once more")
+    assert [result.strip() for result in case.results() if "calls" in result] == ["1 calls", "1 calls"]
