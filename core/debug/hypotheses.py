@@ -61,8 +61,8 @@ def _resolve_line(name: str, logs: Mapping[str, Sequence[ProbeRecord]]) -> Evide
         raise ToolInputInvalid(f"{name[:80]!r} cites no line of a log.", hint="Write run:line, as in r1:3.")
     run, line = match["run"], int(match["line"])
     if run not in logs:
-        told = f"The runs are {', '.join(logs)}." if logs else "There was no run yet: call reproduce."
-        raise ToolInputInvalid(f"There is no run {run!r}.", hint=told)
+        hint = f"The runs are {', '.join(logs)}." if logs else "There was no run yet: call reproduce."
+        raise ToolInputInvalid(f"There is no run {run!r}.", hint=hint)
     if not 1 <= line <= len(logs[run]):
         raise ToolInputInvalid(
             f"The log of {run} has {len(logs[run])} lines; there is no line {line}.", hint="See read_probe_log."

@@ -46,21 +46,21 @@ class NativeDialect:
         the others."""
         found: list[Message] = []
         in_text: set[str] = set()
-        told: list[str] = []
+        results: list[str] = []
         for message in messages:
             if isinstance(message, ToolMessage) and message.call_id in in_text:
-                told.append(message.content)  # after the results of function calls, which have to follow these
+                results.append(message.content)  # after the results of function calls, which have to follow these
                 continue
-            if told and not isinstance(message, ToolMessage):
-                found.append(_build_results_message(told))
-                told = []
+            if results and not isinstance(message, ToolMessage):
+                found.append(_build_results_message(results))
+                results = []
             if isinstance(message, AssistantMessage) and message.in_text:
                 in_text.update(message.in_text)
                 calls = tuple(call for call in message.tool_calls if call.id not in in_text)
                 found.append(replace(message, tool_calls=calls, in_text=()))
             else:
                 found.append(_strip_call_text(message))
-        return (*found, _build_results_message(told)) if told else tuple(found)
+        return (*found, _build_results_message(results)) if results else tuple(found)
 
     def format_result(self, result: CallResult) -> str:
         return result.content

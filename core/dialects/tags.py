@@ -203,8 +203,8 @@ class TagDialect:
         code = STILL_RUNNING if result.is_running else result.exit_code
         if code is None:
             return f"OBSERVATION:\n{result.content}"
-        told = "The command is still running." if result.is_running else "Command finished."
-        return f"OBSERVATION:\n{result.output.rstrip()}\n[{told} exit code {code}]"
+        state = "The command is still running." if result.is_running else "Command finished."
+        return f"OBSERVATION:\n{result.output.rstrip()}\n[{state} exit code {code}]"
 
     def is_final(self, result: CallResult) -> bool:
         return False

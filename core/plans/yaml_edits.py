@@ -5,17 +5,13 @@ Every function gives the text of what it was handed with the change in it; offse
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Mapping as MappingOf
-from collections.abc import Sequence as SequenceOf
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from core.plans.yaml_nodes import YamlMapping, YamlNode, YamlPair, YamlScalar, YamlSequence
-from core.plans.yaml_scalars import format_scalar
+from core.plans.yaml_nodes import YamlMapping, YamlNode, YamlScalar, YamlSequence
+from core.plans.yaml_scalars import FieldText, format_scalar, format_value
 from core.text.splices import Splice, apply_splices
-
-FieldText = str | tuple[str, ...]
 
 
 class YamlText(Struct, frozen=True):
@@ -41,24 +37,20 @@ class YamlText(Struct, frozen=True):
 
 
 def set_value(
-    lines: YamlText, mapping: YamlMapping, key: str, value: FieldText, *, after: SequenceOf[str] = ()
+    lines: YamlText, mapping: YamlMapping, key: str, value: FieldText, *, after: Sequence[str] = ()
 ) -> Splice:
     """Give `key` a value; a new key comes behind the last of `after` that there is, else at the end."""
     pair = mapping.find_pair(key)
     if pair is None or pair.is_merged:
         return _add_key(lines, mapping, key, value, after)
+    node = pair.value
     if isinstance(value, str):
-        return _set_scalar(lines, mapping, pair, value)
-    node = pair.value
-    if isinstance(node, YamlSequence) and node.is_own:
+        style = node.style if isinstance(node, YamlScalar) else ""
+        text = format_scalar(value, style, flow=mapping.is_flow, indent=mapping.column + 2, newline=lines.newline)
+    elif isinstance(node, YamlSequence) and node.is_own:
         return reorder_list(lines, node, value, ids=list_scalar_texts(node), make=lambda _: "", edits={})
-    return Splice(node.start, node.end, _find_gap(lines, node) + _format_flow(value))
-
-
-def _set_scalar(lines: YamlText, mapping: YamlMapping, pair: YamlPair, value: str) -> Splice:
-    node = pair.value
-    style = node.style if isinstance(node, YamlScalar) else ""
-    text = format_scalar(value, style, flow=mapping.is_flow, indent=mapping.column + 2, newline=lines.newline)
+    else:
+        text = format_value(value)
     return Splice(node.start, node.end, _find_gap(lines, node) + text)
 
 
@@ -67,42 +59,32 @@ def _find_gap(lines: YamlText, node: YamlNode) -> str:
     return " " if node.start == node.end and lines.text[node.start - 1 : node.start] == ":" else ""
 
 
-def _format_flow(value: tuple[str, ...]) -> str:
-    return "[" + ", ".join(format_scalar(each, flow=True) for each in value) + "]"
-
-
-def _add_key(lines: YamlText, mapping: YamlMapping, key: str, value: FieldText, after: SequenceOf[str]) -> Splice:
+def _add_key(lines: YamlText, mapping: YamlMapping, key: str, value: FieldText, after: Sequence[str]) -> Splice:
     own = [pair for pair in mapping.pairs if not pair.is_merged]
     before = [pair for pair in own if pair.name in after] or own
-    text = value if isinstance(value, str) else ""
+    row = f"{key}: {format_value(value, flow=mapping.is_flow)}"
     if mapping.is_flow:
-        shown = format_scalar(text, flow=True) if isinstance(value, str) else _format_flow(value)
         at = before[-1].value.end if before else mapping.start + 1
-        return Splice(at, at, f"{', ' if before else ''}{key}: {shown}")
+        return Splice(at, at, f"{', ' if before else ''}{row}")
     if not before:
-        shown = format_scalar(text) if isinstance(value, str) else _format_flow(value)
-        return Splice(mapping.end, mapping.end, f"{key}: {shown}{lines.newline}")
-    shown = (
-        format_scalar(text, indent=mapping.column + 2, newline=lines.newline)
-        if isinstance(value, str)
-        else _format_flow(value)
-    )
+        return Splice(mapping.end, mapping.end, f"{row}{lines.newline}")
     at = lines.find_line_end(before[-1].value.end)
-    return Splice(at, at, f"{lines.newline}{' ' * mapping.column}{key}: {shown}")
+    return Splice(at, at, f"{lines.newline}{' ' * mapping.column}{row}")
 
 
 def list_scalar_texts(node: YamlSequence) -> list[str]:
+    """List what the items of a list say; "" for one that is no word."""
     return [each.text or "" if isinstance(each, YamlScalar) else "" for each in node.items]
 
 
 def reorder_list(
     lines: YamlText,
     node: YamlSequence,
-    wanted: SequenceOf[str],
+    wanted: Sequence[str],
     *,
-    ids: SequenceOf[str],
+    ids: Sequence[str],
     make: Callable[[str], str],
-    edits: MappingOf[str, SequenceOf[Splice]],
+    edits: Mapping[str, Sequence[Splice]],
 ) -> Splice:
     """Return the list with the items `wanted`, by their ids: those that it has move with their comments, `make`
     writes others (for a list of words it is not asked). `edits` are changes within items that stay."""
@@ -127,10 +109,10 @@ def _close_line(lines: YamlText, text: str) -> str:
 def _reorder_flow(
     lines: YamlText,
     node: YamlSequence,
-    wanted: SequenceOf[str],
-    ids: SequenceOf[str],
+    wanted: Sequence[str],
+    ids: Sequence[str],
     make: Callable[[str], str],
-    edits: MappingOf[str, SequenceOf[Splice]],
+    edits: Mapping[str, Sequence[Splice]],
 ) -> Splice:
     items = dict(zip(ids, node.items, strict=True))
     if list(wanted) == list(ids):
@@ -163,7 +145,7 @@ def _find_chunks(lines: YamlText, node: YamlSequence) -> list[tuple[int, int]]:
     return list(zip(starts, [*starts[1:], lines.find_next_line(node.items[-1].end)], strict=True))
 
 
-def fill_list(lines: YamlText, root: YamlMapping, key: str, rows: SequenceOf[str]) -> Splice:
+def fill_list(lines: YamlText, root: YamlMapping, key: str, rows: Sequence[str]) -> Splice:
     """Fill the list `key`, which is empty or is not there, with `rows` (without their dashes)."""
     pair = root.find_pair(key)
     if root.is_flow:

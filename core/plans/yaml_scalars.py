@@ -14,6 +14,16 @@ _OTHER_TYPE = re.compile(
 _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
 
 
+FieldText = str | tuple[str, ...]
+
+
+def format_value(value: FieldText, *, flow: bool = False) -> str:
+    """Format a value in one line; several words are a list in brackets. `flow`: it stands in brackets or braces."""
+    if isinstance(value, str):
+        return format_scalar(value, flow=flow)
+    return f"[{', '.join(format_scalar(each, flow=True) for each in value)}]"
+
+
 def format_scalar(text: str, style: str = "", *, flow: bool = False, indent: int = 2, newline: str = "\n") -> str:
     """Format `text` as a scalar, in `style` if it can be ("" = plain). `indent`: the column of a block scalar's
     lines."""

@@ -62,8 +62,10 @@ def _choose_best(lines: TextLines, rows: Sequence[str], open_ends: bool) -> Plac
     laid = sorted(found, key=lambda each: each.cost)
     if not laid:
         return None
-    rivals = [each for each in laid if each.text != laid[0].text and each.cost < laid[0].cost + _APART]
-    return laid[0]._replace(is_sure=laid[0].is_sure and not rivals, is_contested=laid[0].is_contested or bool(rivals))
+    competing = [each for each in laid if each.text != laid[0].text and each.cost < laid[0].cost + _APART]
+    return laid[0]._replace(
+        is_sure=laid[0].is_sure and not competing, is_contested=laid[0].is_contested or bool(competing)
+    )
 
 
 def _iterate_meanings(rows: Sequence[str], own: Counter[str]) -> Iterator[list[bool]]:

@@ -60,8 +60,8 @@ class PlacedDraft(NamedTuple):
     def is_accepted(self) -> bool:
         """True if it may be taken as it is: only pieces that merely show where another one belongs change nothing."""
         changed = [each for each in self.doubts if each is not PlacementDoubt.IDLE]
-        told = len(changed) == len(self.doubts) or self.is_headed
-        return self.is_sure and told and bool(changed) and not any(changed)
+        is_complete = len(changed) == len(self.doubts) or self.is_headed
+        return self.is_sure and is_complete and bool(changed) and not any(changed)
 
     def allows(self, before: str, after: str) -> bool:
         """True if what was made of an outline in another way may be taken: where heads of what stays tell the
@@ -92,40 +92,42 @@ def place_pieces(
     padded, outline = is_spaced(pieces), is_outlined(pieces)
     for piece in pieces:
         found = sorted(
-            _weigh_empty_markers(reading, piece, len(index.lines))
+            _weigh_empty_markers(placement, piece, len(index.lines))
             for variant in iterate_variants(piece, open_ends=open_ends, padded=padded)
-            for reading in index.find_placements(variant.rows, variant.cost)
+            for placement in index.find_placements(variant.rows, variant.cost)
         )
         options.append(found[:_MANY])
     choice = choose_placements(options, index.lines) if options and all(options) else None
     if choice is None:
         return None
     taken = list(zip(choice.placements, options, strict=True))
-    strayed = [_drops_blank_lines(reading, others, index, padded=padded) for reading, others in taken]
-    told = choice.is_sure and not any(strayed) and not _has_open_end(choice.placements, pieces, index)
-    against = told and any(is_contested(reading, others, index) for reading, others in taken)
+    strayed = [_drops_blank_lines(placement, others, index, padded=padded) for placement, others in taken]
+    is_sure = choice.is_sure and not any(strayed) and not _has_open_end(choice.placements, pieces, index)
+    against = is_sure and any(is_contested(placement, others, index) for placement, others in taken)
     return PlacedDraft(
         text=_render_placements(lines, choice.placements),
         cost=choice.cost,
-        is_sure=told and not against,
+        is_sure=is_sure and not against,
         is_contested=against,
         is_tied=choice.is_tied,
-        doubts=tuple(find_doubt(reading, index.lines, outlined=outline) for reading in choice.placements),
+        doubts=tuple(find_doubt(placement, index.lines, outlined=outline) for placement in choice.placements),
         is_outlined=outline,
-        is_headed=any(_is_head(reading, index.lines, most=2 if outline else 1) for reading in choice.placements),
+        is_headed=any(_is_head(placement, index.lines, most=2 if outline else 1) for placement in choice.placements),
         is_whole=is_whole(pieces),
         has_markers=any(marked),
     )
 
 
-def _weigh_empty_markers(reading: Placement, piece: DraftPiece, count: int) -> Placement:
+def _weigh_empty_markers(placement: Placement, piece: DraftPiece, count: int) -> Placement:
     """Raise the cost where the marker before or after the piece would stand for nothing."""
-    empty = (piece.has_marker_above and reading.first <= 1) or (piece.has_marker_below and reading.last >= count - 1)
-    return reading._replace(cost=reading.cost + _EMPTY) if empty else reading
+    empty = (piece.has_marker_above and placement.first <= 1) or (
+        piece.has_marker_below and placement.last >= count - 1
+    )
+    return placement._replace(cost=placement.cost + _EMPTY) if empty else placement
 
 
 def describe_unplaced(rows: Sequence[str], marked: Sequence[bool]) -> PlacedDraft:
-    """What is known of a draft that has too many places to try: it is not taken, and only allows what is plain."""
+    """Return what is known of a draft with too many places to try: it is not taken, and only allows what is plain."""
     pieces = split_pieces(rows, marked)
     return PlacedDraft(
         text="",
@@ -141,38 +143,38 @@ def describe_unplaced(rows: Sequence[str], marked: Sequence[bool]) -> PlacedDraf
     )
 
 
-def _drops_blank_lines(reading: Placement, others: Sequence[Placement], index: LineIndex, *, padded: bool) -> bool:
+def _drops_blank_lines(placement: Placement, others: Sequence[Placement], index: LineIndex, *, padded: bool) -> bool:
     """True if a placement leaves out blank lines of a piece, and keeping them would make another file; where all
     markers have blank lines beside them, only if that is not much worse."""
-    longer = [each for each in others if _count_rows(each) > _count_rows(reading)]
+    longer = [each for each in others if _count_rows(each) > _count_rows(placement)]
     if padded:
-        longer = [each for each in longer if each.cost < reading.cost + CLOSE]
-    near = [each for each in longer if each.first == reading.first or each.last == reading.last]
-    return bool(near) and not any(is_same_result(reading, each, index.lines) for each in longer)
+        longer = [each for each in longer if each.cost < placement.cost + CLOSE]
+    near = [each for each in longer if each.first == placement.first or each.last == placement.last]
+    return bool(near) and not any(is_same_result(placement, each, index.lines) for each in longer)
 
 
-def _has_open_end(readings: Sequence[Placement], pieces: Sequence[DraftPiece], index: LineIndex) -> bool:
+def _has_open_end(placements: Sequence[Placement], pieces: Sequence[DraftPiece], index: LineIndex) -> bool:
     """True if lines before or after the draft have no marker: they may be kept, or be what goes."""
     alone = is_single([row for piece in pieces for row in piece.rows])
     ends: list[tuple[Sequence[str], int]] = []
-    if not pieces[0].has_marker_above and readings[0].rows[0] != START:
-        ends.append((index.lines[1 : readings[0].first], _FEW if alone else MOST_OPEN))
-    if not pieces[-1].has_marker_below and readings[-1].rows[-1] != STOP:
+    if not pieces[0].has_marker_above and placements[0].rows[0] != START:
+        ends.append((index.lines[1 : placements[0].first], _FEW if alone else MOST_OPEN))
+    if not pieces[-1].has_marker_below and placements[-1].rows[-1] != STOP:
         ends.append(
-            (index.lines[readings[-1].last : -1], _FEW if alone and not pieces[0].has_marker_above else MOST_OPEN)
+            (index.lines[placements[-1].last : -1], _FEW if alone and not pieces[0].has_marker_above else MOST_OPEN)
         )
     return any(0 < sum(map(is_telling, rows)) <= most for rows, most in ends)
 
 
-def _count_rows(reading: Placement) -> int:
-    return sum(row not in (START, STOP) for row in reading.rows)
+def _count_rows(placement: Placement) -> int:
+    return sum(row not in (START, STOP) for row in placement.rows)
 
 
-def _is_head(reading: Placement, lines: Sequence[str], *, most: int) -> bool:
+def _is_head(placement: Placement, lines: Sequence[str], *, most: int) -> bool:
     """True if a piece is a line or two that stay and only show what the next one belongs to."""
-    old = [line for line in lines[reading.first : reading.last] if line.strip("\0 ")]
+    old = [line for line in lines[placement.first : placement.last] if line.strip("\0 ")]
     return (
-        old == [row.rstrip() for row in reading.rows if row.strip()] and len([x for x in old if x[0] != "\0"]) <= most
+        old == [row.rstrip() for row in placement.rows if row.strip()] and len([x for x in old if x[0] != "\0"]) <= most
     )
 
 
@@ -181,14 +183,14 @@ def replace_all_lines(lines: TextLines, rows: Sequence[str]) -> str:
     return _render_placements(lines, [Placement(0, 1, len(lines) + 1, tuple(rows))])
 
 
-def _render_placements(lines: TextLines, readings: Sequence[Placement]) -> str:
+def _render_placements(lines: TextLines, placements: Sequence[Placement]) -> str:
     out: list[tuple[str, str]] = []
     own = list(zip(lines.bodies, lines.ends, strict=True))
     fallback, place = lines.find_dominant_ending(), 0
-    for reading in readings:
-        first, last = max(reading.first - 1, 0), min(reading.last - 1, len(own))
+    for placement in placements:
+        first, last = max(placement.first - 1, 0), min(placement.last - 1, len(own))
         out += own[place:first]
-        rows = [row for row in reading.rows if row not in (START, STOP)]
+        rows = [row for row in placement.rows if row not in (START, STOP)]
         old = [body.rstrip() for body, _ in own[first:last]]
         for tag, i1, i2, j1, j2 in diff_lines(old, [row.rstrip() for row in rows]):
             if tag == "equal":

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from core.edits.hunks.placements import Placement
 
-MARGIN: Final = 30  # what every other reading has to be worse by; where the change itself costs much:
+MARGIN: Final = 30  # what every other placement has to be worse by; where the change itself costs much:
 _WIDE: Final = 45
 _PART: Final = 0.35
 _TIED: Final = 10
@@ -38,13 +38,13 @@ def choose_placements(options: Sequence[Sequence[Placement]], lines: Sequence[st
     if best >= _NEVER:
         return None
     picked = _pick_cheapest(options, ahead)
-    rivals = [
+    competing = [
         (total - best, mine, other)
         for option, totals, mine in zip(options, sums, picked, strict=True)
         for other, total in zip(option, totals, strict=True)
         if total < best + max(MARGIN, min(_WIDE, _PART * mine.cost)) and other != mine
     ]
-    others = [worse for worse, mine, other in rivals if not is_same_result(mine, other, lines)]
+    others = [worse for worse, mine, other in competing if not is_same_result(mine, other, lines)]
     return PlacementChoice(picked, best, not others, min(others, default=_TIED) < _TIED)
 
 

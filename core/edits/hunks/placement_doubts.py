@@ -31,13 +31,13 @@ class PlacementDoubt(StrEnum):
     CUT = "cut"
 
 
-def find_doubt(reading: Placement, lines: Sequence[str], *, outlined: bool) -> PlacementDoubt | None:
+def find_doubt(placement: Placement, lines: Sequence[str], *, outlined: bool) -> PlacementDoubt | None:
     """Return the first doubt about a placement; None = there is none.
 
     `lines` are those of the file between its ends. `outlined`: the draft is made of whole definitions, so that one
     of them is not lost for another.
     """
-    old, new = lines[reading.first : reading.last], [row.rstrip() for row in reading.rows]
+    old, new = lines[placement.first : placement.last], [row.rstrip() for row in placement.rows]
     codes = list(diff_lines(old, new))
     shared = [new[j1:j2] for tag, _, _, j1, j2 in codes if tag == "equal"]
     if len(shared) == len(codes):
@@ -82,8 +82,8 @@ class PlacementFit(NamedTuple):
         return mine != theirs and all(one >= two for one, two in zip(mine, theirs, strict=True))
 
 
-def measure_fit(reading: Placement, index: LineIndex) -> PlacementFit:
-    old, new = index.lines[reading.first : reading.last], [row.rstrip() for row in reading.rows]
+def measure_fit(placement: Placement, index: LineIndex) -> PlacementFit:
+    old, new = index.lines[placement.first : placement.last], [row.rstrip() for row in placement.rows]
     head, tail = count_shared_head(old, new), count_shared_head(old[::-1], new[::-1])
     splits = [(head, tail)]
     if head + tail >= len(old):
@@ -93,7 +93,7 @@ def measure_fit(reading: Placement, index: LineIndex) -> PlacementFit:
     codes = [code for code in diff_lines(old, new) if code[0] != "equal"]
     above, below = max(context, key=lambda each: (min(each), sum(each)))
     return PlacementFit(
-        cost=reading.cost,
+        cost=placement.cost,
         above=above,
         below=below,
         is_held=any(all(map(index.is_telling, each)) for each in sides),
@@ -104,19 +104,21 @@ def measure_fit(reading: Placement, index: LineIndex) -> PlacementFit:
     )
 
 
-def is_contested(reading: Placement, others: Sequence[Placement], index: LineIndex) -> bool:
+def is_contested(placement: Placement, others: Sequence[Placement], index: LineIndex) -> bool:
     """True if something speaks against the cheapest placement of a piece: many lines would come where one side tells
     no place, a definition would be there twice, or another placement has a better claim."""
-    mine = measure_fit(reading, index)
+    mine = measure_fit(placement, index)
     if mine.is_unchanged:
         return False
     if not mine.removed and not mine.is_held and len(mine.added) >= _MANY:
         return True
-    if any(_is_defined_twice(row, reading, index) for row in mine.added if row not in mine.removed):
+    if any(_is_defined_twice(row, placement, index) for row in mine.added if row not in mine.removed):
         return True
-    others = [each for each in others if each[1:3] != reading[1:3] and not is_same_result(reading, each, index.lines)]
-    rivals = [(measure_fit(each, index), each.rows == reading.rows) for each in others]
-    return any((same and fit.has_more_context(mine)) or _has_better_claim(fit, mine, index) for fit, same in rivals)
+    others = [
+        each for each in others if each[1:3] != placement[1:3] and not is_same_result(placement, each, index.lines)
+    ]
+    competing = [(measure_fit(each, index), each.rows == placement.rows) for each in others]
+    return any((same and fit.has_more_context(mine)) or _has_better_claim(fit, mine, index) for fit, same in competing)
 
 
 def _has_better_claim(rival: PlacementFit, mine: PlacementFit, index: LineIndex) -> bool:
@@ -136,9 +138,9 @@ def _is_copy(fit: PlacementFit, index: LineIndex) -> bool:
     return not fit.removed and sum(row in index.counts for row in fit.added) >= _MANY
 
 
-def _is_defined_twice(row: str, reading: Placement, index: LineIndex) -> bool:
+def _is_defined_twice(row: str, placement: Placement, index: LineIndex) -> bool:
     """True if a line that comes defines what the very same line defines near by."""
-    near = (reading.first - REACH, reading.last + REACH)
+    near = (placement.first - REACH, placement.last + REACH)
     there = any(near[0] <= place < near[1] for place in index.places.get(row, ()))
     return there and (parse_line_key(row) or "").startswith("definition ")
 

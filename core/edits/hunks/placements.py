@@ -25,7 +25,7 @@ from core.edits.hunks.costs import (
 from core.text.line_diff import count_shared_head
 
 REACH: Final = 120  # lines that a piece may be shorter than what it takes the place of
-SLACK: Final = 100  # readings that cost so much more than the best are not looked at
+SLACK: Final = 100  # placements that cost so much more than the best are not looked at
 _MANY: Final = 60
 _CELLS: Final = 800_000
 _NEVER: Final = 10**9

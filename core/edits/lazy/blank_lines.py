@@ -41,12 +41,12 @@ class Spacing:
         """Return the blank lines between two rows; None stands for the start and the end of what is edited."""
         if above is None or below is None:
             return self._find_outside(above, below)
-        told = self._count_drafted(above.token, below.token)
+        drafted = self._count_drafted(above.token, below.token)
         if above.old is not None and below.old is not None and self._are_adjacent(above.old, below.old):
             stays = self._take_blanks(above.old + 1, below.old)
-            return stays if told is None or told == len(stays) else self._make_blanks(told)
-        if told is not None:
-            return self._make_blanks(told)
+            return stays if drafted is None or drafted == len(stays) else self._make_blanks(drafted)
+        if drafted is not None:
+            return self._make_blanks(drafted)
         before = [] if below.old is None else self._take_blanks(self._find_first_blank(below.old), below.old)
         if below.token is None:
             asked = 0 if above.token is None else self._count_run(above.token, 1)

@@ -103,8 +103,8 @@ def _find_ambiguous_container(laid: AlignedDraft) -> str:
     pairs = ((row.token, row.old) for row in laid.rows)
     matched = [(token, laid.lines.bodies[old].strip()) for token, old in pairs if token is not None and old is not None]
     tops = [(token, old) for token, old in matched if above[token] < 0 and not CONTINUED.match(texts[token])]
-    told = any(there[old] == 1 and (texts[token] == old or (token, old) in tops) for token, old in matched)
-    if not told and any(laid.tokens[token].depth for token, _ in tops):
+    is_placed = any(there[old] == 1 and (texts[token] == old or (token, old) in tops) for token, old in matched)
+    if not is_placed and any(laid.tokens[token].depth for token, _ in tops):
         return f"there is more than one {tops[0][1][:80]!r}, and it does not say in what"
     return ""
 

@@ -219,8 +219,8 @@ def find_matches(tokens: Sequence[DraftToken], old: Sequence[str], depths: Seque
             exact = _score_exact(text, token.depth, places.get(text, ()), depths, counts[text])
             worth = {**_score_versions(token, keys, heads, bare), **exact}
             if token.is_exposed:
-                told = bool(parse_line_key(text) or _ONCE.match(text))
-                worth = {place: gain for place, gain in worth.items() if told or text == bare[place]}
+                is_keyed = bool(parse_line_key(text) or _ONCE.match(text))
+                worth = {place: gain for place, gain in worth.items() if is_keyed or text == bare[place]}
             found.append({place: gain for place, gain in worth.items() if same.is_same_place(number, place)})
     return found
 
@@ -257,8 +257,8 @@ def _score_versions(
 
 def is_doubtful_version(text: str, old: str) -> bool:
     """True if nothing but its look says that a line is a new version of another one, and not one more of its kind."""
-    told = parse_line_key(text) or parse_line_key(old) or _ONCE.match(text) or _MANY.match(text)
-    if told or text == old or _take_first_word(text) != _take_first_word(old):
+    keyed = parse_line_key(text) or parse_line_key(old) or _ONCE.match(text) or _MANY.match(text)
+    if keyed or text == old or _take_first_word(text) != _take_first_word(old):
         return False
     callee = _CALLEE.match(text)
     return measure_similarity(text, old) >= _SIMILAR or (callee is not None and old.startswith(callee[0]))

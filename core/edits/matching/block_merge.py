@@ -7,8 +7,9 @@ block was.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from core.edits.indentation import Shift, extract_indent
@@ -19,7 +20,7 @@ _CLOSES = ("}", ")", "]", "else", "elif", "except", "finally", "end", "fi", "don
 _OPENS = (":", "{", "(", "[", "=>", "do", "then")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MatchedBlock:
     """Place of given lines in a file. `mapping[i]` is the file line of given line i, -1 for a blank one not there."""
 
@@ -27,23 +28,23 @@ class MatchedBlock:
     last: int
     mapping: Sequence[int]
 
+    @cached_property
+    def places(self) -> frozenset[int]:
+        """The lines of the file that a given line stands for."""
+        return frozenset(self.mapping)
+
 
 def merge_block(
     lines: TextLines, block: MatchedBlock, given: Sequence[str], wanted: Sequence[str], shift: Shift
 ) -> str:
     """Return the text that takes the place of `block` (lines first to last, with the last one's ending)."""
     fallback = lines.find_dominant_ending()
-    used = {place for place in block.mapping if place >= 0}
     padded = _is_padded(lines, block, given)
     known = {line: lines.bodies[place] for line, place in zip(given, block.mapping, strict=False) if place >= 0}
     out: list[tuple[str, str]] = []
     for tag, i1, i2, j1, j2 in diff_lines(given, wanted):
         if tag == "equal":
-            for index in range(i1, i2):
-                out += [
-                    (lines.bodies[each], lines.ends[each])
-                    for each in _extend_over_blanks(block, block.mapping[index], used)
-                ]
+            out += _take_lines(lines, block, block.mapping[i1:i2])
             continue
         ends = [lines.ends[place] for place in block.mapping[i1:i2] if place >= 0]
         for index in range(j1, j2):
@@ -53,10 +54,7 @@ def merge_block(
             own = known.get(wanted[index], line)
             out.append((own if own.rstrip() == line.rstrip() else line, end))
         if tag == "replace" and block.mapping[i2 - 1] >= 0:
-            out += [
-                (lines.bodies[each], lines.ends[each])
-                for each in [*_extend_over_blanks(block, block.mapping[i2 - 1], used)][1:]
-            ]
+            out += _take_lines(lines, block, block.mapping[i2 - 1 : i2])[1:]
     return _join_lines(out, lines.ends[block.last], fallback)
 
 
@@ -72,16 +70,11 @@ def merge_unindented(lines: TextLines, block: MatchedBlock, given: Sequence[str]
     """Merge like `merge_block`, for text without indentation: a new line gets that of the line it replaces or
     follows."""
     fallback = lines.find_dominant_ending()
-    used = {place for place in block.mapping if place >= 0}
     out: list[tuple[str, str]] = []
     indent = extract_indent(lines.bodies[block.first])
     for tag, i1, i2, j1, j2 in diff_lines(given, wanted):
         if tag == "equal":
-            for index in range(i1, i2):
-                out += [
-                    (lines.bodies[each], lines.ends[each])
-                    for each in _extend_over_blanks(block, block.mapping[index], used)
-                ]
+            out += _take_lines(lines, block, block.mapping[i1:i2])
             indent = extract_indent(out[-1][0]) if out and out[-1][0].strip() else indent
             continue
         there = [extract_indent(lines.bodies[place]) for place in block.mapping[i1:i2] if place >= 0]
@@ -131,14 +124,15 @@ def is_even(lines: TextLines, block: MatchedBlock, given: Sequence[str], wanted:
     return True
 
 
-def _extend_over_blanks(block: MatchedBlock, place: int, used: set[int]) -> Iterator[int]:
-    """A line of the file, and the blank ones after it that the model did not know of."""
-    if place < 0:
-        return
-    yield place
-    while place + 1 <= block.last and place + 1 not in used:
-        place += 1
-        yield place
+def _take_lines(lines: TextLines, block: MatchedBlock, places: Sequence[int]) -> list[tuple[str, str]]:
+    """The (body, ending) of each line of the file, and of the blank ones after it that the model did not know of."""
+    taken = []
+    for place in places:
+        stop = place + 1
+        while place >= 0 and stop <= block.last and stop not in block.places:
+            stop += 1
+        taken += [(lines.bodies[each], lines.ends[each]) for each in range(place, stop) if place >= 0]
+    return taken
 
 
 def _join_lines(out: list[tuple[str, str]], last_end: str, fallback: str) -> str:

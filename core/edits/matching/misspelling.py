@@ -118,5 +118,5 @@ def _is_renamed(one: str, other: str, line: str) -> bool:
 
 
 def _strip_words(line: str) -> str:
-    """What is between the words; spacing that has no meaning and a closing comma or semicolon are left out."""
+    """Return what is between the words; spacing that has no meaning and a closing comma or semicolon are left out."""
     return _WORD.sub("w", fold_spacing(line)).rstrip(";,")
