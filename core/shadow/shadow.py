@@ -91,13 +91,13 @@ class Shadow:
     def _wrap_emit(self, emit: Emit) -> Emit:
         """Wrap `emit` so that what the project gets from the review is not hidden by what commands left behind."""
 
-        def tell(event: AnyEvent) -> None:
+        def emit_uncovered(event: AnyEvent) -> None:
             if isinstance(event, FileWritten) and self.layers.kept.layers:
                 change = self.state.changes.get(event.path)  # none: a verdict is undone, and it will be pending again
                 self.merged_tree.forget(event.path, shows=change is not None and change.pending.kind != "absent")
             emit(event)
 
-        return tell
+        return emit_uncovered
 
     # reading
 
@@ -336,31 +336,33 @@ class Shadow:
         record = standing.get(verdict_id or next(reversed(standing), ""))
         if record is not None and record.bulk is not None:
             return self.bulks.undo(record.id)
-        taken_back = self._verdicts.undo(verdict_id)
+        record = self._verdicts.undo(verdict_id)
         self.refresh_annotations()
-        return taken_back
+        return record
 
     def recover(self) -> list[str]:
         """Finish or revert what a crash left half done; before anything else. Return sentences for the user."""
-        told = self._promotion.recover(self._is_news)
-        told.append(self.bulks.recover())
+        sentences = self._promotion.recover(self._is_news)
+        sentences.append(self.bulks.recover())
         self._find_renames()
-        return [*filter(None, told), *self._recover_layers()]
+        return [*filter(None, sentences), *self._recover_layers()]
 
     def _recover_layers(self) -> list[str]:
         if not self.layers.exists:
             return []
-        told = []
+        sentences = []
         if lost := self.layers.find_missing():
             self.layers.write_record(KeptLayers(gone=self.layers.kept.gone))
-            told.append(f"What commands left beside the review is gone with the memory it was in ({len(lost)} layers).")
+            sentences.append(
+                f"What commands left beside the review is gone with the memory it was in ({len(lost)} layers)."
+            )
         self.layers.sweep([self._pending_layer.name, *self.list_undo_directories()])
         with suppress(OSError):
             self.layers.prune_undo()
         if self.state.layers != self.layers.kept.layers:
             self._emit(build_layers_changed(self.merged_tree))
         self.check_bulks()
-        return told
+        return sentences
 
     def _is_news(self, intent: IntentRecord, event: AnyEvent) -> bool:
         standing = {each.id for each in self.state.verdicts}

@@ -77,64 +77,66 @@ class FileCheckpoints:
         self._promotion, self._verdicts, self._bulks = promotion, verdicts, bulks
         self._state, self._layers, self._tree = tree.state, tree.layers, tree
 
-    def freeze(self, checkpoint: str, order: int) -> bool:
+    def freeze(self, name: str, order: int) -> bool:
         """Keep what commands left, for a checkpoint about to be created; `order` grows from one to the next.
 
         Return True if there was anything to keep.
         """
-        return self._layers.freeze(checkpoint, order)
+        return self._layers.freeze(name, order)
 
-    def describe_problem(self, checkpoint: str) -> str:
+    def describe_problem(self, name: str) -> str:
         """Describe what of a checkpoint can't be restored, "" = nothing."""
-        return "" if self._read_kept(checkpoint) is not None else NOT_KEPT
+        return "" if self._read_kept(name) is not None else NOT_KEPT
 
-    def find_changed_paths(self, checkpoint: str) -> set[str]:
+    def find_changed_paths(self, name: str) -> set[str]:
         """Return the paths whose pending change differs from the checkpoint's, or that were written since."""
         return {
-            *self._find_changed_pending(self._find_checkpoint(checkpoint)),
-            *self._group_writes(self._find_checkpoint(checkpoint)),
+            *self._find_changed_pending(self._find_checkpoint(name)),
+            *self._group_writes(self._find_checkpoint(name)),
         }
 
-    def find_changed_bulks(self, checkpoint: str) -> tuple[str, ...]:
+    def find_changed_bulks(self, name: str) -> tuple[str, ...]:
         """Return the roots of the bulks that differ from the checkpoint's."""
         then, now = (
-            {each.root: each for each in bulks}
-            for bulks in (self._find_checkpoint(checkpoint).bulks, self._state.bulks)
+            {each.root: each for each in bulks} for bulks in (self._find_checkpoint(name).bulks, self._state.bulks)
         )
         return tuple(sorted(root for root in then.keys() | now.keys() if then.get(root) != now.get(root)))
 
-    def _find_checkpoint(self, checkpoint: str) -> ReviewCheckpoint:
-        point = self._state.checkpoints.get(checkpoint)
-        if point is None:
-            raise CommandRejected(f"there is no checkpoint {checkpoint!r}.", code="checkpoint_unknown")
-        return point
+    def _find_checkpoint(self, name: str) -> ReviewCheckpoint:
+        checkpoint = self._state.checkpoints.get(name)
+        if checkpoint is None:
+            raise CommandRejected(f"there is no checkpoint {name!r}.", code="checkpoint_unknown")
+        return checkpoint
 
-    def _read_kept(self, checkpoint: str) -> KeptLayers | None:
-        return self._layers.read_frozen(checkpoint) if self._find_checkpoint(checkpoint).generated else KeptLayers()
+    def _read_kept(self, name: str) -> KeptLayers | None:
+        return self._layers.read_frozen(name) if self._find_checkpoint(name).generated else KeptLayers()
 
     # what is to be done
 
-    def plan(self, checkpoint: str) -> list[RestoreStep]:
+    def plan(self, name: str) -> list[RestoreStep]:
         """Plan one step for each path that differs by now. Stores content of the user's files, and nothing else."""
-        point = self._find_checkpoint(checkpoint)
-        writes = self._group_writes(point)
-        return [self._plan_step(path, point, writes) for path in sorted({*self._find_changed_pending(point), *writes})]
+        checkpoint = self._find_checkpoint(name)
+        writes = self._group_writes(checkpoint)
+        return [
+            self._plan_step(path, checkpoint, writes)
+            for path in sorted({*self._find_changed_pending(checkpoint), *writes})
+        ]
 
-    def _find_changed_pending(self, point: ReviewCheckpoint) -> set[str]:
-        then, now = point.changes, self._state.changes
+    def _find_changed_pending(self, checkpoint: ReviewCheckpoint) -> set[str]:
+        then, now = checkpoint.changes, self._state.changes
         otherwise = {path for path in then.keys() | now.keys() if then.get(path) != now.get(path)}
-        return otherwise | _find_changed_verdicts(point, self._state)
+        return otherwise | _find_changed_verdicts(checkpoint, self._state)
 
-    def _group_writes(self, point: ReviewCheckpoint) -> dict[str, list[FileWritten]]:
+    def _group_writes(self, checkpoint: ReviewCheckpoint) -> dict[str, list[FileWritten]]:
         found: dict[str, list[FileWritten]] = {}
-        for write in self._state.writes[point.written :]:
+        for write in self._state.writes[checkpoint.written :]:
             found.setdefault(write.path, []).append(write)
         return found
 
     def _plan_step(
-        self, path: str, point: ReviewCheckpoint, writes: Mapping[str, Sequence[FileWritten]]
+        self, path: str, checkpoint: ReviewCheckpoint, writes: Mapping[str, Sequence[FileWritten]]
     ) -> RestoreStep:
-        step = RestoreStep(path=path, change=point.changes.get(path), now=self._state.changes.get(path))
+        step = RestoreStep(path=path, change=checkpoint.changes.get(path), now=self._state.changes.get(path))
         if path not in writes:
             return step
         try:
@@ -157,77 +159,77 @@ class FileCheckpoints:
 
     # doing it
 
-    def restore(self, checkpoint: str, fresh: Collection[str] = ()) -> RestoreResult:
+    def restore(self, name: str, fresh: Collection[str] = ()) -> RestoreResult:
         """Restore pending changes, kept layers and the files on disk.
 
         `fresh`: roots that were being undone when an earlier attempt was cut off. Raises `StateError` when the session
         can't be written.
         """
-        point = self._find_checkpoint(checkpoint)
-        plan = self.plan(checkpoint)
+        checkpoint = self._find_checkpoint(name)
+        plan = self.plan(name)
         left = [SkippedPath(path=each.path, reason=each.reason) for each in plan if each.reason]
         todo = [each for each in plan if not each.reason]
-        kept = self._read_kept(checkpoint)
-        failed = self._carry_out(todo, point)
-        roots, left_bulks = self._undo_bulks(point)
-        self._workspace.remove_directories(sorted(self._list_made_directories(point)))
+        kept = self._read_kept(name)
+        failed = self._carry_out(todo, checkpoint)
+        roots, left_bulks = self._undo_bulks(checkpoint)
+        self._workspace.remove_directories(sorted(self._list_made_directories(checkpoint)))
         if kept is not None:
-            left_bulks += self._redo_bulks(point)
+            left_bulks += self._redo_bulks(checkpoint)
             self._switch_layers(kept, {*roots, *fresh})
         else:
-            left_bulks.append(SkippedPath(path=", ".join(each.root for each in point.bulks) or ".", reason=NOT_KEPT))
-        self._check_disk(point)
+            left_bulks.append(
+                SkippedPath(path=", ".join(each.root for each in checkpoint.bulks) or ".", reason=NOT_KEPT)
+            )
+        self._check_disk(checkpoint)
         missed = {each.path for each in failed}
         files = tuple(each.path for each in todo if each.path not in missed)
         return RestoreResult(files=files, left=(*left, *failed, *left_bulks))
 
-    def list_bulk_roots(self, checkpoint: str) -> tuple[str, ...]:
+    def list_bulk_roots(self, name: str) -> tuple[str, ...]:
         """Return the roots of the bulks that a restore undoes on disk."""
-        return tuple(
-            each.path for each in _list_given_since(self._find_checkpoint(checkpoint), self._state) if each.bulk
-        )
+        return tuple(each.path for each in _list_given_since(self._find_checkpoint(name), self._state) if each.bulk)
 
-    def _carry_out(self, todo: Sequence[RestoreStep], point: ReviewCheckpoint) -> list[SkippedPath]:
+    def _carry_out(self, todo: Sequence[RestoreStep], checkpoint: ReviewCheckpoint) -> list[SkippedPath]:
         writing = [each for each in todo if each.target != each.disk]
         for each in todo:
             if each.target == each.disk:
-                self._promotion.run((), self._build_events(each, point))
+                self._promotion.run((), self._build_events(each, checkpoint))
         try:
-            self._promote(writing, point)
+            self._promote(writing, checkpoint)
         except (ReviewConflict, PathRefused, PromotionFailed):
-            return self._promote_one_by_one(writing, point)
+            return self._promote_one_by_one(writing, checkpoint)
         return []
 
-    def _promote(self, steps: Sequence[RestoreStep], point: ReviewCheckpoint) -> None:
-        events = [event for each in steps for event in self._build_events(each, point)]
-        self._promotion.run([self._plan_write(each, point) for each in steps], events)
+    def _promote(self, steps: Sequence[RestoreStep], checkpoint: ReviewCheckpoint) -> None:
+        events = [event for each in steps for event in self._build_events(each, checkpoint)]
+        self._promotion.run([self._plan_write(each, checkpoint) for each in steps], events)
 
-    def _promote_one_by_one(self, steps: Sequence[RestoreStep], point: ReviewCheckpoint) -> list[SkippedPath]:
+    def _promote_one_by_one(self, steps: Sequence[RestoreStep], checkpoint: ReviewCheckpoint) -> list[SkippedPath]:
         """Promote each step by itself, after they could not be promoted together; return what was left alone."""
         by_path = {each.path: each for each in steps}
         left = []
-        for path in [write.path for write in arrange_writes([self._plan_write(each, point) for each in steps])]:
+        for path in [write.path for write in arrange_writes([self._plan_write(each, checkpoint) for each in steps])]:
             try:
-                self._promote([by_path[path]], point)
+                self._promote([by_path[path]], checkpoint)
             except StateError:
                 raise
             except AgentTuiError as problem:
                 left.append(SkippedPath(path=path, reason=problem.message))
         return left
 
-    def _plan_write(self, step: RestoreStep, point: ReviewCheckpoint) -> PathWrite:
+    def _plan_write(self, step: RestoreStep, checkpoint: ReviewCheckpoint) -> PathWrite:
         write = self._promotion.plan_write(step.path, step.disk, step.target, step.now.pending if step.now else None)
         if step.target.kind != "absent":
             return write
         made = {
             each
-            for record in _list_given_since(point, self._state)
+            for record in _list_given_since(checkpoint, self._state)
             if record.path == step.path
             for each in record.directories
         }
         return replace(write, directories=tuple(sorted(made.union(write.directories))))
 
-    def _build_events(self, step: RestoreStep, point: ReviewCheckpoint) -> list[AnyEvent]:
+    def _build_events(self, step: RestoreStep, checkpoint: ReviewCheckpoint) -> list[AnyEvent]:
         path, events = step.path, list[AnyEvent]()
         if step.target != step.disk:
             events.append(FileWritten(path=path, state=step.target, before=step.disk))
@@ -235,21 +237,23 @@ class FileCheckpoints:
             events += [ChangeResolved(path=path)] if step.now else []
         elif step.change != step.now:
             events.append(ChangeRevised(change=step.change) if step.now else ChangeProposed(change=step.change))
-        since = [each for each in _list_given_since(point, self._state) if each.path == path and each.bulk is None]
+        since = [each for each in _list_given_since(checkpoint, self._state) if each.path == path and each.bulk is None]
         events += [VerdictUndone(id=each.id, path=path) for each in reversed(since)]
-        again = [each for each in _list_undone_since(point, self._state) if each.path == path and each.bulk is None]
+        again = [
+            each for each in _list_undone_since(checkpoint, self._state) if each.path == path and each.bulk is None
+        ]
         return [*events, *(VerdictGiven(verdict=each) for each in again)]
 
-    def _list_made_directories(self, point: ReviewCheckpoint) -> set[str]:
+    def _list_made_directories(self, checkpoint: ReviewCheckpoint) -> set[str]:
         """Return the directories that were made for files accepted since; those that hold something stay."""
-        return {each for record in _list_given_since(point, self._state) for each in record.directories}
+        return {each for record in _list_given_since(checkpoint, self._state) for each in record.directories}
 
     # what commands left
 
-    def _undo_bulks(self, point: ReviewCheckpoint) -> tuple[set[str], list[SkippedPath]]:
+    def _undo_bulks(self, checkpoint: ReviewCheckpoint) -> tuple[set[str], list[SkippedPath]]:
         """Undo the verdicts on bulks since the checkpoint. Return the roots that were, and those that could not be."""
         roots, left = set[str](), list[SkippedPath]()
-        for record in reversed(_list_given_since(point, self._state)):
+        for record in reversed(_list_given_since(checkpoint, self._state)):
             if record.bulk is None:
                 continue
             try:
@@ -260,10 +264,10 @@ class FileCheckpoints:
                 roots.add(record.path)
         return roots, left
 
-    def _redo_bulks(self, point: ReviewCheckpoint) -> list[SkippedPath]:
+    def _redo_bulks(self, checkpoint: ReviewCheckpoint) -> list[SkippedPath]:
         """Accept once more what was accepted at the checkpoint and undone since."""
         left = []
-        for record in _list_undone_since(point, self._state):
+        for record in _list_undone_since(checkpoint, self._state):
             if record.bulk is None:
                 continue
             try:
@@ -284,26 +288,28 @@ class FileCheckpoints:
         self._layers.switch_to(kept)
         self._promotion.run((), [build_layers_changed(self._tree)])
 
-    def _check_disk(self, point: ReviewCheckpoint) -> None:
+    def _check_disk(self, checkpoint: ReviewCheckpoint) -> None:
         """Check what is pending again against the disk: the user may have edited it."""
-        for path in point.changes:
+        for path in checkpoint.changes:
             if path in self._state.changes:
                 self._verdicts.check_disk(path)
 
 
-def _list_given_since(point: ReviewCheckpoint, state: ReviewState) -> list[VerdictRecord]:
+def _list_given_since(checkpoint: ReviewCheckpoint, state: ReviewState) -> list[VerdictRecord]:
     """List the standing verdicts that were given after a checkpoint, oldest first."""
-    then = {each.id for each in point.verdicts}
+    then = {each.id for each in checkpoint.verdicts}
     return [each for each in state.verdicts if each.id not in then]
 
 
-def _list_undone_since(point: ReviewCheckpoint, state: ReviewState) -> list[VerdictRecord]:
+def _list_undone_since(checkpoint: ReviewCheckpoint, state: ReviewState) -> list[VerdictRecord]:
     """List the verdicts that stood at a checkpoint and do not any more, oldest first."""
     now = {each.id for each in state.verdicts}
-    return [each for each in point.verdicts if each.id not in now]
+    return [each for each in checkpoint.verdicts if each.id not in now]
 
 
-def _find_changed_verdicts(point: ReviewCheckpoint, state: ReviewState) -> set[str]:
+def _find_changed_verdicts(checkpoint: ReviewCheckpoint, state: ReviewState) -> set[str]:
     return {
-        each.path for each in (*_list_given_since(point, state), *_list_undone_since(point, state)) if each.bulk is None
+        each.path
+        for each in (*_list_given_since(checkpoint, state), *_list_undone_since(checkpoint, state))
+        if each.bulk is None
     }

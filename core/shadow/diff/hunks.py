@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -34,16 +33,14 @@ __all__ = [
 _MAX_GAP = 2  # unchanged lines that two hunks of one region may have between them
 
 
-class _Hash(Protocol):
-    def update(self, data: bytes, /) -> None: ...
-
-
 def compute_hunks(base: bytes, pending: bytes, known: Iterable[Hunk] = ()) -> tuple[Hunk, ...]:
     """Return the differences, in order. `known`: hunks of an earlier comparison, whose ids go to those of equal
     content; what was split into several of them stays so."""
     old, new = split_lines(base), split_lines(pending)
     earlier = tuple(known)
-    found = [each for region in find_regions(old, new) for each in _split_as_before(region, earlier, old, new)]
+    found = find_regions(old, new)
+    if runs := _find_runs(earlier):
+        found = [each for region in found for each in _split_as_before(region, runs, old, new)]
     names = _HunkIds(earlier)
     return _make_ids_unique(_build_hunk(names, region, old, new) for region in found)
 
@@ -95,10 +92,10 @@ def _build_hunk(
 
 
 def _split_as_before(
-    region: Region, known: Sequence[Hunk], old: Sequence[bytes], new: Sequence[bytes]
+    region: Region, runs: Sequence[Sequence[Hunk]], old: Sequence[bytes], new: Sequence[bytes]
 ) -> Iterator[Region]:
     """Yield the region in the parts into which the user had split it, if all of them are still the same."""
-    for run in _find_runs(known):
+    for run in runs:
         first, last = run[0], run[-1]
         parts = [_shift_region(each, region[0] + 1 - first.old_start, region[2] + 1 - first.new_start) for each in run]
         reaches = (last.old_start + last.old_lines - first.old_start, last.new_start + last.new_lines - first.new_start)
@@ -248,12 +245,8 @@ class _HunkIds:
 
 def _hash_lines(removed: Iterable[bytes], added: Iterable[bytes]) -> str:
     found = hashlib.sha256()
-    _update_hash(found, b"-", removed)
-    _update_hash(found, b"+", added)
+    for sign, lines in ((b"-", removed), (b"+", added)):
+        for line in lines:
+            found.update(sign + b"%d:" % len(line))
+            found.update(line)
     return found.hexdigest()[:12]
-
-
-def _update_hash(into: _Hash, sign: bytes, lines: Iterable[bytes]) -> None:
-    for line in lines:
-        into.update(sign + b"%d:" % len(line))
-        into.update(line)

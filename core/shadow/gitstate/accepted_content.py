@@ -22,13 +22,13 @@ _EMPTY_BLOBS = frozenset({"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"})
 class AcceptedContent:
     """Compare with the disk as it is now; for one repository, whose worktree begins at `prefix`."""
 
-    def __init__(self, workspace: Workspace, contents: Contents, tree: MergedTree, laid: RepositoryCopy) -> None:
+    def __init__(self, workspace: Workspace, contents: Contents, tree: MergedTree, repository: RepositoryCopy) -> None:
         self._workspace = workspace
         self._contents = contents
         self._tree = tree
         self._state = tree.state
-        self._laid = laid
-        self._prefix = laid.rel.removesuffix(".git")
+        self._repository = repository
+        self._prefix = repository.rel.removesuffix(".git")
         verdicts = [each for each in tree.state.verdicts if each.bulk is None]
         self._rejected = {each.path for each in verdicts if each.verdict == "reject"}
         self._taken = {each.path for each in verdicts if each.verdict == "accept"}
@@ -84,7 +84,7 @@ class AcceptedContent:
 
     def _write_object(self, data: bytes, path: str) -> str:
         named = [f"--path={path}"] if path else ["--no-filters"]
-        return self._laid.now.run("hash-object", "-w", "--stdin", *named, stdin=data).decode().strip()
+        return self._repository.now.run("hash-object", "-w", "--stdin", *named, stdin=data).decode().strip()
 
     def _read_state(self, path: str) -> FileState:
         if path not in self._states:
@@ -97,12 +97,12 @@ class AcceptedContent:
         return self._states[path]
 
     def _hash_blob(self, data: bytes) -> str:
-        return hashlib.new(self._laid.hash_name, b"blob %d\0" % len(data) + data).hexdigest()
+        return hashlib.new(self._repository.hash_name, b"blob %d\0" % len(data) + data).hexdigest()
 
     def _is_lfs_pointer(self, entry: GitEntry) -> bool:
         if entry.mode in {MISSING_MODE, LINK_MODE, SUBMODULE_MODE}:
             return False
-        return int(self._laid.now.run("cat-file", "-s", entry.oid)) < 1024 and self._read_blob(entry).startswith(
+        return int(self._repository.now.run("cat-file", "-s", entry.oid)) < 1024 and self._read_blob(entry).startswith(
             _LFS_POINTER
         )
 
@@ -112,7 +112,7 @@ class AcceptedContent:
         ) and f"oid sha256:{hashlib.sha256(data).hexdigest()}\nsize {len(data)}\n".encode() in self._read_blob(entry)
 
     def _read_blob(self, entry: GitEntry) -> bytes:
-        return self._laid.now.run("cat-file", "blob", entry.oid)
+        return self._repository.now.run("cat-file", "blob", entry.oid)
 
     def _is_submodule_at(self, entry: GitEntry) -> bool:
         """True if a submodule's own HEAD is at the entry's commit."""

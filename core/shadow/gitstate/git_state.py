@@ -46,11 +46,11 @@ class GitState:
             return ()
         try:
             self._refuse_strange(rel)
-            with copy_repository(self._workspace, self._tree, rel) as laid:
-                outcome = compute_outcome(laid, self._open_accepted(laid))
+            with copy_repository(self._workspace, self._tree, rel) as repository:
+                outcome = compute_outcome(repository, self._open_accepted(repository))
                 if outcome.refused:
                     raise ReviewConflict(f"{rel} can't be accepted: {outcome.refused}", hint=HINT, code=GIT_REFUSED)
-                prepared = GitLayer(self._workspace, self._tree, laid, outcome, place)
+                prepared = GitLayer(self._workspace, self._tree, repository, outcome, place)
                 prepared.write()
                 return (*outcome.notes, *_describe_left_out(prepared.left_out))
         except GitFailed as problem:
@@ -65,13 +65,13 @@ class GitState:
             return GitPreview(root=rel, moves=("The whole repository is removed.",))
         try:
             self._refuse_strange(rel)
-            with copy_repository(self._workspace, self._tree, rel) as laid:
-                return _build_preview(laid, compute_outcome(laid, self._open_accepted(laid)))
+            with copy_repository(self._workspace, self._tree, rel) as repository:
+                return _build_preview(repository, compute_outcome(repository, self._open_accepted(repository)))
         except (AgentTuiError, OSError) as problem:
             return GitPreview(root=rel, refused=str(problem))
 
-    def _open_accepted(self, laid: RepositoryCopy) -> AcceptedContent:
-        return AcceptedContent(self._workspace, self._contents, self._tree, laid)
+    def _open_accepted(self, repository: RepositoryCopy) -> AcceptedContent:
+        return AcceptedContent(self._workspace, self._contents, self._tree, repository)
 
     def _is_removal(self, rel: str) -> bool:
         return self._tree.stack.find(rel) == "hidden"
@@ -82,16 +82,16 @@ class GitState:
             raise GitFailed(f"{rel} is no directory that git here takes for a repository.")
 
 
-def _build_preview(laid: RepositoryCopy, outcome: GitOutcome) -> GitPreview:
+def _build_preview(repository: RepositoryCopy, outcome: GitOutcome) -> GitPreview:
     moves = []
     for name in sorted({*outcome.before, *outcome.after}):
         old, new = outcome.before.get(name, ""), outcome.after.get(name, "")
         if old != new:
             moves.append(f"{name}: {old[:10] or 'new'} → {new[:10] or 'removed'}")
     become = outcome.list_resulting()
-    text = _render_commits(laid, become) if become else ""
+    text = _render_commits(repository, become) if become else ""
     return GitPreview(
-        root=laid.rel,
+        root=repository.rel,
         moves=tuple(moves),
         commits=len(outcome.fresh),
         text=text[:MAX_PREVIEW_CHARS],
@@ -101,14 +101,14 @@ def _build_preview(laid: RepositoryCopy, outcome: GitOutcome) -> GitPreview:
     )
 
 
-def _render_commits(laid: RepositoryCopy, oids: list[str]) -> str:
+def _render_commits(repository: RepositoryCopy, oids: list[str]) -> str:
     asked = "".join(f"{each}\n" for each in oids).encode()
     show = ("log", "--no-walk=unsorted", "--stdin", "--no-color", "--no-show-signature", f"--format={_FORMAT}")
     safe = ("--no-ext-diff", "--no-textconv", "--no-renames", "-m", "--first-parent")
     try:
-        found = laid.now.run(*show, "--patch", *safe, stdin=asked, seconds=20.0)
+        found = repository.now.run(*show, "--patch", *safe, stdin=asked, seconds=20.0)
     except GitFailed:  # too much to show
-        found = laid.now.run(*show, "--stat=120", *safe, stdin=asked, seconds=20.0)
+        found = repository.now.run(*show, "--stat=120", *safe, stdin=asked, seconds=20.0)
     return found.decode("utf-8", "replace")
 
 

@@ -72,19 +72,19 @@ class GitOutcome(Struct, frozen=True, kw_only=True):
         return [self.made.get(each.oid, each.oid) for each in self.fresh if not self.is_left_out(each)]
 
 
-def compute_outcome(laid: RepositoryCopy, accepted: AcceptedContent) -> GitOutcome:
-    """Compute the outcome for the disk and the verdicts as they are; rebuilt objects lie in `laid.now`."""
-    before = _list_references(laid.before, laid.places.head if laid.places else b"")
-    now = _list_references(laid.now, laid.head)
+def compute_outcome(repository: RepositoryCopy, accepted: AcceptedContent) -> GitOutcome:
+    """Compute the outcome for the disk and the verdicts as they are; rebuilt objects lie in `repository.now`."""
+    before = _list_references(repository.before, repository.places.head if repository.places else b"")
+    now = _list_references(repository.now, repository.head)
     found = GitOutcome(before=before, after=now)
     try:
-        if why := _describe_rebase(laid) or _describe_non_commit(laid, before, now):
+        if why := _describe_rebase(repository) or _describe_non_commit(repository, before, now):
             return _refuse(found, why)
-        found = _add_new_commits(laid, found)
+        found = _add_new_commits(repository, found)
         if len(found.fresh) > MAX_COMMITS:
             return _refuse(found, f"it has {len(found.fresh)} new commits; {MAX_COMMITS} can be compared")
-        found = _resolve_commits(laid, accepted, found)
-        return found if found.refused else _resolve_index(laid, accepted, found)
+        found = _resolve_commits(repository, accepted, found)
+        return found if found.refused else _resolve_index(repository, accepted, found)
     except GitFailed as problem:
         return _refuse(found, problem.message.rstrip("."))
 
@@ -100,16 +100,16 @@ def _list_references(room: GitRepository | None, head: bytes) -> dict[str, str]:
     return found | ({"HEAD": at} if at else {})
 
 
-def _describe_rebase(laid: RepositoryCopy) -> str:
-    what = ", ".join(laid.under_way)
+def _describe_rebase(repository: RepositoryCopy) -> str:
+    what = ", ".join(repository.under_way)
     return f"a rebase or a series of picks is under way ({what}): have it finished first" if what else ""
 
 
-def _find_roots(laid: RepositoryCopy, before: dict[str, str], now: dict[str, str]) -> dict[str, str]:
+def _find_roots(repository: RepositoryCopy, before: dict[str, str], now: dict[str, str]) -> dict[str, str]:
     """Return the objects that git would hold on to from now on, with the name that does."""
     found = {oid: name for name, oid in now.items() if before.get(name) != oid}
     for name, lines in (("logs/refs/stash", 1), ("MERGE_HEAD", 0), ("CHERRY_PICK_HEAD", 0), ("REVERT_HEAD", 0)):
-        file = laid.now.directory / name
+        file = repository.now.directory / name
         for line in file.read_bytes().splitlines() if file.is_file() else ():
             words = line.split(b" ")
             if len(words) > lines and is_object_name(words[lines]):
@@ -117,23 +117,25 @@ def _find_roots(laid: RepositoryCopy, before: dict[str, str], now: dict[str, str
     return found
 
 
-def _describe_non_commit(laid: RepositoryCopy, before: dict[str, str], now: dict[str, str]) -> str:
-    roots = _find_roots(laid, before, now)
-    for oid, kind in find_object_types(laid.now, roots).items():
+def _describe_non_commit(repository: RepositoryCopy, before: dict[str, str], now: dict[str, str]) -> str:
+    roots = _find_roots(repository, before, now)
+    for oid, kind in find_object_types(repository.now, roots).items():
         if kind != "commit":
             what = "not there" if kind == "missing" else f"a {kind}, no commit"
             return f"{roots[oid]} names {oid[:10]}, which is {what}"
     return ""
 
 
-def _add_new_commits(laid: RepositoryCopy, found: GitOutcome) -> GitOutcome:
-    fresh = list_commits(laid.now, _find_roots(laid, found.before, found.after), _list_known(laid, found))
+def _add_new_commits(repository: RepositoryCopy, found: GitOutcome) -> GitOutcome:
+    fresh = list_commits(
+        repository.now, _find_roots(repository, found.before, found.after), _list_known(repository, found)
+    )
     return GitOutcome(before=found.before, after=found.after, fresh=tuple(fresh))
 
 
-def _resolve_commits(laid: RepositoryCopy, accepted: AcceptedContent, found: GitOutcome) -> GitOutcome:
-    bad = [each for commit in found.fresh for each in _find_unaccepted(laid, accepted, commit)]
-    in_head = _find_unaccepted_in_head(laid, accepted, found)
+def _resolve_commits(repository: RepositoryCopy, accepted: AcceptedContent, found: GitOutcome) -> GitOutcome:
+    bad = [each for commit in found.fresh for each in _find_unaccepted(repository, accepted, commit)]
+    in_head = _find_unaccepted_in_head(repository, accepted, found)
     if not bad and not in_head:
         return found
     waiting = sorted({each.path for each in (*bad, *in_head) if each.is_pending})
@@ -143,36 +145,36 @@ def _resolve_commits(laid: RepositoryCopy, accepted: AcceptedContent, found: Git
             f"{format_paths(waiting)} {'waits' if len(waiting) == 1 else 'wait'} in the review: decide that first",
         )
     chain = (
-        list_commits(laid.now, [found.after.get("HEAD", "")], _list_known(laid, found))
+        list_commits(repository.now, [found.after.get("HEAD", "")], _list_known(repository, found))
         if found.after.get("HEAD")
         else []
     )
     inside = {each.oid for each in chain}
     outside = [each for each in bad if each.commit is not None and each.commit.oid not in inside]
     if not chain or not is_chain(chain) or outside:
-        return _refuse(found, _explain_refusal(laid, found, outside or bad or in_head))
-    return _rebuild_commits(laid, accepted, found, chain)
+        return _refuse(found, _explain_refusal(repository, found, outside or bad or in_head))
+    return _rebuild_commits(repository, accepted, found, chain)
 
 
-def _list_known(laid: RepositoryCopy, found: GitOutcome) -> list[str]:
-    there = find_object_types(laid.now, set(found.before.values()))
+def _list_known(repository: RepositoryCopy, found: GitOutcome) -> list[str]:
+    there = find_object_types(repository.now, set(found.before.values()))
     return [each for each, kind in there.items() if kind != "missing"]
 
 
 def _rebuild_commits(
-    laid: RepositoryCopy, accepted: AcceptedContent, found: GitOutcome, chain: Sequence[GitCommit]
+    repository: RepositoryCopy, accepted: AcceptedContent, found: GitOutcome, chain: Sequence[GitCommit]
 ) -> GitOutcome:
-    made = rebuild_commits(laid.now, chain, accepted.find_acceptable)
+    made = rebuild_commits(repository.now, chain, accepted.find_acceptable)
     after = {name: made.get(oid, oid) for name, oid in found.after.items()}
     after = {name: oid for name, oid in after.items() if oid}
     result = GitOutcome(before=found.before, after=after, fresh=found.fresh, made=made)
     result = replace(
         result, notes=tuple(_describe_commit(each, result) for each in chain if made[each.oid] != each.oid)
     )
-    left = list_commits(laid.now, _find_roots(laid, found.before, after), _list_known(laid, found))
-    bad = [each for commit in left for each in _find_unaccepted(laid, accepted, commit)]
-    bad += _find_unaccepted_in_head(laid, accepted, result)
-    return _refuse(found, _explain_refusal(laid, result, bad)) if bad else result
+    left = list_commits(repository.now, _find_roots(repository, found.before, after), _list_known(repository, found))
+    bad = [each for commit in left for each in _find_unaccepted(repository, accepted, commit)]
+    bad += _find_unaccepted_in_head(repository, accepted, result)
+    return _refuse(found, _explain_refusal(repository, result, bad)) if bad else result
 
 
 def _describe_commit(of: GitCommit, outcome: GitOutcome) -> str:
@@ -181,23 +183,23 @@ def _describe_commit(of: GitCommit, outcome: GitOutcome) -> str:
     return f"commit {of.oid[:10]} “{of.subject}” is {what}"
 
 
-def _find_unaccepted(laid: RepositoryCopy, accepted: AcceptedContent, of: GitCommit) -> list[UnacceptedContent]:
+def _find_unaccepted(repository: RepositoryCopy, accepted: AcceptedContent, of: GitCommit) -> list[UnacceptedContent]:
     found = [
         each
-        for each in list_commit_changes(laid.now, of)
+        for each in list_commit_changes(repository.now, of)
         if each.mode != MISSING_MODE and not accepted.is_on_disk(each)
     ]
     return [UnacceptedContent(of, accepted.get_path(each), accepted.is_pending(each)) for each in found]
 
 
 def _find_unaccepted_in_head(
-    laid: RepositoryCopy, accepted: AcceptedContent, found: GitOutcome
+    repository: RepositoryCopy, accepted: AcceptedContent, found: GitOutcome
 ) -> list[UnacceptedContent]:
     """Find what HEAD would have of rejected or pending paths other than the disk."""
     old, new = found.before.get("HEAD", ""), found.after.get("HEAD", "")
     if not new or old == new:
         return []
-    changed = [each for each in diff_trees(laid.now, old, new) if accepted.is_rejected_or_pending(each)]
+    changed = [each for each in diff_trees(repository.now, old, new) if accepted.is_rejected_or_pending(each)]
     return [
         UnacceptedContent(None, accepted.get_path(each), accepted.is_pending(each))
         for each in changed
@@ -205,22 +207,22 @@ def _find_unaccepted_in_head(
     ]
 
 
-def _explain_refusal(laid: RepositoryCopy, found: GitOutcome, bad: Sequence[UnacceptedContent]) -> str:
-    roots = _find_roots(laid, found.before, found.after)
+def _explain_refusal(repository: RepositoryCopy, found: GitOutcome, bad: Sequence[UnacceptedContent]) -> str:
+    roots = _find_roots(repository, found.before, found.after)
     first = bad[0]
     if first.commit is None:
         return f"HEAD would hold {first.path} other than you accepted it"
     oid = first.commit.oid
-    name = roots.get(oid) or next((each for at, each in roots.items() if _is_ancestor(laid, at, oid)), "")
+    name = roots.get(oid) or next((each for at, each in roots.items() if _is_ancestor(repository, at, oid)), "")
     more = f" ({name})" if name else ""
     others = len({each.path for each in bad}) - 1
     files = f"{first.path}{f' and {others} more' if others else ''}"
     return f"commit {oid[:10]} “{first.commit.subject}”{more} holds {files} other than you accepted it"
 
 
-def _is_ancestor(laid: RepositoryCopy, root: str, oid: str) -> bool:
+def _is_ancestor(repository: RepositoryCopy, root: str, oid: str) -> bool:
     try:
-        laid.now.run("merge-base", "--is-ancestor", oid, root)
+        repository.now.run("merge-base", "--is-ancestor", oid, root)
     except GitFailed:
         return False
     return True
@@ -229,14 +231,14 @@ def _is_ancestor(laid: RepositoryCopy, root: str, oid: str) -> bool:
 # the index
 
 
-def _resolve_index(laid: RepositoryCopy, accepted: AcceptedContent, found: GitOutcome) -> GitOutcome:
+def _resolve_index(repository: RepositoryCopy, accepted: AcceptedContent, found: GitOutcome) -> GitOutcome:
     """Resolve the index: an entry that was not accepted becomes what HEAD has of the path."""
-    before = set(list_index(laid.before)) if laid.before is not None else set()
-    now = list_index(laid.now) if (laid.now.directory / "index").is_file() else []
+    before = set(list_index(repository.before)) if repository.before is not None else set()
+    now = list_index(repository.now) if (repository.now.directory / "index").is_file() else []
     head = found.after.get("HEAD", "")
-    committed = {each.path: each for each in list_tree(laid.now, head)} if head else {}
+    committed = {each.path: each for each in list_tree(repository.now, head)} if head else {}
     changed = [each for each in now if each not in before and not _is_committed(committed, each)]
-    old = find_object_types(laid.before, {each.oid for each in changed}) if laid.before is not None else {}
+    old = find_object_types(repository.before, {each.oid for each in changed}) if repository.before is not None else {}
     bad = [each for each in changed if not _can_stay(accepted, each, old)]
     there = {each.path for each in now}
     missing = {each.path for each in before} - there
@@ -244,10 +246,10 @@ def _resolve_index(laid: RepositoryCopy, accepted: AcceptedContent, found: GitOu
         GitEntry(path, MISSING_MODE, "") for path in sorted(missing) if _is_taken_out(accepted, committed.get(path))
     ]
     if bad:
-        none = "0" * (64 if laid.hash_name == "sha256" else 40)
+        none = "0" * (64 if repository.hash_name == "sha256" else 40)
         paths = sorted({each.path for each in bad})
-        update_index(laid.now, (committed.get(path) or GitEntry(path, MISSING_MODE, none) for path in paths))
-        laid.now.run("update-index", "--clear-resolve-undo")
+        update_index(repository.now, (committed.get(path) or GitEntry(path, MISSING_MODE, none) for path in paths))
+        repository.now.run("update-index", "--clear-resolve-undo")
     loose = {each.oid for each in changed if each not in bad and old.get(each.oid, "missing") == "missing"}
     taken_out = {each.path for each in bad}
     gone = [committed[path] for path in sorted(missing - taken_out) if path in committed]
@@ -255,7 +257,7 @@ def _resolve_index(laid: RepositoryCopy, accepted: AcceptedContent, found: GitOu
         ("what was staged of {} is not what you accepted, and is taken out", bad),
         ("staged otherwise than on disk: {}", [e for e in changed if e not in bad and not accepted.is_on_disk(e)]),
         ("no longer tracked, and still on disk: {}", [each for each in gone if accepted.is_on_disk(each)]),
-        ("git was told not to look at {}: that is taken back", _unhide_files(laid, accepted)),
+        ("git was told not to look at {}: that is taken back", _unhide_files(repository, accepted)),
     )
     notes = (
         text.format(format_paths([accepted.get_path(each) for each in entries])) for text, entries in told if entries
@@ -264,17 +266,17 @@ def _resolve_index(laid: RepositoryCopy, accepted: AcceptedContent, found: GitOu
         found,
         notes=(*found.notes, *notes),
         loose=tuple(sorted(loose)),
-        others=tuple(sorted(set(_find_roots(laid, found.before, found.after)) - set(found.after.values()))),
+        others=tuple(sorted(set(_find_roots(repository, found.before, found.after)) - set(found.after.values()))),
     )
 
 
-def _unhide_files(laid: RepositoryCopy, accepted: AcceptedContent) -> list[GitEntry]:
+def _unhide_files(repository: RepositoryCopy, accepted: AcceptedContent) -> list[GitEntry]:
     """Unhide files on disk whose changes the index would newly hide from git."""
-    known = list_unwatched(laid.before) if laid.before is not None else set()
-    hidden = (GitEntry(path, MISSING_MODE, "") for path in sorted(list_unwatched(laid.now) - known))
+    known = list_unwatched(repository.before) if repository.before is not None else set()
+    hidden = (GitEntry(path, MISSING_MODE, "") for path in sorted(list_unwatched(repository.now) - known))
     found = [each for each in hidden if not accepted.is_on_disk(each)]
     if found:
-        watch_again(laid.now, (each.path for each in found))
+        watch_again(repository.now, (each.path for each in found))
     return found
 
 

@@ -153,11 +153,11 @@ class Promotion:
 
         `is_news` tells events that the log does not have yet. Return a sentence for each transaction.
         """
-        told = [self._recover(each, is_news) for each in self._journal.list_unfinished()]
+        sentences = [self._recover(each, is_news) for each in self._journal.list_unfinished()]
         if not self._journal.list_unfinished():
             with suppress(OSError):
                 self._journal.clear()
-        return told
+        return sentences
 
     def _recover(self, transaction: Transaction, is_news: IsNews) -> str:
         intent = transaction.intent

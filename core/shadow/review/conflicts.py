@@ -13,12 +13,13 @@ from msgspec.structs import replace
 
 from core.errors import CommandRejected, PathRefused
 from core.ids import new_id
-from core.protocol.events import AnyEvent, ChangeResolved, ChangeRevised, VerdictGiven
+from core.protocol.events import AnyEvent, VerdictGiven
 from core.protocol.review import Change, ConflictChoice, ConflictRegion, ConflictSides, FileState, VerdictRecord
 from core.shadow.content.contents import ChangeSides, Contents, assign_todo
 from core.shadow.diff.text_lines import Encoding, decode_line, detect_encoding, encode_line, find_newline, split_lines
 from core.shadow.diff.three_way_merge import MergeChunk, is_mergeable, split_chunks
 from core.shadow.review.competing_versions import describe_clash, include_competing_versions, reconcile
+from core.shadow.review.verdict_plan import build_pending_events
 from core.state.review import ReviewState
 from core.workspace import Workspace
 
@@ -122,8 +123,8 @@ class Conflicts:
             pending_after=found.pending,
             settled=known,
         )
-        self._emit(ChangeResolved(path=path) if found.base == found.pending else ChangeRevised(change=found))
-        self._emit(VerdictGiven(verdict=record))
+        for event in (*build_pending_events(found, known=True), VerdictGiven(verdict=record)):
+            self._emit(event)
         return self._state.changes.get(path)
 
     def _apply_choices(self, change: Change, own: FileState, choices: Sequence[ConflictChoice]) -> FileState:

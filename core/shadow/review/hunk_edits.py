@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from core.errors import CommandRejected
 from core.ids import new_id
-from core.protocol.events import AnyEvent, ChangeResolved, ChangeRevised, HunkCommented, HunkEdited
+from core.protocol.events import AnyEvent, ChangeRevised, HunkCommented, HunkEdited
 from core.protocol.review import Change, Comment, Hunk, Origin
 from core.shadow.content.contents import ChangeSides, Contents, narrow_change
 from core.shadow.diff.alignment import Region, find_pieces, find_regions
@@ -29,6 +29,7 @@ from core.shadow.diff.text_lines import (
 )
 from core.shadow.renames.rename_pairs import recount_hunks
 from core.shadow.review.competing_versions import describe_other_conflict, include_competing_versions
+from core.shadow.review.verdict_plan import build_pending_events
 from core.state.review import ReviewState
 
 _BOM = "\ufeff"
@@ -88,10 +89,8 @@ class HunkEdits:
         edited = replace(edited, hunks=hunks, origin=_mark_edited(change.origin))
         edited = replace(edited, check=None, conflict=describe_other_conflict(change), rivals=())
         edited = include_competing_versions(edited, change.rivals, self._contents)
-        if edited.base == edited.pending:
-            self._emit(ChangeResolved(path=path))
-        else:
-            self._emit(ChangeRevised(change=edited))
+        for event in build_pending_events(edited, known=True):
+            self._emit(event)
         self._emit_edited(edited, hunk, lines)
         return edited
 

@@ -11,13 +11,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.errors import PathRefused
-from core.protocol.events import AnyEvent, ChangeProposed, ChangeResolved, ChangeRevised
+from core.protocol.events import AnyEvent
 from core.protocol.review import Change, CompetingVersion, FileState, Hunk, Origin
 from core.shadow.content.contents import ChangeSides, Contents, assign_todo
 from core.shadow.diff.hunks import compare_texts
 from core.shadow.review.clash_marking import mark_clashes
 from core.shadow.review.competing_versions import BASE_CHANGED, describe_other_conflict, include_competing_versions
 from core.shadow.review.disk_states import DiskStates
+from core.shadow.review.verdict_plan import build_pending_events
 from core.shadow.review.verdicts import describe_moved_on
 from core.state.review import ReviewState
 from core.workspace import ABSENT, Workspace
@@ -174,20 +175,15 @@ class Proposals:
     def _emit_change(
         self, change: Change, sides: ChangeSides, origin: Origin | None, *, conflict: str = "", renamed_from: str = ""
     ) -> Change:
-        found = self._contents.build_change(
-            change.path, sides, change.hunks, self._find_rename_source(renamed_from) or change.rename_source
-        )
+        source = self._find_rename_source(renamed_from) if renamed_from else None
+        found = self._contents.build_change(change.path, sides, change.hunks, source or change.rename_source)
         hunks = assign_todo(found.hunks, change.hunks, origin.todo if origin else "")
         found = replace(found, hunks=hunks, origin=origin, conflict=conflict, apart=change.apart)
         if conflict and sides.base == change.base != ABSENT:
             found = self._mark_clashes(found)
-        found, sides = self._include_competing(found, change.rivals)
-        known = change.path in self._state.changes
-        if sides.base == sides.pending:
-            if known:
-                self._emit(ChangeResolved(path=change.path))
-            return found
-        self._emit(ChangeRevised(change=found) if known else ChangeProposed(change=found))
+        found = include_competing_versions(found, change.rivals, self._contents)
+        for event in build_pending_events(found, known=change.path in self._state.changes):
+            self._emit(event)
         return found
 
     def _find_rename_source(self, old: str) -> tuple[str, FileState] | None:
@@ -202,10 +198,6 @@ class Proposals:
             return mark_clashes(found, self._contents, self._disk.read(found.path))
         except PathRefused:
             return found
-
-    def _include_competing(self, found: Change, rivals: tuple[CompetingVersion, ...]) -> tuple[Change, ChangeSides]:
-        found = include_competing_versions(found, rivals, self._contents)
-        return found, ChangeSides(base=found.base, pending=found.pending)
 
     def _rebase(self, change: Change, wanted: FileState) -> tuple[ChangeSides, str]:
         try:

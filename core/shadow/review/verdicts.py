@@ -88,7 +88,7 @@ class Verdicts:
             path, ChangeSides(base=disk, pending=merged), change.hunks, change.rename_source
         )
         found = include_competing_versions(replace(found, origin=change.origin), change.rivals, self._contents)
-        self._emit(ChangeRevised(change=found) if found.base != found.pending else ChangeResolved(path=path))
+        self._promotion.run((), build_pending_events(found, known=True))
         return self._state.changes.get(path)
 
     def _mark_conflict(self, change: Change, reason: str, disk: FileState | None = None) -> Change:
