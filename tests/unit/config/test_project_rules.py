@@ -31,7 +31,7 @@ def test_agents_md_and_always_rules_bind_from_the_start(project):
         ("AGENTS.md", "Be kind."), (".cursor/rules/a.mdc", "Use tabs."), (".cursor/rules/deep/b.mdc", "No prints.")
     ]  # fmt: skip
     assert found.scoped == ()
-    assert [each.kind for each in found.loaded()] == ["agents_md", "always", "always"]
+    assert [each.kind for each in found.list_loaded()] == ["agents_md", "always", "always"]
 
 
 @pytest.mark.parametrize(

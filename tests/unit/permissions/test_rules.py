@@ -153,7 +153,7 @@ def configured(text: str, project=None, theirs: str = ""):
 
 def test_rules_come_from_the_users_file():
     found = configured('[permissions]\nallow = ["Shell(git *)"]\nask = ["Write(src/**)"]\ndeny = ["Read(**/.env)"]\n')
-    assert [(each.choice, str(each)) for each in found.settings.permissions.rules()] == [
+    assert [(each.choice, str(each)) for each in found.settings.permissions.parse_rules()] == [
         ("allow", "Shell(git *)"),
         ("ask", "Write(src/**)"),
         ("deny", "Read(**/.env)"),

@@ -39,7 +39,7 @@ def session(store: SessionStore, title: str, *prompts: str):
 
 def test_a_log_with_a_fitting_summary_is_not_read(store):
     directory = session(store, "The title", "one", "two")
-    directory.log.write_bytes(b"x" * directory.log.stat().st_size)
+    directory.log_path.write_bytes(b"x" * directory.log_path.stat().st_size)
     (found,) = list_sessions(store, limit=10)
     assert (found.id, found.title, found.turns, found.problem) == (directory.id, "The title", 2, "")
     assert load_prompts(store, limit=10) == ("one", "two")
@@ -47,7 +47,7 @@ def test_a_log_with_a_fitting_summary_is_not_read(store):
 
 def test_a_summary_of_another_log_counts_as_none(store):
     directory = session(store, "Before")
-    log, envelopes, _ = load(directory.log)
+    log, envelopes, _ = load(directory.log_path)
     log.append(Envelope(seq=2, session=directory.id, at=envelopes[0].at, event=SessionRenamed(title="After")))
     log.close()
     assert list_sessions(store, limit=1)[0].title == "After"
@@ -64,7 +64,7 @@ def test_a_damaged_summary_counts_as_none(store, data):
 def test_a_session_that_is_open_elsewhere_is_shown_as_of_its_last_turn(store):
     directory = session(store, "Open")
     again = store.open(directory.id)
-    with directory.log.open("ab") as log:
+    with directory.log_path.open("ab") as log:
         log.write(b"half a rec")
     (found,) = list_sessions(store, limit=1)
     again.close()
@@ -81,7 +81,7 @@ def test_fifty_sessions_are_listed_without_reading_one_log(store, monkeypatch):
     for number in range(50):
         session(store, f"Number {number}", "go")
     read: list[Path] = []
-    monkeypatch.setattr(listing, "walk", lambda path, take: read.append(path) or read_log(path, take))
+    monkeypatch.setattr(listing, "read_log", lambda path, take: read.append(path) or read_log(path, take))
     found = list_sessions(store, limit=50)
     load_prompts(store, limit=50)
     assert len({each.title for each in found}) == 50
