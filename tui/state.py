@@ -141,7 +141,7 @@ class ViewState:
     def apply(self, envelope: events.Envelope) -> frozenset[Topic]:
         """Apply one event and return the topics it touched. An envelope that was seen already changes nothing."""
         event = envelope.event
-        if not isinstance(event, events.LOSSY):
+        if not isinstance(event, events.LossyEvent):
             if envelope.seq <= self.seq and envelope.session == self.session_id:
                 return _NOTHING
             self.seq = envelope.seq

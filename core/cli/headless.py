@@ -200,7 +200,7 @@ class _PrintRun:
 
     def _take_in(self, envelope: ev.Envelope) -> None:
         """Print an event, and note whether something was refused since nobody could be asked."""
-        if not isinstance(envelope.event, ev.LOSSY) and envelope.seq <= self._printed:
+        if not isinstance(envelope.event, ev.LossyEvent) and envelope.seq <= self._printed:
             return
         self._stop_count_down()
         self._printer.event(envelope)

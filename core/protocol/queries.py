@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, Union
 
 from msgspec import Struct, field
 
-from core.protocol.asked import Answer, Query
 from core.protocol.debug import ComparedLocation, ProbeRecord
 from core.protocol.models import ModelChoice, ProviderStatus, RouteRow
-from core.protocol.pictures import PictureAnswer, PictureQuery
 from core.protocol.review import ChangeDiff, ConflictSides, GitPreview
+
+
+class Query(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """Base of all queries. `session` may be "" where the answer does not depend on one."""
+
+    session: str = ""
+
+
+class Answer(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """Base of all answers."""
 
 
 class TreeQuery(Query, frozen=True, kw_only=True, tag="tree"):
@@ -127,28 +135,18 @@ class ProbeLogQuery(Query, frozen=True, kw_only=True, tag="probe.log"):
     words: str = ""
 
 
-AnyQuery = (
-    TreeQuery
-    | FileQuery
-    | FindQuery
-    | DiffQuery
-    | HunkQuery
-    | ConflictQuery
-    | IdleQuery
-    | GitPreviewQuery
-    | SessionsQuery
-    | ModelsQuery
-    | RoutesQuery
-    | PromptHistoryQuery
-    | ContextQuery
-    | SettingsQuery
-    | PermissionsQuery
-    | PatternQuery
-    | CheckpointsQuery
-    | CheckpointPreviewQuery
-    | ProbeLogQuery
-    | PictureQuery
-)
+class PictureQuery(Query, frozen=True, kw_only=True, tag="picture"):
+    """A preview of the attachment `digest` of a session, for a client without a decoder, in at most so many cells."""
+
+    digest: str
+    columns: int = 80
+    rows: int = 24
+
+
+if TYPE_CHECKING:
+    AnyQuery = Query
+else:  # what can be decoded: every query
+    AnyQuery = Union[(*Query.__subclasses__(),)]
 
 
 class TreeEntry(Struct, frozen=True, kw_only=True, array_like=True):
@@ -369,6 +367,12 @@ class ProbeLogAnswer(Answer, frozen=True, kw_only=True, tag="probe.log"):
         return self.total > len(self.records)
 
 
+class PictureAnswer(Answer, frozen=True, kw_only=True, tag="picture"):
+    """Rows of cells of two pixels each, one above the other: 12 hex digits a cell, the upper pixel's six first."""
+
+    rows: tuple[str, ...]
+
+
 class RefusedAnswer(Answer, frozen=True, kw_only=True, tag="refused"):
     """The query can't be answered."""
 
@@ -377,26 +381,7 @@ class RefusedAnswer(Answer, frozen=True, kw_only=True, tag="refused"):
     hint: str = ""
 
 
-AnyAnswer = (
-    TreeAnswer
-    | FileAnswer
-    | FindAnswer
-    | DiffAnswer
-    | HunkAnswer
-    | ConflictAnswer
-    | IdleAnswer
-    | GitPreviewAnswer
-    | SessionsAnswer
-    | ModelsAnswer
-    | RoutesAnswer
-    | PromptHistoryAnswer
-    | ContextAnswer
-    | SettingsAnswer
-    | PermissionsAnswer
-    | PatternAnswer
-    | CheckpointsAnswer
-    | CheckpointPreviewAnswer
-    | ProbeLogAnswer
-    | PictureAnswer
-    | RefusedAnswer
-)
+if TYPE_CHECKING:
+    AnyAnswer = Answer
+else:  # what can be decoded: every answer
+    AnyAnswer = Union[(*Answer.__subclasses__(),)]

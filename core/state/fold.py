@@ -142,7 +142,7 @@ class SessionState:
     def apply(self, envelope: ev.Envelope) -> None:
         """Apply one event. Lossy events and repeated ones change nothing."""
         event = envelope.event
-        if isinstance(event, ev.LOSSY) or envelope.seq <= self.seq:
+        if isinstance(event, ev.LossyEvent) or envelope.seq <= self.seq:
             return
         self.seq, self.updated, self.session_id = envelope.seq, envelope.at, envelope.session
         self.started = self.started or envelope.at

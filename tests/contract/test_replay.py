@@ -49,7 +49,7 @@ async def recorded(tmp_path) -> tuple[Path, str, list[dict]]:
     publish = runtime.recorder.bus.publish
 
     def recording(envelope: ev.Envelope) -> None:
-        if not isinstance(envelope.event, ev.LOSSY):
+        if not isinstance(envelope.event, ev.LossyEvent):
             live.append(as_data(runtime.state))
         publish(envelope)
 
@@ -83,7 +83,7 @@ def test_seq_is_dense_and_times_are_milliseconds(recorded):
     assert [each.seq for each in envelopes] == list(range(1, len(envelopes) + 1))
     assert {each.session for each in envelopes} == {session}
     assert all(1_600_000_000_000 < each.at < 10_000_000_000_000 for each in envelopes)
-    assert not [each for each in envelopes if isinstance(each.event, ev.LOSSY)]
+    assert not [each for each in envelopes if isinstance(each.event, ev.LossyEvent)]
 
 
 def test_the_fold_survives_a_round_trip_of_every_envelope(recorded):

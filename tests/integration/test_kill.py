@@ -44,7 +44,7 @@ async def killed_after(project: Path, count: int) -> tuple[str, list[ev.Envelope
     await client.submit(cmd.TurnSubmit(session=opened.session, text="Do it"))
     async for envelope in stream:
         count -= 1
-        if not isinstance(envelope.event, ev.LOSSY):
+        if not isinstance(envelope.event, ev.LossyEvent):
             seen.append(envelope)
         if count <= 0 or isinstance(envelope.event, ev.TurnFinished):
             break

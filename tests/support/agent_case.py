@@ -158,7 +158,7 @@ class Case:
 
     def _take(self, event: ev.AnyEvent, turn: str) -> None:
         self.events.append(event)
-        lossy = isinstance(event, ev.LOSSY)
+        lossy = isinstance(event, ev.LossyEvent)
         seq = self.state.seq + (not lossy)
         self.state.apply(ev.Envelope(seq=seq, session="ses_1", at=1, event=event, turn=turn))
         self.on_event(event)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from core.protocol.client import EngineGone
 from core.protocol.commands import Ack, AnyCommand, Reject, Reply, SessionOpen, SessionResume, ThemeKeep
-from core.protocol.events import LOSSY, AnyEvent, Envelope, SessionStarted
+from core.protocol.events import AnyEvent, Envelope, LossyEvent, SessionStarted
 from core.protocol.queries import AnyAnswer, AnyQuery, ModelsAnswer, PromptHistoryAnswer, RefusedAnswer, TreeAnswer
 
 SESSION = "ses_0000000000000001"
@@ -43,7 +43,7 @@ class ScriptedClient:
 
     def emit(self, event: AnyEvent) -> Envelope:
         """One event, now."""
-        lossy = isinstance(event, LOSSY)
+        lossy = isinstance(event, LossyEvent)
         seq = len(self.log) + (0 if lossy else 1)
         envelope = Envelope(seq=seq, session=SESSION, at=CLOCK + seq * 1_000, event=event, turn=self.turn)
         if not lossy:
@@ -75,7 +75,7 @@ class ScriptedClient:
         for envelope in self.log[after:]:
             yield replace(envelope, session=session)
         while (envelope := await queue.get()) is not None:
-            if isinstance(envelope.event, LOSSY) or envelope.seq > after:
+            if isinstance(envelope.event, LossyEvent) or envelope.seq > after:
                 yield envelope
         raise EngineGone("killed by signal 9")
 

@@ -14,7 +14,7 @@ from core.protocol import documents as d
 from core.protocol import events as e
 from core.protocol.attachment_labels import format_label
 from core.protocol.messages import ToolMessage, UserMessage
-from core.protocol.pictures import PictureAnswer, PictureQuery
+from core.protocol.queries import PictureAnswer, PictureQuery
 from tests.support import recorded
 from tests.support.fake_clipboard import clipboard_of
 from tests.support.pictures import picture

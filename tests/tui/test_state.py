@@ -8,7 +8,7 @@ from msgspec import json
 from core.protocol import documents as d
 from core.protocol import events as e
 from core.protocol.documents import ErrorDocument, ErrorMetadata, TextDocument
-from core.protocol.events import LOSSY, Envelope
+from core.protocol.events import Envelope, LossyEvent
 from core.protocol.messages import Usage
 from core.protocol.plans import Plan
 from tests.support import recorded
@@ -43,7 +43,7 @@ WHOLE = [*recorded.opening(), *recorded.turn()]
 
 def test_a_replay_without_lossy_events_gives_the_state_of_the_live_run():
     live = envelopes(WHOLE)
-    logged = [each for each in live if not isinstance(each.event, LOSSY)]
+    logged = [each for each in live if not isinstance(each.event, LossyEvent)]
     again = [json.decode(json.encode(each), type=Envelope) for each in logged]
     assert facts(folded(again)) == facts(folded(live))
 
@@ -53,13 +53,13 @@ def test_an_envelope_that_was_seen_changes_nothing():
     state = folded(live)
     before = facts(state)
     for envelope in live:
-        if not isinstance(envelope.event, LOSSY):
+        if not isinstance(envelope.event, LossyEvent):
             assert state.apply(envelope) == frozenset()
     assert facts(state) == before
 
 
 def test_every_prefix_of_a_log_can_be_folded_and_gone_on_from():
-    live = [each for each in envelopes(WHOLE) if not isinstance(each.event, LOSSY)]
+    live = [each for each in envelopes(WHOLE) if not isinstance(each.event, LossyEvent)]
     for cut in range(len(live)):
         state = folded(live[:cut])
         for envelope in live:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from core.engine.queries import changes, files, sessions
 from core.engine.queries.source import QuerySource
 from core.protocol import queries as q
-from core.protocol.pictures import PictureQuery
+from core.protocol.queries import PictureQuery
 
 Answer = Callable[[QuerySource, Any], q.AnyAnswer | Awaitable[q.AnyAnswer]]
 

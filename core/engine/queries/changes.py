@@ -9,7 +9,7 @@ from core.engine.queries.source import QuerySource
 from core.engine.session.session import Session
 from core.languages import detect_language
 from core.protocol import queries as q
-from core.protocol.pictures import PictureAnswer, PictureQuery
+from core.protocol.queries import PictureAnswer, PictureQuery
 from core.protocol.review import Change, FileState
 from core.shadow.checkpoints.file_checkpoints import RestoreStep
 from core.state.conversation import ConversationCheckpoint, is_checkpoint_left

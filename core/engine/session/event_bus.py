@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
 from core.clock import now_ms
-from core.protocol.events import LOSSY, DocumentDelta, Envelope, StreamLagged, ToolOutput
+from core.protocol.events import DocumentDelta, Envelope, LossyEvent, StreamLagged, ToolOutput
 
 MAX_QUEUED: Final = 2_000
 READ_BATCH: Final = 512
@@ -79,7 +79,7 @@ class Subscription:
     def offer(self, envelope: Envelope) -> None:
         """Queue a live event. Never blocks."""
         self._wake.set()
-        lossy = isinstance(envelope.event, LOSSY)
+        lossy = isinstance(envelope.event, LossyEvent)
         if self._behind:
             self._dropped += lossy
             return
@@ -104,7 +104,7 @@ class Subscription:
         return False
 
     def _fall_behind(self, *, lossy: bool) -> None:
-        self._dropped += lossy + sum(isinstance(waiting.envelope.event, LOSSY) for waiting in self._queue)
+        self._dropped += lossy + sum(isinstance(waiting.envelope.event, LossyEvent) for waiting in self._queue)
         self._queue.clear()
         self._behind = True
 
@@ -122,7 +122,7 @@ class Subscription:
                         yield envelope
                 while self._queue and not self._behind:
                     envelope = self._queue.popleft().to_envelope()
-                    if not isinstance(envelope.event, LOSSY):
+                    if not isinstance(envelope.event, LossyEvent):
                         self.seen = envelope.seq
                     yield envelope
                 if self._has_more():

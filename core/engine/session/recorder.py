@@ -80,7 +80,7 @@ class EventRecorder:
     def _pass_durable(self, event: ev.AnyEvent) -> ev.AnyEvent | None:
         """Return the event as it may be recorded; None: it is not recorded, and published at once if it is live."""
         passed = self._door.redact_event(event)
-        if isinstance(passed, ev.LOSSY):
+        if isinstance(passed, ev.LossyEvent):
             self.bus.publish(
                 ev.Envelope(seq=self._log.last_seq, session=self._session, at=now_ms(), event=passed, turn=self.turn_id)
             )

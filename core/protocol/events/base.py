@@ -19,3 +19,7 @@ ApprovalDecision = Literal["allow_once", "allow_session", "allow_always", "rejec
 
 class Event(Struct, frozen=True, kw_only=True, tag_field="type"):
     """Base of all events."""
+
+
+class LossyEvent(Event, frozen=True, kw_only=True):
+    """Base of the events that are never logged and may be dropped on the way."""

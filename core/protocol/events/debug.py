@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from core.protocol.debug import Hypothesis, Probe, ProbeRecord, ProbeRun
-from core.protocol.events.base import Event
+from core.protocol.events.base import Event, LossyEvent
 
 ReproduceOutcome = Literal["ran", "proceed", "fixed", "broken", "stopped"]
 
@@ -46,7 +46,7 @@ class ProbesChecked(Event, frozen=True, kw_only=True, tag="probes.checked"):
     left: tuple[str, ...] = ()
 
 
-class ProbeLogged(Event, frozen=True, kw_only=True, tag="probe.logged"):
+class ProbeLogged(LossyEvent, frozen=True, kw_only=True, tag="probe.logged"):
     """Lossy: records of a run that goes on, as they come."""
 
     run: str

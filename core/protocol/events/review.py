@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.protocol.events.base import Event
+from core.protocol.events.base import Event, LossyEvent
 from core.protocol.review import Bulk, Change, Check, Comment, FileState, VerdictRecord
 
 
@@ -71,7 +71,7 @@ class FileWritten(Event, frozen=True, kw_only=True, tag="file.written"):
     before: FileState | None = None
 
 
-class FilesChanged(Event, frozen=True, kw_only=True, tag="files.changed"):
+class FilesChanged(LossyEvent, frozen=True, kw_only=True, tag="files.changed"):
     """Lossy: paths of the workspace that changed on disk, by whomever; empty = too many to name, look again."""
 
     paths: tuple[str, ...] = ()

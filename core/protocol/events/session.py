@@ -1,10 +1,12 @@
-"""Events of a session as a whole: its beginning and end, its title, mode and model."""
+"""Events of a session as a whole: its beginning and end, mode and model, checkpoints, notices and errors."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from core.protocol.events.base import Event, ModeName
+from msgspec import Struct
+
+from core.protocol.events.base import Event, LossyEvent, ModeName
 from core.protocol.messages import Effort, ModelJob, Usage
 
 
@@ -107,3 +109,64 @@ class ModelUsed(Event, frozen=True, kw_only=True, tag="model.used"):
     job: ModelJob
     model: str
     usage: Usage
+
+
+class CheckpointCreated(Event, frozen=True, kw_only=True, tag="checkpoint.created"):
+    """The session as it was after event `seq`: the pending review, and what commands left beside it (`generated`:
+    there was any).
+
+    `prompt`: what the user was about to say; "" with `before`, the checkpoint that was about to be restored.
+    """
+
+    id: str
+    seq: int
+    prompt: str = ""
+    before: str = ""
+    generated: bool = False
+
+
+class SkippedPath(Struct, frozen=True, kw_only=True):
+    """A path that a restore did not touch, and why."""
+
+    path: str
+    reason: str
+
+
+class CheckpointRestored(Event, frozen=True, kw_only=True, tag="checkpoint.restored"):
+    """The files are as they were at `checkpoint`, but for those that were left alone. `id`: the checkpoint made before,
+    by which this is taken back. `files`: paths whose pending state or content on disk has changed."""
+
+    id: str
+    checkpoint: str
+    files: tuple[str, ...] = ()
+    left: tuple[SkippedPath, ...] = ()
+
+
+class ConversationRewound(Event, frozen=True, kw_only=True, tag="conversation.rewound"):
+    """The history and the transcript are what they were after event `to_seq`, at `checkpoint`. Nothing of the
+    log goes; a checkpoint made before this brings back what was left."""
+
+    to_seq: int
+    checkpoint: str
+
+
+class Notice(Event, frozen=True, kw_only=True, tag="notice"):
+    level: Literal["info", "warning"]
+    message: str
+    hint: str = ""
+
+
+class ErrorRaised(Event, frozen=True, kw_only=True, tag="error"):
+    """`path`: the change, or the root of the bulk, on which a verdict could not be carried out."""
+
+    code: str
+    message: str
+    hint: str = ""
+    retryable: bool = False
+    path: str = ""
+
+
+class StreamLagged(LossyEvent, frozen=True, kw_only=True, tag="stream.lagged"):
+    """Transport only: lossy events were dropped for this client."""
+
+    dropped: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from core.protocol.documents import Question, QuestionAnswer
-from core.protocol.events.base import ApprovalDecision, Event, ToolStatus
+from core.protocol.events.base import ApprovalDecision, Event, LossyEvent, ToolStatus
 
 
 class ToolRequested(Event, frozen=True, kw_only=True, tag="tool.requested"):
@@ -18,7 +18,7 @@ class ToolRequested(Event, frozen=True, kw_only=True, tag="tool.requested"):
     summary: str = ""
 
 
-class ToolOutput(Event, frozen=True, kw_only=True, tag="tool.output"):
+class ToolOutput(LossyEvent, frozen=True, kw_only=True, tag="tool.output"):
     call: str
     text: str
 

@@ -1,8 +1,13 @@
-"""Events of a turn, its steps and the messages of its history."""
+"""Events of a turn: its steps and documents, the messages of the history, and the context that the model is sent."""
 
 from __future__ import annotations
 
-from core.protocol.events.base import Event, ModeName, TurnEnd
+from typing import Literal
+
+from msgspec import Struct
+
+from core.protocol.documents import AnyDocument
+from core.protocol.events.base import Event, LossyEvent, ModeName, TurnEnd
 from core.protocol.messages import Attachment, Message, Usage
 
 
@@ -99,3 +104,63 @@ class MessageAppended(Event, frozen=True, kw_only=True, tag="message.appended"):
 
     message: Message
     steers: tuple[str, ...] = ()
+
+
+class DocumentStarted(Event, frozen=True, kw_only=True, tag="document.started"):
+    """`kind` is the document's `type`; `title` is a one-line text to show until it is finished."""
+
+    id: str
+    kind: str
+    sequence: int
+    title: str = ""
+    language: str = ""
+
+
+class DocumentDelta(LossyEvent, frozen=True, kw_only=True, tag="document.delta"):
+    id: str
+    text: str
+
+
+class DocumentFinished(Event, frozen=True, kw_only=True, tag="document.finished"):
+    document: AnyDocument
+
+
+class ContextMeasured(Event, frozen=True, kw_only=True, tag="context.measured"):
+    """Tokens: `used` of `window` (0 = not known). `estimated`: counted by us, not by the provider.
+
+    `dropped_reasoning`: answers whose reasoning was not sent with the request; `cache_miss`: why the provider's cache
+    was not hit, "" = it was, or nothing is known.
+    """
+
+    used: int
+    window: int
+    estimated: bool = False
+    dropped_reasoning: int = 0
+    cache_miss: str = ""
+
+
+class ContextCompacted(Event, frozen=True, kw_only=True, tag="context.compacted"):
+    """The history is replaced by `messages`; what follows is appended to them."""
+
+    messages: tuple[Message, ...]
+    before_tokens: int
+    after_tokens: int
+
+
+class ReasoningDropped(Event, frozen=True, kw_only=True, tag="reasoning.dropped"):
+    """The model's API no longer takes the reasoning of the answers so far: they go back without it from now on.
+
+    `answers` is how many had any. What was said and done in them stays.
+    """
+
+    answers: int
+
+
+class LoadedRule(Struct, frozen=True, kw_only=True):
+    path: str
+    kind: Literal["always", "globs", "agents_md", "user"]
+    note: str = ""
+
+
+class RulesLoaded(Event, frozen=True, kw_only=True, tag="rules.loaded"):
+    rules: tuple[LoadedRule, ...]

@@ -86,6 +86,6 @@ def test_fifty_sessions_are_listed_without_reading_one_log(store, monkeypatch):
     load_prompts(store, limit=50)
     assert len({each.title for each in found}) == 50
     assert read == []
-    (store.directories()[7] / FILE_NAME).unlink()
+    (store.list_directories()[7] / FILE_NAME).unlink()
     list_sessions(store, limit=50)
-    assert read == [store.directories()[7] / "log.jsonl"]
+    assert read == [store.list_directories()[7] / "log.jsonl"]

@@ -16,7 +16,7 @@ from textual.widgets import Static
 from core.protocol import queries
 from core.protocol.attachment_labels import classify_attachment, describe_attachment
 from core.protocol.messages import Attachment
-from core.protocol.pictures import PictureAnswer, PictureQuery
+from core.protocol.queries import PictureAnswer, PictureQuery
 from tui.keymap import format_first_key, get_bindings
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line, to_content
