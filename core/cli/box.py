@@ -32,7 +32,7 @@ from core.sandbox.results import CommandResult
 from core.sessions.store import SessionStore
 from core.shell.command_host import CommandRequest
 from core.shell.shell_state import replace_undecodable
-from core.state.fold import SessionState
+from core.state.session import SessionState
 from core.text.display_names import display_name, expose_controls, to_one_line
 from core.transports.session_view import SessionView
 
@@ -246,7 +246,7 @@ class _Before:
 
     def __init__(self, state: SessionState) -> None:
         self._changes = dict(state.changes)
-        self._bulks = {bulk.root: bulk for bulk in _bulks(state)}
+        self._bulks = {bulk.root: bulk for bulk in state.review.bulks}
 
     def news(self, state: SessionState, effects: ev.EffectsRecorded) -> list[str]:
         """A line for each thing that the command did."""
@@ -259,7 +259,9 @@ class _Before:
                 lines += _lines(change, before)
         undone = sorted(set(self._changes) - set(state.changes))
         lines += [f"{'undone':<11}{_name(path)} (as it is in the project)" for path in undone]
-        lines += [bulk_line(bulk, _name(bulk.root)) for bulk in _bulks(state) if self._bulks.get(bulk.root) != bulk]
+        lines += [
+            bulk_line(bulk, _name(bulk.root)) for bulk in state.review.bulks if self._bulks.get(bulk.root) != bulk
+        ]
         return lines + [f"{'dropped':<11}{_one_line(note)}" for note in effects.notes]
 
 
@@ -281,10 +283,6 @@ def bulk_line(bulk: Bulk, name: str) -> str:
     """`generated  node_modules (1,203 files, 34.1 MB)`; `name`: its root as it is shown."""
     gone = f", {bulk.deleted:,} deleted" if bulk.deleted else ""
     return f"{bulk.kind:<11}{name} ({bulk.files:,} files, {bulk.bytes / 1e6:.1f} MB{gone})"
-
-
-def _bulks(state: SessionState) -> tuple[Bulk, ...]:
-    return getattr(state.review, "bulks", ())
 
 
 def _name(path: str) -> str:

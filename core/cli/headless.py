@@ -24,8 +24,7 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.documents import ErrorDocument
 from core.protocol.renames import list_changes
-from core.state.fold import SessionState
-from core.state.turns import TurnState
+from core.state.session import SessionState, TurnState
 from core.tasks import TaskOwner
 from core.transports.response import build_refusal, build_response, list_pending_bulks
 from core.transports.session_view import SessionView

@@ -26,7 +26,7 @@ from core.protocol.review import Bulk, Change, ChangeDiff, DiffLine, GitPreview,
 from core.sessions.listing import list_sessions
 from core.sessions.store import SessionStore
 from core.shadow import BlobStore
-from core.state.fold import SessionState
+from core.state.session import SessionState
 from core.text.display_names import display_name, to_one_line
 from core.transports.session_view import SessionView, require_ack
 from core.workspace.file_names import to_os_name
@@ -130,7 +130,7 @@ class _Verdicts:
 
     async def give(self) -> int:
         state = self._view.state
-        before, rows, bulks = dict(state.changes), list_changes(state.changes), _bulks(state)
+        before, rows, bulks = dict(state.changes), list_changes(state.changes), state.review.bulks
         for command in self._commands(state):
             if isinstance(command, cmd.HunkResolve) and command.path in before.keys() - state.changes.keys():
                 continue  # it went with its rename
@@ -141,12 +141,16 @@ class _Verdicts:
             await self._view.settle()
         verb = "accepted" if self._arguments.verdict == "accept" else "rejected"
         done = [format_change_path(each) for each in rows if not {each.path, each.renamed_from} & state.changes.keys()]
-        done += [display_name(bulk.root) for bulk in bulks if bulk.root not in {each.root for each in _bulks(state)}]
+        done += [
+            display_name(bulk.root) for bulk in bulks if bulk.root not in {each.root for each in state.review.bulks}
+        ]
         for path in sorted(done):
             _say(f"{verb}  {path}")
         left = self._named(state)
         wanted = self._wanted()
-        chosen = [each for each in _bulks(state) if each.root in wanted or (each.needs_verdict and "all" in wanted)]
+        chosen = [
+            each for each in state.review.bulks if each.root in wanted or (each.needs_verdict and "all" in wanted)
+        ]
         left += [(display_name(bulk.root), await self._why_left(bulk) or AS_A_WHOLE) for bulk in chosen]
         for path, why in left:
             _say(f"left      {path}{f' ({why})' if why else ''}")
@@ -163,7 +167,7 @@ class _Verdicts:
 
     def _commands(self, state: SessionState) -> Iterator[cmd.AnyCommand]:
         verdict: Verdict = "accept" if self._arguments.verdict == "accept" else "reject"
-        roots = {bulk.root for bulk in _bulks(state)}
+        roots = {bulk.root for bulk in state.review.bulks}
         for name in self._arguments.paths:
             if name == "all":
                 yield cmd.HunkResolve(session=self._session, path="", verdict=verdict)
@@ -191,7 +195,7 @@ class _Verdicts:
 
 async def _print(engine: Engine, state: SessionState, blobs: BlobStore) -> None:
     session = state.session_id
-    bulks = _bulks(state)
+    bulks = state.review.bulks
     if not state.changes and not bulks:
         sys.stdout.write(NOTHING)
         return
@@ -327,10 +331,6 @@ def _hunk(lines: Sequence[DiffLine]) -> Iterator[str]:
         yield f"{signs[line.kind]}{plain(line.text)}"
         if line.eol == "none":
             yield "\\ No newline at end of file"
-
-
-def _bulks(state: SessionState) -> tuple[Bulk, ...]:
-    return getattr(state.review, "bulks", ())
 
 
 def _say(text: str) -> None:

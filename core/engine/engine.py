@@ -37,7 +37,7 @@ from core.protocol.events import EffortChanged, Envelope, ModeName, Notice, Sess
 from core.protocol.queries import AnyAnswer, AnyQuery, RefusedAnswer
 from core.sessions.store import SessionDirectory
 from core.shell.terminal import Terminal
-from core.state.fold import SessionState
+from core.state.session import SessionState
 from core.tasks import TaskOwner
 from core.workspace import Workspace
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -12,7 +13,8 @@ from core.protocol.queries import SessionInfo
 from core.sessions.log import read_log
 from core.sessions.store import SessionStore, is_locked
 from core.sessions.summary import SessionSummary, build_summary, load_summary
-from core.state.fold import SessionState
+from core.state.fold import SHARED_STEPS, apply_event
+from core.state.session import SessionState
 
 DAMAGED = "The log is damaged; what is whole of it can be resumed."
 
@@ -39,9 +41,9 @@ def _load_summary(directory: Path, known: Mapping[str, SessionSummary]) -> Sessi
 
 
 def _read_summary(directory: Path, *, locked: bool) -> SessionSummary:
-    state = SessionState(recall=lambda _: ())  # what the model was told is not wanted
+    state = SessionState()
     try:
-        found = read_log(directory / "log.jsonl", state.apply)
+        found = read_log(directory / "log.jsonl", partial(apply_event, state, table=SHARED_STEPS))
     except StateError as problem:
         return SessionSummary(size=0, info=_describe_unreadable(directory, problem))
     summary = build_summary(state, name=directory.name, size=found.size)

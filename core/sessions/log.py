@@ -33,7 +33,7 @@ SKIPPED_WHEN_BRIEF: Final = (
     ev.ToolFinished,
 )
 NEVER_SKIPPED: Final = 5_000  # records that are never left out
-TakeEnvelope = Callable[[Envelope], None]
+TakeEnvelope = Callable[[Envelope], object]
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 

@@ -15,7 +15,7 @@ import zlib
 from array import array
 from collections.abc import Callable
 from dataclasses import is_dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,20 +24,19 @@ from msgspec import Struct
 
 from core.filesystem.atomic_write import replace_file
 from core.sessions.log import LogExtent, SessionLog, TakeEnvelope
-from core.state.conversation import refuse_recall
-from core.state.fold import SessionState
+from core.state.fold import apply_event
+from core.state.session import SessionState, refuse_recall
 
 FILE_NAME: Final = "fold.snapshot"
 MIN_GROWTH: Final = 1 << 20  # bytes of log: fewer are read as quickly as a snapshot
-_RECORD_PACKAGES: Final = ("core.protocol.", "core.state.", "core.shadow.")
-_STATE_CLASSES: Final = {"core.state.review.ReviewState", "core.state.fold.EmptyReview"}
+_RECORD_PACKAGES: Final = ("core.protocol.", "core.state.")
 _PLAIN_GLOBALS: Final = {
     ("builtins", "set"),
     ("builtins", "frozenset"),
     ("msgspec._utils", "rebuild"),
-    ("core.state.conversation", "refuse_recall"),
+    ("core.state.session", "refuse_recall"),
 }
-_CODE_PACKAGES: Final = ("protocol", "sessions", "shadow", "state")
+_CODE_PACKAGES: Final = ("protocol", "sessions", "state")
 _CHUNK_BYTES: Final = 1 << 20
 MakeState = Callable[[], SessionState]
 
@@ -71,7 +70,7 @@ def open_session(directory: Path, make: MakeState) -> tuple[SessionLog, SessionS
         state = kept[0] if kept is not None and not states else make()
         state.recall = log.read_records
         states.append(state)
-        return state.apply
+        return partial(apply_event, state)
 
     log, mended = SessionLog.load(path, begin, kept[1] if kept is not None else None)
     return log, states[-1], mended
@@ -163,7 +162,7 @@ class _RecordUnpickler(pickle.Unpickler):
 def _is_record(found: object) -> bool:
     if not isinstance(found, type) or not found.__module__.startswith(_RECORD_PACKAGES):
         return False
-    return issubclass(found, Struct) or is_dataclass(found) or f"{found.__module__}.{found.__name__}" in _STATE_CLASSES
+    return issubclass(found, Struct) or is_dataclass(found)
 
 
 @cache

@@ -15,8 +15,7 @@ from msgspec import Struct
 from core.filesystem.atomic_write import replace_file
 from core.protocol.queries import SessionInfo
 from core.protocol.renames import list_changes
-from core.protocol.review import Bulk
-from core.state.fold import SessionState
+from core.state.session import SessionState
 
 FILE_NAME = "summary.json"
 MAX_PROMPT_CHARS = 100_000  # characters; longer ones are left out of the history of prompts
@@ -40,7 +39,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True):
 
 def build_summary(state: SessionState, *, name: str, size: int) -> SessionSummary:
     """Build the summary of the session `name` in this state."""
-    bulks: tuple[Bulk, ...] = getattr(state.review, "bulks", ())
+    bulks = state.review.bulks
     info = SessionInfo(
         id=name,
         title=state.title,
@@ -49,7 +48,7 @@ def build_summary(state: SessionState, *, name: str, size: int) -> SessionSummar
         model=state.model,
         mode=state.mode,
         turns=len(state.turns),
-        pending=len(list_changes(state.pending_changes)) + sum(each.needs_verdict for each in bulks),
+        pending=len(list_changes(state.changes)) + sum(each.needs_verdict for each in bulks),
         kept=sum(not each.needs_verdict for each in bulks),
     )
     return SessionSummary(size=size, info=info, prompts=tuple(reversed(list(_iterate_latest(state)))))

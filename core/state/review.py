@@ -1,28 +1,15 @@
-"""The review state: the fold of its events into pending changes and standing verdicts."""
+"""The pending review in the session's state: changes by path, standing verdicts, comments, and the bulks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.protocol.events import (
-    AnyEvent,
-    ChangeConflicted,
-    ChangeProposed,
-    ChangeResolved,
-    ChangeRevised,
-    CheckpointCreated,
-    CheckRecorded,
-    CommentsSent,
-    FileWritten,
-    HunkCommented,
-    LayersChanged,
-    PlanCommented,
-    VerdictGiven,
-    VerdictUndone,
-)
+from core.protocol import events as ev
 from core.protocol.review import Bulk, Change, Comment, VerdictRecord
 
 
@@ -36,69 +23,108 @@ class ReviewCheckpoint(Struct, frozen=True, kw_only=True):
     written: int
 
 
+@dataclass(slots=True)
 class ReviewState:
-    """The state of one session's review. Only `apply` changes it; `version` grows with every event.
+    """`changes` by path; `verdicts` in the order given, without those that were undone; `layers` of commands' effects,
+    lowest first, and the `bulks` in them; `comments` by path and hunk that the model has not been sent.
 
-    `changes` by path; `verdicts` in the order given, without those that were undone; `layers` that commands left
-    behind, lowest first, and the `bulks` in them; `comments` by path and hunk that the model has not been sent;
-    `writes` to the workspace; `checkpoints` by name.
+    Only `apply` changes it; `version` grows when it does. `writes` to the workspace and `checkpoints` by id are kept
+    for restoring files.
     """
 
-    def __init__(self) -> None:
-        self.version = 0
-        self.changes: dict[str, Change] = {}
-        self.verdicts: list[VerdictRecord] = []
-        self.layers: tuple[str, ...] = ()
-        self.bulks: tuple[Bulk, ...] = ()
-        self.comments: dict[tuple[str, str], Comment] = {}
-        self.writes: list[FileWritten] = []
-        self.checkpoints: dict[str, ReviewCheckpoint] = {}
+    version: int = 0
+    changes: dict[str, Change] = field(default_factory=dict)
+    verdicts: list[VerdictRecord] = field(default_factory=list)
+    layers: tuple[str, ...] = ()
+    bulks: tuple[Bulk, ...] = ()
+    comments: dict[tuple[str, str], Comment] = field(default_factory=dict)
+    writes: list[ev.FileWritten] = field(default_factory=list)
+    checkpoints: dict[str, ReviewCheckpoint] = field(default_factory=dict)
 
-    def apply(self, event: AnyEvent) -> None:
-        """Apply one event; those that are not about the review change nothing but `version`."""
-        self.version += 1
-        match event:
-            case ChangeProposed(change=change) | ChangeRevised(change=change):
-                self.changes[change.path] = change
-            case ChangeResolved(path=path):
-                self.changes.pop(path, None)
-            case ChangeConflicted(path=path, reason=reason):
-                if path in self.changes:
-                    self.changes[path] = replace(self.changes[path], conflict=reason)
-            case VerdictGiven(verdict=verdict):
-                self.verdicts.append(verdict)
-            case VerdictUndone(id=verdict_id):
-                self.verdicts = [each for each in self.verdicts if each.id != verdict_id]
-            case LayersChanged(layers=layers, bulks=bulks):
-                self.layers, self.bulks = layers, bulks
-            case CheckRecorded(check=check):
-                self.changes = {
-                    path: replace(each, check=check) if check.covers(path) else each
-                    for path, each in self.changes.items()
-                }
-            case _:
-                self._apply_note(event)
+    def apply(self, event: ev.AnyEvent) -> None:
+        """Apply one event; those that are not about the review change nothing."""
+        step = REVIEW_STEPS.get(type(event)) or RESTORE_STEPS.get(type(event))
+        if step is not None:
+            self.version += 1
+            step(self, event)
 
-    def _apply_note(self, event: AnyEvent) -> None:
-        match event:
-            case HunkCommented(comment=comment) | PlanCommented(comment=comment):
-                self.comments.pop((comment.path, comment.hunk), None)
-                if comment.text:
-                    self.comments[comment.path, comment.hunk] = comment
-            case CommentsSent():
-                self.comments = {}
-            case FileWritten() if event.before is not None:
-                self.writes.append(event)
-            case CheckpointCreated(id=name):
-                self.checkpoints[name] = self._take_checkpoint(generated=event.generated)
-            case _:
-                pass
 
-    def _take_checkpoint(self, *, generated: bool) -> ReviewCheckpoint:
-        return ReviewCheckpoint(
-            changes=dict(self.changes),
-            verdicts=tuple(self.verdicts),
-            bulks=self.bulks,
-            generated=generated,
-            written=len(self.writes),
-        )
+ReviewStep = Callable[[ReviewState, Any], None]
+
+
+def _set_change(review: ReviewState, event: ev.ChangeProposed | ev.ChangeRevised) -> None:
+    review.changes[event.change.path] = event.change
+
+
+def _drop_change(review: ReviewState, event: ev.ChangeResolved) -> None:
+    review.changes.pop(event.path, None)
+
+
+def _mark_conflict(review: ReviewState, event: ev.ChangeConflicted) -> None:
+    if (change := review.changes.get(event.path)) is not None:
+        review.changes[event.path] = replace(change, conflict=event.reason)
+
+
+def _add_verdict(review: ReviewState, event: ev.VerdictGiven) -> None:
+    review.verdicts.append(event.verdict)
+
+
+def _undo_verdict(review: ReviewState, event: ev.VerdictUndone) -> None:
+    review.verdicts = [each for each in review.verdicts if each.id != event.id]
+
+
+def _set_layers(review: ReviewState, event: ev.LayersChanged) -> None:
+    review.layers, review.bulks = event.layers, event.bulks
+
+
+def _set_check(review: ReviewState, event: ev.CheckRecorded) -> None:
+    check = event.check
+    review.changes = {
+        path: replace(each, check=check) if check.covers(path) else each for path, each in review.changes.items()
+    }
+
+
+def _set_comment(review: ReviewState, event: ev.HunkCommented | ev.PlanCommented) -> None:
+    comment = event.comment
+    review.comments.pop((comment.path, comment.hunk), None)
+    if comment.text:
+        review.comments[comment.path, comment.hunk] = comment
+
+
+def _clear_comments(review: ReviewState, _: ev.CommentsSent) -> None:
+    review.comments = {}
+
+
+def _add_write(review: ReviewState, event: ev.FileWritten) -> None:
+    if event.before is not None:
+        review.writes.append(event)
+
+
+def _add_checkpoint(review: ReviewState, event: ev.CheckpointCreated) -> None:
+    review.checkpoints[event.id] = ReviewCheckpoint(
+        changes=dict(review.changes),
+        verdicts=tuple(review.verdicts),
+        bulks=review.bulks,
+        generated=event.generated,
+        written=len(review.writes),
+    )
+
+
+REVIEW_STEPS: dict[type[ev.Event], ReviewStep] = {
+    ev.ChangeProposed: _set_change,
+    ev.ChangeRevised: _set_change,
+    ev.ChangeResolved: _drop_change,
+    ev.ChangeConflicted: _mark_conflict,
+    ev.VerdictGiven: _add_verdict,
+    ev.VerdictUndone: _undo_verdict,
+    ev.LayersChanged: _set_layers,
+    ev.CheckRecorded: _set_check,
+    ev.HunkCommented: _set_comment,
+    ev.PlanCommented: _set_comment,
+    ev.CommentsSent: _clear_comments,
+}
+# What only who restores files needs.
+RESTORE_STEPS: dict[type[ev.Event], ReviewStep] = {
+    ev.FileWritten: _add_write,
+    ev.CheckpointCreated: _add_checkpoint,
+}

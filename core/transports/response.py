@@ -19,9 +19,8 @@ from core.protocol import documents as d
 from core.protocol.events import ModeName
 from core.protocol.messages import Usage
 from core.protocol.renames import list_changes
-from core.protocol.review import Bulk, Change, Operation
-from core.state.fold import SessionState
-from core.state.turns import TurnState
+from core.protocol.review import Change, Operation
+from core.state.session import SessionState, TurnState
 
 ResponseDocument = (
     d.TextDocument
@@ -167,7 +166,7 @@ def to_pending_change(change: Change) -> PendingChange:
 
 def list_pending_bulks(state: SessionState) -> tuple[PendingBulk, ...]:
     """Return what waits for a verdict as a whole; not what git ignores."""
-    bulks: tuple[Bulk, ...] = getattr(state.review, "bulks", ())
+    bulks = state.review.bulks
     return tuple(
         PendingBulk(
             root=each.root,

@@ -9,15 +9,15 @@ from core.protocol.client import Client
 from core.protocol.commands import Ack, Reject, Reply
 from core.protocol.events import Envelope
 from core.protocol.queries import IdleAnswer, IdleQuery
-from core.shadow import ReviewState
-from core.state.fold import SessionState
+from core.state.fold import SHARED_STEPS, apply_event
+from core.state.session import SessionState
 
 
 class SessionView:
     """Follows one session of a client. `on_event` gets every event, after it counts."""
 
     def __init__(self, client: Client, session: str, on_event: Callable[[Envelope], None] = lambda _: None) -> None:
-        self.state = SessionState(review=ReviewState(), session_id=session)
+        self.state = SessionState(session_id=session)
         self._client = client
         self._session = session
         self._on_event = on_event
@@ -29,7 +29,7 @@ class SessionView:
         while not is_met():
             if (envelope := await anext(self._stream, None)) is None:
                 return
-            self.state.apply(envelope)
+            apply_event(self.state, envelope, SHARED_STEPS)
             self._on_event(envelope)
 
     async def settle(self) -> None:

@@ -13,8 +13,8 @@ from core.protocol import events as ev
 from core.sessions import snapshot
 from core.sessions.log import SessionLog
 from core.sessions.store import SessionStore
-from core.shadow import ReviewState
-from core.state.fold import SessionState, fold_events
+from core.state.fold import apply_event, fold_events
+from core.state.session import SessionState
 from tests.support.folded import as_data
 from tests.support.session_log import scan
 from tests.support.story import access, planning, project_at, story
@@ -70,11 +70,11 @@ def test_every_prefix_of_the_log_folds_to_the_live_state_of_that_moment(recorded
     found = scan(log)
     assert found.whole
     assert len(found.envelopes) == len(live) > 50
-    state = SessionState(review=ReviewState())
+    state = SessionState()
     for envelope, expected in zip(found.envelopes, live, strict=True):
-        state.apply(envelope)
+        apply_event(state, envelope)
         assert as_data(state) == expected, envelope.event
-    assert as_data(fold_events(found.envelopes, ReviewState())) == live[-1]
+    assert as_data(fold_events(found.envelopes)) == live[-1]
 
 
 def test_seq_is_dense_and_times_are_milliseconds(recorded):
@@ -91,17 +91,17 @@ def test_the_fold_survives_a_round_trip_of_every_envelope(recorded):
     decoder = msgspec.json.Decoder(ev.Envelope)
     again = [decoder.decode(msgspec.json.encode(each)) for each in scan(log).envelopes]
     assert again == scan(log).envelopes
-    assert as_data(fold_events(again, ReviewState())) == live[-1]
+    assert as_data(fold_events(again)) == live[-1]
 
 
 def with_tail(directory: Path, found: list[ev.Envelope], cut: int) -> SessionState:
     """The state of a session that was left after `cut` records, was given the others since, and is opened now."""
     directory.mkdir()
     first = SessionLog(directory / "log.jsonl")
-    state = SessionState(review=ReviewState(), recall=first.read_records)
+    state = SessionState(recall=first.read_records)
     for envelope in found[:cut]:
         first.append(envelope)
-        state.apply(envelope)
+        apply_event(state, envelope)
     assert snapshot.save_snapshot(directory, first, state, least=0)
     first.close()
     later = SessionLog(directory / "log.jsonl", first.extent)

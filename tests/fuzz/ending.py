@@ -7,8 +7,7 @@ from pathlib import Path
 import psutil
 
 from core.engine.session.session import Session
-from core.shadow import ReviewState
-from core.state.fold import fold_events
+from core.state.fold import apply_event, fold_events
 from tests.fuzz.project import AWAITED, SECRETS
 from tests.support.folded import as_data
 from tests.support.session_log import scan
@@ -24,13 +23,13 @@ def faults_of_log(runtime: Session) -> list[str]:
     if not found.whole:
         return ["the log is not whole"]
     envelopes = found.envelopes
-    if as_data(fold_events(envelopes, ReviewState())) != as_data(runtime.state):
+    if as_data(fold_events(envelopes)) != as_data(runtime.state):
         return ["the log folds to another state than the live one"]
     for count in {len(envelopes) // 3, len(envelopes) // 2}:
-        state = fold_events(envelopes[:count], ReviewState())
+        state = fold_events(envelopes[:count])
         state.recall = lambda wanted: [envelopes[seq - 1] for seq in wanted]
         for envelope in envelopes[count:]:
-            state.apply(envelope)
+            apply_event(state, envelope)
         if as_data(state) != as_data(runtime.state):
             return [f"the log after {count} events, carried on, is another state"]
     return []

@@ -14,7 +14,6 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.sessions.store import SessionStore
-from core.shadow import ReviewState
 from core.state.fold import fold_events
 from tests.integration.test_engine_commands import submitted, turn
 from tests.support.agent_case import Step, calls, says
@@ -253,7 +252,7 @@ async def test_the_log_folds_to_the_live_state_after_restores(project):
         await restore(engine, session, (await listed(engine, session))[0].id)
         await turn(engine, session, "Again")
         live = engine.state(session)
-        found = fold_events(scan(SessionStore(project).sessions_path / session / "log.jsonl").envelopes, ReviewState())
+        found = fold_events(scan(SessionStore(project).sessions_path / session / "log.jsonl").envelopes)
         assert (found.messages, found.checkpoints, found.changes) == (
             live.messages,
             live.checkpoints,

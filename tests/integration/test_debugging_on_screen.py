@@ -20,7 +20,7 @@ from core.debug.probe_regions import REGION_NAME
 from core.engine import Engine, EngineOptions
 from core.protocol import commands as cmd
 from core.sessions.store import SessionStore
-from core.shadow import BlobStore, ReviewState
+from core.shadow import BlobStore
 from core.state.debugging import DebugState
 from core.state.fold import fold_events
 from core.user_dirs import get_config_dir, get_state_dir
@@ -117,7 +117,7 @@ def kill(processes: list[psutil.Process]) -> None:
 
 
 def debugged(directory: Path) -> DebugState:
-    return fold_events(scan(directory / "log.jsonl").envelopes, ReviewState()).debug
+    return fold_events(scan(directory / "log.jsonl").envelopes).debug
 
 
 @pytest.mark.timeout(100)

@@ -14,7 +14,6 @@ from core.engine.session.recovery import complete_results
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.sessions.store import SessionStore
-from core.shadow import ReviewState
 from core.state.fold import fold_events
 from core.transports.stdio_client import StdioClient, connect
 from tests.support.session_log import scan
@@ -78,7 +77,7 @@ async def resumed(project: Path, session: str, before: list[ev.Envelope]) -> Non
     engine = Engine(project, options=EngineOptions(watch=False), models=access())
     reply = await engine.submit(cmd.SessionResume(session=session))
     assert isinstance(reply, cmd.Ack), reply
-    state, prefix = engine.state(session), fold_events(before, ReviewState())
+    state, prefix = engine.state(session), fold_events(before)
     assert state.messages[: len(prefix.messages)] == prefix.messages
     assert complete_results(state.messages) == state.messages
     assert state.current_turn is None

@@ -16,7 +16,6 @@ from core.protocol.documents import QuestionAnswer
 from core.protocol.messages import ToolMessage
 from core.protocol.review import ConflictChoice
 from core.sessions.store import SessionStore
-from core.shadow import ReviewState
 from core.state.fold import fold_events
 from tests.support.agent_case import calls, says
 from tests.support.box_tiers import offered
@@ -91,7 +90,7 @@ async def test_four_at_once_are_merged_and_their_one_conflict_is_settled_by_hand
         session, live = team.session, engine.state(team.session)
         changed = (live.todos, live.usage, live.subagents, live.review.verdicts, live.changes)
     log = scan(SessionStore(project).sessions_path / session / "log.jsonl")
-    again = fold_events(log.envelopes, ReviewState())
+    again = fold_events(log.envelopes)
     assert (again.todos, again.usage, again.subagents, again.review.verdicts, again.changes) == changed
     assert SessionStore(project).find_latest() == session
 

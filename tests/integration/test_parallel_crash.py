@@ -20,7 +20,6 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.review import ConflictChoice
 from core.sessions.store import SessionStore
-from core.shadow import ReviewState
 from core.state.fold import fold_events
 from core.transports.stdio_client import connect
 from tests.support.agent_case import calls, says
@@ -67,7 +66,7 @@ async def test_a_merge_that_was_cut_off_anywhere_is_carried_on_and_done_once(pro
     whole = scan(place / "log.jsonl").envelopes
     begin = max(each.seq for each in whole if isinstance(each.event, ev.SubagentMerging))
     end = max(each.seq for each in whole if isinstance(each.event, ev.SubagentMerged))
-    wanted = fold_events([each for each in whole if each.seq <= end], ReviewState())
+    wanted = fold_events([each for each in whole if each.seq <= end])
     assert end - begin >= 3
     lines = (place / "log.jsonl").read_bytes().splitlines(keepends=True)
     kept = tmp_path / "kept"

@@ -12,7 +12,6 @@ import pytest
 
 from benchmarks.terminal import Terminal
 from core.sessions.store import SessionStore
-from core.shadow import ReviewState
 from core.state.fold import fold_events
 from tests.support.session_log import scan
 
@@ -88,7 +87,7 @@ def test_d1_the_screen_is_killed_at_any_moment_and_its_engine_ends_cleanly(tmp_p
     for path in SessionStore(project).list_directories():
         found = scan(path / "log.jsonl")
         assert found.whole
-        state = fold_events(found.envelopes, ReviewState())
+        state = fold_events(found.envelopes)
         assert state.current_turn is None
         assert set(state.changes) <= {"a.txt", "new.txt"}
         turns += len(state.turns)

@@ -17,7 +17,7 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.messages import UserMessage
 from core.sessions.store import SessionStore
-from core.state.fold import fold_events
+from core.state.fold import apply_event, fold_events
 from core.transports.stdio_client import connect
 from tests.support.agent_case import Step, calls, says
 from tests.support.configured import configured
@@ -212,5 +212,5 @@ async def test_n6_a_log_of_an_older_program_leaves_nothing_waiting(project):
         await talk.begin("begin")
         await talk.end()
         state = talk.engine.state(talk.session)
-        state.apply(ev.Envelope(seq=state.seq + 1, session=talk.session, at=1, event=ev.TurnSteered(text="old")))
+        apply_event(state, ev.Envelope(seq=state.seq + 1, session=talk.session, at=1, event=ev.TurnSteered(text="old")))
         assert not state.pending_steers

@@ -112,14 +112,15 @@ def log_of(_project: Path) -> list[Path]:
 
 async def test_s9_a_job_that_a_dead_engine_left_is_told_as_ended(project):
     from core.engine.session.recovery import close_open_turn
-    from core.state.fold import SessionState
+    from core.state.fold import apply_event
+    from core.state.session import SessionState
 
     state = SessionState()
     seen: list[ev.AnyEvent] = []
 
     def emit(event: ev.AnyEvent) -> None:
         seen.append(event)
-        state.apply(ev.Envelope(seq=state.seq + 1, session="s", at=1, event=event))
+        apply_event(state, ev.Envelope(seq=state.seq + 1, session="s", at=1, event=event))
 
     emit(ev.JobStarted(id="job_1", call="c", command="serve"))
     assert "ended with the program" in close_open_turn(state, emit, reopened=True)

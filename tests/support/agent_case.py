@@ -28,7 +28,8 @@ from core.shell.command_host import BoxSource, CommandHost
 from core.shell.network_grants import NetworkGrants
 from core.shell.python_repl import PythonRepl
 from core.shell.terminal import NoBox, Terminal
-from core.state.fold import SessionState
+from core.state.fold import apply_event
+from core.state.session import SessionState
 from core.workspace import Workspace
 from core.workspace.plan_folder import PlanFolder
 
@@ -160,7 +161,7 @@ class Case:
         self.events.append(event)
         lossy = isinstance(event, ev.LossyEvent)
         seq = self.state.seq + (not lossy)
-        self.state.apply(ev.Envelope(seq=seq, session="ses_1", at=1, event=event, turn=turn))
+        apply_event(self.state, ev.Envelope(seq=seq, session="ses_1", at=1, event=event, turn=turn))
         self.on_event(event)
 
     def session_turn(self) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from core.state.fold import SessionState
+from core.state.session import SessionState
 
 
 def as_data(state: SessionState) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from textual.widgets import Static
 
 from core.engine.queries.context_report import report_context
 from core.protocol.queries import ContextAnswer, ContextPart, ContextQuery
-from core.state.fold import SessionState
+from core.state.session import SessionState
 from tests.support import recorded
 
 NOTES = (

@@ -23,7 +23,7 @@ from core.edits.formats.search_replace_blocks import parse_blocks
 from core.errors import AgentTuiError
 from core.modes import Access
 from core.protocol.messages import AssistantMessage, ToolCall
-from core.state.fold import SessionState
+from core.state.session import SessionState
 from core.tools.base import Tool
 from core.tools.builtin.editing.apply_patch import ApplyPatch
 from core.tools.builtin.editing.edit_blocks import EditBlocks

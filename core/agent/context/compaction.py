@@ -23,7 +23,7 @@ from core.plans.todo_graph import select_current
 from core.prompts import render
 from core.protocol.events import AnyEvent, ContextCompacted
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from core.state.fold import SessionState
+from core.state.session import SessionState
 
 UNKNOWN_WINDOW = 64_000  # tokens to reckon with when nobody knows the window
 TAIL_SHARE = 0.25

@@ -17,7 +17,7 @@ from core.errors import ProviderError
 from core.protocol.events import Notice, ReasoningDropped
 from core.protocol.messages import AssistantMessage, Message
 from core.providers.wire.request_bytes import has_reasoning
-from core.state.fold import SessionState
+from core.state.session import SessionState
 
 REASONING_REFUSED = "reasoning_refused"
 ALL_ELSE_STAYS = "What was said and done stays."

@@ -26,7 +26,7 @@ from core.protocol.events import (
 )
 from core.protocol.messages import UserMessage
 from core.protocol.review import VerdictRecord
-from core.state.fold import SessionState
+from core.state.session import SessionState
 from core.tools.builtin.planning.ask_question import format_answers
 
 MAX_QUESTION = 200  # characters of a question where it only says what an answer is to

@@ -15,7 +15,7 @@ from core.protocol.events import AnyEvent, Notice, ProbeRemoved
 from core.protocol.review import Origin
 from core.shell.command_host import CommandHost
 from core.state.debugging import DebugState
-from core.state.fold import SessionState
+from core.state.session import SessionState
 
 EDIT_HELD_BACK = (
     "Not run: in debug mode nothing is changed before a cause is confirmed. Nothing was changed. Set hypotheses with "

@@ -9,7 +9,7 @@ from core.plans.plan_merge import MergedPlan, PlanConflict
 from core.plans.plan_store import PlanStore
 from core.protocol.documents import Todo
 from core.protocol.events import AnyEvent, Notice, PlanUpdated, TodoChanged
-from core.state.fold import SessionState
+from core.state.session import SessionState
 
 MAX_SHOWN = 2_000  # characters of what was not taken; the conversation has it in full
 MAX_NAMED = 8

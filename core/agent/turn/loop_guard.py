@@ -21,7 +21,7 @@ from core.errors import AgentTuiError, ProviderError
 from core.prompts import render
 from core.protocol.events import AnyEvent, MessageAppended
 from core.protocol.messages import UserMessage
-from core.state.fold import SessionState
+from core.state.session import SessionState
 
 MAX_NUDGES = 2  # empty or cut-off answers in a turn that the model is asked to go on from
 MAX_PAUSES = 8  # in a turn

@@ -25,7 +25,7 @@ from core.protocol.events import AnyEvent
 from core.shadow import Shadow
 from core.shell.python_repl import PythonRepl
 from core.shell.terminal import Terminal
-from core.state.fold import SessionState
+from core.state.session import SessionState
 from core.workspace import Workspace
 
 

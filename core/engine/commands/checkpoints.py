@@ -10,7 +10,7 @@ from core.engine.session.tasks import Effect
 from core.engine.session.turns import reset_memory
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
-from core.state.conversation import ConversationCheckpoint
+from core.state.session import ConversationCheckpoint
 
 
 def prepare_restore(session: Session, command: cmd.CheckpointRestore) -> Effect:

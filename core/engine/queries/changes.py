@@ -12,7 +12,7 @@ from core.protocol import queries as q
 from core.protocol.queries import PictureAnswer, PictureQuery
 from core.protocol.review import Change, FileState
 from core.shadow.checkpoints.file_checkpoints import RestoreStep
-from core.state.conversation import ConversationCheckpoint, is_checkpoint_left
+from core.state.session import ConversationCheckpoint
 
 
 def answer_diff(source: QuerySource, query: q.DiffQuery) -> q.DiffAnswer:
@@ -73,7 +73,7 @@ def _describe_checkpoint(session: Session, mark: ConversationCheckpoint) -> q.Ch
         before=mark.before,
         files=len(files.find_changed_paths(mark.id)) + len(files.find_changed_bulks(mark.id)),
         generated=mark.generated,
-        left=is_checkpoint_left(session.state, mark),
+        left=session.state.is_checkpoint_left(mark),
         problem=files.describe_problem(mark.id),
     )
 

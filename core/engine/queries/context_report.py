@@ -9,7 +9,7 @@ from core.agent.context.user_message import load_setup
 from core.agent.turn.turn_context import TurnContext
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from core.protocol.queries import ContextAnswer, ContextPart
-from core.state.fold import SessionState
+from core.state.session import SessionState
 
 
 async def report_context(context: TurnContext | None, state: SessionState) -> ContextAnswer:

@@ -11,7 +11,7 @@ from core.modes import Mode
 from core.protocol.messages import ModelJob, Usage
 from core.protocol.models import ModelUsage, RouteRow
 from core.protocol.queries import RoutesAnswer
-from core.state.fold import SessionState
+from core.state.session import SessionState
 
 JOBS: tuple[ModelJob, ...] = get_args(ModelJob)
 

@@ -15,7 +15,7 @@ from core.sessions import record_format as records
 from core.sessions.store import SessionDirectory
 from core.shadow.layers.layer_files import link_entry, link_tree
 from core.shadow.layers.layer_store import KeptLayers, LayerStore
-from core.state.conversation import ConversationCheckpoint
+from core.state.session import ConversationCheckpoint
 
 _PREFIX_FILES = ("prefix*.json",)
 

@@ -20,7 +20,7 @@ from core.errors import AgentTuiError, ConfigError
 from core.protocol.events import AnyEvent, Notice, RouteTaken
 from core.protocol.messages import Effort, ModelJob
 from core.providers.catalog.capabilities import Capabilities
-from core.state.fold import SessionState
+from core.state.session import SessionState
 
 SIDE_JOBS: Final[tuple[ModelJob, ...]] = ("small", "apply")
 EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)

@@ -12,8 +12,7 @@ from core.protocol.events import SessionResumed, SessionStarted
 from core.sessions.log import SessionLog
 from core.sessions.snapshot import open_session
 from core.sessions.store import SessionDirectory
-from core.shadow import ReviewState
-from core.state.fold import SessionState
+from core.state.session import SessionState
 
 
 def create_session(directory: SessionDirectory, services: EngineServices, first: SessionStarted) -> Session:
@@ -21,7 +20,7 @@ def create_session(directory: SessionDirectory, services: EngineServices, first:
     prune_killed_runs(directory)
     remove_abandoned()
     log = SessionLog(directory.log_path)
-    state = SessionState(review=ReviewState(), session_id=directory.id, recall=log.read_records)
+    state = SessionState(session_id=directory.id, recall=log.read_records)
     session = Session(directory, log, state, services)
     session.emit(first)
     return session
@@ -32,7 +31,7 @@ def resume_session(directory: SessionDirectory, services: EngineServices) -> Ses
     `StateError`."""
     prune_killed_runs(directory)
     remove_abandoned()
-    log, state, mended = open_session(directory.path, lambda: SessionState(review=ReviewState()))
+    log, state, mended = open_session(directory.path, SessionState)
     state.session_id = directory.id
     session = Session(directory, log, state, services)
     repaired = [mended, *session.shadow.recover(), finish_pending_restore(session)]

@@ -16,7 +16,8 @@ from core.permissions.audit import AuditLog
 from core.protocol import events as ev
 from core.sessions.log import SessionLog
 from core.sessions.redaction import EventRedactor
-from core.state.fold import SessionState
+from core.state.fold import apply_event
+from core.state.session import SessionState
 
 Listener = Callable[[ev.AnyEvent], None]
 
@@ -101,7 +102,7 @@ class EventRecorder:
         self._log.append(envelope)
 
     def _apply(self, envelope: ev.Envelope) -> None:
-        self._state.apply(envelope)
+        apply_event(self._state, envelope)
         self.bus.publish(envelope)
         for listener in tuple(self.listeners):
             listener(envelope.event)

@@ -26,7 +26,7 @@ from core.protocol.events import (
     TurnFinished,
 )
 from core.protocol.messages import AssistantMessage, Message, ToolMessage
-from core.state.fold import SessionState
+from core.state.session import SessionState
 
 Emit = Callable[[AnyEvent], None]
 LOST_EFFECTS = "what it changed until then was dropped"

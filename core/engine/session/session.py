@@ -40,12 +40,12 @@ from core.sessions.log import SessionLog
 from core.sessions.private_directory import find_private_directory
 from core.sessions.store import SessionDirectory
 from core.sessions.summary import SessionSummary, build_summary, save_summary
-from core.shadow import BlobStore, ReviewState, Shadow
+from core.shadow import BlobStore, Shadow
 from core.shadow.layers.layer_location import remove_location
 from core.shell.command_host import CommandHost
 from core.shell.python_repl import PythonRepl
 from core.shell.terminal import Terminal
-from core.state.fold import SessionState
+from core.state.session import SessionState
 from core.user_dirs import get_config_dir, get_state_dir
 from core.workspace.plan_folder import PlanFolder
 
@@ -69,7 +69,7 @@ class Session:
         self.state = state
         self.services = services
         self.workspace = services.workspace
-        self.review = state.review if isinstance(state.review, ReviewState) else ReviewState()
+        self.review = state.review
         audit = AuditLog(directory.path)
         self.recorder = EventRecorder(self.id, log, state, audit=audit, prepare=self._prepare_edge)
         self.emit, self.emit_outside_turn = self.recorder.emit, self.recorder.emit_outside_turn
@@ -265,7 +265,7 @@ class Session:
     def _is_empty(self) -> bool:
         state, review = self.state, self.review
         said = state.turns or state.unreported_commands or review.checkpoints  # what was rewound can be taken back
-        return not (said or state.draft or state.pending_changes or review.layers or review.verdicts or review.comments)
+        return not (said or state.draft or state.changes or review.layers or review.verdicts or review.comments)
 
     async def discard(self) -> None:
         """Stop what runs, and leave nothing of the session."""

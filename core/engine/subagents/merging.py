@@ -14,7 +14,7 @@ from core.protocol.events import CheckRecorded, SubagentMerged, SubagentMerging
 from core.protocol.review import Origin
 from core.shadow.review.competing_versions import has_conflict_with
 from core.shadow.subagent_merge import SubagentMerge, SubagentWork
-from core.state.subagents import SubagentState
+from core.state.session import SubagentState
 
 LOST = "Its session is not there any more: what it had done since could not be taken over."
 

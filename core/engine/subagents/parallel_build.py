@@ -44,7 +44,7 @@ from core.protocol.events import (
     TurnStarted,
 )
 from core.protocol.messages import UserMessage
-from core.state.subagents import SubagentState
+from core.state.session import SubagentState
 
 STOP_LIMIT: Final = 15.0  # seconds that the subagents have to end when the build is stopped
 STOPPED_REASON: Final = "it was stopped; building again goes on with it"

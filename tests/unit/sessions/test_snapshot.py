@@ -14,7 +14,8 @@ from core.protocol import events as ev
 from core.protocol.messages import UserMessage
 from core.sessions import snapshot
 from core.sessions.log import SessionLog
-from core.state.fold import SessionState
+from core.state.fold import apply_event
+from core.state.session import SessionState
 
 
 def record(seq: int, text: str) -> ev.Envelope:
@@ -27,7 +28,7 @@ def session(directory: Path, count: int = 20) -> SessionLog:
     state = SessionState(recall=log.read_records)
     for seq in range(1, count + 1):
         log.append(record(seq, f"said {seq}"))
-        state.apply(record(seq, f"said {seq}"))
+        apply_event(state, record(seq, f"said {seq}"))
     assert snapshot.save_snapshot(directory, log, state, least=0)
     log.close()
     return log

@@ -8,7 +8,8 @@ from core.protocol import events as ev
 from core.protocol.debug import Evidence, Hypothesis, Probe, ProbeRun
 from core.protocol.review import Change, FileState, Origin
 from core.state.debugging import DebugState
-from core.state.fold import SessionState, fold_events
+from core.state.fold import fold_events
+from core.state.session import SessionState
 
 SUPPOSED = tuple(Hypothesis(id=f"H{number}", statement=f"Cause {number}") for number in (1, 2, 3))
 CITED = (Evidence(run="r1", line=1, text="miss"),)
@@ -26,12 +27,8 @@ def change(pending: FileState, call: str = "c1", tool: str = "write") -> Change:
 
 
 def after(*events: ev.AnyEvent, mode: str = "debug") -> SessionState:
-    from core.shadow import ReviewState
-
     begun = [ev.SessionStarted(workspace="/w", mode=mode, model="m"), *events]
-    return fold_events(
-        [ev.Envelope(seq=seq, session="s", at=1, event=each) for seq, each in enumerate(begun, 1)], ReviewState()
-    )
+    return fold_events([ev.Envelope(seq=seq, session="s", at=1, event=each) for seq, each in enumerate(begun, 1)])
 
 
 def test_a_verdict_is_kept_with_the_lines_that_it_cites():

@@ -4,7 +4,8 @@ from core.engine.session.recovery import INTERRUPTED_RESULT, close_open_turn, co
 from core.protocol import events as ev
 from core.protocol.documents import TextDocument
 from core.protocol.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage, WireAnswer
-from core.state.fold import SessionState, fold_events
+from core.state.fold import apply_event, fold_events
+from core.state.session import SessionState
 
 CALL = ToolCall(id="call_1", name="read_file", arguments="{}")
 EVENTS: list[ev.AnyEvent] = [
@@ -34,7 +35,7 @@ def recovered(state: SessionState) -> list[ev.AnyEvent]:
 
     def emit(event: ev.AnyEvent) -> None:
         said.append(event)
-        state.apply(ev.Envelope(seq=state.seq + 1, session="s", at=1, event=event, turn="t1"))
+        apply_event(state, ev.Envelope(seq=state.seq + 1, session="s", at=1, event=event, turn="t1"))
 
     close_open_turn(state, emit)
     return said
@@ -86,8 +87,8 @@ def test_a_result_lost_in_the_middle_is_mended_by_replacing_the_history():
 def test_lossy_and_repeated_events_change_nothing():
     state = fold_events(envelopes(EVENTS))
     before = (state.seq, list(state.messages), dict(state.turns[0].documents))
-    state.apply(ev.Envelope(seq=state.seq, session="s", at=1, event=ev.DocumentDelta(id="d1", text="junk")))
-    state.apply(envelopes(EVENTS)[3])
+    apply_event(state, ev.Envelope(seq=state.seq, session="s", at=1, event=ev.DocumentDelta(id="d1", text="junk")))
+    apply_event(state, envelopes(EVENTS)[3])
     assert (state.seq, list(state.messages), dict(state.turns[0].documents)) == before
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from core.config import Settings
 from core.engine.session.model_routes import ModelRoutes
 from core.providers.catalog.capabilities import Capabilities
-from core.state.fold import SessionState
+from core.state.session import SessionState
 
 
 def test_a_provider_that_was_made_for_an_address_of_before_is_not_used():

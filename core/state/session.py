@@ -1,0 +1,266 @@
+"""The state of a session as records: what its events amount to. `fold` alone changes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Literal
+
+from core.errors import StateError
+from core.protocol import events as ev
+from core.protocol.documents import AnyDocument, Todo
+from core.protocol.messages import Attachment, Effort, Message, Usage
+from core.protocol.plans import Plan
+from core.protocol.review import Change, VerdictRecord
+from core.state.debugging import DebugState
+from core.state.review import ReviewState
+from core.state.usage import add_usage
+
+# Reads the records with these sequence numbers, in this order.
+Recall = Callable[[Sequence[int]], Iterable[ev.Envelope]]
+
+
+def refuse_recall(wanted: Sequence[int]) -> Iterable[ev.Envelope]:
+    """Refuse to read records: the state is not made from a log. Raises `StateError`."""
+    if wanted:
+        raise StateError("there is no log to go back in.")
+    return ()
+
+
+@dataclass(slots=True, kw_only=True)
+class TurnState:
+    """One turn: `documents` in order, until the next turn begins; `reason` is "" while it runs.
+
+    `seq` is that of the record that began it; `step` the one at work, `steps` those that have ended. Times in ms.
+    """
+
+    id: str
+    seq: int
+    prompt: str
+    mode: ev.ModeName
+    model: str
+    started: int
+    documents: dict[str, AnyDocument | None] = field(default_factory=dict)
+    calls: dict[str, ev.ToolRequested] = field(default_factory=dict)
+    tool_count: int = 0
+    usage: Usage = field(default_factory=Usage)
+    step: int = 0
+    steps: int = 0
+    duration_ms: int = 0
+    reason: ev.TurnEnd | Literal[""] = ""
+    message: str = ""
+
+    def list_finished_documents(self) -> list[AnyDocument]:
+        """Return the documents that have ended, in the order in which they began."""
+        return [document for document in self.documents.values() if document is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class UnreportedAnswer:
+    """A question and its answer, which the model does not know yet."""
+
+    asked: ev.QuestionAsked
+    answered: ev.QuestionAnswered
+
+
+@dataclass(slots=True)
+class Branch:
+    """The path from the root (0) to `tip`, in the tree that all records of a kind make by their `parents`."""
+
+    tip: int = 0
+    parents: dict[int, int] = field(default_factory=dict)
+
+    def add(self, record: int) -> None:
+        """Append a record after the tip."""
+        self.parents[record] = self.tip
+        self.tip = record
+
+    def move_to(self, record: int) -> None:
+        """Continue from this record."""
+        self.tip = record
+
+    def list_records(self) -> list[int]:
+        """Return all records but the root, in order."""
+        found, record = list[int](), self.tip
+        while record:
+            found.append(record)
+            record = self.parents[record]
+        return found[::-1]
+
+    def has_record(self, record: int) -> bool:
+        """True if this record is on the branch, or is the root."""
+        at = self.tip
+        while at > record:  # a record is younger than its parent
+            at = self.parents[at]
+        return at == record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationCheckpoint:
+    """A checkpoint in the conversation: number of `messages` in the history, the records of the last message and
+    the last turn, and the verdicts that the model knew. `questions` were open, or their answers unreported. `at` in ms.
+    """
+
+    id: str
+    seq: int
+    at: int
+    prompt: str
+    before: str
+    generated: bool
+    messages: int
+    last_message: int
+    last_turn: int
+    todos: tuple[Todo, ...]
+    plan_path: str
+    reported_verdicts: tuple[str, ...]
+    questions: tuple[ev.QuestionAsked, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class ModelChoices:
+    """The user's choices beside the model of the session, and the usage of all models.
+
+    `effort` "" = not chosen; `models` and `efforts` by the mode that they are chosen for. `route`: the model that
+    answers, None = the session's at its default effort. `usage` by job and model: `chat openai/gpt-5`.
+    """
+
+    effort: Effort | Literal[""] = ""
+    models: dict[str, str] = field(default_factory=dict)
+    efforts: dict[str, Effort | Literal[""]] = field(default_factory=dict)
+    route: ev.RouteTaken | None = None
+    usage: dict[str, Usage] = field(default_factory=dict)
+
+    def add_usage(self, job: str, model: str, usage: Usage) -> None:
+        """Add the usage of a model for a job."""
+        if usage != Usage():
+            key = f"{job} {model}"
+            self.usage[key] = add_usage(self.usage.get(key, Usage()), usage)
+
+    def sum_usage(self) -> Usage:
+        """Return the usage of all models for all jobs."""
+        return reduce(add_usage, self.usage.values(), Usage())
+
+
+@dataclass(slots=True, kw_only=True)
+class SubagentState:
+    """One subagent. It is "closed" when its todo is in progress no more, or is begun anew.
+
+    `joined`: paths that its unfinished merge has recorded; `conflicts`: paths in conflict when it was merged;
+    `usage`: the part that is counted in this session.
+    """
+
+    id: str
+    todo: str
+    plan: str
+    title: str = ""
+    model: str = ""
+    state: Literal["working", "ended", "merging", "merged", "closed"] = "working"
+    reason: ev.TurnEnd = "interrupted"
+    message: str = ""
+    joined: set[str] = field(default_factory=set)
+    conflicts: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionState:
+    """The state of a session at one moment. `seq` is that of the last durable event.
+
+    `jobs` run now, `job_count` were ever started; `unreported_commands` and `pending_steers` are not known to the model
+    yet. Of the conversation, `messages` alone are held: `message_branch` names their records, and `recall` reads
+    others. `turns` are those of the conversation as it stands, `left_turns` those that were left, by `seq`;
+    `command_history` holds every command, in order; `verifications` the latest run of each todo's command.
+    """
+
+    review: ReviewState = field(default_factory=ReviewState)
+    session_id: str = ""
+    seq: int = 0
+    workspace: str = ""
+    title: str = ""
+    mode: ev.ModeName = "agent"
+    model: str = ""
+    limits: ev.LimitsChanged = field(default_factory=ev.LimitsChanged)
+    policy: ev.PolicyChanged = field(default_factory=ev.PolicyChanged)
+    is_demo: bool = False
+    is_private: bool = False
+    is_closed: bool = False
+    started: int = 0
+    updated: int = 0
+    context_window: int = 0
+    context_used: int = 0
+    dropped_reasoning_count: int = 0
+    cache_miss: str = ""
+    turns: list[TurnState] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    unreported_by_id: dict[str, VerdictRecord] = field(default_factory=dict)
+    reported_verdicts: dict[str, VerdictRecord] = field(default_factory=dict)
+    undone_by_id: dict[str, VerdictRecord] = field(default_factory=dict)
+    edited_hunks: dict[str, ev.HunkEdited] = field(default_factory=dict)
+    current_plan_path: str = ""
+    plans: dict[str, Plan] = field(default_factory=dict)
+    todos: tuple[Todo, ...] = ()
+    todos_plan_path: str = ""
+    verifications: dict[str, ev.TodoVerified] = field(default_factory=dict)
+    approvals: dict[str, ev.ApprovalRequested] = field(default_factory=dict)
+    questions: dict[str, ev.QuestionAsked] = field(default_factory=dict)
+    unreported_answers: dict[str, UnreportedAnswer] = field(default_factory=dict)
+    pending_steers: dict[str, str] = field(default_factory=dict)
+    draft: str = ""
+    attachments: dict[str, Attachment] = field(default_factory=dict)
+    rules: tuple[ev.LoadedRule, ...] = ()
+    box: ev.BoxFound | None = None
+    trust: ev.TrustStated | None = None
+    shell: ev.ShellMoved = field(default_factory=ev.ShellMoved)
+    jobs: dict[str, ev.JobStarted] = field(default_factory=dict)
+    job_count: int = 0
+    unreported_commands: dict[str, ev.JobEnded | ev.CommandRan] = field(default_factory=dict)
+    checkpoints: dict[str, ConversationCheckpoint] = field(default_factory=dict)
+    recall: Recall = field(default=refuse_recall, compare=False)
+    message_branch: Branch = field(default_factory=Branch)
+    turn_branch: Branch = field(default_factory=Branch)
+    left_turns: dict[int, TurnState] = field(default_factory=dict)
+    command_history: dict[str, None] = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
+    model_choices: ModelChoices = field(default_factory=ModelChoices)
+    debug: DebugState = field(default_factory=DebugState)
+    subagents: dict[str, SubagentState] = field(default_factory=dict)
+
+    @property
+    def current_turn(self) -> TurnState | None:
+        """The turn that runs (or that a dead engine left open)."""
+        return self.turns[-1] if self.turns and not self.turns[-1].reason else None
+
+    @property
+    def changes(self) -> Mapping[str, Change]:
+        """Pending changes by path."""
+        return self.review.changes
+
+    @property
+    def trust_state(self) -> str:
+        """The state of trust in the project; "trusted" if nothing is known of it."""
+        return self.trust.state if self.trust is not None else "trusted"
+
+    @property
+    def tier(self) -> str:
+        """The tier of the box, "" = not found yet."""
+        return self.box.tier if self.box is not None else ""
+
+    @property
+    def unreported_verdicts(self) -> Sequence[VerdictRecord]:
+        """Standing verdicts that the model does not know, oldest first."""
+        return tuple(self.unreported_by_id.values())
+
+    @property
+    def undone_verdicts(self) -> Sequence[VerdictRecord]:
+        """Verdicts that the model knows and that were undone since, oldest first."""
+        return tuple(self.undone_by_id.values())
+
+    @property
+    def unreported_edits(self) -> Sequence[ev.HunkEdited]:
+        """Hunks that the user edited and the model does not know, oldest first."""
+        return tuple(self.edited_hunks.values())
+
+    def is_checkpoint_left(self, checkpoint: ConversationCheckpoint) -> bool:
+        """True if the conversation was taken back behind a checkpoint."""
+        return not self.turn_branch.has_record(checkpoint.last_turn)

@@ -1,0 +1,317 @@
+"""Steps of the fold: what each kind of event does to a session's state.
+
+Nothing of a conversation is forgotten: a checkpoint on a branch that was left brings it back. Conversations are
+branches of a tree whose nodes are records of the log; a rewind continues from another node. Messages on branches that
+were left are not held in memory, but read again from the log when they are needed.
+
+A lasting question stays open when its turn ends and when the program does. Its answer is delivered by the result of the
+call that asked, or by a report; until then no interrupt and no kill loses it. A message to a running turn waits until a
+model was sent it or the user has it back; logs of older programs give it no id, and then it is not waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from core.errors import StateError
+from core.protocol import events as ev
+from core.protocol.documents import TerminalCommandDocument
+from core.protocol.messages import AssistantMessage, Message, ToolMessage
+from core.state.session import ConversationCheckpoint, SessionState, SubagentState, TurnState, UnreportedAnswer
+from core.state.usage import add_usage
+
+
+def resume(state: SessionState, _: ev.Envelope, __: ev.SessionResumed) -> None:
+    state.is_closed = False
+
+
+def close(state: SessionState, _: ev.Envelope, __: ev.SessionClosed) -> None:
+    state.is_closed = True
+
+
+def set_model(state: SessionState, _: ev.Envelope, event: ev.ModelChanged) -> None:
+    if event.mode:
+        state.model_choices.models[event.mode] = event.model
+    else:
+        state.model, state.context_window = event.model, event.context_window
+    state.dropped_reasoning_count = 0
+
+
+def set_effort(state: SessionState, _: ev.Envelope, event: ev.EffortChanged) -> None:
+    if event.mode:
+        state.model_choices.efforts[event.mode] = event.effort
+    else:
+        state.model_choices.effort = event.effort
+
+
+def set_route(state: SessionState, _: ev.Envelope, event: ev.RouteTaken) -> None:
+    choices = state.model_choices
+    if event.model != (choices.route.model if choices.route else state.model):
+        state.dropped_reasoning_count = 0
+    choices.route = event
+    state.context_window = event.context_window or state.context_window
+
+
+def add_model_usage(state: SessionState, _: ev.Envelope, event: ev.ModelUsed) -> None:
+    state.model_choices.add_usage(event.job, event.model, event.usage)
+
+
+def add_attachment(state: SessionState, _: ev.Envelope, event: ev.AttachmentAdded) -> None:
+    state.attachments[event.label] = event.attachment
+
+
+def add_verdict(state: SessionState, _: ev.Envelope, event: ev.VerdictGiven) -> None:
+    if event.verdict.settled is None:
+        state.unreported_by_id[event.verdict.id] = event.verdict
+
+
+def undo_verdict(state: SessionState, _: ev.Envelope, event: ev.VerdictUndone) -> None:
+    state.unreported_by_id.pop(event.id, None)
+    if known := state.reported_verdicts.pop(event.id, None):
+        state.undone_by_id[event.id] = known
+
+
+def report_verdicts(state: SessionState, _: ev.Envelope, event: ev.VerdictsReported) -> None:
+    for verdict in event.ids:
+        if fresh := state.unreported_by_id.pop(verdict, None):
+            state.reported_verdicts[verdict] = fresh
+
+
+def set_plan(state: SessionState, _: ev.Envelope, event: ev.PlanCreated | ev.PlanUpdated) -> None:
+    state.current_plan_path = event.plan.path
+    state.plans[event.plan.path] = event.plan
+
+
+def set_context(state: SessionState, _: ev.Envelope, event: ev.ContextMeasured) -> None:
+    state.context_used = event.used
+    state.context_window = event.window or state.context_window
+    state.dropped_reasoning_count, state.cache_miss = event.dropped_reasoning, event.cache_miss
+
+
+def count_job(state: SessionState, _: ev.Envelope, __: ev.JobStarted) -> None:
+    state.job_count += 1
+
+
+def start_turn(state: SessionState, envelope: ev.Envelope, event: ev.TurnStarted) -> None:
+    if state.turns:
+        state.turns[-1].documents.clear()
+    turn = TurnState(
+        id=envelope.turn,
+        seq=envelope.seq,
+        prompt=event.prompt,
+        mode=event.mode,
+        model=event.model,
+        started=envelope.at,
+    )
+    state.turns.append(turn)
+    state.turn_branch.add(envelope.seq)
+    state.draft = ""
+
+
+def finish_turn(state: SessionState, _: ev.Envelope, event: ev.TurnFinished) -> None:
+    state.usage = add_usage(state.usage, event.usage)
+    turn = state.current_turn
+    if turn is not None:
+        turn.reason, turn.usage, turn.steps = event.reason, event.usage, event.steps
+        turn.duration_ms, turn.message = event.duration_ms, event.message
+        turn.calls.clear()
+
+
+def start_step(state: SessionState, _: ev.Envelope, event: ev.StepStarted) -> None:
+    if (turn := state.current_turn) is not None:
+        turn.step = event.step
+
+
+def finish_step(state: SessionState, _: ev.Envelope, event: ev.StepFinished) -> None:
+    if (turn := state.current_turn) is not None:
+        turn.steps, turn.usage = event.step, add_usage(turn.usage, event.usage)
+        state.model_choices.add_usage("chat", event.model or turn.model, event.usage)
+
+
+def void_documents(state: SessionState, _: ev.Envelope, event: ev.StepRetried) -> None:
+    if (turn := state.current_turn) is not None:
+        for document in event.void_documents:
+            turn.documents.pop(document, None)
+
+
+def start_document(state: SessionState, envelope: ev.Envelope, event: ev.DocumentStarted) -> None:
+    if state.turns and not _is_outside_turn(state, envelope):
+        state.turns[-1].documents.setdefault(event.id, None)
+
+
+def finish_document(state: SessionState, envelope: ev.Envelope, event: ev.DocumentFinished) -> None:
+    document = event.document
+    if isinstance(document, TerminalCommandDocument):
+        state.command_history[document.metadata.command] = None
+    if state.turns and not _is_outside_turn(state, envelope):
+        state.turns[-1].documents[document.id] = document
+
+
+def start_call(state: SessionState, envelope: ev.Envelope, event: ev.ToolRequested) -> None:
+    turn = state.current_turn
+    if turn is not None and not _is_outside_turn(state, envelope):
+        turn.calls[event.call] = event
+        turn.tool_count += 1
+
+
+def finish_call(state: SessionState, _: ev.Envelope, event: ev.ToolFinished) -> None:
+    if (turn := state.current_turn) is not None:
+        turn.calls.pop(event.call, None)
+
+
+def _is_outside_turn(state: SessionState, envelope: ev.Envelope) -> bool:
+    """True if an event belongs to no turn: a command of the user's own, also while a turn runs."""
+    return not envelope.turn and bool(state.turns) and bool(state.turns[-1].id)
+
+
+def append_message(state: SessionState, envelope: ev.Envelope, event: ev.MessageAppended) -> None:
+    state.messages.append(event.message)
+    state.message_branch.add(envelope.seq)
+
+
+def deliver_with_message(state: SessionState, _: ev.Envelope, event: ev.MessageAppended) -> None:
+    """Drop what a message delivers: steers, and the answers in the successful result of the call that asked."""
+    for each in event.steers:
+        state.pending_steers.pop(each, None)
+    message = event.message
+    if isinstance(message, ToolMessage) and not message.is_error and state.unreported_answers:
+        for each in [key for key, told in state.unreported_answers.items() if told.asked.call == message.call_id]:
+            del state.unreported_answers[each]
+
+
+def compact_history(state: SessionState, envelope: ev.Envelope, event: ev.ContextCompacted) -> None:
+    state.messages[:] = event.messages
+    state.message_branch.move_to(0)
+    state.message_branch.add(envelope.seq)
+
+
+def measure_compacted(state: SessionState, _: ev.Envelope, event: ev.ContextCompacted) -> None:
+    state.context_used = event.after_tokens
+    state.dropped_reasoning_count = 0
+
+
+def drop_reasoning(state: SessionState, envelope: ev.Envelope, _: ev.ReasoningDropped) -> None:
+    state.messages[:] = _strip_reasoning(state.messages)
+    state.message_branch.add(envelope.seq)
+
+
+def _strip_reasoning(messages: Iterable[Message]) -> list[Message]:
+    """Return the same messages without what only their API can read: answers go back as text and calls."""
+    return [replace(each, wire=None) if isinstance(each, AssistantMessage) else each for each in messages]
+
+
+def add_steer(state: SessionState, _: ev.Envelope, event: ev.TurnSteered) -> None:
+    if event.id:
+        state.pending_steers[event.id] = event.text
+
+
+def record_answer(state: SessionState, _: ev.Envelope, event: ev.QuestionAnswered) -> None:
+    question = state.questions.pop(event.id, None)
+    if question is not None and question.lasting and event.answers:
+        state.unreported_answers[event.id] = UnreportedAnswer(question, event)
+
+
+def add_checkpoint(state: SessionState, envelope: ev.Envelope, event: ev.CheckpointCreated) -> None:
+    state.checkpoints[event.id] = ConversationCheckpoint(
+        id=event.id,
+        seq=event.seq,
+        at=envelope.at,
+        prompt=event.prompt,
+        before=event.before,
+        generated=event.generated,
+        messages=len(state.messages),
+        last_message=state.message_branch.tip,
+        last_turn=state.turn_branch.tip,
+        todos=state.todos,
+        plan_path=state.todos_plan_path,
+        reported_verdicts=tuple(state.reported_verdicts),
+        questions=(*(each.asked for each in state.unreported_answers.values()), *state.questions.values()),
+    )
+
+
+def rewind_turns(state: SessionState, _: ev.Envelope, event: ev.ConversationRewound) -> None:
+    """Take the turns back to a checkpoint, and open its questions again."""
+    checkpoint = state.checkpoints.get(event.checkpoint)
+    if checkpoint is None:
+        return
+    state.turn_branch.move_to(checkpoint.last_turn)
+    known = state.left_turns | {turn.seq: turn for turn in state.turns}
+    state.turns[:] = [known.pop(record) for record in state.turn_branch.list_records()]
+    state.left_turns = known
+    state.unreported_answers.clear()
+    state.questions = {each.id: each for each in checkpoint.questions}
+
+
+def rewind_messages(state: SessionState, _: ev.Envelope, event: ev.ConversationRewound) -> None:
+    """Take the history back to a checkpoint; verdicts that were reported after it are unreported again."""
+    checkpoint = state.checkpoints.get(event.checkpoint)
+    if checkpoint is None:
+        return
+    state.message_branch.move_to(checkpoint.last_message)
+    state.messages[:] = _read_messages(state.recall(state.message_branch.list_records()))
+    for each in [each for each in state.reported_verdicts if each not in checkpoint.reported_verdicts]:
+        state.unreported_by_id[each] = state.reported_verdicts.pop(each)
+
+
+def _read_messages(records: Iterable[ev.Envelope]) -> list[Message]:
+    found = list[Message]()
+    for record in records:
+        match record.event:
+            case ev.MessageAppended(message=message):
+                found.append(message)
+            case ev.ContextCompacted(messages=messages):
+                found += messages
+            case ev.ReasoningDropped():
+                found[:] = _strip_reasoning(found)
+            case _:
+                raise StateError(f"record {record.seq} of the session log is no message.")
+    return found
+
+
+def start_subagent(state: SessionState, _: ev.Envelope, event: ev.SubagentStarted) -> None:
+    known = state.subagents.pop(event.id, None)
+    state.subagents[event.id] = known or SubagentState(id=event.id, todo=event.todo, plan=event.plan, title=event.title)
+    state.subagents[event.id].state, state.subagents[event.id].model = "working", event.model
+
+
+def finish_subagent(state: SessionState, _: ev.Envelope, event: ev.SubagentFinished) -> None:
+    if (known := state.subagents.get(event.id)) is not None:
+        known.state, known.reason, known.message = "ended", event.reason, event.message
+        known.usage = add_usage(known.usage, event.usage)
+        state.model_choices.add_usage("subagent", known.model, event.usage)
+    if (turn := state.current_turn) is not None:
+        turn.usage = add_usage(turn.usage, event.usage)
+
+
+def begin_merge(state: SessionState, _: ev.Envelope, event: ev.SubagentMerging) -> None:
+    if (known := state.subagents.get(event.id)) is not None:
+        known.state = "merging"
+
+
+def finish_merge(state: SessionState, _: ev.Envelope, event: ev.SubagentMerged) -> None:
+    if (known := state.subagents.get(event.id)) is not None:
+        known.state, known.conflicts = "ended" if event.refused else "merged", event.conflicts
+
+
+def close_subagents(state: SessionState, _: ev.Envelope, event: ev.TodoChanged) -> None:
+    """Close the subagents whose todos are not in progress any more."""
+    working = {todo.id for todo in event.todos if todo.status == "in_progress"}
+    for each in state.subagents.values():
+        if each.plan == event.plan and each.state in {"ended", "merged"} and each.todo not in working:
+            each.state = "closed"
+
+
+def drop_merged_subagents(state: SessionState, _: ev.Envelope, __: ev.CheckpointRestored) -> None:
+    """Forget merged subagents: their changes may be gone, so that their todos begin anew."""
+    state.subagents = {key: each for key, each in state.subagents.items() if each.state != "merged"}
+
+
+def record_merged_change(state: SessionState, _: ev.Envelope, event: ev.ChangeProposed | ev.ChangeRevised) -> None:
+    """Record a change as part of the merge that is under way, if it comes from the merged subagent."""
+    change = event.change
+    for each in state.subagents.values():
+        is_theirs = change.origin is not None and change.origin.call == each.id
+        if each.state == "merging" and (is_theirs or any(rival.by == each.id for rival in change.rivals)):
+            each.joined.add(change.path)
