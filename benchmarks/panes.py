@@ -15,7 +15,7 @@ from core.protocol.documents import TextDocument
 from core.protocol.events import DocumentFinished, Envelope
 from tests.tui.panes_speed import diff_speed, draw, plan_speed, tree_speed
 from tui.chat.transcript import Transcript
-from tui.state import ViewState
+from tui.state import ViewState, show_event
 
 ROUNDS = 40
 
@@ -69,7 +69,7 @@ def _state(answers: Sequence[str]) -> ViewState:
 
 def _add(state: ViewState, number: int, content: str) -> None:
     document = TextDocument(id=f"doc_{number}", sequence=number, content=content)
-    state.apply(Envelope(seq=number, session="bench", at=number, event=DocumentFinished(document=document)))
+    show_event(state, Envelope(seq=number, session="bench", at=number, event=DocumentFinished(document=document)))
 
 
 async def _one_more(answers: int) -> float:

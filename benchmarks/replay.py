@@ -14,7 +14,7 @@ from core.protocol.messages import AssistantMessage, Usage, UserMessage
 from core.sessions.log import SessionLog
 from core.state.fold import fold_events
 from tests.support.session_log import scan
-from tui.state import ViewState
+from tui.state import ViewState, show_event
 
 
 def measure(*, quick: bool) -> Iterator[Result]:
@@ -32,7 +32,7 @@ def measure(*, quick: bool) -> Iterator[Result]:
         folded = time.perf_counter()
         state = ViewState(session_id="bench")
         for envelope in found.envelopes:
-            state.apply(envelope)
+            show_event(state, envelope)
         shown = time.perf_counter()
     assert len(found.envelopes) == count
     assert found.whole

@@ -21,7 +21,8 @@ from core.protocol import commands, queries
 from core.protocol.client import Client, EngineGone
 from core.protocol.events import ModeName
 from core.protocol.messages import Effort
-from tui.state import Topic, TranscriptBlock, ViewState
+from tui.block import TranscriptBlock
+from tui.state import Topic, ViewState, show_event
 
 FLUSH_INTERVAL: Final = 0.06  # seconds between two looks at what has come
 TYPING_INTERVAL: Final = 0.25  # the same while the user types: what is typed must not wait for what is drawn
@@ -198,7 +199,7 @@ class Bridge:
         self._logged_seq = opened.seq
         self._is_whole = self.state.seq > 0 or opened.seq <= LONG_LOG
         if not self._is_whole:
-            self.state.add_block(
+            self.state.transcript.add(
                 TranscriptBlock("brief", "notice", text=BRIEF_NOTICE, hint="/history loads them all", level="info")
             )
         self._caught_up.clear()
@@ -214,7 +215,7 @@ class Bridge:
         async for envelope in self._client.events(self.state.session_id, after=self.state.seq, brief=brief):
             if self._is_switched:
                 return
-            if topics := self.state.apply(envelope):
+            if topics := show_event(self.state, envelope):
                 self._changed_topics |= topics
                 self._schedule_flush()
             self._check_caught_up()
@@ -344,7 +345,7 @@ class Bridge:
         since = time.monotonic()
         try:
             async for envelope in client.events(session):
-                whole.apply(envelope)
+                show_event(whole, envelope)
                 if whole.seq >= self.state.seq:
                     break
                 if time.monotonic() - since > TIME_SLICE:
@@ -369,7 +370,7 @@ class Bridge:
 
     async def save_draft(self, text: str) -> None:
         """Save the unsent text of the prompt with the session. Gives up after `DRAFT_TIMEOUT`."""
-        if not self._session_open.is_set() or text.strip() == self.state.steering.draft.strip():
+        if not self._session_open.is_set() or text.strip() == self.state.draft.strip():
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAFT_TIMEOUT):

@@ -102,7 +102,8 @@ def test_the_terminal_is_left_with_the_way_back_and_what_waits(project, monkeypa
         Bulk(root="out", kind="generated", files=1, bytes=1),
         Bulk(root="big", kind="large", files=1, bytes=1),
     )
-    here = ViewState(session_id="ses_1", workspace=str(project), turn_numbers={"trn_1": 1}, bulks=waits)
+    here = ViewState(session_id="ses_1", workspace=str(project), turn_numbers={"trn_1": 1})
+    here.review.bulks = waits
     assert format_exit_summary(here, project) == (
         "Go on: bin/agent-tui -c   (this session: --resume ses_1)\n1 hunk waits for your review.\n"
     )

@@ -16,8 +16,8 @@ from tests.tui.panes_case import PaneApp
 from tui.debug import board
 from tui.debug.board import BoardRows, DebugBoard, LogFilterInput
 from tui.debug.messages import CardAnswered
-from tui.debug_fold import DebugView
-from tui.state import ViewState
+from tui.state import ViewState, show_event
+from tui.state.view import DebugView
 
 CITED = (
     Evidence(run="r1", line=1, text='[H1] prices.py:6: key {"key":"tea","currency":"eur"}'),
@@ -274,10 +274,12 @@ def test_the_screen_folds_debugging_and_drops_probes_with_the_turn_and_the_mode(
     ]
     for end in (ev.TurnFinished(reason="interrupted"), ev.ModeChanged(mode="ask")):
         state = ViewState()
-        topics = [state.apply(ev.Envelope(seq=seq, session="s", at=1, event=each)) for seq, each in enumerate(told, 1)]
+        topics = [
+            show_event(state, ev.Envelope(seq=seq, session="s", at=1, event=each)) for seq, each in enumerate(told, 1)
+        ]
         assert topics[1:] == [frozenset({"debug"})] * 7
         assert state.debug.fix_verdict == FIXED
         assert (list(state.debug.probes), len(state.debug.live_records), list(state.debug.runs)) == (["p1"], 3, ["r1"])
-        assert "debug" in state.apply(ev.Envelope(seq=9, session="s", at=1, event=end))
+        assert "debug" in show_event(state, ev.Envelope(seq=9, session="s", at=1, event=end))
         assert (state.debug.probes, state.debug.reproduction, state.debug.live_records) == ({}, None, [])
         assert list(state.debug.hypotheses) == ["H1", "H2", "H3"]

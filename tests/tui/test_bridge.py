@@ -63,7 +63,7 @@ async def test_a_dead_engine_is_started_again_and_nothing_appears_or_is_changed_
             await pilot.pause(0.01)
         assert second.commands == [c.SessionResume(session=SESSION)]
         second.emit(e.DocumentFinished(document=TextDocument(id="more", sequence=1, content="after")))
-        while "more" not in app.main.state.blocks_by_key:
+        while "more" not in app.main.state.transcript.by_key:
             await pilot.pause(0.01)
         assert [block.key for block in app.main.state.blocks] == [*before, "more"]
         assert first.closed
@@ -180,7 +180,7 @@ async def test_deltas_reach_the_screen(stage, lossy):
         for number in range(lossy):
             on.client.emit(e.DocumentDelta(id="x", text=f"word{number} "))
         await on.until(lambda: any(f"word{lossy - 1}" in line for line in on.lines()))
-        assert on.screen.state.blocks_by_key["x"].live.endswith(f"word{lossy - 1} ")
+        assert on.screen.state.transcript.by_key["x"].live.endswith(f"word{lossy - 1} ")
 
 
 async def test_what_comes_is_shown_less_often_while_the_user_types_but_not_when_they_have_sent(stage):

@@ -7,8 +7,8 @@ import pytest
 from core.protocol import documents as d
 from core.protocol import events as e
 from tests.support import recorded
+from tui.block import TranscriptBlock
 from tui.chat.tool_call_rows import render_command
-from tui.state import TranscriptBlock
 
 START = e.TurnStarted(prompt="go", mode="plan", model="m")
 

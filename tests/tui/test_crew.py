@@ -101,7 +101,7 @@ async def test_each_has_one_row_that_says_what_it_is_at_and_then_what_came_of_it
         assert "✕ showing · The model is gone. Try again." in shown
         assert "▸ rate · It knows. · conflict" in shown
         assert "1 at work" in status.render().plain
-        assert on.screen.state.cost == pytest.approx(0.0312)
+        assert on.screen.state.model_choices.sum_usage().cost == pytest.approx(0.0312)
         await on.pilot.press("ctrl+up", "enter")
         shown = "\n".join(on.lines())
         assert "✓ write calc.py" in shown

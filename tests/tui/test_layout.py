@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.protocol import documents as d
+from tui.block import TranscriptBlock
 from tui.chat.transcript_layout import TranscriptLayout
-from tui.state import TranscriptBlock
 
 PARTS = st.sampled_from(["word ", "**bold** ", "\n\n", "```python\nx = 1\n```\n\n", "- item\n", "a run of words "])
 

@@ -13,7 +13,7 @@ from tests.support import recorded
 from tui.screens.controllers.rewind import TWICE_SECONDS
 from tui.screens.dialogs.picker import PickerDialog
 from tui.screens.dialogs.rewind import RewindDialog
-from tui.state import ViewState
+from tui.state import ViewState, show_event
 
 EARLY = q.CheckpointInfo(id="check_1", seq=1, at=0, prompt="Fix the [/red] parser", files=2)
 LATE = q.CheckpointInfo(id="check_2", seq=9, at=0, prompt="Now the tests\nand more", files=1)
@@ -210,10 +210,12 @@ def test_n16a_the_board_goes_back_with_the_conversation():
     events += [e.HypothesesSet(hypotheses=(cause,)), *said("Third", "check_3", "Now we know.")]
     events += [e.HypothesisJudged(hypothesis=judged), e.FixJudged(run="r1", outcome="fixed")]
     for seq, event in enumerate(events, 1):
-        state.apply(e.Envelope(seq=seq, session="s", at=seq, event=event, turn="t"))
+        show_event(state, e.Envelope(seq=seq, session="s", at=seq, event=event, turn="t"))
     assert state.debug.hypotheses["H1"].state == "confirmed"
     rewound = e.Envelope(seq=99, session="s", at=99, event=e.ConversationRewound(checkpoint="check_3", to_seq=0))
-    assert "debug" in state.apply(rewound)
+    assert "debug" in show_event(state, rewound)
     assert (state.debug.hypotheses, state.debug.fix_verdict) == ({"H1": cause}, None)
-    state.apply(e.Envelope(seq=100, session="s", at=100, event=e.ConversationRewound(checkpoint="check_1", to_seq=0)))
+    show_event(
+        state, e.Envelope(seq=100, session="s", at=100, event=e.ConversationRewound(checkpoint="check_1", to_seq=0))
+    )
     assert state.debug.hypotheses == {}

@@ -11,9 +11,11 @@ from core.protocol.documents import ErrorDocument, ErrorMetadata, TextDocument
 from core.protocol.events import Envelope, LossyEvent
 from core.protocol.messages import Usage
 from core.protocol.plans import Plan
+from core.state.session import TurnState
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
-from tui.state import TranscriptBlock, ViewState
+from tui.block import TranscriptBlock
+from tui.state import ViewState, show_event
 
 
 def envelopes(events: list[e.AnyEvent]) -> list[Envelope]:
@@ -24,7 +26,7 @@ def envelopes(events: list[e.AnyEvent]) -> list[Envelope]:
 def folded(found: list[Envelope]) -> ViewState:
     state = ViewState()
     for envelope in found:
-        state.apply(envelope)
+        show_event(state, envelope)
     return state
 
 
@@ -33,8 +35,7 @@ def facts(state: ViewState) -> dict[str, object]:
         return tuple(getattr(each, name) for name in TranscriptBlock.__slots__ if name != "revision")
 
     known = {field.name: getattr(state, field.name) for field in fields(state)}
-    known["blocks"] = [block(each) for each in state.blocks]
-    known["blocks_by_key"] = sorted(state.blocks_by_key)
+    known["transcript"] = [block(each) for each in state.blocks], sorted(state.transcript.by_key)
     return known
 
 
@@ -54,7 +55,7 @@ def test_an_envelope_that_was_seen_changes_nothing():
     before = facts(state)
     for envelope in live:
         if not isinstance(envelope.event, LossyEvent):
-            assert state.apply(envelope) == frozenset()
+            assert show_event(state, envelope) == frozenset()
     assert facts(state) == before
 
 
@@ -63,7 +64,7 @@ def test_every_prefix_of_a_log_can_be_folded_and_gone_on_from():
     for cut in range(len(live)):
         state = folded(live[:cut])
         for envelope in live:
-            state.apply(envelope)
+            show_event(state, envelope)
         assert facts(state) == facts(folded(live))
 
 
@@ -79,7 +80,7 @@ def test_documents_of_a_failed_attempt_are_void():
     begun = [e.DocumentStarted(id="x", kind="text", sequence=1), e.DocumentDelta(id="x", text="half")]
     retry = e.StepRetried(step=1, attempt=2, delay_ms=500, message="overloaded", void_documents=("x",))
     state = folded(envelopes([*recorded.opening(), start, *begun, retry]))
-    assert "x" not in state.blocks_by_key
+    assert "x" not in state.transcript.by_key
     assert state.blocks[-1].text == "overloaded"
 
 
@@ -90,7 +91,7 @@ def test_a_delta_after_the_document_was_finished_is_ignored():
         e.DocumentDelta(id="x", text="late"),
     ]
     state = folded(envelopes(found))
-    assert state.blocks_by_key["x"].live == ""
+    assert state.transcript.by_key["x"].live == ""
 
 
 def test_output_of_a_running_command_is_bounded():
@@ -100,12 +101,12 @@ def test_output_of_a_running_command_is_bounded():
         e.ToolRequested(call="c", tool="run_terminal_cmd", arguments="{}", document="d"),
         *(e.ToolOutput(call="c", text="x" * 10_000) for _ in range(20)),
     ]
-    assert len(folded(envelopes(found)).blocks_by_key["d"].output) <= 16_000
+    assert len(folded(envelopes(found)).transcript.by_key["d"].output) <= 16_000
 
 
 def test_costs_add_up_and_pending_hunks_are_counted():
     state = folded(envelopes(WHOLE))
-    assert state.cost == 0.0213
+    assert state.model_choices.sum_usage().cost == 0.0213
     assert state.pending_hunk_count == 2
     assert state.context_window == 200_000
     assert not state.is_running
@@ -142,12 +143,12 @@ def test_what_stands_beside_the_changes_is_folded_too():
         e.HunkCommented(comment=comment),
     ]
     for seq, event in enumerate(told, 1):
-        topics = state.apply(e.Envelope(seq=seq, session="s", at=1, event=event, turn="t"))
+        topics = show_event(state, e.Envelope(seq=seq, session="s", at=1, event=event, turn="t"))
         assert seq == 1 or "review" in topics
     assert (state.turn_numbers, state.bulks) == ({"t": 1}, (bulk,))
     assert not state.changes["shop/tax.py"].check.has_passed
     assert state.comments == {("shop/tax.py", "h"): comment}
-    state.apply(e.Envelope(seq=6, session="s", at=1, event=e.CommentsSent(), turn="t"))
+    show_event(state, e.Envelope(seq=6, session="s", at=1, event=e.CommentsSent(), turn="t"))
     assert state.comments == {}
 
 
@@ -160,8 +161,9 @@ async def test_at_sixty_columns_the_status_says_what_waits_rather_than_a_whole_n
         def compose(self) -> ComposeResult:
             yield StatusBar()
 
-    state = ViewState(model="provider/a-model-with-a-name-as-long-as-a-line-is", is_running=True, step=12)
-    state.changes = {"a": recorded.change(), "b": recorded.change()}
+    state = ViewState(model="provider/a-model-with-a-name-as-long-as-a-line-is")
+    state.turns = [TurnState(id="t", seq=1, prompt="", mode="agent", model="", started=0, step=12)]
+    state.review.changes = {"a": recorded.change(), "b": recorded.change()}
     async with Bar().run_test(size=(60, 3)) as pilot:
         bar = pilot.app.query_one(StatusBar)
         bar.show(state, "")
@@ -182,7 +184,8 @@ async def test_a_long_model_name_gives_way_to_the_facts_and_a_zero_is_the_first_
         def compose(self) -> ComposeResult:
             yield StatusBar()
 
-    state = ViewState(model="openrouter/anthropic/claude-sonnet-4.5-with-a-date", prompt_tokens=9000, cost=0.0)
+    state = ViewState(model="openrouter/anthropic/claude-sonnet-4.5-with-a-date")
+    state.model_choices.add_usage("chat", state.model, Usage(prompt_tokens=9000, cost=0.0))
     state.box, state.context_used, state.context_window = e.BoxFound(tier="T1"), 10, 100
     shown = {}
     async with Bar().run_test(size=(160, 3)) as pilot:
@@ -206,22 +209,22 @@ def test_n16a_a_card_of_a_plan_shows_what_is_done():
     state = ViewState()
     steps = (e.DocumentFinished(document=card), e.TodoChanged(todos=(done[0], todos[1]), plan="p.md"))
     for seq, event in enumerate(steps, 1):
-        topics = state.apply(e.Envelope(seq=seq, session="s", at=seq, event=event, turn="t"))
+        topics = show_event(state, e.Envelope(seq=seq, session="s", at=seq, event=event, turn="t"))
     assert "blocks" in topics
-    assert [todo.status for todo in state.blocks_by_key["doc"].document.metadata.todos] == ["completed", "pending"]
+    assert [todo.status for todo in state.transcript.by_key["doc"].document.metadata.todos] == ["completed", "pending"]
     plan = Plan(path="p.md", name="P", todos=done)
-    state.apply(e.Envelope(seq=3, session="s", at=3, event=e.PlanUpdated(plan=plan)))
-    assert {todo.status for todo in state.blocks_by_key["doc"].document.metadata.todos} == {"completed"}
+    show_event(state, e.Envelope(seq=3, session="s", at=3, event=e.PlanUpdated(plan=plan)))
+    assert {todo.status for todo in state.transcript.by_key["doc"].document.metadata.todos} == {"completed"}
     other = e.TodoChanged(todos=todos, plan="other.md")
-    assert "blocks" not in state.apply(e.Envelope(seq=4, session="s", at=4, event=other))
+    assert "blocks" not in show_event(state, e.Envelope(seq=4, session="s", at=4, event=other))
 
 
 def test_n16c_attempts_at_a_step_are_one_line_that_the_next_one_takes_over():
     state = ViewState()
     for seq, attempt in enumerate((2, 3, 4), 1):
         retry = e.StepRetried(step=1, attempt=attempt, delay_ms=4_000, message="It is gone.", code="overloaded")
-        state.apply(e.Envelope(seq=seq, session="s", at=seq, event=retry, turn="t"))
+        show_event(state, e.Envelope(seq=seq, session="s", at=seq, event=retry, turn="t"))
     assert [(block.text, block.hint) for block in state.blocks] == [("It is gone.", "Attempt 4 in 4.0 s.")]
     assert state.retry == (4_000, 3, "overloaded")
-    state.apply(e.Envelope(seq=4, session="s", at=4, event=e.StepFinished(step=1, usage=Usage()), turn="t"))
+    show_event(state, e.Envelope(seq=4, session="s", at=4, event=e.StepFinished(step=1, usage=Usage()), turn="t"))
     assert state.retry is None

@@ -12,6 +12,7 @@ from tests.support import recorded
 from tests.support.work import counted
 from tui.chat.transcript import Transcript
 from tui.chat.transcript_layout import MAX_RENDERED_BLOCKS, StreamedText
+from tui.state import show_event
 
 ANSWER = (
     "A paragraph of an answer that is long enough to be wrapped once or twice on a screen of this width, surely.\n\n"
@@ -123,7 +124,7 @@ async def lines_for_one_more(stage, count: int) -> int:
     start = e.TurnStarted(prompt="go", mode="agent", model="m")
     events = [*recorded.opening(), *answers(count), start, e.DocumentStarted(id="live", kind="text", sequence=1)]
     async with stage(events) as on:
-        live = on.screen.state.blocks_by_key["live"]
+        live = on.screen.state.transcript.by_key["live"]
         spent = []
         for number in range(20):
             live.live += f"line {number}\n"
@@ -141,7 +142,7 @@ async def test_one_more_line_costs_the_same_after_three_hundred_answers(stage):
 async def test_a_key_between_an_event_and_its_batch_goes_to_the_newest_block(stage):
     async with stage([*recorded.opening(), *answers(20)], size=(80, 24)) as on:
         newest = on.client.emit(answers(21)[20])
-        on.screen.state.apply(newest)
+        show_event(on.screen.state, newest)
         on.transcript.action_bottom()
         assert on.transcript.cursor == len(on.screen.state.blocks) - 1
         assert any(line.strip().startswith("20 ") for line in on.lines())
@@ -182,7 +183,7 @@ async def test_five_thousand_tokens_at_once_are_shown_in_few_batches_and_wrapped
         await on.until(lambda: any("THE END" in line for line in on.lines()))
         assert 1 <= len(shown) < 250
         paragraph = 15 * len("token9999 ")
-        assert sum(wrapped) <= len(on.screen.state.blocks_by_key["x"].live) + len(wrapped) * paragraph
+        assert sum(wrapped) <= len(on.screen.state.transcript.by_key["x"].live) + len(wrapped) * paragraph
 
 
 async def test_output_of_a_running_command_shows_its_tail(stage):
@@ -203,7 +204,7 @@ async def test_output_of_a_running_command_shows_its_tail(stage):
 async def test_a_row_that_textual_drew_for_another_pane_is_still_shown_when_its_turn_comes(stage):
     started = e.SubagentStarted(id="s", todo="docs", title="Write it")
     async with stage([*recorded.opening(), recorded.turn()[0], started, *answers(2)]) as on:
-        layout, block = on.transcript._block_layout, on.screen.state.subagent_blocks["s"]
+        layout, block = on.transcript._block_layout, on.screen.state.transcript.subagents["s"]
         top = layout.get_top(on.screen.state.blocks.index(block))
         block.revision += 1
         on.transcript.render_line(top)

@@ -10,6 +10,7 @@ from typing import Final
 
 from core.protocol import documents
 from core.protocol.attachment_labels import classify_attachment, describe_attachment
+from tui.block import TranscriptBlock
 from tui.chat.subagent_rows import render_subagent
 from tui.chat.tool_call_rows import (
     diff_lines,
@@ -23,7 +24,6 @@ from tui.chat.tool_call_rows import (
     render_live_output,
     render_tool_call,
 )
-from tui.state import TranscriptBlock
 from tui.text import clean, fit_line, format_path, shorten_lines
 from tui.widgets.status_bar import format_cost
 from tui.widgets.text_rows import GUTTER, INDENT, Piece, TextRow, wrap_pieces, wrap_text

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from textual.content import Content
 from textual.widget import Widget
 
 from tui.keymap import format_first_key
-from tui.steering_fold import SteeringQueue
 from tui.text import fit_line
 
 MAX_ROWS: Final = 3
@@ -23,10 +23,10 @@ class QueuedMessages(Widget):
         self.display = False
         self._rows: list[tuple[str, str]] = []
 
-    def show(self, said: SteeringQueue) -> None:
+    def show(self, returned: Sequence[str], queued: Sequence[str]) -> None:
         """Show these messages, and the key that takes them back."""
-        self._rows = [("not sent", text) for text, _ in said.returned]
-        self._rows += [("queued", text) for text, _ in said.queued.values()]
+        self._rows = [("not sent", text) for text in returned]
+        self._rows += [("queued", text) for text in queued]
         self.display = bool(self._rows)
         self.refresh(layout=True)
 

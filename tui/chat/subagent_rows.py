@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from core.protocol.events import SubagentAction
+from tui.block import TranscriptBlock
 from tui.chat.tool_call_rows import format_details, format_duration, render_head
-from tui.state import TranscriptBlock
 from tui.text import clean, fit_line, shorten_lines
 from tui.widgets.status_bar import format_cost
 from tui.widgets.text_rows import INDENT, Piece, TextRow, wrap_pieces, wrap_text

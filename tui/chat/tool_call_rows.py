@@ -12,8 +12,8 @@ from rich.cells import cell_len, set_cell_size
 
 from core.protocol import documents
 from core.text.lookalikes import mark_lookalikes
+from tui.block import TranscriptBlock
 from tui.keymap import format_first_key
-from tui.state import TranscriptBlock
 from tui.text import clean, expose_controls, fit_line, format_path, render_carriage_returns, shorten_lines
 from tui.widgets.text_rows import GUTTER, INDENT, Piece, TextRow, measure_pieces, wrap_pieces
 

@@ -23,10 +23,10 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from core.protocol.messages import Attachment
+from tui.block import TranscriptBlock
 from tui.chat.block_rows import can_open, copy_text
 from tui.chat.transcript_layout import TranscriptLayout
 from tui.keymap import get_bindings
-from tui.state import TranscriptBlock
 from tui.widgets.text_rows import Piece, TextRow, apply_offsets, join_logical_text, slice_pieces
 
 ROLES: Final = (

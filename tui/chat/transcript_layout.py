@@ -13,9 +13,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
+from tui.block import TranscriptBlock
 from tui.chat.block_rows import can_open, has_gap, render_block
 from tui.chat.tool_call_rows import USER_COMMAND_ROWS, as_user_command, count_output_lines
-from tui.state import TranscriptBlock
 from tui.text import clean
 from tui.widgets.text_rows import Piece, TextRow, wrap_text
 

@@ -25,8 +25,8 @@ from core.protocol.queries import ProbeLogAnswer, ProbeLogQuery
 from tui.debug.hypothesis_rows import OptionChip, render_card, render_overview
 from tui.debug.log_rows import BoardRow, render_comparison, render_log
 from tui.debug.messages import CardAnswered
-from tui.debug_fold import MAX_LIVE_RECORDS, DebugView
 from tui.keymap import format_first_key, get_bindings
+from tui.state.view import MAX_LIVE_RECORDS, DebugView
 from tui.widgets.code_view import CodeView
 from tui.widgets.side_pane import HintsChanged
 from tui.workers import start_worker

@@ -13,7 +13,7 @@ from textual.content import Content
 from core.protocol.debug import FIXED_QUESTION, Evidence, Hypothesis, ProbeRun
 from core.protocol.events import FixJudged
 from tui.debug.log_rows import BOLD, HEAD, MUTED, PLAIN, BoardRow, Piece, flow_pieces, format_fields
-from tui.debug_fold import DebugView
+from tui.state.view import DebugView
 from tui.text import fit_line
 
 SIGNS: Final[Mapping[str, tuple[str, str]]] = {

@@ -14,11 +14,9 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from core.modes import Mode
-from tui.crew_fold import find_running_subagents
 from tui.keymap import format_first_key
-from tui.model_fold import find_shown_effort
-from tui.retry_fold import PendingRetry
 from tui.state import ViewState
+from tui.state.view import PendingRetry
 from tui.text import fit_line
 
 FRAMES: Final = "⠋⠙⠸⠴⠦⠇"
@@ -125,7 +123,8 @@ class StatusBar(Widget):
     def _list_facts(self) -> list[StatusFact]:
         """Return the facts on the right in their order."""
         state = self._state
-        tokens = state.prompt_tokens + state.completion_tokens
+        usage = state.model_choices.sum_usage()
+        tokens = usage.prompt_tokens + usage.completion_tokens
         facts = [
             StatusFact(5 if state.box is not None and state.box.tier == "T4" else 2, [_describe_containment(state)])
         ]
@@ -134,9 +133,9 @@ class StatusBar(Widget):
             facts.append(_make_muted_fact(3, f"{len(state.jobs)} {'job' if len(state.jobs) == 1 else 'jobs'}"))
         if tokens:
             facts.append(_make_muted_fact(1, f"{format_count(tokens)} tokens"))
-        if state.cost is not None:
+        if usage.cost is not None:
             most = f" of ${state.limits.max_cost:.2f}" if state.limits.max_cost else ""
-            facts.append(_make_muted_fact(4 if state.cost else 0, f"${state.cost:.2f}{most}"))
+            facts.append(_make_muted_fact(4 if usage.cost else 0, f"${usage.cost:.2f}{most}"))
         if state.context_window and state.context_used:
             share = state.context_used / state.context_window
             style = "$warning" if share > 0.8 else "$foreground 60%"
@@ -154,13 +153,14 @@ class StatusBar(Widget):
     def _describe_work(self) -> str | None:
         """Return what runs, None for nothing."""
         state = self._state
-        if not state.is_running:
+        turn = state.current_turn
+        if turn is None:
             return (
                 f" command {monotonic() - self._command_started_at:.0f} s"
                 if self._command_started_at is not None
                 else None
             )
-        if count := len(find_running_subagents(state)):
+        if count := len(state.transcript.find_running_subagents()):
             return f" {count} at work"
         if (left := self._retry_at - monotonic()) > 0 and state.retry is not None:
             key = (
@@ -168,25 +168,25 @@ class StatusBar(Widget):
             )
             return f" {state.retry.reason}: again in {ceil(left)} s · {key} stops"
         most = f" of {state.limits.max_steps}" if state.limits.by == "user" and state.limits.max_steps else ""
-        return f" step {state.step}{most}" if state.step else ""
+        return f" step {turn.step}{most}" if turn.step else ""
 
     def _render_left(self, room: int) -> Content:
         """Return mode and model, the start of a long model name cut."""
         state = self._state
         mode = Content.assemble((f" {state.mode.capitalize()} ", self.get_visual_style("status--mode")), "  ")
-        note = Content.styled(f"  {self._note}", "$foreground 60%") if state.model and self._note else Content("")
+        note = Content.styled(f"  {self._note}", "$foreground 60%") if state.shown_model and self._note else Content("")
         if state.is_demo:
             return Content.assemble(mode, ("scripted demo", "$warning"), note)
-        name, rest = fit_line(state.model, 200) or self._note, self._describe_model()
+        name, rest = fit_line(state.shown_model, 200) or self._note, self._describe_model()
         most = max(room - mode.cell_length - note.cell_length - rest.cell_length, _MIN_MODEL_WIDTH)
         name = name if cell_len(name) <= most else f"…{set_cell_size(name[::-1], most - 1)[::-1].lstrip()}"
-        return Content.assemble(mode, (name, "" if state.model else "$foreground 60%"), rest, note)
+        return Content.assemble(mode, (name, "" if state.shown_model else "$foreground 60%"), rest, note)
 
     def _describe_model(self) -> Content:
         """Return the effort, and the model that this one stands in for."""
-        effort, route = find_shown_effort(self._state), self._state.route
-        parts: list[Part] = [(f" · {effort}", "$foreground 60%")] if effort else []
-        if route is not None and route.instead_of and route.model == self._state.model:
+        route = self._state.model_choices.route
+        parts: list[Part] = [(f" · {route.effort}", "$foreground 60%")] if route is not None and route.effort else []
+        if route is not None and route.instead_of:
             parts.append((f" for {fit_line(route.instead_of, 30)}", "$warning"))
         return Content.assemble(*parts)
 

@@ -31,7 +31,7 @@ class ModelController(Controller):
         found = await self.context.bridge.query(ModelsQuery())
         if not isinstance(found, ModelsAnswer):
             self.context.notify_user(getattr(found, "message", "The models can't be listed."), is_error=True)
-        elif model := await self.pick_model(found, current=self.context.state.model):
+        elif model := await self.pick_model(found, current=self.context.state.shown_model):
             await self.context.submit(ModelSet(model=model))
 
     async def pick_model(self, found: ModelsAnswer, *, provider: str = "", current: str = "") -> str:

@@ -12,7 +12,6 @@ from core.errors import AgentTuiError
 from core.protocol import queries
 from core.protocol.renames import list_changes
 from core.protocol.review import Change, ChangeDiff
-from tui.crew_fold import find_running_subagents
 from tui.files.messages import FileSelected
 from tui.modes import SCREEN_MODES
 from tui.modes.base import AutoPane
@@ -363,7 +362,8 @@ class PaneController(Controller):
 def _map_todo_activity(state: ViewState) -> dict[str, str]:
     """Map todos to the latest activity of the subagents that work on them."""
     return {
-        todo: block.acts[-1].text if block.acts else "begins" for todo, block in find_running_subagents(state).items()
+        todo: block.acts[-1].text if block.acts else "begins"
+        for todo, block in state.transcript.find_running_subagents().items()
     }
 
 

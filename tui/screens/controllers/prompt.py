@@ -102,17 +102,19 @@ class PromptController(Controller):
         """Show the messages that are not sent yet; returned ones go back into the prompt."""
         await self.context.bridge.wait_until_caught_up()
         self.attacher.deliver_labels()
-        prompt, steering = self.context.prompt, self.context.state.steering
-        if steering.draft and not prompt.text:
-            prompt.text = steering.draft
+        prompt, state = self.context.prompt, self.context.state
+        steering = state.steering
+        if state.draft and not prompt.text:
+            prompt.text = state.draft
             prompt.move_cursor(prompt.document.end)
         if steering.returned and not prompt.text:
             prompt.restore_text(steering.take_returned())
-        prompt.has_queue = bool(steering.returned or steering.queued)
+        prompt.has_queue = bool(steering.returned or state.pending_steers)
         if prompt.has_queue or self.context.find_bar("queued"):
             from tui.chat.queued_messages import QueuedMessages
 
-            (await self.context.ensure_bar(QueuedMessages, "queued")).show(steering)
+            bar = await self.context.ensure_bar(QueuedMessages, "queued")
+            bar.show([text for text, _ in steering.returned], list(state.pending_steers.values()))
 
     @on(Prompt.RecallRequested)
     def _recall_message(self) -> None:
@@ -199,7 +201,7 @@ class PromptController(Controller):
 
     @on(Prompt.LabelClicked)
     def _show_labelled(self, event: Prompt.LabelClicked) -> None:
-        if (attachment := self.context.state.steering.attached.get(event.label)) is not None:
+        if (attachment := self.context.state.attachments.get(event.label)) is not None:
             self.attacher.show_pictures((attachment,))
 
     @on(Transcript.AttachmentsRequested)

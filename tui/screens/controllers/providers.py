@@ -48,7 +48,7 @@ class ProviderController(Controller):
         key = await self.context.ask(KeyDialog(provider.label))
         if not key or not await self.context.submit(commands.ProviderConfigure(provider=provider.id, key=key)):
             return
-        if self.context.state.model.startswith(f"{provider.id}/"):
+        if self.context.state.shown_model.startswith(f"{provider.id}/"):
             self.context.notify_user(f"The key for {provider.label} is kept.", "The next message uses it.")
         elif model := await self._models.pick_new_model(provider.id):
             await self.context.submit(commands.ModelSet(model=model))

@@ -154,7 +154,7 @@ class QuestionController(Controller):
         """Ask about trust as long as that is open; other questions come first."""
         state = self.context.state
         is_asked = self._question is not None and self._question.display and not self._question.is_folded
-        trust = None if state.approvals or state.awaited_question or is_asked else state.trust
+        trust = None if state.approvals or state.awaited_question or is_asked else state.trust_question
         if trust is not None or self._trust is not None:
             from tui.ask.trust_bar import TrustBar
 

@@ -24,7 +24,7 @@ class SessionController(Controller):
 
     def action_new_session(self, _: str = "") -> None:
         """Start a new session with the same mode and model."""
-        command = commands.SessionOpen(mode=self.context.mode, model=self.context.state.model)
+        command = commands.SessionOpen(mode=self.context.mode, model=self.context.state.shown_model)
         self.context.start(self._switch, command, group="session", exclusive=True)
 
     def action_choose_session(self, session: str = "") -> None:

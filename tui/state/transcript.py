@@ -1,0 +1,232 @@
+"""The transcript as the screen folds it: blocks in order, each of them changed by the events that are about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from msgspec.structs import replace
+
+from core.protocol import events
+from core.protocol.documents import (
+    AnyDocument,
+    ClarificationDocument,
+    PlanDocument,
+    QuestionAnswer,
+    Todo,
+    ToolCallDocument,
+)
+from core.protocol.messages import AssistantMessage, Message, ToolMessage
+from tui.block import TranscriptBlock
+
+MAX_OUTPUT_CHARS: Final = 16_000
+SEARCHED: Final = 200  # blocks before the last one
+_SUBAGENT_STATUS: Final = {"done": "completed", "failed": "failed", "limit": "failed", "interrupted": "cancelled"}
+
+
+@dataclass(slots=True)
+class TranscriptState:
+    """`blocks` in order, `by_key` also those that were left. `calls`: the document of each running call.
+
+    `checkpoints`: for each one, the index in `left` (or its length: the present transcript) and the number of blocks.
+    `subagents`: the latest block of each. `noted`: notes on rules that were shown.
+    """
+
+    blocks: list[TranscriptBlock] = field(default_factory=list)
+    by_key: dict[str, TranscriptBlock] = field(default_factory=dict)
+    calls: dict[str, str] = field(default_factory=dict)
+    checkpoints: dict[str, tuple[int, int]] = field(default_factory=dict)
+    left: list[list[TranscriptBlock]] = field(default_factory=list)
+    subagents: dict[str, TranscriptBlock] = field(default_factory=dict)
+    noted: set[str] = field(default_factory=set)
+
+    def add(self, block: TranscriptBlock) -> TranscriptBlock:
+        """Append a block."""
+        self.blocks.append(block)
+        self.by_key[block.key] = block
+        return block
+
+    def add_prompt(self, kind: Literal["prompt", "steer"], envelope: events.Envelope, text: str) -> None:
+        """Append a message of the user's, where the model read it."""
+        self.add(TranscriptBlock(f"{kind}:{envelope.seq}:{len(self.blocks)}", kind, envelope.turn, text=text))
+
+    def add_notice(self, envelope: events.Envelope, text: str, *, hint: str = "", level: str = "info") -> None:
+        """Append a notice."""
+        self.add(TranscriptBlock(f"said:{envelope.seq}", "notice", envelope.turn, text=text, hint=hint, level=level))
+
+    def add_error(self, envelope: events.Envelope, event: events.ErrorRaised) -> None:
+        """Append an error."""
+        key = f"said:{envelope.seq}"
+        self.add(
+            TranscriptBlock(key, "error_raised", envelope.turn, text=event.message, hint=event.hint, title=event.code)
+        )
+
+    def drop(self, block: TranscriptBlock) -> None:
+        """Remove a block."""
+        self.blocks.remove(block)
+        del self.by_key[block.key]
+
+    def has_shown(self, message: str) -> bool:
+        """True if the last block is an error or a notice with this message already."""
+        last = self.blocks[-1] if self.blocks else None
+        if last is None or last.kind not in {"error", "error_raised", "notice"}:
+            return False
+        told = (last.document.content if last.document else last.text) or ""
+        return bool(told) and message.startswith(told)
+
+    # Documents and calls.
+
+    def start_document(self, event: events.DocumentStarted, turn: str) -> None:
+        """Begin a document, if it is not there yet."""
+        if event.id not in self.by_key:
+            block = TranscriptBlock(
+                event.id, event.kind, turn, title=event.title, language=event.language, status="running"
+            )
+            self.add(block)
+
+    def add_delta(self, event: events.DocumentDelta) -> bool:
+        """Append streamed text. Returns False if the document is not open."""
+        block = self.by_key.get(event.id)
+        if block is None or block.document is not None:
+            return False
+        block.live += event.text
+        block.revision += 1
+        return True
+
+    def finish_document(self, document: AnyDocument, turn: str) -> None:
+        """Put the whole document in place of what was streamed."""
+        kind = str(document.__struct_config__.tag)
+        block = self.by_key.get(document.id) or self.add(TranscriptBlock(document.id, kind, turn))
+        block.kind, block.document, block.live, block.output = kind, document, "", ""
+        if block.status == "running":
+            block.status = ""
+        block.revision += 1
+
+    def start_call(self, event: events.ToolRequested) -> None:
+        """Say in its document what a call is about."""
+        self.calls[event.call] = event.document
+        if block := self.by_key.get(event.document):
+            block.title = block.title or event.tool
+            block.subject = event.summary
+            block.revision += 1
+
+    def add_output(self, event: events.ToolOutput) -> None:
+        """Append output of a running call, of which the end is kept."""
+        if block := self.by_key.get(self.calls.get(event.call, "")):
+            block.output = (block.output + event.text)[-MAX_OUTPUT_CHARS:]
+            block.revision += 1
+
+    def finish_call(self, event: events.ToolFinished) -> None:
+        """Say in its document how a call has ended."""
+        if block := self.by_key.get(self.calls.pop(event.call, "")):
+            block.status, block.duration_ms = event.status, event.duration_ms
+            block.summary = event.summary or block.summary
+            block.revision += 1
+
+    def show_attachments(self, message: Message) -> bool:
+        """Show attachments with the user's words or the call whose result they are. Returns False if there are none."""
+        if isinstance(message, AssistantMessage) or not message.attachments:
+            return False
+        for block in reversed(self.blocks[-SEARCHED:]):
+            call = block.document.metadata.tool_call_id if isinstance(block.document, ToolCallDocument) else ""
+            is_it = call == message.call_id if isinstance(message, ToolMessage) else block.kind in {"prompt", "steer"}
+            if is_it:
+                block.attachments = message.attachments
+                block.revision += 1
+                return True
+        return False
+
+    def show_answers(self, key: str, answers: tuple[QuestionAnswer, ...], status: str) -> None:
+        """Put answers into the document that asked, if that has ended."""
+        block = self.by_key.get(key)
+        if block is not None and isinstance(block.document, ClarificationDocument):
+            metadata = replace(block.document.metadata, answers=answers)
+            block.document, block.status = replace(block.document, metadata=metadata), status
+            block.revision += 1
+
+    def mark_todos(self, path: str, todos: Sequence[Todo]) -> bool:
+        """Give every card of a plan the statuses that its todos have now. Returns whether one has changed."""
+        status, changed = {todo.id: todo.status for todo in todos}, False
+        for block in self.blocks if path else ():
+            card = block.document
+            if not isinstance(card, PlanDocument) or card.metadata.path != path:
+                continue
+            now = tuple(replace(todo, status=status.get(todo.id, todo.status)) for todo in card.metadata.todos)
+            if now != card.metadata.todos:
+                block.document = replace(card, metadata=replace(card.metadata, todos=now))
+                block.revision += 1
+                changed = True
+        return changed
+
+    # Turns.
+
+    def retry_step(self, event: events.StepRetried, envelope: events.Envelope) -> None:
+        """Drop what an attempt brought; one line for a step says what is waited for, and the next attempt takes it."""
+        key = f"retry:{envelope.turn}:{event.step}"
+        for void in (*event.void_documents, key):
+            if void in self.by_key:
+                self.drop(self.by_key[void])
+        hint = f"Attempt {event.attempt} in {event.delay_ms / 1000:.1f} s." if event.delay_ms else "It is asked again."
+        self.add(TranscriptBlock(key, "notice", envelope.turn, text=event.message, hint=hint, level="warning"))
+
+    def finish_turn(self, event: events.TurnFinished, envelope: events.Envelope) -> None:
+        """End a turn: documents that were never finished go."""
+        for block in [
+            each for each in self.blocks[-SEARCHED:] if each.is_running and each.turn and each.document is None
+        ]:
+            self.drop(block)
+        text = "" if self.has_shown(event.message) else event.message
+        end = TranscriptBlock(f"end:{envelope.seq}", "turn_end", envelope.turn, text=text, status=event.reason)
+        end.usage, end.steps, end.duration_ms = event.usage, event.steps, event.duration_ms
+        self.add(end)
+
+    def mark_checkpoint(self, checkpoint: str) -> None:
+        """Remember the transcript's end at a checkpoint."""
+        self.checkpoints[checkpoint] = (len(self.left), len(self.blocks))
+
+    def rewind(self, checkpoint: str) -> None:
+        """Go back to the transcript at a checkpoint."""
+        index, count = self.checkpoints[checkpoint]
+        self.left.append(self.blocks)
+        self.blocks = self.left[index][:count]
+
+    # Subagents: one block each time one goes to work.
+
+    def start_subagent(self, event: events.SubagentStarted, envelope: events.Envelope) -> None:
+        """Append a block for a subagent at work."""
+        key = f"sub:{envelope.seq}"
+        block = TranscriptBlock(key, "subagent", envelope.turn, title=event.title, subject=event.todo, status="running")
+        self.subagents[event.id] = self.add(block)
+
+    def show_progress(self, block: TranscriptBlock, event: events.SubagentProgressed) -> bool:
+        """Show what a subagent does. Returns whether its latest act is another one."""
+        before = block.acts[-1:]
+        block.acts, block.steps, block.live = event.acts, event.steps, _format_files(event.changed)
+        block.revision += 1
+        return block.acts[-1:] != before
+
+    def finish_subagent(self, block: TranscriptBlock, event: events.SubagentFinished) -> None:
+        """Show how a subagent has ended."""
+        block.status, block.acts, block.live = _SUBAGENT_STATUS[event.reason], event.acts, ""
+        block.text, block.hint = event.said, event.message
+        block.steps, block.usage, block.duration_ms = event.steps, event.usage, event.duration_ms
+        block.revision += 1
+
+    def show_merge(self, block: TranscriptBlock, event: events.SubagentMerged) -> None:
+        """Show what became of a subagent's changes."""
+        block.summary = _format_files(len(event.paths)) or "nothing changed"
+        block.output = "\n".join((*event.paths, *event.notes))
+        if event.refused:
+            block.status, block.hint = "failed", f"could not be taken over: {', '.join(event.refused)}"
+        if event.conflicts:
+            block.level, block.hint = "conflict", f"in conflict: {', '.join(event.conflicts)}"
+        block.revision += 1
+
+    def find_running_subagents(self) -> dict[str, TranscriptBlock]:
+        """Return the blocks of the subagents at work, by their todo."""
+        return {block.subject: block for block in self.subagents.values() if block.is_running}
+
+
+def _format_files(count: int) -> str:
+    return f"{count} file{'' if count == 1 else 's'}" if count else ""

@@ -1,0 +1,171 @@
+"""The screen's state: the session's, with what is about showing it. `fold` alone changes the most of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
+
+from core.protocol import events
+from core.protocol.debug import ProbeRecord
+from core.protocol.documents import Todo
+from core.protocol.plans import Plan
+from core.protocol.renames import list_changes
+from core.protocol.review import Bulk, Comment
+from core.state.debugging import DebugState
+from core.state.session import SessionState
+from tui.block import TranscriptBlock
+from tui.state.transcript import TranscriptState
+
+Topic = Literal["blocks", "review", "plan", "debug", "ask", "status", "files", "session", "queue"]
+Topics = frozenset[Topic]
+
+MAX_LIVE_RECORDS: Final = 500  # of a run that goes on
+
+
+class PendingRetry(NamedTuple):
+    """For how many ms a model call waits before it is tried again, the seq that said so, and why, in a word or two."""
+
+    delay_ms: int
+    seq: int
+    reason: str
+
+
+class QuestionPlace(NamedTuple):
+    """The turn that a question belongs to, and the block that shows it."""
+
+    turn: str
+    block: str
+
+
+@dataclass(slots=True)
+class DebugView(DebugState):
+    """Debugging as the board shows it. `live_records`: what the run that goes on has logged until now.
+
+    `probe_check`: the search for marks of probes, once they are gone. `question`: the one that a card puts.
+    `can_probe`: something on this machine contains what a run does, so that there can be probes.
+    """
+
+    live_records: list[ProbeRecord] = field(default_factory=list)
+    probe_check: events.ProbesChecked | None = None
+    question: events.QuestionAsked | None = None
+    can_probe: bool = True
+
+    def end(self) -> None:
+        """Show no run and no question any more."""
+        self.live_records, self.question = [], None
+
+
+@dataclass(slots=True)
+class SteeringQueue:
+    """`returned`: texts to be offered in the prompt, each with its seq; `seqs` of the queued ones, `labels` of the
+    attachments that were asked for, by request."""
+
+    returned: list[tuple[str, int]] = field(default_factory=list)
+    seqs: dict[str, int] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+
+    def take_returned(self) -> str:
+        """Return what was given back, as one text; it is not offered again."""
+        text = "\n".join(text for text, _ in self.returned)
+        self.returned.clear()
+        return text
+
+
+@dataclass(slots=True, kw_only=True)
+class ViewState(SessionState):
+    """The session's state with what the screen shows of it. `retry`: the model call that waits to be tried again;
+    `is_pending_kept`: the pending changes of a private session were kept; `turn_numbers` by id, also of turns that were
+    left; `refusals`: verdicts that failed, by path, until the review has shown them."""
+
+    transcript: TranscriptState = field(default_factory=TranscriptState)
+    steering: SteeringQueue = field(default_factory=SteeringQueue)
+    debug: DebugView = field(default_factory=DebugView)
+    is_pending_kept: bool = False
+    retry: PendingRetry | None = None
+    turn_numbers: dict[str, int] = field(default_factory=dict)
+    refusals: dict[str, str] = field(default_factory=dict)
+    question_places: dict[str, QuestionPlace] = field(default_factory=dict)
+    touched_paths: set[str] = field(default_factory=set)
+    suggestion: events.PromptSuggested | None = None
+
+    @property
+    def blocks(self) -> list[TranscriptBlock]:
+        """The transcript's blocks, in order."""
+        return self.transcript.blocks
+
+    @property
+    def is_running(self) -> bool:
+        """True if a turn runs."""
+        return self.current_turn is not None
+
+    @property
+    def shown_model(self) -> str:
+        """The model that answers."""
+        route = self.model_choices.route
+        return route.model if route is not None else self.model
+
+    @property
+    def takes_commands(self) -> bool:
+        """True if what the user types is a command: only theirs run, and no turn is there to be steered."""
+        return self.policy.policy == "human" and not self.is_running
+
+    @property
+    def is_running_command(self) -> bool:
+        """True if a command of the user's own runs."""
+        return any(call.startswith("user_") for call in self.transcript.calls)
+
+    @property
+    def awaited_question(self) -> events.QuestionAsked | None:
+        """The question that the running turn waits for."""
+        turn = self.current_turn
+        waits = (each for each in self.questions.values() if turn and self.place_of(each.id).turn == turn.id)
+        return next(waits, None)
+
+    @property
+    def open_question(self) -> events.QuestionAsked | None:
+        """The question to be answered: the one that a turn waits for, else the last that was left open."""
+        return self.awaited_question or next(reversed(self.questions.values()), None)
+
+    @property
+    def trust_question(self) -> events.TrustStated | None:
+        """The question whether the project is trusted; None: it is answered."""
+        return self.trust if self.trust is not None and self.trust.state == "asked" else None
+
+    @property
+    def bulks(self) -> tuple[Bulk, ...]:
+        """The bulks that hold anything: what is judged file by file has left its bulk."""
+        found = self.review.bulks
+        return tuple(each for each in found if each.files or each.deleted or each.needs_verdict or each.conflict)
+
+    @property
+    def comments(self) -> dict[tuple[str, str], Comment]:
+        """The comments that wait to be sent, by path and hunk."""
+        return self.review.comments
+
+    @property
+    def pending_hunk_count(self) -> int:
+        """Number of hunks and bulks that wait for a verdict."""
+        hunks = sum(max(len(change.hunks), 1) for change in list_changes(self.changes))
+        return hunks + sum(each.needs_verdict for each in self.bulks)
+
+    @property
+    def current_plan(self) -> Plan | None:
+        """The plan that was created or changed last."""
+        return self.plans.get(self.current_plan_path)
+
+    @property
+    def plan_todos(self) -> tuple[Todo, ...]:
+        """The todos of the plan at hand, as they are now; those of the session if they belong to no plan."""
+        plan = self.current_plan
+        return self.todos if plan is None or self.todos_plan_path in {"", plan.path} else plan.todos
+
+    def list_prompts_after(self, seq: int) -> list[str]:
+        """Return the user's prompts and messages after that event."""
+        said = (block for block in self.blocks if block.kind in {"prompt", "steer"})
+        told = [block.text for block in said if int(block.key.split(":")[1]) > seq]
+        queued = [text for key, text in self.pending_steers.items() if self.steering.seqs.get(key, 0) > seq]
+        return [*told, *queued, *(text for text, at in self.steering.returned if at > seq)]
+
+    def place_of(self, question: str) -> QuestionPlace:
+        """Return the place of a question, by its id; an empty one if it is not known."""
+        return self.question_places.get(question, QuestionPlace("", ""))
