@@ -21,6 +21,7 @@ from typing import BinaryIO
 from core.filesystem.open_beneath import DIRECTORY
 
 PRIVATE = 0o600
+_PERMISSION_BITS = 0o777  # setuid, setgid and sticky bits are never set
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOT_SYNCABLE = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
 
@@ -58,7 +59,7 @@ def create_file(directory: int, name: bytes, mode: int, *, durable: bool = True)
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
-            os.fchmod(descriptor, mode)
+            os.fchmod(descriptor, mode & _PERMISSION_BITS)
             if durable:
                 os.fsync(descriptor)
     except BaseException:

@@ -61,13 +61,13 @@ def _list_linked_hooks(places: RepositoryLayout) -> Iterator[Path]:
         return
 
 
-def _read_settings(made: GitRepository, places: RepositoryLayout) -> tuple[ConfigPairs, ConfigPairs, list[Path]]:
+def _read_settings(repository: GitRepository, places: RepositoryLayout) -> tuple[ConfigPairs, ConfigPairs, list[Path]]:
     """Return the user's settings; the repository's with what they include, and the files included."""
-    users, own = read_settings(made, read_config_text(places))
+    users, own = read_settings(repository, read_config_text(places))
     included = list(dict.fromkeys(_list_includes(own, places.common)))
     for file in included:  # grows meanwhile
         try:
-            _, more = read_settings(made, read_small_file(file.resolve()))
+            _, more = read_settings(repository, read_small_file(file.resolve()))
         except OSError:
             continue
         own = [*own, *more]

@@ -1,9 +1,10 @@
-"""The content of a repository as plain data: references, commits, what each changes, the index."""
+"""The content of a repository as plain data: references, commits, their changes, the index; commits made again."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -12,6 +13,7 @@ from core.git.repository import GitRepository
 MISSING_MODE = "000000"  # the mode of what is not there
 LINK_MODE, SUBMODULE_MODE = "120000", "160000"
 _OBJECT_NAME = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
+_SIGNATURE = re.compile(rb"(?m)^gpgsig(?:-sha256)? .*\n?(?: .*\n?)*")
 
 
 class GitEntry(Struct, frozen=True):
@@ -42,58 +44,62 @@ class GitCommit(Struct, frozen=True):
         return self.message.decode("utf-8", "replace").strip().partition("\n")[0]
 
 
+# The entry that replaces one that a commit changed; None: the parent's.
+ReplaceEntry = Callable[[GitEntry], GitEntry | None]
+
+
 def is_object_name(text: bytes) -> bool:
     """True if this is the full name of an object."""
     return _OBJECT_NAME.match(text) is not None
 
 
-def list_references(room: GitRepository) -> dict[str, str]:
+def list_references(repository: GitRepository) -> dict[str, str]:
     """Return every reference below `refs/` with the object that it names."""
-    lines = room.run("for-each-ref", "--format=%(objectname) %(refname)").decode("utf-8", "surrogateescape")
+    lines = repository.run("for-each-ref", "--format=%(objectname) %(refname)").decode("utf-8", "surrogateescape")
     pairs = (line.split(" ", 1) for line in lines.splitlines())
     return {name: oid for oid, name in pairs}
 
 
-def find_object_types(room: GitRepository, oids: Iterable[str]) -> dict[str, str]:
+def find_object_types(repository: GitRepository, oids: Iterable[str]) -> dict[str, str]:
     """Return the type of each object, behind any tags; "missing" for those that are not there."""
     names = list(dict.fromkeys(oids))
     if not names:
         return {}
     asked = "".join(f"{each}^{{}}\n" for each in names).encode()
-    told = room.run("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=asked).decode()
+    told = repository.run("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=asked).decode()
     return dict(zip(names, (line.rpartition(" ")[2] for line in told.splitlines()), strict=True))
 
 
-def list_commits(room: GitRepository, wanted: Iterable[str], known: Iterable[str]) -> list[GitCommit]:
+def list_commits(repository: GitRepository, wanted: Iterable[str], known: Iterable[str]) -> list[GitCommit]:
     """Return the commits that lead to `wanted` and not to `known`, parents first."""
     asked = "".join([*(f"{each}\n" for each in wanted), *(f"^{each}\n" for each in known)]).encode()
-    names = room.run("rev-list", "--topo-order", "--reverse", "--stdin", stdin=asked, seconds=30.0).split()
-    return [read_commit(room, name.decode()) for name in names]
+    names = repository.run("rev-list", "--topo-order", "--reverse", "--stdin", stdin=asked, seconds=30.0).split()
+    return [read_commit(repository, name.decode()) for name in names]
 
 
-def read_commit(room: GitRepository, oid: str) -> GitCommit:
+def read_commit(repository: GitRepository, oid: str) -> GitCommit:
     """Read one commit, exact to the byte."""
-    header, _, message = room.run("cat-file", "commit", oid).partition(b"\n\n")
+    header, _, message = repository.run("cat-file", "commit", oid).partition(b"\n\n")
     tree, *rest = header.split(b"\n")
     parents = [line.split()[1].decode() for line in rest if line.startswith(b"parent ")]
     head = b"\n".join(line for line in rest if not line.startswith(b"parent "))
     return GitCommit(oid, tree.split()[1].decode(), tuple(parents), head, message)
 
 
-def list_commit_changes(room: GitRepository, of: GitCommit) -> list[GitEntry]:
+def list_commit_changes(repository: GitRepository, of: GitCommit) -> list[GitEntry]:
     """Return what a commit changes: of a merge, what differs from all of its parents."""
     if not of.parents:
-        return list_tree(room, of.tree)
-    found = [diff_trees(room, parent, of.oid) for parent in of.parents]
+        return list_tree(repository, of.tree)
+    found = [diff_trees(repository, parent, of.oid) for parent in of.parents]
     common = set.intersection(*({each.path for each in side} for side in found))
     return [each for each in found[0] if each.path in common]
 
 
-def diff_trees(room: GitRepository, old: str, new: str) -> list[GitEntry]:
+def diff_trees(repository: GitRepository, old: str, new: str) -> list[GitEntry]:
     """Return what differs in the tree of `new` from that of `old`; "" is the empty tree."""
     if not old:
-        return list_tree(room, new) if new else []
-    fields = room.run("diff-tree", "-r", "-z", "--no-renames", old, new, seconds=30.0).split(b"\0")
+        return list_tree(repository, new) if new else []
+    fields = repository.run("diff-tree", "-r", "-z", "--no-renames", old, new, seconds=30.0).split(b"\0")
     found = []
     for facts, path in zip(fields[0:-1:2], fields[1::2], strict=True):
         old_mode, mode, before, after, _ = facts.decode().removeprefix(":").split(" ")
@@ -101,45 +107,91 @@ def diff_trees(room: GitRepository, old: str, new: str) -> list[GitEntry]:
     return found
 
 
-def list_tree(room: GitRepository, of: str) -> list[GitEntry]:
+def list_tree(repository: GitRepository, of: str) -> list[GitEntry]:
     """Return every file of a tree."""
     found = []
-    for each in room.run("ls-tree", "-r", "-z", of, seconds=30.0).split(b"\0")[:-1]:
+    for each in repository.run("ls-tree", "-r", "-z", of, seconds=30.0).split(b"\0")[:-1]:
         facts, _, path = each.partition(b"\t")
         mode, _, oid = facts.decode().split(" ")
         found.append(GitEntry(path, mode, oid))
     return found
 
 
-def list_index(room: GitRepository) -> list[GitEntry]:
+def list_index(repository: GitRepository) -> list[GitEntry]:
     """Return every entry of the index."""
     found = []
-    for each in room.run("ls-files", "--stage", "-z", seconds=30.0).split(b"\0")[:-1]:
+    for each in repository.run("ls-files", "--stage", "-z", seconds=30.0).split(b"\0")[:-1]:
         facts, _, path = each.partition(b"\t")
         mode, oid, stage = facts.decode().split(" ")
         found.append(GitEntry(path, mode, oid, stage=int(stage)))
     return found
 
 
-def list_unwatched(room: GitRepository) -> set[bytes]:
+def list_unwatched(repository: GitRepository) -> set[bytes]:
     """Return the paths that git no longer checks: assume-unchanged or skip-worktree in the index."""
-    found = room.run("ls-files", "-v", "-z", seconds=30.0).split(b"\0")[:-1]
+    found = repository.run("ls-files", "-v", "-z", seconds=30.0).split(b"\0")[:-1]
     return {each[2:] for each in found if each[:1] == b"S" or each[:1].islower()}
 
 
-def watch_again(room: GitRepository, paths: Iterable[bytes]) -> None:
+def watch_again(repository: GitRepository, paths: Iterable[bytes]) -> None:
     """Clear both marks of entries of the index."""
     lines = b"".join(path + b"\0" for path in paths)
     for mark in ("--no-assume-unchanged", "--no-skip-worktree"):  # git heeds one of them at a time
-        room.run("update-index", mark, "-z", "--stdin", stdin=lines, seconds=30.0)
+        repository.run("update-index", mark, "-z", "--stdin", stdin=lines, seconds=30.0)
 
 
-def update_index(room: GitRepository, entries: Iterable[GitEntry], file: str = "") -> None:
+def update_index(repository: GitRepository, entries: Iterable[GitEntry], file: str = "") -> None:
     """Set entries of an index (mode `MISSING_MODE`: remove them); `file`: of that index instead of the
     repository's."""
     lines = b"".join(f"{each.mode} {each.oid}\t".encode() + each.path + b"\0" for each in entries)
     more = {"GIT_INDEX_FILE": file} if file else {}
     if lines:
-        room.run(
+        repository.run(
             "update-index", "--add", "--remove", "--replace", "-z", "--index-info", stdin=lines, seconds=30.0, more=more
         )
+
+
+def is_chain(commits: Sequence[GitCommit]) -> bool:
+    """True if each commit has the one before as its only parent."""
+    return all(len(each.parents) < 2 for each in commits) and all(
+        after.parents == (before.oid,) for before, after in pairwise(commits)
+    )
+
+
+def rebuild_commits(
+    repository: GitRepository, chain: Sequence[GitCommit], replace_entry: ReplaceEntry
+) -> dict[str, str]:
+    """Return the commit that stands for each of the chain, made with other content ("": none).
+
+    Author, dates and message are kept, a signature can't be. A commit that changes nothing then is left out.
+    """
+    made: dict[str, str] = {}
+    parent = chain[0].parents[0] if chain[0].parents else ""
+    for each in chain:
+        entries = [
+            known for entry in list_commit_changes(repository, each) if (known := replace_entry(entry)) is not None
+        ]
+        tree = _write_tree(repository, parent, entries)
+        is_empty = tree == _write_tree(repository, parent, [])
+        had_content = each.tree != _write_tree(repository, each.parents[0] if each.parents else "", [])
+        if not (is_empty and had_content):
+            parent = _write_commit(repository, each, tree, parent)
+        made[each.oid] = parent
+    return made
+
+
+def _write_tree(repository: GitRepository, parent: str, entries: Sequence[GitEntry]) -> str:
+    file = str(repository.directory / "rebuilding")
+    more = {"GIT_INDEX_FILE": file}
+    repository.run("read-tree", *([parent] if parent else ["--empty"]), more=more, seconds=30.0)
+    update_index(repository, entries, file)
+    return repository.run("write-tree", more=more, seconds=30.0).decode().strip()
+
+
+def _write_commit(repository: GitRepository, of: GitCommit, tree: str, parent: str) -> str:
+    if tree == of.tree and of.parents == ((parent,) if parent else ()):
+        return of.oid
+    parents = f"parent {parent}\n" if parent else ""
+    head = _SIGNATURE.sub(b"", of.head + b"\n").rstrip(b"\n")
+    data = f"tree {tree}\n{parents}".encode() + head + b"\n\n" + of.message
+    return repository.run("hash-object", "-t", "commit", "-w", "--stdin", stdin=data).decode().strip()

@@ -91,9 +91,9 @@ def open_repository(root: Path) -> Iterator[GitRepository | None]:
         yield made if is_ours else None
 
 
-def populate(made: GitRepository, places: RepositoryLayout, configuration: str) -> None:
+def populate(repository: GitRepository, places: RepositoryLayout, configuration: str) -> None:
     """Fill the directory of a repository: our configuration, and links to data. Raises OSError."""
-    directory = made.directory
+    directory = repository.directory
     (directory / "config").write_text(configuration, encoding="utf-8", errors="surrogateescape")
     (directory / "HEAD").write_bytes(places.head)
     (directory / "info").mkdir()
@@ -115,16 +115,16 @@ def find_git(root: Path) -> str:
     return git
 
 
-def read_settings(made: GitRepository, own: bytes) -> tuple[ConfigPairs, ConfigPairs]:
+def read_settings(repository: GitRepository, own: bytes) -> tuple[ConfigPairs, ConfigPairs]:
     """Return the user's settings, and a repository's from the text of its configuration without its includes."""
-    environment = _build_environment(made.root) | _FIXED_ENVIRONMENT
-    asking = [made.git, "config", "--null", "--list"]
-    nowhere = {"GIT_DIR": str(made.directory / "none"), "GIT_CEILING_DIRECTORIES": str(made.directory)}
-    users = parse_pairs(_run_git([*asking, "--includes"], made.directory, environment | nowhere, b"", 5.0))
+    environment = _build_environment(repository.root) | _FIXED_ENVIRONMENT
+    asking = [repository.git, "config", "--null", "--list"]
+    nowhere = {"GIT_DIR": str(repository.directory / "none"), "GIT_CEILING_DIRECTORIES": str(repository.directory)}
+    users = parse_pairs(_run_git([*asking, "--includes"], repository.directory, environment | nowhere, b"", 5.0))
     named = [*asking, "--no-includes", "--file", "-"]
-    ours = _hide_other_configs(made.directory) | nowhere
-    repository = parse_pairs(_run_git(named, made.directory, environment | ours, own, 5.0))
-    return _add_default_files(users, environment), repository
+    ours = _hide_other_configs(repository.directory) | nowhere
+    own_pairs = parse_pairs(_run_git(named, repository.directory, environment | ours, own, 5.0))
+    return _add_default_files(users, environment), own_pairs
 
 
 def _add_default_files(users: ConfigPairs, environment: dict[str, str]) -> ConfigPairs:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from core.errors import PathRefused
 from core.workspace import Workspace
-from core.workspace.tree import PathKind
+from core.workspace.path_status import PathKind
 
 
 def format_paths(paths: Sequence[str], most: int = 5) -> str:

@@ -7,6 +7,7 @@ the tree meanwhile can lead a read or a write out of it.
 from __future__ import annotations
 
 from core.workspace.ignore_rules import IgnoreRules
-from core.workspace.tree import ABSENT, MAX_EDITED_BYTES, DirectoryEntry, PathStat, Workspace
+from core.workspace.path_status import ABSENT, MAX_EDITED_BYTES, DirectoryEntry, PathStat
+from core.workspace.tree import Workspace
 
 __all__ = ["ABSENT", "MAX_EDITED_BYTES", "DirectoryEntry", "IgnoreRules", "PathStat", "Workspace"]

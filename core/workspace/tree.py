@@ -6,15 +6,11 @@ Paths are workspace-relative POSIX text in wire form (see `file_names`); "." is 
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal
-
-from msgspec import Struct
 
 from core import user_dirs
 from core.errors import PathRefused
@@ -22,33 +18,20 @@ from core.filesystem.atomic_write import rename_over, write_new_file
 from core.filesystem.open_beneath import DIRECTORY, LinkTarget, follow_links, open_beneath, resolve_links
 from core.filesystem.renaming import make_plan_temporary_name
 from core.protocol.review import FileState
-from core.workspace import file_names as names
-from core.workspace import protected_files as levers
-from core.workspace.roots import refuse_wide_root
-
-PathKind = Literal["file", "directory", "symlink", "other"]
-
-ABSENT = FileState(kind="absent", mode=0)
-MAX_EDITED_BYTES = 64 * 1024 * 1024  # bytes of a file that may be edited
-PERMISSION_BITS = 0o777  # setuid, setgid and sticky bits are neither recorded nor applied
-_READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
-_CHUNK = 1 << 20
-
-
-class PathStat(Struct, frozen=True, kw_only=True):
-    """Status of a path: `size` in bytes; `mode` the permission bits; `links` the number of names the file has."""
-
-    kind: PathKind
-    size: int
-    mode: int
-    links: int = 1
-
-
-class DirectoryEntry(Struct, frozen=True, kw_only=True):
-    """One name in a directory. A symbolic link is "symlink", whatever it points at."""
-
-    name: str
-    kind: PathKind
+from core.workspace import file_names, protected_files
+from core.workspace.path_status import (
+    ABSENT,
+    MAX_EDITED_BYTES,
+    READ_FLAGS,
+    DirectoryEntry,
+    PathStat,
+    classify_entry,
+    describe_mode,
+    read_all,
+    read_replaceable_mode,
+    read_state_at,
+    to_path_stat,
+)
 
 
 class Workspace:
@@ -91,7 +74,7 @@ class Workspace:
             raise PathRefused(f"{path!r} is refused: it contains '..'.", hint="Give the path from the workspace.")
         if not parts:
             return "."
-        rel = names.from_os_name(names.to_os_name("/".join(parts)))
+        rel = file_names.from_os_name(file_names.to_os_name("/".join(parts)))
         self.resolve(rel)
         return rel
 
@@ -108,14 +91,14 @@ class Workspace:
 
         `link_target` returns where the links of a tree that lies over this one lead.
         """
-        path = names.to_os_name(rel)
+        path = file_names.to_os_name(rel)
         try:
             found = (
                 follow_links(self._root, path, link_target)
                 if link_target
                 else resolve_links(self._top, self._root, path)
             )
-            return names.from_os_name(found) or "."
+            return file_names.from_os_name(found) or "."
         except OSError as error:
             raise _to_refusal(rel, error) from error
 
@@ -127,27 +110,27 @@ class Workspace:
         return name if above == "." else f"{above}/{name}"
 
     def is_protected(self, rel: str) -> bool:
-        return levers.is_protected(rel)
+        return protected_files.is_protected(rel)
 
     def is_git_internal(self, rel: str) -> bool:
-        return names.is_git_internal(rel)
+        return file_names.is_git_internal(rel)
 
     # reading
 
     def open_read(self, rel: str) -> int:
         """Open a regular file, links within the workspace followed. Never blocks on a FIFO or device."""
         try:
-            descriptor = self._open(rel, _READ_FLAGS)
+            descriptor = self._open(rel, READ_FLAGS)
         except OSError as error:
             raise _to_refusal(rel, error) from error
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             return descriptor
         mode = os.fstat(descriptor).st_mode
         os.close(descriptor)
-        raise PathRefused(f"{rel!r} is not a regular file but {_describe_mode(mode)}.", code="not_a_file")
+        raise PathRefused(f"{rel!r} is not a regular file but {describe_mode(mode)}.", code="not_a_file")
 
     def _open(self, rel: str, flags: int) -> int:
-        path = names.to_os_name(rel)
+        path = file_names.to_os_name(rel)
         try:
             return open_beneath(self._top, path, flags)
         except OSError as error:
@@ -159,7 +142,7 @@ class Workspace:
         """Return at most `limit` bytes of a regular file. Raises `PathRefused` if it is none or can't be read."""
         descriptor = self.open_read(rel)
         try:
-            return _read_all(descriptor, limit)
+            return read_all(descriptor, limit)
         except OSError as error:
             raise _to_refusal(rel, error) from error
         finally:
@@ -169,7 +152,7 @@ class Workspace:
         """Return what is there, links within the workspace followed; None: nothing (a dangling link is nothing)."""
         try:
             with self.open_parent(self.resolve(rel)) as (descriptor, name):
-                return _to_path_stat(os.stat(name, dir_fd=descriptor, follow_symlinks=False))
+                return to_path_stat(os.stat(name, dir_fd=descriptor, follow_symlinks=False))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -179,7 +162,7 @@ class Workspace:
         """Return time in ns, size and inode of a file, links followed: what tells one content from another; None: no
         file."""
         try:
-            found = os.stat(names.to_os_name(rel), dir_fd=self._top)
+            found = os.stat(file_names.to_os_name(rel), dir_fd=self._top)
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
@@ -193,7 +176,7 @@ class Workspace:
         try:
             with os.scandir(descriptor) as entries:
                 found = [
-                    DirectoryEntry(name=names.from_os_name(os.fsencode(each.name)), kind=_classify_entry(each))
+                    DirectoryEntry(name=file_names.from_os_name(os.fsencode(each.name)), kind=classify_entry(each))
                     for each in entries
                 ]
         except OSError as error:
@@ -223,7 +206,7 @@ class Workspace:
 
         No link is passed; raises OSError.
         """
-        above, _, name = names.to_os_name(rel).rpartition(b"/")
+        above, _, name = file_names.to_os_name(rel).rpartition(b"/")
         descriptor = open_beneath(self._top, above, DIRECTORY)
         try:
             yield descriptor, name
@@ -273,99 +256,12 @@ class Workspace:
         try:
             self.make_directories(self.list_missing_directories(rel))
             with self.open_parent(rel) as (descriptor, name):
-                present = _read_replaceable_mode(descriptor, name, rel)
+                present = read_replaceable_mode(descriptor, name, rel)
                 wanted = mode if mode is not None else self.new_file_mode if present is None else present
                 write_new_file(descriptor, temporary, data, wanted)
                 rename_over(descriptor, temporary, name)
         except OSError as error:
             raise _to_refusal(rel, error) from error
-
-
-def read_state_at(directory: int, name: bytes, rel: str) -> tuple[FileState, bytes | None]:
-    """Return the state of one name in an open directory. Raises OSError and `PathRefused` (not a file, too large)."""
-    found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-    if stat.S_ISLNK(found.st_mode):
-        target = os.readlink(name, dir_fd=directory)
-        return FileState(kind="symlink", blob=_hash_bytes(target), mode=PERMISSION_BITS, size=len(target)), target
-    if not stat.S_ISREG(found.st_mode):
-        raise PathRefused(f"{rel!r} is not a regular file but {_describe_mode(found.st_mode)}.", code="not_a_file")
-    if found.st_size > MAX_EDITED_BYTES:
-        raise PathRefused(f"{rel!r} is too large to be edited ({found.st_size:,} bytes).", code="too_large")
-    descriptor = os.open(name, _READ_FLAGS | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-    try:
-        mode = os.fstat(descriptor).st_mode
-        data = _read_all(descriptor, MAX_EDITED_BYTES)
-    finally:
-        os.close(descriptor)
-    return FileState(kind="file", blob=_hash_bytes(data), mode=mode & PERMISSION_BITS, size=len(data)), data
-
-
-def _read_replaceable_mode(directory: int, name: bytes, rel: str) -> int | None:
-    """Return the permissions of a file that may be replaced; None: nothing is there."""
-    try:
-        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-    if not stat.S_ISREG(found.st_mode):
-        raise PathRefused(f"{rel!r} is not a regular file but {_describe_mode(found.st_mode)}.", code="not_a_file")
-    if found.st_nlink > 1:
-        raise PathRefused(f"{rel!r} has a second name (a hard link).", hint="Copy it to a file of its own.")
-    return found.st_mode & PERMISSION_BITS
-
-
-def _hash_bytes(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-def _read_all(descriptor: int, limit: int) -> bytes:
-    size = os.fstat(descriptor).st_size
-    data = os.read(descriptor, min(limit, size + 1))
-    if len(data) >= limit or not data or len(data) == size:
-        return data
-    parts, left = [data], limit - len(data)
-    while left > 0 and (more := os.read(descriptor, min(left, _CHUNK))):
-        parts.append(more)
-        left -= len(more)
-    return b"".join(parts)
-
-
-def _to_path_stat(found: os.stat_result) -> PathStat:
-    mode = found.st_mode & PERMISSION_BITS
-    return PathStat(kind=classify_mode(found.st_mode), size=found.st_size, mode=mode, links=found.st_nlink)
-
-
-def classify_mode(mode: int) -> PathKind:
-    """Return the kind of an entry by its `st_mode`."""
-    if stat.S_ISDIR(mode):
-        return "directory"
-    if stat.S_ISREG(mode):
-        return "file"
-    return "symlink" if stat.S_ISLNK(mode) else "other"
-
-
-def _classify_entry(entry: os.DirEntry[str]) -> PathKind:
-    try:
-        if entry.is_symlink():
-            return "symlink"
-        if entry.is_dir(follow_symlinks=False):
-            return "directory"
-        return "file" if entry.is_file(follow_symlinks=False) else "other"
-    except OSError:
-        return "other"
-
-
-_KINDS = {
-    stat.S_IFDIR: "a directory",
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFLNK: "a symbolic link",
-}
-
-
-def _describe_mode(mode: int) -> str:
-    return _KINDS.get(stat.S_IFMT(mode), "something else")
 
 
 def _to_refusal(rel: str, error: OSError) -> PathRefused:
@@ -380,3 +276,31 @@ def _to_refusal(rel: str, error: OSError) -> PathRefused:
             return PathRefused(f"{rel!r} is not a regular file.", code="not_a_file")
         case _:
             return PathRefused(f"{rel!r}: {error.strerror or error}.")
+
+
+def refuse_wide_root(root: Path, spelled: Path, state_dir: Path, config_dir: Path) -> None:
+    """Raise `PathRefused` for a directory that is no single project. `root` is a real path, `spelled` the user's own.
+
+    Settings count as inside if they are *named* below the root (by a `direnv` that sets `XDG_CONFIG_HOME`, for one):
+    the project would decide its own settings. Where a link leads from the home into a repository (dotfiles), they do
+    not.
+    """
+    home = Path.home().resolve()
+    settings = Path(os.path.normpath(config_dir.absolute()))
+    if root == Path(root.anchor):
+        what = "the root of the file system"
+    elif root == home or root in home.parents:
+        what = "your home directory" if root == home else "a directory above your home directory"
+    elif root in state_dir.resolve().parents or root == state_dir.resolve():
+        what = "a directory that holds this program's own state"
+    elif settings.is_relative_to(root) or settings.is_relative_to(spelled.absolute()):
+        what = "a directory that holds this program's own settings"
+    else:
+        return
+    raise PathRefused(f"{root} is {what}, not a project.", hint=_suggest(what))
+
+
+def _suggest(what: str) -> str:
+    if what.endswith("settings"):
+        return "Let AGENT_TUI_CONFIG_DIR or XDG_CONFIG_HOME name a place outside of the project."
+    return "Start in a project's own directory, or name it."

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from core.sandbox.inside import kernel
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -75,7 +77,7 @@ class CgroupFactory:
             os.mkdir(directory)
             directories.append((directory, place))
             for name, value in _list_limits(place, processes, memory):
-                _write_setting(directory + b"/" + name, b"%d" % value)
+                kernel.write_setting(directory + b"/" + name, b"%d" % value)
         return BoxCgroup(directories)
 
 
@@ -125,7 +127,7 @@ def _can_make_groups(place: CgroupParent) -> bool:
         return False
     try:
         for name, value in _list_limits(place, 64, 1 << 30):
-            _write_setting(directory + b"/" + name, b"%d" % value)
+            kernel.write_setting(directory + b"/" + name, b"%d" % value)
         return _can_join(directory + b"/cgroup.procs")
     except OSError:
         return False
@@ -148,7 +150,7 @@ def _can_join(table: bytes) -> bool:
     child = os.fork()
     if child == 0:
         try:
-            _write_setting(table, b"0")
+            kernel.write_setting(table, b"0")
         except OSError:
             os._exit(1)
         os._exit(0)
@@ -169,11 +171,3 @@ def _read_file(path: bytes) -> bytes:
             return table.read()
     except OSError:
         return b""
-
-
-def _write_setting(path: bytes, text: bytes) -> None:
-    table = os.open(path, os.O_WRONLY)
-    try:
-        os.write(table, text)
-    finally:
-        os.close(table)

@@ -275,9 +275,9 @@ def _map_ids(identity: tuple[int, int], mapped: int) -> None:
         poll.register(mapped, select.POLLIN)
         poll.poll(_MAPPING_TIMEOUT_MS)
     if os.geteuid() != identity[0]:
-        _write_table(b"/proc/self/setgroups", b"deny")
-        _write_table(b"/proc/self/uid_map", b"%d %d 1" % (identity[0], identity[0]))
-        _write_table(b"/proc/self/gid_map", b"%d %d 1" % (identity[1], identity[1]))
+        kernel.write_setting(b"/proc/self/setgroups", b"deny")
+        kernel.write_setting(b"/proc/self/uid_map", b"%d %d 1" % (identity[0], identity[0]))
+        kernel.write_setting(b"/proc/self/gid_map", b"%d %d 1" % (identity[1], identity[1]))
     os.close(mapped)
 
 
@@ -287,19 +287,11 @@ def _map_all_ids(pid: int) -> None:
         try:
             with open(b"/proc/self/" + table, "rb") as ranges:
                 known = [line.split() for line in ranges]
-            _write_table(
+            kernel.write_setting(
                 b"/proc/%d/%s" % (pid, table), b"".join(b"%s %s %s\n" % (first, first, n) for first, _, n in known)
             )
         except OSError:
             return  # it finds its ids unmapped, and maps what it may
-
-
-def _write_table(table: bytes, text: bytes) -> None:
-    descriptor = os.open(table, os.O_WRONLY)
-    try:
-        os.write(descriptor, text)
-    finally:
-        os.close(descriptor)
 
 
 def _bring_up_loopback() -> None:

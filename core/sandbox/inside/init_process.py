@@ -186,11 +186,7 @@ class _InitProcess:
         self._forwarder = forwarder
         self._memory_limit = bound
         self._is_terminating = False
-        self._woken, wake = os.pipe()
-        os.set_blocking(wake, False)
-        os.set_blocking(self._woken, False)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        self._woken = processes.open_child_signals()
 
     def run(self) -> NoReturn:
         poll = select.poll()

@@ -130,6 +130,15 @@ def unmount(path: bytes) -> None:
     _check_result(_libc.umount2(path, ctypes.c_int(_DETACH)), f"unmount {_format_path(path)}")
 
 
+def write_setting(path: bytes, text: bytes) -> None:
+    """Write to a file of /proc or /sys. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.write(descriptor, text)
+    finally:
+        os.close(descriptor)
+
+
 def close_from(first: int) -> None:
     """Close every descriptor from this number on."""
     _syscall(_CLOSE_RANGE, "close_range", first, 0xFFFFFFFF, 0)

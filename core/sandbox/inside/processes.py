@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 
 TYPE_CHECKING = False  # typing itself takes longer to load than all the rest here
 if TYPE_CHECKING:
@@ -91,3 +92,13 @@ def set_limit(which: int, value: int) -> None:
     if hard != resource.RLIM_INFINITY:
         value = min(value, hard)
     resource.setrlimit(which, (value, value))
+
+
+def open_child_signals() -> int:
+    """Return a descriptor that becomes readable when a child of this process ends; it does not block."""
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    os.set_blocking(woken, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    return woken

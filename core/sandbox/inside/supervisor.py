@@ -79,7 +79,7 @@ def _become_command(
             signal.signal(number, signal.SIG_DFL)
         os.setsid()
         for table in group.process_files if group else []:
-            _write_setting(table, b"0")
+            kernel.write_setting(table, b"0")
         _arrange_descriptors(message, tell_status, tell_ready)
         tell_ready = READY
         if message["root"] is not None:
@@ -127,16 +127,8 @@ def _enter_overlay_root(ground: OverlayRoot, scratch: int) -> None:
     else:
         kernel.unshare(_NEW_USER | kernel.NEW_MOUNTS)
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
-            _write_setting(f"/proc/self/{name}".encode(), text.encode())
+            kernel.write_setting(f"/proc/self/{name}".encode(), text.encode())
     build.build_overlay_root(ground, scratch, submounts)
-
-
-def _write_setting(path: bytes, text: bytes) -> None:
-    setting = os.open(path, os.O_WRONLY)
-    try:
-        os.write(setting, text)
-    finally:
-        os.close(setting)
 
 
 def _set_limits(message: SupervisorLaunch) -> None:
@@ -179,11 +171,7 @@ class _Supervisor:
         self._status, self._ready = pipes
         self._status_read = b""
         self._is_terminating = False
-        self._woken, wake = os.pipe()
-        os.set_blocking(wake, False)
-        os.set_blocking(self._woken, False)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        self._woken = processes.open_child_signals()
 
     def run(self) -> NoReturn:
         self._wait_for_start()

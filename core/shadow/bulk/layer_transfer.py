@@ -25,7 +25,7 @@ from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
 from core.shadow.paths import list_parents, walk_directory
 from core.workspace import ABSENT, Workspace
 from core.workspace.file_names import to_os_name
-from core.workspace.tree import PERMISSION_BITS, PathKind, classify_mode
+from core.workspace.path_status import PERMISSION_BITS, PathKind, classify_mode
 
 _ABSENT_ERRORS = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}  # the last: a link is where a directory would be
 _MAX_SINGLE_SYNCS = 256

@@ -25,7 +25,7 @@ from core.shadow.layers.prune import prune_directories, prune_kept
 from core.shadow.paths import AnyAncestor
 from core.shadow.review.proposals import PathEffect, Proposals
 from core.workspace import ABSENT, Workspace
-from core.workspace.tree import PERMISSION_BITS, read_state_at
+from core.workspace.path_status import PERMISSION_BITS, read_state_at
 
 CHANGED_DURING_COMMAND = "the file in the project was changed while the command ran."
 

@@ -18,6 +18,7 @@ from core.git.history import (
     GitEntry,
     diff_trees,
     find_object_types,
+    is_chain,
     is_object_name,
     list_commit_changes,
     list_commits,
@@ -25,10 +26,10 @@ from core.git.history import (
     list_references,
     list_tree,
     list_unwatched,
+    rebuild_commits,
     update_index,
     watch_again,
 )
-from core.git.rebuild import is_chain, rebuild_commits
 from core.git.repository import GitFailed, GitRepository
 from core.shadow.gitstate.accepted_content import AcceptedContent
 from core.shadow.gitstate.repository_copy import RepositoryCopy

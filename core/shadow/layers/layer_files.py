@@ -30,7 +30,7 @@ from core.shadow.layers.overlayfs import (
 )
 from core.shadow.paths import list_parents
 from core.workspace import Workspace
-from core.workspace.tree import PERMISSION_BITS
+from core.workspace.path_status import PERMISSION_BITS
 
 _CHUNK = 1 << 20
 

@@ -26,7 +26,7 @@ from core.shadow.paths import AnyAncestor, collect_directories, walk_directory
 from core.state.review import ReviewState
 from core.workspace import ABSENT, DirectoryEntry, Workspace
 from core.workspace.file_names import from_os_name, to_os_name
-from core.workspace.tree import MAX_EDITED_BYTES, PERMISSION_BITS, PathKind, classify_mode, read_state_at
+from core.workspace.path_status import MAX_EDITED_BYTES, PERMISSION_BITS, PathKind, classify_mode, read_state_at
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 

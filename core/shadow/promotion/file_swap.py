@@ -22,7 +22,7 @@ from core.shadow.content.blob_store import BlobStore
 from core.shadow.promotion.journal import PathWrite
 from core.workspace import ABSENT, Workspace
 from core.workspace import file_names as names
-from core.workspace.tree import read_state_at
+from core.workspace.path_status import read_state_at
 
 TemporaryContent = Literal["nothing", "new", "old", "other"]
 

@@ -222,19 +222,11 @@ def mount_proc(message: NamespaceLaunch) -> None:
     os.makedirs(b"/proc", exist_ok=True)
     attributes = kernel.NO_SUID | kernel.NO_DEVICES | kernel.NO_EXEC
     kernel.attach_mount(kernel.create_mount(b"proc", [], attributes), b"/proc")
-    write_setting(b"/proc/sys/user/max_user_namespaces", 0)
+    kernel.write_setting(b"/proc/sys/user/max_user_namespaces", b"0")
     if message["processes_by_pid"]:
-        write_setting(b"/proc/sys/kernel/pid_max", message["processes_by_pid"])
+        kernel.write_setting(b"/proc/sys/kernel/pid_max", b"%d" % message["processes_by_pid"])
     for path in KERNEL_SECRETS:
         cover_path(path)
-
-
-def write_setting(path: bytes, value: int) -> None:
-    setting = os.open(path, os.O_WRONLY)
-    try:
-        os.write(setting, str(value).encode())
-    finally:
-        os.close(setting)
 
 
 def make_read_only(writable: list[bytes]) -> None:
