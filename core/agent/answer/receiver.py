@@ -246,7 +246,7 @@ class AnswerReceiver:
         )
         native, in_text = self._dialect.name == "native", [each.call for each in self._drafts if each.index < 0]
         problems = {draft.call: draft.problem for draft in self._drafts if draft.problem}
-        if native:
+        if native and in_text:
             problems |= find_double_edits([call for call, _ in calls], set(in_text))
         reasoning = tuple(
             ReasoningBlock(text="".join(self._thoughts[index]), signature=block.signature, redacted=block.redacted)

@@ -65,7 +65,16 @@ class Gate:
         try:
             for call in calls:
                 await self._pass(call, self._parse)
-                self._emit_requested(call)
+                request, document = call.request, call.document.id
+                self._emit(
+                    ToolRequested(
+                        call=request.id,
+                        tool=call.name,
+                        arguments=request.arguments,
+                        document=document,
+                        summary=call.subject,
+                    )
+                )
             for group in _group_calls(calls):
                 if len(group) == 1:
                     await self._run_call(group[0])
@@ -110,8 +119,9 @@ class Gate:
             raise CallStopped("failed", CUT_OFF)
         if call.problem:
             raise CallStopped("failed", call.problem, is_malformed=True)
-        call.tool_type = find_tool(call.request.name)
-        call.tool = parse_call(call.request.name, call.request.arguments)
+        tool_type = find_tool(call.request.name)
+        call.use_tool(tool_type)
+        call.use_tool(tool_type, parse_call(call.request.name, call.request.arguments))
 
     # whether it may run
 
@@ -166,7 +176,8 @@ class Gate:
         typed = await self._approver.ask_for_command(call.request.id, proposed)
         if typed is not None:
             self._check_granted(call)  # the mode may have changed meanwhile
-            call.proposed_command, call.tool = proposed.command, cast("Tool[object]", typed)
+            call.proposed_command = proposed.command
+            call.use_tool(type(typed), cast("Tool[object]", typed))
 
     # its run
 
@@ -225,18 +236,6 @@ class Gate:
             call.text = f"[Run again, with the network to {named}.]\n{call.text}"
 
     # what is recorded
-
-    def _emit_requested(self, call: GatedCall) -> None:
-        request = call.request
-        self._emit(
-            ToolRequested(
-                call=request.id,
-                tool=call.name,
-                arguments=request.arguments,
-                document=call.document.id,
-                summary=call.subject,
-            )
-        )
 
     def _record(self, call: GatedCall) -> None:
         """Finish the call's document and emit its one `tool.finished`."""

@@ -39,8 +39,10 @@ class GatedCall:
         self.document = document
         self.is_truncated = is_truncated
         self.problem = problem
-        self.tool_type: ToolType | None = None
+        self.name = self.request.name  # the tool's own name, as soon as it is found
+        self.access: Access | None = None
         self.tool: Tool[object] | None = None
+        self.subject = ""  # the path, command or the like that the call is about
         self.approval = Approval(subject="")
         self.approved_paths: tuple[str, ...] = ()
         self.lease = CallLease()
@@ -54,19 +56,11 @@ class GatedCall:
         self.is_recorded = False
         self.started = monotonic()
 
-    @property
-    def access(self) -> Access | None:
-        return self.tool_type.access if self.tool_type else None
-
-    @property
-    def name(self) -> str:
-        """The tool's own name, whatever the model called it."""
-        return self.tool_type.name if self.tool_type else self.request.name
-
-    @property
-    def subject(self) -> str:
-        """The path, command or the like that the call is about."""
-        return self.tool.subject() if self.tool else ""
+    def use_tool(self, tool_type: ToolType, tool: Tool[object] | None = None) -> None:
+        """Set the tool that was found, and the call of it once its arguments are parsed."""
+        self.name, self.access = tool_type.name, tool_type.access
+        if tool is not None:
+            self.tool, self.subject = tool, tool.subject()
 
     @property
     def has_failed(self) -> bool:

@@ -131,7 +131,7 @@ class CallPermissions:
     def decide(self, access: Access, tool: Tool[object], *, is_typed: bool = False) -> PolicyDecision:
         """Decide on a call by rules and policy, before anybody is asked. `is_typed`: the user typed this command."""
         if access in PATH_ACCESSES:
-            return self._decide_paths(access, self.list_named_paths(tool))
+            return self._decide_on_paths(access, tool)
         subject, terms = tool.subject(), CommandTerms(is_contained=self.is_contained)
         if access is not Access.EXEC:
             return decide_call(access, subject, terms)
@@ -159,9 +159,9 @@ class CallPermissions:
                 continue
         return tuple(found)
 
-    def _decide_paths(self, access: Access, paths: Sequence[str]) -> PolicyDecision:
+    def _decide_on_paths(self, access: Access, tool: Tool[object]) -> PolicyDecision:
         guard, asked = self.build_path_guard(), PolicyDecision(choice="allow")
-        for path in paths:
+        for path in self.list_named_paths(tool):
             try:
                 decided = guard.decide(access, path)
             except PathRefused:

@@ -39,7 +39,7 @@ from core.protocol.events import (
     TurnFinished,
     TurnStarted,
 )
-from core.protocol.messages import Usage
+from core.protocol.messages import Usage, UserMessage
 
 PRICED_PROBE = Usage(prompt_tokens=1_000_000)
 INTERRUPT_PATIENCE = 0.25  # seconds that an interrupted turn has to end by itself
@@ -125,12 +125,14 @@ class Turn:
 
     async def _append_prompt(self) -> PromptSetup:
         """Append the prompt with its context to the history; the prompt alone if there is no time for more."""
-        message = build_bare_message(self._model_prompt, self._state.attachments)
+        message: UserMessage | None = None
         try:
             message = await compose_user_message(
                 self._context, self._model_prompt, self._open_files, self._reminders, self._capabilities.build_reader()
             )
         finally:
+            if message is None:
+                message = build_bare_message(self._model_prompt, self._state.attachments)
             self._emit(MessageAppended(message=message))
         return await load_setup(self._context)
 

@@ -48,7 +48,8 @@ class ModelCalls:
 
     async def request_answer(self) -> ModelAnswer:
         """Return the model's answer, after as many attempts as are reasonable."""
-        backoff, shortened = self._build_backoff(), False
+        backoff: Backoff | None = None
+        shortened = False
         while True:
             job = self._context.memory.foreground_job
             reception = AnswerReceiver(self._routes, self._documents, self.setup.dialect, job, self._emit)
@@ -69,6 +70,7 @@ class ModelCalls:
             except ProviderError as error:
                 if await self._repair(reception, error):
                     continue
+                backoff = backoff or self._build_backoff()
                 wait = backoff.compute_pause(error)
                 if wait is not None:
                     self._record_retry(reception, backoff.attempt, wait, error)
@@ -77,7 +79,7 @@ class ModelCalls:
                     self._record_retry(reception, 1, 0.0, error)
                     self._routes.fall_back(other, error, self._emit)
                     self.setup = await load_setup(self._context)
-                    backoff = self._build_backoff()
+                    backoff = None
                 else:
                     self._abandon(reception, error.message)
                     raise
