@@ -27,7 +27,7 @@ class Access(StrEnum):
 
 
 class ModeRules(NamedTuple):
-    """What holds in one mode.
+    """The rules of one mode.
 
     `grants`: accesses of the tools that may run. `keeps_effects`: changes that a command makes join the review, and
     where no box contains them each command is asked about; if False they are thrown away, so that without a box no

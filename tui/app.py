@@ -117,8 +117,7 @@ class AgentApp(App[int], inherit_bindings=False):
         self.theme = theme if theme in self.available_themes else DEFAULT_THEME
         self.animation_level = "none"
         self.main = MainScreen(connect, request)
-        chat = self.main.chat
-        self.key_filter = KeyFilter(self, take_text=chat.take_text, take_paste=chat.take_paste)
+        self.key_filter = KeyFilter(self, lambda: self.main.controllers.chat)
         self.seconds_since_struck = self.key_filter.get_seconds_since_struck
         self._frame_diff = FrameDiff()
         self._draft = ""
@@ -140,8 +139,9 @@ class AgentApp(App[int], inherit_bindings=False):
         self, action: Any, default_namespace: DOMNode, namespaces: Mapping[str, DOMNode] | None = None
     ) -> tuple[DOMNode, str, tuple[object, ...]]:
         """Let `review.accept_all` be an action of the main screen's controller of that name."""
-        controllers = cast("Mapping[str, DOMNode]", self.main.controllers)
-        return super()._parse_action(action, default_namespace, {**controllers, **(namespaces or {})})
+        if isinstance(action, str) and "." in action.partition("(")[0]:
+            namespaces = {**cast("Mapping[str, DOMNode]", self.main.controllers.by_name), **(namespaces or {})}
+        return super()._parse_action(action, default_namespace, namespaces)
 
     def _display(self, screen: Screen[Any], renderable: Any) -> None:
         super()._display(screen, self._frame_diff.reduce_update(screen, renderable))
@@ -199,7 +199,7 @@ def run(
     with restore_on_error():
         app.run()
     if not app.return_code:
-        from tui.terminal.exit_summary import format_exit_summary
+        from tui.notices import format_exit_summary
 
         sys.stdout.write(format_exit_summary(app.main.state, options.directory))
     return app.return_code or 0

@@ -58,7 +58,7 @@ class CommandProvider(Provider):
         return list_palette_entries(getattr(self.app, "keymap", {}))
 
     def _build_runner(self, entry: PaletteEntry) -> Callable[[], Awaitable[None]]:
-        panes = cast("MainScreen", self.screen).panes
+        panes = cast("MainScreen", self.screen).controllers.panes
 
         async def run() -> None:
             await panes.run_scoped_action(entry.scope, entry.action)

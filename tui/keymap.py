@@ -53,7 +53,7 @@ KEYS: Final[tuple[Key, ...]] = (
         "app.models", "f8", "models.show_models", "Models", "Which model does what, and what it has cost", priority=True
     ),
     Key("app.palette", "ctrl+p", "command_palette", "Commands", "Search all commands", priority=True),
-    Key("app.keys", "f1", "settings.show_keys", "Keys", "All keys, by the place where they work", priority=True),
+    Key("app.keys", "f1", "pages.show_keys", "Keys", "All keys, by the place where they work", priority=True),
     Key("app.files", "ctrl+b", "panes.toggle_files", "Files", "Show or hide the files of the project", priority=True),
     Key(
         "app.review", "ctrl+r", "panes.show_pane('review')", "Review", "Show or hide the pending changes", priority=True

@@ -26,7 +26,7 @@ class SlashCommand:
 
 
 SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
-    SlashCommand("help", "settings.show_help", "What can be done, and how"),
+    SlashCommand("help", "pages.show_help", "What can be done, and how"),
     SlashCommand("mode", "modes.choose_mode", "Switch the mode", " | ".join(Mode)),
     SlashCommand("model", "models.choose_model", "Choose the model", "provider/name"),
     SlashCommand("effort", "models.choose_effort", "How much the model thinks", "low | medium | high | … | default"),
@@ -40,7 +40,7 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("sessions", "sessions.choose_session", "Go on with another session"),
     SlashCommand("resume", "sessions.choose_session", "Go on with another session", "id"),
     SlashCommand("compact", "turn.compact", "Make the history shorter"),
-    SlashCommand("context", "turn.show_context", "What the model is sent, by part"),
+    SlashCommand("context", "pages.show_context", "What the model is sent, by part"),
     SlashCommand("history", "sessions.load_history", "Load the older answers of a long session"),
     SlashCommand("rewind", "rewind.rewind", "Go back to an earlier prompt: files, conversation or both"),
     SlashCommand("fork", "sessions.fork_session", "Go on in a second session with all of this one"),
@@ -54,8 +54,8 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("plan", "panes.open_plan", "Show the plan"),
     SlashCommand("plans", "plan.choose_plan", "Choose another plan of the project", "FILE"),
     SlashCommand("build", "plan.build_plan", "Work the plan", "parallel [N] | fresh | TODO | FILE"),
-    SlashCommand("theme", "settings.choose_theme", "Choose the colours", "name"),
-    SlashCommand("keys", "settings.show_keys", "All keys"),
+    SlashCommand("theme", "pages.choose_theme", "Choose the colours", "name"),
+    SlashCommand("keys", "pages.show_keys", "All keys"),
     SlashCommand("quit", "sessions.quit", "Leave"),
 )
 

@@ -1,7 +1,11 @@
-"""Our two themes; all of Textual's can be chosen as well. The mode's accent is set by the stylesheet, not here."""
+"""Our two themes, and the styles of syntax roles in theme variables.
+
+All of Textual's themes can be chosen as well. The mode's accent is set by the stylesheet.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from textual.theme import Theme
@@ -40,3 +44,15 @@ THEMES: Final = (
         variables={"footer-key-foreground": "#2f5fc4", "input-selection-background": "#2f5fc4 25%"},
     ),
 )
+
+# How highlighted code looks, by role.
+SYNTAX: Final[Mapping[str, str]] = {
+    "syntax_comment": "$foreground 50% italic",
+    "syntax_keyword": "$text-accent",
+    "syntax_string": "$text-success",
+    "syntax_number": "$text-warning",
+    "syntax_name": "$text-primary",
+    "syntax_type": "$text-secondary bold",
+    "syntax_constant": "$text-warning",
+    "syntax_heading": "bold",
+}

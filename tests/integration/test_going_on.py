@@ -18,8 +18,8 @@ from tests.support.scripted_client import ScriptedClient
 from tests.support.session_log import scan
 from tests.support.story import access, project_at
 from tui.app import AgentApp, build_session_request
+from tui.notices import format_exit_summary
 from tui.state import ViewState
-from tui.terminal.exit_summary import format_exit_summary
 
 
 @pytest.fixture

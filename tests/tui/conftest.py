@@ -20,6 +20,7 @@ from tui.app import AgentApp
 from tui.bridge import SessionRequest
 from tui.chat.prompt import Prompt
 from tui.chat.transcript import Transcript
+from tui.screens.controllers.panes import PaneController
 from tui.screens.dialogs.pages import ConfirmDialog
 from tui.screens.main import MainScreen
 
@@ -48,6 +49,10 @@ class Stage:
     @property
     def screen(self) -> MainScreen:
         return self.app.main
+
+    @property
+    def panes(self) -> PaneController:
+        return self.screen.controllers.panes
 
     @property
     def prompt(self) -> Prompt:

@@ -44,7 +44,7 @@ async def reviewed(on, clock):
     """The review came up, and was looked at."""
     await on.pilot.press("ctrl+r")
     await on.until(lambda: on.screen.query(DiffView) and on.screen.query_one(DiffView).diff is not None)
-    review = on.screen.panes.side.get_pane("review")
+    review = on.panes.side.get_pane("review")
     review._clock = lambda: clock[0]
     review.restart_grace()
     await on.pilot.pause(0.05)
@@ -91,8 +91,8 @@ async def test_n7b_no_key_reaches_what_is_hidden_at_any_size(stage, size, pane):
     async with stage(events_, size=size, answers={q.DiffQuery: q.DiffAnswer(diff=PRICES)}) as on:
         await on.until(lambda: on.screen.query("#approval"))
         for each in ("files", "review", "plan", "preview", "debug"):
-            await on.screen.panes.ensure_shown(each)
-        await (on.screen.panes.show(pane) if pane else on.screen.panes.leave_pane())
+            await on.panes.ensure_shown(each)
+        await (on.panes.show(pane) if pane else on.panes.leave_pane())
         await on.pilot.pause(0.1)
         sent = [*on.client.commands]
         hidden = [each for each in on.screen.query("*") if each.can_focus and get_visibility(each) == "hidden"]
@@ -221,7 +221,7 @@ async def test_n7b_a_key_that_was_struck_before_its_hunk_was_on_screen_is_no_ver
         await on.pilot.press("ctrl+r")
         await on.until(lambda: on.screen.query(DiffView) and on.screen.query_one(DiffView).diff is not None)
         now = [1e6]
-        review = on.screen.panes.side.get_pane("review")
+        review = on.panes.side.get_pane("review")
         review._clock = lambda: now[0]
         review.restart_grace()
         await on.pilot.pause(0.05)

@@ -11,7 +11,7 @@ from tests.support.scripted_client import SESSION, ScriptedClient
 from tui.app import AgentApp
 from tui.bridge import FLUSH_INTERVAL, TYPING_DURATION, TYPING_INTERVAL, SessionRequest
 from tui.chat.greeting import Greeting
-from tui.screens.controllers.sessions import format_pending_notice
+from tui.notices import format_pending_notice
 
 
 async def test_a_session_is_opened_with_what_was_wished_for(stage):
@@ -121,7 +121,7 @@ async def test_a_verdict_under_way_when_the_engine_ended_is_not_undone_twice():
     async with app.run_test(size=(100, 30)) as pilot:
         while not app.main.state.session_id:
             await pilot.pause(0.01)
-        app.main.review.action_undo_verdict()
+        app.main.controllers.review.action_undo_verdict()
         while not any("before it answered" in each.message for each in app._notifications):
             await pilot.pause(0.01)
         assert [each for each in second.commands if isinstance(each, c.VerdictUndo)] == []
@@ -168,7 +168,7 @@ async def test_another_session_takes_the_place_of_the_old_one(stage):
         return None
 
     async with stage([*recorded.opening(), *recorded.turn()], react=react) as on:
-        on.screen.sessions.action_choose_session("ses_other")
+        on.screen.controllers.sessions.action_choose_session("ses_other")
         await on.until(lambda: on.screen.state.session_id == "ses_other")
         assert on.sent(c.SessionClose) == [c.SessionClose(session=SESSION)]
 

@@ -185,7 +185,7 @@ async def test_n16a_a_theme_that_was_chosen_is_kept(stage):
 async def test_every_slash_command_is_a_method_of_a_controller(stage):
     async with stage() as on:
         targets = {each.word: each.action.split(".") for each in SLASH_COMMANDS}
-        controllers = on.screen.controllers
+        controllers = on.screen.controllers.by_name
         assert [word for word, (name, act) in targets.items() if not hasattr(controllers[name], f"action_{act}")] == []
     assert parse_slash_command("/nothing") is None
     assert parse_slash_command("/etc/passwd is what?") is None

@@ -19,9 +19,9 @@ ANSWERS = {TreeQuery: TREE, FileQuery: FILE}
 async def test_a_key_shows_a_pane_and_hides_it_again(stage, key, name, size):
     async with stage(recorded.opening(), size=size, answers=ANSWERS) as on:
         await on.pilot.press(key)
-        await on.until(lambda: on.screen.panes.side is not None and on.screen.panes.side.current == name)
+        await on.until(lambda: on.panes.side is not None and on.panes.side.current == name)
         await on.pilot.pause(0.05)
-        on.screen.panes.side.get_pane(name).focus()
+        on.panes.side.get_pane(name).focus()
         await on.pilot.press("escape") if size[0] < 100 else await on.pilot.press(key)
         await on.pilot.pause(0.05)
         if not on.prompt.has_focus:
@@ -53,7 +53,7 @@ async def test_in_a_narrow_window_escape_puts_away_what_covers_the_prompt_one_by
         await on.pilot.press(*"re")
         await on.until(lambda: on.screen.query("FilePane OptionList").last().option_count == 2)
         await on.pilot.press("enter")
-        await on.until(lambda: on.screen.panes.side is not None and on.screen.panes.side.current == "preview")
+        await on.until(lambda: on.panes.side is not None and on.panes.side.current == "preview")
         await on.until(lambda: not on.screen.query_one("#left").display)
         await on.pilot.press("escape")
         await on.until(lambda: type(on.screen.focused).__name__ == "FileTree")
@@ -66,7 +66,7 @@ async def test_in_a_narrow_window_escape_puts_away_what_covers_the_prompt_one_by
 async def test_the_review_pops_up_with_the_first_change_and_leaves_the_focus(stage):
     async with stage(recorded.opening()) as on:
         await on.emit(*recorded.turn())
-        await on.until(lambda: on.screen.panes.side is not None and on.screen.panes.side.current == "review")
+        await on.until(lambda: on.panes.side is not None and on.panes.side.current == "review")
         assert on.prompt.has_focus
 
 
@@ -106,10 +106,10 @@ async def test_another_session_empties_the_panes_of_the_old_one(stage):
 
     async with stage(recorded.opening(), react=react) as on:
         await on.emit(*recorded.turn())
-        await on.until(lambda: on.screen.panes.side is not None and on.screen.panes.side.get_pane("review"))
-        review = on.screen.panes.side.get_pane("review")
+        await on.until(lambda: on.panes.side is not None and on.panes.side.get_pane("review"))
+        review = on.panes.side.get_pane("review")
         await on.until(lambda: review._changes)
         on.client.log.clear()
-        on.screen.sessions.action_choose_session("ses_other")
+        on.screen.controllers.sessions.action_choose_session("ses_other")
         await on.until(lambda: not review._changes)
         assert on.screen.state.session_id == "ses_other"

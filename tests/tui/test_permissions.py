@@ -248,12 +248,12 @@ async def test_what_was_kept_is_listed_and_forgotten(stage):
         on.client.answers[queries.PermissionsQuery] = queries.PermissionsAnswer(
             trusted=True, kept=kept, hosts=("example.org",)
         )
-        on.screen.questions.action_show_permissions("")
+        on.screen.controllers.questions.action_show_permissions("")
         await on.until(lambda: on.app.screen is not on.screen)
         listed = "\n".join(str(each.render()) for each in on.app.screen.query("Static"))
         assert "allow exactly make in sub  perm_1" in listed
         assert "deny  Read(**/.env)  config.toml" in listed
         assert "example.org" in listed
         await on.pilot.press("escape")
-        on.app.main.questions.action_show_permissions("remove perm_1")
+        on.app.main.controllers.questions.action_show_permissions("remove perm_1")
         await on.until(lambda: any(isinstance(each, commands.PermissionRemove) for each in on.client.commands))

@@ -102,9 +102,9 @@ async def test_a_todo_leads_to_its_change_and_a_change_to_its_todo(stage):
     async with stage([*START, e.ChangeProposed(change=change)]) as on:
         assert (await opened(on)).select_todo("fix")
         await on.pilot.press("o")
-        await on.until(lambda: on.screen.panes.side.current == "review")
+        await on.until(lambda: on.panes.side.current == "review")
         await on.pilot.press("T")
-        await on.until(lambda: on.screen.panes.side.current == "plan")
+        await on.until(lambda: on.panes.side.current == "plan")
         assert on.screen.query_one(PlanPanel)._current_todo.id == "fix"
 
 
@@ -113,14 +113,14 @@ async def test_a_todo_without_a_change_says_so(stage):
         await opened(on)
         await on.pilot.press("o")
         await on.until(lambda: on.app._notifications)
-        assert on.screen.panes.side.current == "plan"
+        assert on.panes.side.current == "plan"
 
 
 async def test_the_slash_command_builds_one_todo_or_afresh(stage):
     async with stage(START) as on:
-        on.screen.plan.action_build_plan("fix")
-        on.screen.plan.action_build_plan("fresh")
-        on.screen.plan.action_build_plan()
+        on.screen.controllers.plan.action_build_plan("fix")
+        on.screen.controllers.plan.action_build_plan("fresh")
+        on.screen.controllers.plan.action_build_plan()
         await on.until(lambda: len(on.sent(c.PlanBuild)) == 3)
         assert [(each.path, each.todo, each.fresh) for each in on.sent(c.PlanBuild)] == [
             (PATH, "fix", False),
@@ -145,17 +145,17 @@ async def test_another_plan_of_the_project_is_chosen_from_a_list(stage):
     entries = tuple(q.TreeEntry(name=name, kind="file") for name in ("a_01234567.plan.md", "b.plan.md", "notes.md"))
     tree = q.TreeAnswer(path=".cursor/plans", entries=entries)
     async with stage(START, answers={q.TreeQuery: tree}) as on:
-        on.screen.plan.action_choose_plan()
+        on.screen.controllers.plan.action_choose_plan()
         await on.until(lambda: type(on.app.screen).__name__ == "PickerDialog")
         await on.pilot.press(*"b", "enter")
         await on.until(lambda: on.sent(c.PlanEdit))
         (chosen,) = on.sent(c.PlanEdit)
         assert (chosen.path, chosen.todos, chosen.body) == (".cursor/plans/b.plan.md", None, None)
-        await on.until(lambda: on.screen.panes.side and on.screen.panes.side.current == "plan")
-        on.screen.plan.action_choose_plan("a_01")
+        await on.until(lambda: on.panes.side and on.panes.side.current == "plan")
+        on.screen.controllers.plan.action_choose_plan("a_01")
         await on.until(lambda: len(on.sent(c.PlanEdit)) == 2)
         assert on.sent(c.PlanEdit)[1].path == ".cursor/plans/a_01234567.plan.md"
-        on.screen.plan.action_choose_plan("none")
+        on.screen.controllers.plan.action_choose_plan("none")
         await on.until(lambda: on.app._notifications)
 
 
@@ -163,7 +163,7 @@ async def test_another_plan_of_the_project_is_chosen_from_a_list(stage):
 async def test_where_no_plan_is_at_hand_the_only_one_of_the_project_is_built(stage, what, workers):
     tree = q.TreeAnswer(path=".cursor/plans", entries=(q.TreeEntry(name="a_01234567.plan.md", kind="file"),))
     async with stage(recorded.opening(), answers={q.TreeQuery: tree}) as on:
-        on.screen.plan.action_build_plan(what)
+        on.screen.controllers.plan.action_build_plan(what)
         await on.until(lambda: on.sent(c.PlanBuild))
         (build,) = on.sent(c.PlanBuild)
         assert (build.path, build.workers) == (".cursor/plans/a_01234567.plan.md", workers)

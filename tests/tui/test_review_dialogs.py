@@ -57,9 +57,9 @@ def _proposed(changes: object) -> list[e.AnyEvent]:
 async def reviewing(on, clock) -> None:
     """The review is there, and has been looked at."""
     await on.pilot.press("ctrl+r")
-    await on.until(lambda: on.screen.panes.side is not None and on.screen.panes.side.get_pane("review"))
-    on.screen.panes.side.get_pane("review")._clock = lambda: clock[0]
-    on.screen.panes.side.get_pane("review").restart_grace()
+    await on.until(lambda: on.panes.side is not None and on.panes.side.get_pane("review"))
+    on.panes.side.get_pane("review")._clock = lambda: clock[0]
+    on.panes.side.get_pane("review").restart_grace()
     await on.pilot.pause(0.05)
     clock[0] += 10
 
@@ -107,7 +107,7 @@ async def test_n16a_a_rename_is_one_row_and_accepted_by_one_key_without_a_questi
     )
     async with stage(proposed(gone, new), answers={q.DiffQuery: diff("src/new.py")}) as on:
         await reviewing(on, clock)
-        pane = on.screen.panes.side.get_pane("review")
+        pane = on.panes.side.get_pane("review")
         assert [each.path for each in pane._changes] == ["src/new.py"]
         assert "src/old.py → src/new.py" in str(pane.query_one(FileStrip).render())
         assert on.screen.state.pending_hunk_count == 1
@@ -119,8 +119,8 @@ async def test_n16a_a_rename_is_one_row_and_accepted_by_one_key_without_a_questi
         await on.until(lambda: on.sent(c.HunkResolve))
         (verdict,) = on.sent(c.HunkResolve)
         assert (verdict.path, verdict.verdict, on.app.screen) == ("src/new.py", "accept", on.screen)
-        await on.screen.review.submit_verdict(c.HunkResolve(path="", verdict="accept"))
-        await on.screen.review.submit_verdict(c.HunkResolve(path="src/old.py", verdict="accept"))
+        await on.screen.controllers.review.submit_verdict(c.HunkResolve(path="", verdict="accept"))
+        await on.screen.controllers.review.submit_verdict(c.HunkResolve(path="src/old.py", verdict="accept"))
         assert (len(on.sent(c.HunkResolve)), on.app.screen) == (3, on.screen)
 
 
@@ -223,7 +223,7 @@ async def test_b_judges_all_of_a_command_or_a_turn(stage, clock):
         await on.until(lambda: on.sent(c.HunkResolve))
         (verdict,) = on.sent(c.HunkResolve)
         assert (verdict.path, verdict.verdict, verdict.origin) == ("", "reject", Origin(command="npm install"))
-        offered = on.screen.review.build_origin_options(changes[2])
+        offered = on.screen.controllers.review.build_origin_options(changes[2])
         assert [each.id for each in offered] == [
             f"{verdict} {by}" for verdict in ("accept", "reject") for by in ("call", "todo", "turn")
         ]

@@ -58,9 +58,9 @@ async def test_files_stand_by_path_whatever_the_order_of_their_events(stage):
     events = [e.ChangeProposed(change=recorded.change(path)) for path in ("z.py", "a.py", "m.py")]
     async with stage(recorded.opening()) as on:
         await on.emit(*events)
-        await on.until(lambda: on.screen.panes.side is not None)
+        await on.until(lambda: on.panes.side is not None)
         await on.emit(e.ChangeResolved(path="a.py"), e.ChangeProposed(change=recorded.change("a.py")))
-        review = on.screen.panes.side.get_pane("review")
+        review = on.panes.side.get_pane("review")
         assert [each.path for each in review._changes] == ["a.py", "m.py", "z.py"]
 
 
@@ -73,8 +73,8 @@ async def test_a_refused_verdict_can_be_given_again(stage):
     async with stage(recorded.opening(), react=refuse, answers={DiffQuery: DiffAnswer(diff=PRICES)}) as on:
         await on.emit(e.ChangeProposed(change=PRICES.change))
         await on.pilot.press("ctrl+r")
-        await on.until(lambda: on.screen.panes.side is not None and on.screen.panes.side.get_pane("review"))
-        review = on.screen.panes.side.get_pane("review")
+        await on.until(lambda: on.panes.side is not None and on.panes.side.get_pane("review"))
+        review = on.panes.side.get_pane("review")
         await on.until(lambda: on.screen.query_one(DiffView).diff is not None)
         review._clock = lambda: 1e9
         await on.pilot.press("a")

@@ -130,7 +130,7 @@ async def test_escape_twice_on_an_empty_prompt_goes_back_and_once_or_slowly_does
     async with stage(TWO, answers=ANSWERS) as on:
         await on.all_shown()
         now = [100.0]
-        on.screen.rewind.clock = lambda: now[0]
+        on.screen.controllers.rewind.clock = lambda: now[0]
         await on.pilot.press("escape")
         now[0] += TWICE_SECONDS + 1
         await on.pilot.press("escape")
@@ -144,7 +144,7 @@ async def test_escape_twice_on_an_empty_prompt_goes_back_and_once_or_slowly_does
 async def test_escape_twice_does_not_go_back_with_words_in_the_prompt_or_while_a_turn_runs(stage):
     async with stage(TWO, answers=ANSWERS) as on:
         await on.all_shown()
-        on.screen.rewind.clock = lambda: 100.0
+        on.screen.controllers.rewind.clock = lambda: 100.0
         on.prompt.text = "words"
         await on.pilot.press("escape", "escape")
         on.prompt.text = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from textual import events
 from textual.app import App
@@ -19,15 +19,22 @@ from tui.keymap import CURSOR_KEYS
 TEXT_WIDGETS: Final = (Input, TextArea)
 
 
+class TextTarget(Protocol):
+    """Where text goes that was typed or pasted where no text is written."""
+
+    def take_text(self, text: str) -> None:
+        """Insert letters that are no command where they were typed."""
+
+    def take_paste(self, event: events.Paste) -> None:
+        """Paste what was pasted elsewhere."""
+
+
 class KeyFilter:
     """Decides for one app which events Textual handles as usual. `is_by_hand`: the key that is being answered came so
-    long after the one before it that they are not part of one paste. `take_text` and `take_paste` get what is meant for
-    the prompt."""
+    long after the one before it that they are not part of one paste."""
 
-    def __init__(
-        self, app: App[int], *, take_text: Callable[[str], None], take_paste: Callable[[events.Paste], None]
-    ) -> None:
-        self._app, self._take_text, self._take_paste = app, take_text, take_paste
+    def __init__(self, app: App[int], find_target: Callable[[], TextTarget]) -> None:
+        self._app, self._find_target = app, find_target
         self.keystrokes = KeystrokeBuffer(act=self._carry_out, write=self._insert_text, wait=self._start_timer)
         self._timer: Timer | None = None
         self._struck_at = self._last_key_at = 0.0
@@ -121,13 +128,13 @@ class KeyFilter:
         if hasattr(focused, "start_free_text"):
             focused.start_free_text(text)
         else:
-            self._take_text(text)
+            self._find_target().take_text(text)
 
     def _accepts_paste(self, event: events.Paste) -> bool:
         """True if a text widget takes the paste. Otherwise it goes to the prompt; it is never read as keys."""
         self.keystrokes.clear()
         focused = self._get_visible_focus()
         if focused is None or not any(hasattr(focused, name) for name in ("_on_paste", "on_paste")):
-            self._take_paste(event)
+            self._find_target().take_paste(event)
             return False
         return True

@@ -93,7 +93,7 @@ class GuardedWidget(Widget):
 
 
 class PaneAttention:
-    """Whether the user has had time to look: `grace` seconds since a pane was shown, and since it got the focus.
+    """The time that the user has had to look: `grace` seconds since a pane was shown, and since it got the focus.
 
     `seconds_needed`: for so long a thing in the pane has to have been visible before it is judged.
     """

@@ -1,4 +1,4 @@
-"""What the screen does differently per mode, as data: the record, and the panes that every mode shows by itself."""
+"""The differences of the screen per mode, as data: the record, and the panes that every mode shows by itself."""
 
 from __future__ import annotations
 

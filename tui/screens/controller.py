@@ -33,7 +33,7 @@ Handler = Callable[..., Awaitable[None] | None]
 
 
 class ScreenContext:
-    """What every controller needs of the main screen: the session at the engine, notifications, dialogs and workers."""
+    """The main screen as every controller sees it: session at the engine, notifications, dialogs and workers."""
 
     def __init__(self, screen: Screen[None], bridge: Bridge, request: SessionRequest) -> None:
         self.screen, self.bridge = screen, bridge

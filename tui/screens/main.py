@@ -6,8 +6,9 @@ Only the conversation, the prompt and the status are there at the first paint; e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Final
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -25,25 +26,13 @@ from tui.chat.prompt import Prompt
 from tui.chat.transcript import Transcript
 from tui.keymap import get_bindings
 from tui.modes import SCREEN_MODES
-from tui.screens.controller import Controller, ScreenContext
-from tui.screens.controllers.chat import ChatController
-from tui.screens.controllers.editor import EditorController
-from tui.screens.controllers.models import ModelController
-from tui.screens.controllers.modes import ModeController
-from tui.screens.controllers.panes import PaneController
-from tui.screens.controllers.plan import PlanController
-from tui.screens.controllers.prompt import PromptController
-from tui.screens.controllers.providers import ProviderController
-from tui.screens.controllers.questions import QuestionController
-from tui.screens.controllers.review import ReviewController
-from tui.screens.controllers.rewind import RewindController
-from tui.screens.controllers.sessions import SessionController
-from tui.screens.controllers.settings import SettingsController
-from tui.screens.controllers.turn import TurnController
-from tui.screens.focus import FocusController
+from tui.screens.controller import ScreenContext
 from tui.state import Topic, ViewState
 from tui.text import fit_line
 from tui.widgets.status_bar import StatusBar
+
+if TYPE_CHECKING:
+    from tui.screens.controller_set import ControllerSet
 
 TOO_SMALL_NOTICE: Final = (
     "agent-tui needs a larger window: 60 columns and 16 rows show all of it. Nothing is lost; what runs goes on."
@@ -63,25 +52,14 @@ class MainScreen(Screen[None]):
         self._request = request
         self._pending_notice = ""
         self._is_set_up = self._is_pane_shown = False
-        context = self.context = ScreenContext(self, self.bridge, request)
-        self.panes = PaneController(context)
-        self.questions = QuestionController(context, self.panes)
-        self.modes = ModeController(context, self.questions)
-        self.review = ReviewController(context, self.panes)
-        self.editor = EditorController(context)
-        self.plan = PlanController(context, self.panes, self.review, self.editor)
-        self.sessions = SessionController(context, self.plan)
-        self.prompt = PromptController(context, self.modes, self.panes, self.questions)
-        self.chat = ChatController(context, self.panes, self.sessions)
-        self.models = ModelController(context)
-        self.providers = ProviderController(context, self.models)
-        self.rewind = RewindController(context)
-        self.turn = TurnController(context, self.panes, self.rewind)
-        self.settings = SettingsController(context)
-        self.focus_keeper = FocusController(context, self.panes)
-        self.controllers: Mapping[str, Controller] = {
-            name: each for name, each in vars(self).items() if isinstance(each, Controller)
-        }
+        self.context = ScreenContext(self, self.bridge, request)
+
+    @cached_property
+    def controllers(self) -> ControllerSet:
+        """What acts for the user; loaded after the first paint, or when it is first needed."""
+        from tui.screens.controller_set import ControllerSet
+
+        return ControllerSet(self.context)
 
     @property
     def state(self) -> ViewState:
@@ -97,34 +75,50 @@ class MainScreen(Screen[None]):
         yield Static(Content(TOO_SMALL_NOTICE), id="too-small")
 
     def on_mount(self) -> None:
+        mode = SCREEN_MODES[self._request.mode]
+        self.add_class(f"-mode-{self._request.mode}", f"-accent-{mode.accent}")
         self.set_class(self._request.resume is None, "-empty")
         self._show_greeting()
-        self.context.prompt.focus()
+        self.query_one(Prompt).focus()
+        self.query_one(StatusBar).show(self.state, "starting…")
         self.screen_layout_refresh_signal.subscribe(self, self._after_layout, immediate=True)
-        self.modes.show()
-        self.call_after_refresh(self.context.start, self.bridge.run, group="engine", exclusive=True)
+        self.call_after_refresh(self._start)
+
+    def _start(self) -> None:
+        """Start the engine, and load the controllers while its process begins."""
+        self.context.start(self.bridge.run, group="engine", exclusive=True)
+        self.call_later(self._load)
+
+    def _load(self) -> None:
+        _ = self.controllers
+        self._after_layout(None)
+
+    @property
+    def _is_loaded(self) -> bool:
+        return "controllers" in vars(self)
 
     def _get_dispatch_methods(self, method_name: str, message: Message) -> Iterable[tuple[type, Any]]:
-        """Pass a message on to the controllers, after the screen itself."""
+        """Pass a message on to the controllers, after the screen itself; before they are loaded, events are not."""
         yield from super()._get_dispatch_methods(method_name, message)
-        for controller in self.controllers.values():
-            for handler in controller.find_handlers(message):
-                yield type(controller), handler
+        if self._is_loaded or not isinstance(message, events.Event):
+            yield from self.controllers.find_handlers(message)
 
     # Layout
 
     def _after_layout(self, _: object) -> None:
-        if self.app.screen is self:
-            self.focus_keeper.move_hidden_focus()
+        if self._is_loaded and self.app.screen is self:
+            self.controllers.focus.move_hidden_focus()
             self._show_what_waits()
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
     def _show_what_waits(self) -> None:
         """Show a pane again that there is room for, and let the status bar tell of questions that are not visible."""
-        if self.panes.hidden_pane and not self.panes.is_narrow:
-            self.context.start(self.panes.restore_hidden_pane, group="panes")
-        is_calling = self.questions.has_hidden_question()
+        if not self._is_loaded:
+            return
+        if self.controllers.panes.hidden_pane and not self.controllers.panes.is_narrow:
+            self.context.start(self.controllers.panes.restore_hidden_pane, group="panes")
+        is_calling = self.controllers.questions.has_hidden_question()
         self.set_class(is_calling, "-awaited")
         self.query_one(StatusBar).set_calling(is_calling)
 
@@ -140,26 +134,26 @@ class MainScreen(Screen[None]):
             self.context.start(self._adopt_settings, group="settings", exclusive=True)
 
     async def _adopt_settings(self) -> None:
-        await self.settings.adopt_settings()
+        await self.controllers.pages.adopt_settings()
         self._show_greeting()
 
     def handle_session_opened(self) -> None:
         """Show the session that was opened, which may be another one than before."""
         self._show_blocks()
-        self.modes.show("")
-        self.context.start(self.prompt.load_history, group="history", exclusive=True)
-        self.prompt.show_queue_soon()
+        self.controllers.modes.show("")
+        self.context.start(self.controllers.prompt.load_history, group="history", exclusive=True)
+        self.controllers.prompt.show_queue_soon()
         self.context.start(self._check_other_sessions, group="elsewhere", exclusive=True)
-        if self.panes.is_mounted or self.questions.is_mounted:
+        if self.controllers.panes.is_mounted or self.controllers.questions.is_mounted:
             self.show_changes(frozenset({"ask", "review", "plan", "debug", "files"}))
         if self._request.pane and not self._is_pane_shown:
             self._is_pane_shown = True
-            self.context.start(self.panes.show, self._request.pane, group="panes")
+            self.context.start(self.controllers.panes.show, self._request.pane, group="panes")
         if self.has_class("-broad"):
-            self.context.start(self.panes.show_files, group="files", exclusive=True)
+            self.context.start(self.controllers.panes.show_files, group="files", exclusive=True)
 
     async def _check_other_sessions(self) -> None:
-        self._pending_notice = await self.sessions.find_pending_notice()
+        self._pending_notice = await self.controllers.sessions.find_pending_notice()
         self._show_greeting()
         await self.bridge.wait_until_caught_up()
         if self._pending_notice and self.state.blocks:  # else the greeting says it
@@ -170,26 +164,26 @@ class MainScreen(Screen[None]):
         if "blocks" in topics:
             self._show_blocks()
         if topics & {"status", "session"}:
-            self.modes.show()
+            self.controllers.modes.show()
         if "queue" in topics:
-            self.prompt.show_queue_soon()
+            self.controllers.prompt.show_queue_soon()
         if "ask" in topics:
             self.context.start(self._show_questions, group="asked", exclusive=True)
         if topics & {"review", "plan", "debug", "files"}:
-            self.context.start(self.panes.update, topics, group="panes")
+            self.context.start(self.controllers.panes.update, topics, group="panes")
 
     def _show_blocks(self) -> None:
         self.set_class(not self.state.blocks, "-empty")
         self.query_one(Transcript).show(self.state.blocks)
 
     async def _show_questions(self) -> None:
-        await self.questions.show()
-        self.modes.show()
+        await self.controllers.questions.show()
+        self.controllers.modes.show()
         self._show_what_waits()
 
     def report_trouble(self, message: str, hint: str) -> None:
         """Tell the user that the engine is gone, or refused something."""
-        self.modes.show("engine away")
+        self.controllers.modes.show("engine away")
         self.context.notify_user(message, hint, is_error=True)
 
     def handle_session_refused(self, message: str, hint: str) -> None:
@@ -198,7 +192,7 @@ class MainScreen(Screen[None]):
 
     async def choose_model(self, models: queries.ModelsAnswer) -> SessionRequest | None:
         """Ask the user how to begin, since no model is configured. None = leave."""
-        request = await self.providers.ask_how_to_begin(models, self._request)
+        request = await self.controllers.providers.ask_how_to_begin(models, self._request)
         if request is None:
             self.app.exit()
         return request

@@ -144,14 +144,14 @@ def exit_on_signals(app: Any) -> None:
         restore_terminal(before)
         os._exit(EXIT_INTERRUPTED)
 
-    def ended(number: int) -> None:
+    def start_ending(number: int) -> None:
         timer = threading.Timer(EXIT_TIMEOUT, force)
         timer.daemon = True
         timer.start()
         end(number)
 
     for number in END_SIGNALS:
-        loop.add_signal_handler(number, ended, number)
+        loop.add_signal_handler(number, start_ending, number)
 
 
 def has_terminal() -> bool:

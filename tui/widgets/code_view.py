@@ -27,7 +27,8 @@ from textual.style import Style
 
 from tui.input.visibility import VisibleTimes, get_visibility
 from tui.keymap import get_bindings
-from tui.widgets.highlight import SYNTAX, HighlightedText, Span
+from tui.themes import SYNTAX
+from tui.widgets.highlight import HighlightedText, Span
 from tui.widgets.text_rows import apply_offsets
 from tui.workers import start_worker
 

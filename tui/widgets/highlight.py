@@ -1,13 +1,13 @@
 """Syntax highlighting: lines of code become spans with roles, chunk by chunk, so that only visible lines are lexed.
 
-A role is a name in `SYNTAX`, which maps it to a style in theme variables. Nothing here touches a widget:
+A role is a name in `tui.themes.SYNTAX`, which maps it to a style in theme variables. Nothing here touches a widget:
 `highlight_chunk` is meant for a thread. Lines that are too long for a regular expression are left plain.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
@@ -17,17 +17,6 @@ Span = tuple[int, int, str]
 CHUNK_LINES: Final = 200
 LEAD_LINES: Final = 60  # lines before a chunk that are lexed with it, so that it starts in the right state
 MAX_LINE_LENGTH: Final = 600
-
-SYNTAX: Final[Mapping[str, str]] = {
-    "syntax_comment": "$foreground 50% italic",
-    "syntax_keyword": "$text-accent",
-    "syntax_string": "$text-success",
-    "syntax_number": "$text-warning",
-    "syntax_name": "$text-primary",
-    "syntax_type": "$text-secondary bold",
-    "syntax_constant": "$text-warning",
-    "syntax_heading": "bold",
-}
 
 _ROLES: Final = (
     ("Token.Comment.Preproc", "syntax_keyword"),

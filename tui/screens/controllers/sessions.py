@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from core.protocol import commands, queries
-from core.protocol.queries import SessionInfo
+from tui.notices import format_pending_notice
 from tui.screens.controller import Controller, ScreenContext
 from tui.screens.controllers.plan import PlanController
-from tui.text import fit_line
 
 KEEP: Final = "keep"
 DROP: Final = "drop"
@@ -134,16 +132,3 @@ class SessionController(Controller):
                 return False
         self.context.state.is_pending_kept = True
         return True
-
-
-def format_pending_notice(sessions: Sequence[SessionInfo], current: str) -> str:
-    """Format one sentence that says where to look; "" = nothing waits. Sessions open in another window are left out."""
-    waiting = [each for each in sessions if each.pending and each.id != current and not each.locked]
-    if not waiting:
-        return ""
-    count = sum(each.pending for each in waiting)
-    files = "1 changed file waits" if count == 1 else f"{count} changed files wait"
-    if len(waiting) > 1:
-        return f"{files} for your review in {len(waiting)} other sessions: /sessions shows them."
-    title = fit_line(waiting[0].title, 40)
-    return f"{files} for your review in {f'“{title}”' if title else 'another session'}: /resume {waiting[0].id}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from core.protocol import commands, queries
+from core.protocol import commands
 from core.protocol.events import LimitsChanged
 from tui.screens.controller import Controller, ScreenContext
 from tui.screens.controllers.panes import PaneController
@@ -70,19 +70,6 @@ class TurnController(Controller):
     async def _compact(self) -> None:
         if await self.context.submit(commands.ContextCompact()):
             self.context.notify_user("The history is made shorter,", "unless nothing would be gained by it.")
-
-    def action_show_context(self, _: str = "") -> None:
-        """Show what the model is sent."""
-        self.context.start(self._show_context, group="picker", exclusive=True)
-
-    async def _show_context(self) -> None:
-        from tui.screens.dialogs.pages import build_context_page
-
-        answer = await self.context.bridge.query(queries.ContextQuery())
-        if isinstance(answer, queries.ContextAnswer):
-            self.context.show(build_context_page(answer))
-        else:
-            self.context.notify_user(getattr(answer, "message", "There is no context yet."))
 
     # What bounds a turn
 

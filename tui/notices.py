@@ -1,11 +1,13 @@
-"""The lines left on the terminal when the screen is gone: how to resume, and what waits for a review."""
+"""Notices of what waits for a review: in other sessions, when one is opened, and on the terminal after the exit."""
 
 from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from core.protocol.queries import SessionInfo
 from tui.state import ViewState
 from tui.text import fit_line
 
@@ -54,3 +56,16 @@ def _find_program_name() -> list[str]:
 
 def _quote_command(words: list[str]) -> str:
     return fit_line(shlex.join(words), 400)
+
+
+def format_pending_notice(sessions: Sequence[SessionInfo], current: str) -> str:
+    """Format one sentence that says where to look; "" = nothing waits. Sessions open in another window are left out."""
+    waiting = [each for each in sessions if each.pending and each.id != current and not each.locked]
+    if not waiting:
+        return ""
+    count = sum(each.pending for each in waiting)
+    files = "1 changed file waits" if count == 1 else f"{count} changed files wait"
+    if len(waiting) > 1:
+        return f"{files} for your review in {len(waiting)} other sessions: /sessions shows them."
+    title = fit_line(waiting[0].title, 40)
+    return f"{files} for your review in {f'“{title}”' if title else 'another session'}: /resume {waiting[0].id}"

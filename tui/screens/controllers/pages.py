@@ -1,4 +1,4 @@
-"""The controller of the screen's settings: colours, keys, and the pages that explain them."""
+"""The controller of the pages to read (keys, help, context), and of the user's colours and keys."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tui.keymap import check_keymap
 from tui.screens.controller import Controller
 
 
-class SettingsController(Controller):
-    """Adopts the user's colours and keys."""
+class PageController(Controller):
+    """Shows pages, and adopts the user's colours and keys."""
 
     async def adopt_settings(self) -> None:
         """Take the user's colours and keys over; a mistake in them is reported and the rest is used."""
@@ -56,3 +56,16 @@ class SettingsController(Controller):
         from tui.screens.dialogs.pages import build_help_page
 
         self.context.show(build_help_page())
+
+    def action_show_context(self, _: str = "") -> None:
+        """Show what the model is sent."""
+        self.context.start(self._show_context, group="picker", exclusive=True)
+
+    async def _show_context(self) -> None:
+        from tui.screens.dialogs.pages import build_context_page
+
+        answer = await self.context.bridge.query(queries.ContextQuery())
+        if isinstance(answer, queries.ContextAnswer):
+            self.context.show(build_context_page(answer))
+        else:
+            self.context.notify_user(getattr(answer, "message", "There is no context yet."))
