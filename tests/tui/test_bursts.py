@@ -70,7 +70,7 @@ from pathlib import Path
 from core.protocol.commands import TurnSubmit
 from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
-from tui.bridge import Wish
+from tui.bridge import SessionRequest
 
 def react(client, command):
     if isinstance(command, TurnSubmit):
@@ -79,7 +79,7 @@ def react(client, command):
 async def connect():
     return ScriptedClient(react=react)
 
-AgentApp(connect, Wish(model="m")).run()
+AgentApp(connect, SessionRequest(model="m")).run()
 """
 
 
