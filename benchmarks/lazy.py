@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from core.edits.errors import EditError
-from core.edits.lazy.lazy_edit import edit_lazy
+from core.edits.formats.lazy import apply_lazy
 
 _VERBS: Final = ["load", "save", "open", "close", "read", "write", "parse", "build", "merge", "split", "find", "drop"]
 _NOUNS: Final = ["user", "item", "row", "page", "node", "file", "cart", "order"]
@@ -148,7 +148,7 @@ def one(seed: int) -> tuple[str, str]:
     draft += [maker.head(name), *made.draft, *maker.close]
     draft += [*apart, maker.marker] if which < len(classes) - 1 else []
     try:
-        done = edit_lazy(maker.render(classes), "\n".join(draft), "x.py" if maker.python else "x.js").text
+        done = apply_lazy(maker.render(classes), "\n".join(draft), "x.py" if maker.python else "x.js").text
     except EditError:
         return "refused", edit.__name__
     return ("right" if done == wanted else "wrong"), edit.__name__

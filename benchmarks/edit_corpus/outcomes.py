@@ -12,7 +12,7 @@ from benchmarks.edit_corpus.changes import Change, changes
 from benchmarks.edit_corpus.shapes import Made, make
 from core.edits.errors import EditError
 from core.edits.formats.draft import apply_drafts
-from core.edits.lazy.lazy_edit import edit_lazy
+from core.edits.formats.lazy import apply_lazy
 
 RIGHT, REFUSED, WRONG = "right", "refused", "wrong"
 _EACH: Final = 3  # commits that are looked at for each edit that is wanted
@@ -50,7 +50,7 @@ def judged(made: Made) -> tuple[str, str]:
     """The outcome of an edit, and why it was refused. An edit that changes nothing is refused by the tools."""
     try:
         if made.format == "lazy":
-            text = edit_lazy(made.original, made.edit, made.path).text
+            text = apply_lazy(made.original, made.edit, made.path).text
         else:
             text = apply_drafts(made.original, made.edit, made.path)
     except EditError as problem:

@@ -14,12 +14,12 @@ from typing import Any, Final, TextIO
 
 from core.dialects.command import parse_command
 from core.edits.formats.draft import apply_drafts
+from core.edits.formats.lazy import apply_lazy
 from core.edits.formats.line_plan import apply_line_plan, parse_line_plan
 from core.edits.formats.patch import apply_patch
 from core.edits.formats.search_replace import apply_search_replace
 from core.edits.formats.search_replace_blocks import parse_blocks
 from core.edits.formats.str_replace import apply_edits
-from core.edits.lazy.lazy_edit import edit_lazy
 from core.errors import AgentTuiError, ToolInputInvalid
 
 Apply = Callable[[str | None, str, str], Any]
@@ -42,7 +42,7 @@ def _str_replace(original: str | None, edit: str, path: str) -> str:
 
 
 def _lazy(original: str | None, edit: str, path: str) -> str:
-    return edit_lazy(original or "", edit, path).text
+    return apply_lazy(original or "", edit, path).text
 
 
 def _plan(original: str | None, edit: str, path: str) -> str:

@@ -39,3 +39,14 @@ class EditError(ToolInputInvalid):
 def format_part(kind: str, number: int, count: int) -> str:
     """Format which of `count` parts is meant ("Block 2 of 3"), from 1; "" where there is only one."""
     return f"{kind} {number} of {count}" if count > 1 else ""
+
+
+class UndecidedEdit(EditError):
+    """A draft that has no one meaning for its file; whoever understands it can still make it into an edit."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"The edit does not tell how it fits the file: {why}.",
+            hint="Nothing was changed. Put a line of the file before and after each change, mark every part that you "
+            "leave out with ... existing code ..., or use search_replace.",
+        )

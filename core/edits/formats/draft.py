@@ -12,19 +12,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.edits.errors import EditError
-from core.edits.formats.search_replace import is_same_file
+from core.edits.errors import EditError, UndecidedEdit
+from core.edits.formats.target_file import select_for_file
 from core.edits.hunks.draft_placement import place_draft
 from core.edits.hunks.placed_draft import PlacedDraft, replace_all_lines
 from core.edits.lazy.alignment import assign_scopes
-from core.edits.lazy.lazy_edit import (
-    LazyResult,
-    build_undecided_error,
-    check_deletions,
-    check_remarks,
-    splice_draft,
-    tokenise_draft,
-)
+from core.edits.lazy.assembly import LazyResult, check_deletions, check_remarks, splice_draft, tokenise_draft
 from core.edits.lazy.line_matches import DraftToken
 from core.text.lines import TextLines, split_closed, split_lines
 from core.text.tags import parse_attributes
@@ -92,9 +85,7 @@ def _parse_line(given: dict[str, str], name: str) -> int | None:
 def apply_drafts(text: str | None, content: str, path: str = "") -> str:
     """Return the file at `path` (None: it is not there) after its drafts. Raises `EditError`."""
     drafts = parse_drafts(content)
-    mine = [each for each in drafts if not path or is_same_file(each.path, path)]
-    if not mine and len({each.path for each in drafts}) == 1:
-        mine = list(drafts)
+    mine = select_for_file(drafts, path)
     if not mine:
         raise EditError(f"No <file_edit> is meant for {path}.", hint=_HINT)
     if text is None:
@@ -144,7 +135,7 @@ def apply_draft(text: str, draft: FileDraft) -> str:
     if hunks is not None and hunks.is_accepted:
         return before + hunks.text + after
     if hunks is not None and not hunks.is_outline:
-        raise build_undecided_error("its parts fit in more than one place")
+        raise UndecidedEdit("its parts fit in more than one place")
     check_remarks(rows, {body.strip() for body in part.bodies})
     if all(token.kind == "line" for token in tokens):
         return before + replace_all_lines(part, rows) + after
@@ -156,7 +147,7 @@ def apply_draft(text: str, draft: FileDraft) -> str:
     done = splice_draft(part, assign_scopes(tokens), open_ends=False)
     _check_removals(part, rows, done)
     if hunks is not None and not hunks.allows("".join(map(str.__add__, part.bodies, part.ends)), done.text):
-        raise build_undecided_error("its parts fit in more than one place")
+        raise UndecidedEdit("its parts fit in more than one place")
     check_deletions(done)
     return before + done.text + after
 
@@ -190,9 +181,7 @@ def _check_start(part: TextLines, rows: list[str]) -> None:
     there = [body.strip() for body in part.bodies if body.strip()]
     place = there.index(given[0]) if there.count(given[0]) == 1 else 0
     if place and set(there[:place]).isdisjoint(given):
-        raise build_undecided_error(
-            f"it begins with {given[0][:80]!r} and does not say what becomes of the lines before"
-        )
+        raise UndecidedEdit(f"it begins with {given[0][:80]!r} and does not say what becomes of the lines before")
 
 
 def _check_removals(part: TextLines, rows: list[str], done: LazyResult) -> None:
@@ -205,7 +194,7 @@ def _check_removals(part: TextLines, rows: list[str], done: LazyResult) -> None:
         wanted = re.compile(rf"(?<![\w.]){re.escape(token.removed)}(?!\w)")
         left = [row for row in split_lines(done.text).bodies if wanted.search(row) and row.strip() not in own]
         if left:
-            raise build_undecided_error(f"{token.removed!r} is said to be removed, but {left[0].strip()[:80]!r} stays")
+            raise UndecidedEdit(f"{token.removed!r} is said to be removed, but {left[0].strip()[:80]!r} stays")
 
 
 def _resolve_range(draft: FileDraft, count: int) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from core.edits.errors import EditError, format_part
 from core.edits.formats.patch_parser import FilePatch, PatchHunk, parse_patch
-from core.edits.formats.search_replace import is_same_file
+from core.edits.formats.target_file import select_for_file
 from core.edits.matching.block_merge import MatchedBlock
 from core.edits.matching.failures import build_ambiguity_error, build_not_found_error
 from core.edits.matching.line_edit import LineEdit
@@ -34,9 +34,7 @@ def apply_patch(text: str | None, content: str, path: str = "") -> str:
     """Return the file at `path` (None: it is not there) after the patch; "" when the patch deletes it. Raises
     `EditError`."""
     files = parse_patch(content)
-    mine = [each for each in files if not path or is_same_file(each.path, path)]
-    if not mine:
-        mine = list(files) if len({each.path for each in files}) == 1 else []
+    mine = select_for_file(files, path)
     if not mine:
         named = ", ".join(each.path for each in files)
         raise EditError(f"The patch does not name {path}, but: {named}.", hint="Nothing was changed.")

@@ -1,4 +1,4 @@
-"""The SEARCH/REPLACE block format: apply all blocks of a text or none. The parser is in `blocks.py`.
+"""The SEARCH/REPLACE block format: apply all blocks of a text or none.
 
 An empty SEARCH stands for the whole file, an empty REPLACE deletes.
 """
@@ -13,20 +13,13 @@ from msgspec import Struct
 
 from core.edits.errors import EditError, format_part
 from core.edits.formats.search_replace_blocks import SearchReplaceBlock, parse_blocks
+from core.edits.formats.target_file import is_same_file
 from core.edits.matching.ladder import LadderMatch, locate
 from core.edits.matching.search_text import SearchText
 from core.text.lines import carry_endings, find_line_number, normalise_endings
 from core.text.splices import Splice, apply_splices
 
 _RULE = re.compile(r"^={5,}\s*$", re.MULTILINE)
-__all__ = [
-    "SearchReplaceBlock",
-    "SearchReplaceResult",
-    "apply_blocks",
-    "apply_search_replace",
-    "parse_blocks",
-    "select_blocks",
-]
 
 
 class SearchReplaceResult(Struct, frozen=True, kw_only=True):
@@ -50,12 +43,6 @@ def select_blocks(blocks: Sequence[SearchReplaceBlock], path: str) -> tuple[Sear
     if mine and any(block.path is not None for block in mine):
         return mine
     return tuple(blocks) if len({block.path for block in blocks}) == 1 else mine or tuple(blocks)
-
-
-def is_same_file(named: str, path: str) -> bool:
-    """True if two paths name one file: one may leave out directories at the start."""
-    ours, theirs = (each.replace("\\", "/").removeprefix("./").strip("/") for each in (named, path))
-    return ours == theirs or ours.endswith(f"/{theirs}") or theirs.endswith(f"/{ours}")
 
 
 def apply_blocks(text: str, blocks: Sequence[SearchReplaceBlock]) -> SearchReplaceResult:

@@ -7,7 +7,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from core.edits.errors import EditError
-from core.edits.formats.search_replace import SearchReplaceBlock, apply_blocks, parse_blocks
+from core.edits.formats.search_replace import apply_blocks
+from core.edits.formats.search_replace_blocks import SearchReplaceBlock, parse_blocks
 from core.edits.matching.ladder import apply_replacement
 from core.edits.text_file import decode_text
 from core.text.lines import split_lines

@@ -9,7 +9,8 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from core.edits.lazy.lazy_edit import UndecidedEdit, edit_lazy
+from core.edits.errors import UndecidedEdit
+from core.edits.formats.lazy import apply_lazy
 from core.edits.lazy.markers import is_marker
 from core.errors import ToolInputInvalid
 from core.modes import Access
@@ -52,7 +53,7 @@ class EditFile(Tool[Editor], frozen=True, kw_only=True):
         file = read_editable(capability, self.target_file)
         how = BY_RULES
         try:
-            text = edit_lazy(file.text, self.code_edit, self.target_file).text
+            text = apply_lazy(file.text, self.code_edit, self.target_file).text
         except UndecidedEdit as undecided:
             order = EditRequest(
                 path=self.target_file,

@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
+from core.edits.errors import UndecidedEdit
 from core.edits.formats.draft import FileDraft, append_lines, apply_draft, parse_drafts
-from core.edits.lazy.lazy_edit import UndecidedEdit
 from core.errors import ToolInputInvalid
 from core.modes import Access
 from core.tools.base import Editor, EditRequest, Tool, ToolOutcome

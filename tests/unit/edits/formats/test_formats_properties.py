@@ -12,9 +12,9 @@ from benchmarks.edits import matches
 from core.cli.edits import FORMATS, answer
 from core.edits.errors import EditError
 from core.edits.formats.draft import apply_drafts
+from core.edits.formats.lazy import apply_lazy
 from core.edits.formats.line_plan import LineRange, apply_line_plan, find_unplanned_changes, parse_line_plan
 from core.edits.formats.patch import apply_patch
-from core.edits.lazy.lazy_edit import edit_lazy
 from core.text.lines import number_lines
 
 words = st.text(alphabet="abcdefgh(){}=;, é", min_size=1, max_size=12).filter(lambda text: text.strip() == text)
@@ -82,7 +82,7 @@ def test_a_lazy_edit_of_one_line_between_its_neighbours_changes_that_line_alone(
     draft = "\n".join(["# ... existing code ...", *around, "# ... existing code ..."])
     done = None
     with suppress(EditError):
-        done = edit_lazy(joined(rows), draft, "x.txt").text
+        done = apply_lazy(joined(rows), draft, "x.txt").text
     assert done is None or [row for row in rows if row != rows[place]] == [
         row for row in done.splitlines() if row in rows and row != rows[place]
     ]

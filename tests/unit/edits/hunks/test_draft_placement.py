@@ -14,7 +14,7 @@ from benchmarks.edit_corpus.changes import Change, Span, changes
 from benchmarks.edit_corpus.outcomes import Tally, edits
 from core.edits.errors import EditError
 from core.edits.formats.draft import apply_drafts
-from core.edits.lazy.lazy_edit import edit_lazy
+from core.edits.formats.lazy import apply_lazy
 
 ROOT = Path(__file__).resolve().parents[3]
 LAST = "be25396ac5f4986a67d047631d2728b4453b49cb"  # of the project's commits; later ones would be other cases each day
@@ -52,7 +52,7 @@ def made(text: str, draft: str, format_: str) -> str | None:
     """The text after a draft in one of the two formats; None when it was refused."""
     try:
         if format_ == "lazy":
-            return edit_lazy(text, draft, "store.py").text
+            return apply_lazy(text, draft, "store.py").text
         return apply_drafts(text, f'<file_edit path="store.py">\n{draft}</file_edit>', "store.py")
     except EditError:
         return None

@@ -5,7 +5,7 @@ import pytest
 
 from core.edits.errors import EditError
 from core.edits.formats.draft import apply_drafts
-from core.edits.lazy.lazy_edit import edit_lazy
+from core.edits.formats.lazy import apply_lazy
 
 FORMATS = pytest.mark.parametrize("format_", ["lazy", "draft"])
 SETUP = """import io
@@ -117,7 +117,7 @@ def made(text: str, draft: str, format_: str, path: str) -> str | None:
     """The text after a draft in one of the two formats; None when it was refused."""
     try:
         if format_ == "lazy":
-            return edit_lazy(text, draft, path).text
+            return apply_lazy(text, draft, path).text
         return apply_drafts(text, f'<file_edit path="{path}">\n{draft}</file_edit>', path)
     except EditError:
         return None

@@ -1,0 +1,183 @@
+"""The text that a draft with markers makes of a file: its tokens, aligned with the lines, and what both give."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from typing import Final
+
+from msgspec import Struct
+
+from core.edits.errors import UndecidedEdit
+from core.edits.hunks.costs import compute_replacement_cost
+from core.edits.indentation import extract_indent
+from core.edits.lazy.alignment import AlignmentStep, AlignmentUndecided, align, assign_scopes
+from core.edits.lazy.blank_lines import ResultRow, Spacing
+from core.edits.lazy.checks import AlignedDraft, find_doubt
+from core.edits.lazy.definitions import MAX_UNMENTIONED
+from core.edits.lazy.draft_indentation import fit_indentation
+from core.edits.lazy.line_matches import DraftToken, measure_depth, measure_depths
+from core.edits.lazy.markers import is_marker, may_be_marker, may_be_remark, parse_removal
+from core.text.lines import TextLines, trim_ending
+
+_SEGMENT: Final = 300_000
+
+
+class LazyResult(Struct, frozen=True, kw_only=True):
+    """`kept`, `added` and `removed` count lines that are not blank."""
+
+    text: str
+    kept: int
+    added: int
+    removed: int
+
+
+def check_deletions(done: LazyResult) -> None:
+    """Raise `UndecidedEdit` when many lines would go that the draft does not mention."""
+    if done.removed > MAX_UNMENTIONED and done.removed > 3 * done.added:
+        raise UndecidedEdit(f"it would delete {done.removed} lines that it does not mention")
+
+
+def check_remarks(new: Sequence[str], own: Collection[str]) -> None:
+    """Raise `UndecidedEdit` when what looks like a marker may be a part of a longer comment."""
+    for row in new:
+        if may_be_remark(row) and row.strip() not in own:
+            raise UndecidedEdit(f"{row.strip()[:80]!r} may stand for lines that stay, or be a part of a comment")
+
+
+def tokenise_draft(new: Sequence[str], lines: TextLines) -> list[DraftToken]:
+    """Tokenise a draft in which comments also say what is removed."""
+    own = {line.strip() for line in lines.bodies}
+    tokens = []
+    for line in fit_indentation(new, lines):
+        depth = measure_depth(line) if line.strip() else 0
+        thing = None if line.strip() in own else parse_removal(line)
+        if thing and any(compute_replacement_cost(line, each) is not None for each in lines.bodies):
+            thing = None  # a version of a line of the file
+        if thing:
+            tokens.append(DraftToken("removal", line, depth, thing))
+        elif line.strip() not in own and (is_marker(line) or may_be_marker(line)):
+            tokens.append(DraftToken("marker", line, depth))
+        else:
+            tokens.append(DraftToken("line", line, depth))
+    return assign_scopes(tokens)
+
+
+def splice_draft(lines: TextLines, tokens: Sequence[DraftToken], *, open_ends: bool, prose: bool = False) -> LazyResult:
+    """Make the text that the tokens make of the lines. Raises `EditError` when there is more than one."""
+    try:
+        rows = _align_rows(lines, tokens, measure_depths(lines.bodies, prose=prose), open_ends)
+    except AlignmentUndecided:
+        raise UndecidedEdit("the new lines fit in more than one place") from None
+    doubt = find_doubt(AlignedDraft(lines, tokens, rows))
+    if doubt:
+        raise UndecidedEdit(doubt)
+    spacing, fallback = Spacing(lines, tokens, open_ends=open_ends), lines.find_dominant_ending()
+    out: list[tuple[str, str]] = []
+    kept = last = 0
+    for above, row in pairwise([None, *rows, None]):
+        out += spacing.find_blanks_between(above, row)
+        if row is None:
+            break
+        end = fallback if row.old is None else lines.ends[row.old] or fallback
+        stays = row.old is not None and (row.token is None or _is_unchanged(tokens[row.token], lines.bodies[row.old]))
+        kept += stays
+        body = lines.bodies[row.old or 0] if stays else tokens[row.token or 0].text
+        if row.old is None and above is not None and above.token is None and _wants_comma(lines, above.old or 0, body):
+            out[last] = (out[last][0] + ",", out[last][1])
+        last = len(out)
+        out.append((body, end))
+    filled = sum(bool(line.strip()) for line in lines.bodies)
+    return LazyResult(text=_join_rows(out, lines), kept=kept, added=len(rows) - kept, removed=filled - kept)
+
+
+def _align_rows(
+    lines: TextLines, tokens: Sequence[DraftToken], depths: Sequence[int], open_ends: bool
+) -> list[ResultRow]:
+    """The filled lines of the result, from the alignment of the filled lines of both sides."""
+    given = [index for index, token in enumerate(tokens) if token.text.strip()]
+    there = [index for index, line in enumerate(lines.bodies) if line.strip()]
+    steps = _align_segments(
+        [lines.bodies[index] for index in there],
+        [tokens[index] for index in given],
+        [depths[index] for index in there],
+        open_ends,
+    )
+    rows = [
+        ResultRow(None if token is None else given[token], None if old is None else there[old]) for token, old in steps
+    ]
+    return [row for row in rows if row.token is None or tokens[row.token].kind == "line"]
+
+
+def _wants_comma(lines: TextLines, old: int, line: str) -> bool:
+    """True if a line of the file was the last of a list with commas between its entries, and a new entry follows."""
+    around = [each for each in lines.bodies[max(0, old - 1) : old + 2] if each.strip()]
+    if len(around) != 3 or not around[0].endswith(",") or not re.match(r"\s*[)\]}]", around[2]):
+        return False
+    same = measure_depth(around[0]) == measure_depth(around[1]) == measure_depth(line)
+    return same and re.search(r"[\w\"')\]]$", around[1]) is not None
+
+
+def _is_unchanged(token: DraftToken, old: str) -> bool:
+    return (
+        token.kind == "line"
+        and token.text.strip() == old.strip()
+        and (not old.strip() or extract_indent(token.text) == extract_indent(old))
+    )
+
+
+def _join_rows(out: Sequence[tuple[str, str]], lines: TextLines) -> str:
+    text = "".join(line + end for line, end in out)
+    open_end = bool(lines.ends) and not lines.ends[-1]
+    return trim_ending(text) if open_end else text
+
+
+def _align_segments(
+    old: Sequence[str], tokens: Sequence[DraftToken], depths: Sequence[int], open_ends: bool
+) -> list[AlignmentStep]:
+    """Align; long files are cut at lines that both sides have once, and each part is aligned on its own."""
+    if (len(tokens) + 1) * (len(old) + 1) <= _SEGMENT:
+        return align(tokens, old, depths, open_start=open_ends, open_end=open_ends)
+    cuts = [(0, 0), *_find_anchors(tokens, old), (len(tokens), len(old))]
+    steps: list[AlignmentStep] = []
+    for (i1, j1), (i2, j2) in pairwise(cuts):
+        part = align(
+            tokens[i1:i2],
+            old[j1:j2],
+            depths[j1:j2],
+            open_start=open_ends and i1 == 0,
+            open_end=open_ends and i2 == len(tokens),
+        )
+        steps += [AlignmentStep(None if t is None else t + i1, None if o is None else o + j1) for t, o in part]
+    return steps
+
+
+def _find_anchors(tokens: Sequence[DraftToken], old: Sequence[str]) -> list[tuple[int, int]]:
+    """Lines that both sides have once and at one depth, in the longest rising order."""
+    places: dict[str, list[int]] = {}
+    for index, line in enumerate(old):
+        places.setdefault(line.strip(), []).append(index)
+    texts = [token.text.strip() for token in tokens]
+    pairs = [
+        (index, places[text][0])
+        for index, text in enumerate(texts)
+        if len(places.get(text, ())) == 1 and texts.count(text) == 1 and any(letter.isalnum() for letter in text)
+        if measure_depth(old[places[text][0]]) == tokens[index].depth and tokens[index].kind == "line"
+    ]
+    return [pair for pair in _find_longest_rising(pairs) if pair[0] > 0 and pair[1] > 0]
+
+
+def _find_longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    best: list[tuple[int, int]] = []
+    lengths = [1] * len(pairs)
+    before = [-1] * len(pairs)
+    for index, (_, place) in enumerate(pairs):
+        for other in range(index):
+            if pairs[other][1] < place and lengths[other] >= lengths[index]:
+                lengths[index], before[index] = lengths[other] + 1, other
+    at = max(range(len(pairs)), key=lengths.__getitem__, default=-1)
+    while at >= 0:
+        best.append(pairs[at])
+        at = before[at]
+    return best[::-1]
