@@ -34,6 +34,11 @@ class TaskOwner:
         """True while a task runs."""
         return bool(self._tasks)
 
+    def request_cancel(self) -> None:
+        """Cancel all tasks without waiting for their end."""
+        for task in tuple(self._tasks):
+            task.cancel()
+
     async def cancel(self, *, limit: float | None = None) -> None:
         """Cancel all tasks and wait for their end, at most `limit` seconds."""
         await cancel_tasks(self._tasks, limit=limit)
@@ -46,3 +51,12 @@ async def cancel_tasks(tasks: Iterable[asyncio.Task[Any]], *, limit: float | Non
         task.cancel()
     if waiting:
         await asyncio.wait(waiting, timeout=limit)
+
+
+def is_loop_running() -> bool:
+    """True where tasks can be started: in a running event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

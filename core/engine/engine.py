@@ -165,9 +165,11 @@ class Engine:
 
     def _find_session(self, session: str, *, subagents: bool = False) -> Session:
         """Return an open session. Raises `CommandRejected` if there is none; `subagents`: look among theirs, too."""
-        for found in self._with_subagents() if subagents else self._sessions.values():
-            if found.id == session:
-                return found
+        if (found := self._sessions.get(session)) is not None:
+            return found
+        for parent in self._sessions.values() if subagents else ():
+            if session in parent.subagents:
+                return parent.subagents[session]
         raise CommandRejected(
             f"no session {session!r} is open." if session else "the command names no session.",
             hint="Open or resume one first.",

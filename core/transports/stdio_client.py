@@ -20,6 +20,7 @@ from core.protocol.commands import AnyCommand, Reject, Reply
 from core.protocol.events import Envelope
 from core.protocol.frames import ABSENT, EngineFrame
 from core.protocol.queries import AnyAnswer, AnyQuery
+from core.tasks import TaskOwner
 from core.text.well_formed import encode_record
 
 if TYPE_CHECKING:
@@ -82,8 +83,9 @@ class StdioClient:
         self._streams: dict[int, asyncio.Queue[Envelope | Reject | None]] = {}
         self._last_words: deque[str] = deque(maxlen=MAX_STDERR_LINES)
         self._gone = False
-        self._reading = asyncio.create_task(self._read_lines(), name="engine lines")
-        self._listening = asyncio.create_task(self._read_stderr(), name="engine stderr")
+        self._tasks = TaskOwner()
+        self._reading = self._tasks.start(self._read_lines(), name="engine lines")
+        self._listening = self._tasks.start(self._read_stderr(), name="engine stderr")
 
     @property
     def pid(self) -> int:

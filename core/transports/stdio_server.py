@@ -25,11 +25,13 @@ from core.protocol.commands import AnyCommand, Reject
 from core.protocol.events import Envelope
 from core.protocol.frames import ABSENT, ClientFrame, Subscribe
 from core.protocol.queries import AnyQuery, RefusedAnswer
+from core.tasks import TaskOwner
 from core.text.well_formed import encode_record
 from core.transports.startup import build_engine_options
 
 LINE_LIMIT: Final = 64 * 1024 * 1024
 CLOSE_LIMIT: Final = 12.0
+TASKS_LIMIT: Final = 1.0
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
 
 _lines = msgspec.json.Decoder(ClientFrame)
@@ -71,11 +73,10 @@ async def _serve(arguments: EngineArguments, channel: int, models: ModelAccess |
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
     engine = Engine(arguments.directory, options=build_engine_options(arguments), models=models)
     server = _StdioServer(engine, writer)
-    done = asyncio.create_task(server.listen(reader))
-    for number in (signal.SIGTERM,):
-        loop.add_signal_handler(number, done.cancel)
+    listening = server.start(reader)
+    loop.add_signal_handler(signal.SIGTERM, listening.cancel)
     with contextlib.suppress(asyncio.CancelledError, ConnectionError):
-        await done
+        await listening
     await server.close()
 
 
@@ -85,7 +86,11 @@ class _StdioServer:
     def __init__(self, engine: Engine, writer: asyncio.StreamWriter) -> None:
         self._engine = engine
         self._writer = writer
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskOwner()
+
+    def start(self, reader: asyncio.StreamReader) -> asyncio.Task[None]:
+        """Start to answer lines until the client is gone."""
+        return self._tasks.start(self.listen(reader), name="lines")
 
     async def listen(self, reader: asyncio.StreamReader) -> None:
         """Answer lines until the client is gone."""
@@ -164,12 +169,9 @@ class _StdioServer:
             self._writer.write(encode_record(line) + b"\n")
 
     def _start_task(self, work: Any) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._on_task_done)
+        self._tasks.start(work, name="answers").add_done_callback(self._on_task_done)
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
         if not task.cancelled() and isinstance(task.exception(), ConnectionError):
             self._writer.transport.abort()
 
@@ -177,8 +179,7 @@ class _StdioServer:
         """Close the sessions, give the last events a moment to leave, and close the connection."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._engine.close(), CLOSE_LIMIT)
-        for task in list(self._tasks):
-            task.cancel()
+        await self._tasks.cancel(limit=TASKS_LIMIT)
         self._writer.transport.abort()
 
 

@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
+from msgspec import structs
+
 from core.clock import now_ms
 from core.protocol.events import DocumentDelta, Envelope, LossyEvent, StreamLagged, ToolOutput
 
@@ -22,46 +24,31 @@ MAX_MERGED: Final = 64 * 1024
 ReadBack = Callable[[int, int, bool], list[Envelope]]
 
 
-class _QueuedEvent:
-    """One queued envelope; the texts of merged deltas are joined only when the client takes it."""
+class _LiveText:
+    """Deltas of one document, or output of one call, that wait together; joined only when the client takes them."""
 
-    __slots__ = ("envelope", "key", "length", "texts")
+    __slots__ = ("first", "key", "length", "texts")
 
-    def __init__(self, envelope: Envelope) -> None:
-        self.envelope = envelope
-        self.key = _merge_key(envelope)
-        self.texts: list[str] = []
-        self.length = 0
-        self.add(envelope)
+    def __init__(self, envelope: Envelope, key: tuple[str, str], text: str) -> None:
+        self.first = envelope
+        self.key = key
+        self.texts = [text]
+        self.length = len(text)
 
-    def add(self, envelope: Envelope) -> None:
-        event = envelope.event
-        if isinstance(event, DocumentDelta | ToolOutput):
-            self.texts.append(event.text)
-            self.length += len(event.text)
+    def add(self, text: str) -> None:
+        self.texts.append(text)
+        self.length += len(text)
 
     def to_envelope(self) -> Envelope:
-        old = self.envelope
-        if len(self.texts) < 2:
-            return old
-        text = "".join(self.texts)
-        event = old.event
-        merged = (
-            DocumentDelta(id=event.id, text=text)
-            if isinstance(event, DocumentDelta)
-            else ToolOutput(call=self.key[1], text=text)
-        )
-        return Envelope(seq=old.seq, session=old.session, at=old.at, event=merged, turn=old.turn)
+        if len(self.texts) == 1:
+            return self.first
+        text, (kind, name) = "".join(self.texts), self.key
+        event = DocumentDelta(id=name, text=text) if kind == "document" else ToolOutput(call=name, text=text)
+        return structs.replace(self.first, event=event)
 
 
-def _merge_key(envelope: Envelope) -> tuple[str, str]:
-    match envelope.event:
-        case DocumentDelta(id=document):
-            return "document", document
-        case ToolOutput(call=call):
-            return "tool", call
-        case _:
-            return "", ""
+def _is_lossy(item: Envelope | _LiveText) -> bool:
+    return isinstance(item, _LiveText) or isinstance(item.event, LossyEvent)
 
 
 class Subscription:
@@ -71,45 +58,52 @@ class Subscription:
         self._bus = bus
         self._brief = brief
         self.seen = after
-        self._queue: deque[_QueuedEvent] = deque()
-        self._behind = True
+        self._queue: deque[Envelope | _LiveText] = deque()
+        self._is_behind = True
+        self._is_closed = False
         self._dropped = 0
         self._wake = asyncio.Event()
 
     def offer(self, envelope: Envelope) -> None:
         """Queue a live event. Never blocks."""
         self._wake.set()
-        lossy = isinstance(envelope.event, LossyEvent)
-        if self._behind:
-            self._dropped += lossy
-            return
-        if lossy and self._merge(envelope):
-            return
-        if len(self._queue) >= MAX_QUEUED:
-            self._fall_behind(lossy=lossy)
-            return
-        self._queue.append(_QueuedEvent(envelope))
+        match envelope.event:
+            case DocumentDelta(id=document, text=text):
+                self._offer_text(envelope, ("document", document), text)
+            case ToolOutput(call=call, text=text):
+                self._offer_text(envelope, ("tool", call), text)
+            case event if self._is_behind:
+                self._dropped += isinstance(event, LossyEvent)
+            case _:
+                self._append(envelope)
 
-    def _merge(self, envelope: Envelope) -> bool:
-        """Add a delta to one of the deltas at the end of the queue. False if there is none to add it to."""
-        key = _merge_key(envelope)
+    def _offer_text(self, envelope: Envelope, key: tuple[str, str], text: str) -> None:
+        """Add a text to those of its kind at the end of the queue, or behind it; what can't be queued is dropped."""
+        if self._is_behind:
+            self._dropped += 1
+            return
         for waiting in reversed(self._queue):
-            if not waiting.key[0]:
-                return False
+            if not isinstance(waiting, _LiveText):
+                break
             if waiting.key == key:
                 if waiting.length > MAX_MERGED:
-                    return False
-                waiting.add(envelope)
-                return True
-        return False
+                    break
+                waiting.add(text)
+                return
+        self._append(_LiveText(envelope, key, text))
 
-    def _fall_behind(self, *, lossy: bool) -> None:
-        self._dropped += lossy + sum(isinstance(waiting.envelope.event, LossyEvent) for waiting in self._queue)
+    def _append(self, item: Envelope | _LiveText) -> None:
+        if len(self._queue) < MAX_QUEUED:
+            self._queue.append(item)
+            return
+        self._queue.append(item)
+        self._dropped += sum(_is_lossy(each) for each in self._queue)
         self._queue.clear()
-        self._behind = True
+        self._is_behind = True
 
     def close(self) -> None:
         """End the iteration after what is queued now."""
+        self._is_closed = True
         self._bus.unsubscribe(self)
         self._wake.set()
 
@@ -117,17 +111,19 @@ class Subscription:
         """Yield durable events after the one the subscription began with, then live ones, until the bus is closed."""
         try:
             while True:
-                while self._behind:
+                while self._is_behind:
                     for envelope in self._read_back():
                         yield envelope
-                while self._queue and not self._behind:
-                    envelope = self._queue.popleft().to_envelope()
-                    if not isinstance(envelope.event, LossyEvent):
-                        self.seen = envelope.seq
-                    yield envelope
+                while self._queue and not self._is_behind:
+                    item = self._queue.popleft()
+                    if isinstance(item, _LiveText):
+                        yield item.to_envelope()
+                    else:
+                        self.seen = item.seq
+                        yield item
                 if self._has_more():
                     continue
-                if not self._bus.has_subscription(self):
+                if self._is_closed:
                     return
                 self._wake.clear()
                 await self._wake.wait()
@@ -135,7 +131,7 @@ class Subscription:
             self._bus.unsubscribe(self)
 
     def _has_more(self) -> bool:
-        return self._behind or bool(self._queue)
+        return self._is_behind or bool(self._queue)
 
     def _read_back(self) -> list[Envelope]:
         """Return the next durable events from the log; having caught up, the subscription is live from here on."""
@@ -143,7 +139,7 @@ class Subscription:
         if found:
             self.seen = found[-1].seq
             return found
-        self._behind = False
+        self._is_behind = False
         if not self._dropped:
             return []
         lagged = StreamLagged(dropped=self._dropped)
@@ -169,9 +165,6 @@ class EventBus:
         """Offer an event to every subscriber. A durable one must be in the log already."""
         for subscription in self._subscriptions:
             subscription.offer(envelope)
-
-    def has_subscription(self, subscription: Subscription) -> bool:
-        return subscription in self._subscriptions
 
     def unsubscribe(self, subscription: Subscription) -> None:
         if subscription in self._subscriptions:

@@ -54,55 +54,46 @@ class EventRecorder:
         self._state = state
         self._audit = audit
         self._prepare = prepare
-        self._door = EventRedactor()
+        self._redactor = EventRedactor()
 
     def emit(self, event: ev.AnyEvent) -> None:
         """Record, fold and publish an event. Raises `StateError`, with no effect, if it can't be recorded."""
-        if (passed := self._pass_durable(event)) is not None:
+        if (passed := self._redact_durable(event)) is not None:
             self._prepare(passed)
-            self._record(self._wrap(passed, self.turn_id))
+            self._record(passed, self.turn_id)
 
     def emit_outside_turn(self, event: ev.AnyEvent) -> None:
         """Emit an event that belongs to no turn, though one may run."""
-        if (passed := self._pass_durable(event)) is not None:
-            self._record(self._wrap(passed, ""))
+        if (passed := self._redact_durable(event)) is not None:
+            self._record(passed, "")
 
     def emit_surely(self, event: ev.AnyEvent) -> None:
         """Emit an event; if the disk refuses it, keep it in memory and write it as soon as the disk accepts it."""
-        if (passed := self._door.redact_event(event)) is None:
-            return
-        envelope = self._wrap(passed, self.turn_id)
-        try:
-            self._write(envelope)
-        except StateError:
-            self._log.defer(envelope)
-        self._apply(envelope)
+        if (passed := self._redactor.redact_event(event)) is not None:
+            self._record(passed, self.turn_id, surely=True)
 
-    def _pass_durable(self, event: ev.AnyEvent) -> ev.AnyEvent | None:
+    def _redact_durable(self, event: ev.AnyEvent) -> ev.AnyEvent | None:
         """Return the event as it may be recorded; None: it is not recorded, and published at once if it is live."""
-        passed = self._door.redact_event(event)
-        if isinstance(passed, ev.LossyEvent):
-            self.bus.publish(
-                ev.Envelope(seq=self._log.last_seq, session=self._session, at=now_ms(), event=passed, turn=self.turn_id)
-            )
-            return None
-        return passed
+        passed = self._redactor.redact_event(event)
+        if not isinstance(passed, ev.LossyEvent):
+            return passed
+        seq, turn = self._log.last_seq, self.turn_id
+        self.bus.publish(ev.Envelope(seq=seq, session=self._session, at=now_ms(), event=passed, turn=turn))
+        return None
 
-    def _wrap(self, event: ev.AnyEvent, turn: str) -> ev.Envelope:
-        return ev.Envelope(seq=self._log.last_seq + 1, session=self._session, at=now_ms(), event=event, turn=turn)
-
-    def _record(self, envelope: ev.Envelope) -> None:
-        self._write(envelope)
-        self._apply(envelope)
-
-    def _write(self, envelope: ev.Envelope) -> None:
-        if (audited := AUDITED.get(type(envelope.event))) is not None:
-            kind, fields = audited
-            self._audit.record(kind, {name: getattr(envelope.event, name) for name in fields})
-        self._log.append(envelope)
-
-    def _apply(self, envelope: ev.Envelope) -> None:
+    def _record(self, event: ev.AnyEvent, turn: str, *, surely: bool = False) -> None:
+        seq = self._log.last_seq + 1
+        envelope = ev.Envelope(seq=seq, session=self._session, at=now_ms(), event=event, turn=turn)
+        try:
+            if (audited := AUDITED.get(type(event))) is not None:
+                kind, fields = audited
+                self._audit.record(kind, {name: getattr(event, name) for name in fields})
+            self._log.append(envelope)
+        except StateError:
+            if not surely:
+                raise
+            self._log.defer(envelope)
         apply_event(self._state, envelope)
         self.bus.publish(envelope)
         for listener in tuple(self.listeners):
-            listener(envelope.event)
+            listener(event)

@@ -17,6 +17,7 @@ from core.errors import AgentTuiError
 from core.protocol.events import AnyEvent, ChangeProposed, ChangeRevised
 from core.protocol.review import Change, FileState
 from core.shadow import BlobStore, ReviewState
+from core.tasks import TaskOwner, is_loop_running
 
 MAX_BYTES = 1_000_000  # bytes of a file that is looked at
 MAX_WAITING = 300  # files that wait to be looked at
@@ -30,27 +31,24 @@ class SyntaxChecker:
         self._blobs = blobs
         self._emit = emit
         self._waiting: dict[str, None] = {}
-        self._work: asyncio.Task[None] | None = None
+        self._tasks = TaskOwner()
         self._closed = False
 
     def observe(self, event: AnyEvent) -> None:
         """Queue the change of an event for a check."""
         if not isinstance(event, ChangeProposed | ChangeRevised) or not _is_checkable(event.change) or self._closed:
             return
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:  # a review from the command line shows what was found when the change was made
+        if not is_loop_running():  # a review from the command line shows what was found when the change was made
             return
         if len(self._waiting) < MAX_WAITING:
             self._waiting[event.change.path] = None
-        if self._work is None or self._work.done():
-            self._work = loop.create_task(self._check_waiting(), name="looking for broken changes")
+        if not self._tasks.is_busy:
+            self._tasks.spawn(self._check_waiting(), name="syntax check")
 
     def close(self) -> None:
         self._closed = True
         self._waiting.clear()
-        if self._work is not None:
-            self._work.cancel()
+        self._tasks.request_cancel()
 
     async def _check_waiting(self) -> None:
         while self._waiting:

@@ -45,6 +45,7 @@ from core.protocol.events import (
 )
 from core.protocol.messages import UserMessage
 from core.state.session import SubagentState
+from core.tasks import TaskOwner, cancel_tasks
 
 STOP_LIMIT: Final = 15.0  # seconds that the subagents have to end when the build is stopped
 STOPPED_REASON: Final = "it was stopped; building again goes on with it"
@@ -60,6 +61,7 @@ class ParallelBuild:
         self._plan = plan
         self._workers = max(1, min(workers, MAX_SUBAGENTS))
         self._only = only
+        self._owner = TaskOwner()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._reasons: dict[str, str] = {}  # why a todo that was taken on is not done, "" = it is, or is worked on
         self._conflicted: dict[str, SubagentState] = {}  # whose conflicts the user has to settle first
@@ -80,7 +82,7 @@ class ParallelBuild:
         end: tuple[TurnEnd, str] = ("interrupted", "")
         self._session.recorder.listeners.append(self._on_event)
         self._session.is_building = True
-        working = context.working = asyncio.create_task(self._run_todos())
+        working = context.working = self._owner.start(self._run_todos(), name="build")
         try:
             await asyncio.wait({working})
             if not working.cancelled():
@@ -88,8 +90,7 @@ class ParallelBuild:
                 end = self._find_outcome()
         finally:
             if not working.done():
-                working.cancel()
-                await asyncio.wait({working}, timeout=STOP_LIMIT)
+                await cancel_tasks([working], limit=STOP_LIMIT)
             context.working = None
             self._session.recorder.listeners.remove(self._on_event)
             self._session.is_building = False
@@ -104,20 +105,14 @@ class ParallelBuild:
                 self._start_todos()
                 if not self._tasks:
                     return
+                await self._wake.wait()
                 self._wake.clear()
-                waking = asyncio.ensure_future(self._wake.wait())
-                await asyncio.wait({*self._tasks.values(), waking}, return_when=asyncio.FIRST_COMPLETED)
-                waking.cancel()
                 self._review_progress()
         finally:
             await self._stop_todos(list(self._tasks))
 
     async def _stop_todos(self, todos: Sequence[str]) -> None:
-        tasks = {self._tasks.pop(key) for key in todos}
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=STOP_LIMIT)
+        await cancel_tasks([self._tasks.pop(key) for key in todos], limit=STOP_LIMIT)
 
     # what is to be done
 
@@ -159,7 +154,8 @@ class ParallelBuild:
             self._reasons[todo.id] = ""
             if todo.status == "pending":
                 self._set_status(todo.id, "in_progress")
-            self._tasks[todo.id] = asyncio.create_task(self._build_todo(todo), name=f"todo {todo.id}")
+            task = self._tasks[todo.id] = self._owner.start(self._build_todo(todo), name=f"todo {todo.id}")
+            task.add_done_callback(lambda _: self._wake.set())
 
     def _review_progress(self) -> None:
         """Collect what has ended, cancel todos that are no longer wanted, drop conflicts that the user resolved."""

@@ -30,8 +30,8 @@ class Desk:
 
     async def looked(self) -> dict[str, str]:
         """What is flagged once everything was looked at."""
-        while (work := self.flagging._work) is not None and not work.done():
-            await asyncio.wait({work})
+        while self.flagging._tasks.is_busy:
+            await asyncio.wait(set(self.flagging._tasks._tasks))
         return {path: change.broken for path, change in self.review.changes.items()}
 
 
