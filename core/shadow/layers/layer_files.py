@@ -13,7 +13,9 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from shutil import copyfileobj
 
+from core.filesystem.atomic_write import create_file
 from core.filesystem.directory_cursor import DirectoryCursor
 from core.filesystem.open_beneath import open_beneath, open_parent
 from core.filesystem.removal import remove_path
@@ -70,26 +72,12 @@ def copy_file(source: tuple[int, bytes], target: tuple[int, bytes], *, sync: boo
         return
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "no regular file", from_name)
+    mode = found.st_mode & PERMISSION_BITS
     reading = open_beneath(from_directory, from_name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        writing = os.open(to_name, flags, 0o600, dir_fd=to_directory)
-        try:
-            while data := os.read(reading, _CHUNK):
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(writing, view) :]
-            os.fchmod(writing, found.st_mode & PERMISSION_BITS)
-            os.utime(writing, ns=(found.st_atime_ns, found.st_mtime_ns))
-            if sync:
-                os.fsync(writing)
-        except OSError:
-            os.unlink(to_name, dir_fd=to_directory)
-            raise
-        finally:
-            os.close(writing)
-    finally:
-        os.close(reading)
+    with os.fdopen(reading, "rb") as content, create_file(to_directory, to_name, mode, durable=sync) as file:
+        copyfileobj(content, file, _CHUNK)
+        file.flush()
+        os.utime(file.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
 def make_room(layer: Path, path: str, mode: Callable[[str], int]) -> Path:
