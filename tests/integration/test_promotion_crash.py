@@ -11,15 +11,15 @@ import msgspec
 import pytest
 
 from core.protocol.events import AnyEvent
-from tests.unit.shadow.project_fixture import Desk
+from tests.unit.shadow.review_case import ReviewCase
 
 OLD = {"a": b"a1\na2\na3\n", "gone": b"gone\n", "pic": b"\0old", "run": b"#!/bin/sh\n"}
 NEW = {"a": b"A1\na2\nA3\n", "made/deep/n": b"new\n", "pic": b"\0new!", "run": b"#!/bin/sh\n"}
 CRASHED = 42
 
 
-class LoggedDesk(Desk):
-    """A desk whose events go to a file, one write each, before they count: as the engine's log does it."""
+class LoggedCase(ReviewCase):
+    """A review whose events go to a file, one write each, before they count: as the engine's log does it."""
 
     def __init__(self, place: Path, step: Callable[[str], None]) -> None:
         super().__init__(place, step)
@@ -44,12 +44,12 @@ def crash_at(number: int) -> Callable[[str], None]:
     return step
 
 
-def in_a_process_that_dies(work: Callable[[Desk], object], place: Path, at: int) -> bool:
+def in_a_process_that_dies(work: Callable[[ReviewCase], object], place: Path, at: int) -> bool:
     """Run `work` in a child that exits at step `at`; whether it got that far."""
     child = os.fork()
     if child == 0:
         try:
-            work(LoggedDesk(place, crash_at(at)))
+            work(LoggedCase(place, crash_at(at)))
         except BaseException:
             os._exit(1)
         os._exit(0)
@@ -59,35 +59,35 @@ def in_a_process_that_dies(work: Callable[[Desk], object], place: Path, at: int)
 
 
 def propose(place: Path) -> None:
-    desk = LoggedDesk(place, lambda _: None)
+    review = LoggedCase(place, lambda _: None)
     for path, data in OLD.items():
-        desk.put(path, data)
+        review.put(path, data)
     for path, data in NEW.items():
-        desk.shadow.write(path, data, None, 0o755 if path == "run" else None)
-    desk.shadow.delete("gone")
+        review.shadow.write(path, data, None, 0o755 if path == "run" else None)
+    review.shadow.delete("gone")
 
 
-def accept_all(desk: Desk) -> None:
-    desk.shadow.resolve("")
+def accept_all(review: ReviewCase) -> None:
+    review.shadow.resolve("")
 
 
-def accept_one_hunk(desk: Desk) -> None:
-    desk.shadow.resolve("a", (desk.ids("a")[0],))
+def accept_one_hunk(review: ReviewCase) -> None:
+    review.shadow.resolve("a", (review.ids("a")[0],))
 
 
-def undo_the_deletion(desk: Desk) -> None:
-    desk.shadow.undo(next(each.id for each in desk.state.verdicts if each.path == "gone"))
+def undo_the_deletion(review: ReviewCase) -> None:
+    review.shadow.undo(next(each.id for each in review.state.verdicts if each.path == "gone"))
 
 
-def undo_the_creation(desk: Desk) -> None:
-    desk.shadow.undo(next(each.id for each in desk.state.verdicts if each.path.startswith("made")))
+def undo_the_creation(review: ReviewCase) -> None:
+    review.shadow.undo(next(each.id for each in review.state.verdicts if each.path.startswith("made")))
 
 
-def look(desk: Desk) -> tuple[dict[str, bytes], bool]:
-    return desk.files(), bool(stat.S_IMODE((desk.root / "run").stat().st_mode) & 0o100)
+def look(review: ReviewCase) -> tuple[dict[str, bytes], bool]:
+    return review.files(), bool(stat.S_IMODE((review.root / "run").stat().st_mode) & 0o100)
 
 
-SCENES: list[tuple[Callable[[Desk], None], list[Callable[[Desk], None]]]] = [
+SCENES: list[tuple[Callable[[ReviewCase], None], list[Callable[[ReviewCase], None]]]] = [
     (accept_all, []),
     (accept_one_hunk, []),
     (undo_the_deletion, [accept_all]),
@@ -101,14 +101,14 @@ def test_d3_d6_d1_a_crash_at_any_step_ends_before_or_after_and_never_between(wor
         place = tmp_path / name
         propose(place)
         for each in before:
-            each(LoggedDesk(place, lambda _: None))
+            each(LoggedCase(place, lambda _: None))
         return place
 
     first = ready("untouched")
-    old = look(LoggedDesk(first, lambda _: None))
-    pending_before = LoggedDesk(first, lambda _: None).shadow.list_changes()
-    work(LoggedDesk(first, lambda _: None))
-    after = LoggedDesk(first, lambda _: None)
+    old = look(LoggedCase(first, lambda _: None))
+    pending_before = LoggedCase(first, lambda _: None).shadow.list_changes()
+    work(LoggedCase(first, lambda _: None))
+    after = LoggedCase(first, lambda _: None)
     new, pending_after, verdicts_after = look(after), after.shadow.list_changes(), len(after.state.verdicts)
 
     ends = []
@@ -116,19 +116,19 @@ def test_d3_d6_d1_a_crash_at_any_step_ends_before_or_after_and_never_between(wor
         place = ready(f"at{at}")
         if not in_a_process_that_dies(work, place, at):
             break
-        left = {path: data for path, data in LoggedDesk(place, lambda _: None).files().items() if ".tmp" not in path}
+        left = {path: data for path, data in LoggedCase(place, lambda _: None).files().items() if ".tmp" not in path}
         assert all(data in {old[0].get(path), new[0].get(path)} for path, data in left.items())
-        in_a_process_that_dies(lambda desk: desk.shadow.recover(), place, at % 3)
-        desk = LoggedDesk(place, lambda _: None)
-        desk.shadow.recover()
-        assert desk.shadow.recover() == []
-        found, pending = look(desk), desk.shadow.list_changes()
+        in_a_process_that_dies(lambda review: review.shadow.recover(), place, at % 3)
+        review = LoggedCase(place, lambda _: None)
+        review.shadow.recover()
+        assert review.shadow.recover() == []
+        found, pending = look(review), review.shadow.list_changes()
         if found == old:
             assert pending == pending_before
         else:
             assert found == new
             assert pending == pending_after
-            assert len(desk.state.verdicts) == verdicts_after
+            assert len(review.state.verdicts) == verdicts_after
         ends.append(found == new)
     assert len(ends) >= 6
     assert ends == sorted(ends)
@@ -145,32 +145,32 @@ def test_d6_a_file_that_the_user_edits_after_the_crash_is_kept_and_the_rest_take
             if name == "swapped gone":
                 os._exit(CRASHED)
 
-        LoggedDesk(tmp_path, step).shadow.resolve("")
+        LoggedCase(tmp_path, step).shadow.resolve("")
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == CRASHED
-    desk = LoggedDesk(tmp_path, steps.append)
-    desk.put("pic", b"mine")
-    assert "taken back" in desk.shadow.recover()[0]
-    assert desk.files() == {**OLD, "pic": b"mine"}
+    review = LoggedCase(tmp_path, steps.append)
+    review.put("pic", b"mine")
+    assert "taken back" in review.shadow.recover()[0]
+    assert review.files() == {**OLD, "pic": b"mine"}
 
 
 def test_d2_a_torn_journal_is_read_up_to_the_tear(tmp_path):
     propose(tmp_path)
-    desk = LoggedDesk(tmp_path, lambda _: None)
-    (desk.session / "journal.jsonl").write_bytes(b'{"type":"intent","id":"x","wri\n\0\0\0')
-    assert desk.shadow.recover() == []
-    desk.shadow.resolve("")
-    assert desk.files() == NEW
+    review = LoggedCase(tmp_path, lambda _: None)
+    (review.session / "journal.jsonl").write_bytes(b'{"type":"intent","id":"x","wri\n\0\0\0')
+    assert review.shadow.recover() == []
+    review.shadow.resolve("")
+    assert review.files() == NEW
 
 
 def test_d6_events_told_late_never_undo_what_was_proposed_since(tmp_path):
     propose(tmp_path)
     assert in_a_process_that_dies(accept_one_hunk, tmp_path, 7)
-    desk = LoggedDesk(tmp_path, lambda _: None)
-    assert desk.disk("a") == b"A1\na2\na3\n"
-    desk.shadow.write("a", b"A1\na2\nsomething else\n")
-    waiting = desk.state.changes["a"]
-    desk.shadow.recover()
-    assert desk.state.changes["a"] == waiting
-    desk.shadow.resolve("a")
-    assert desk.disk("a") == b"A1\na2\nsomething else\n"
+    review = LoggedCase(tmp_path, lambda _: None)
+    assert review.disk("a") == b"A1\na2\na3\n"
+    review.shadow.write("a", b"A1\na2\nsomething else\n")
+    waiting = review.state.changes["a"]
+    review.shadow.recover()
+    assert review.state.changes["a"] == waiting
+    review.shadow.resolve("a")
+    assert review.disk("a") == b"A1\na2\nsomething else\n"

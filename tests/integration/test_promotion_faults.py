@@ -17,7 +17,7 @@ from core.filesystem import renaming
 from core.protocol.events import Notice
 from core.shadow.promotion import file_swap as swapping
 from core.shadow.promotion.promotion import PromotionFailed
-from tests.unit.shadow.project_fixture import Desk
+from tests.unit.shadow.review_case import ReviewCase
 
 NOBODY = 65_534
 PATHS = [f"d{number}/f" for number in range(1, 6)]
@@ -32,12 +32,12 @@ def place() -> Iterator[Path]:
     shutil.rmtree(found)
 
 
-def proposed(place: Path, size: int = 1) -> Desk:
-    desk = Desk(place)
+def proposed(place: Path, size: int = 1) -> ReviewCase:
+    review = ReviewCase(place)
     for number, path in enumerate(PATHS):
-        desk.put(path, b"old %d\n" % number)
-        desk.shadow.write(path, b"new %d\n" % number * (size if number == 2 else 1))
-    return desk
+        review.put(path, b"old %d\n" % number)
+        review.shadow.write(path, b"new %d\n" % number * (size if number == 2 else 1))
+    return review
 
 
 def in_a_child(work: Callable[[], str]) -> str:
@@ -59,38 +59,38 @@ def in_a_child(work: Callable[[], str]) -> str:
     return answer
 
 
-def accept_all(desk: Desk) -> str:
-    desk.shadow.resolve("")
+def accept_all(review: ReviewCase) -> str:
+    review.shadow.resolve("")
     return "accepted"
 
 
-def still_as_before(desk: Desk) -> bool:
-    whole = desk.files() == {path: b"old %d\n" % number for number, path in enumerate(PATHS)}
-    return whole and list(desk.state.changes) == PATHS
+def still_as_before(review: ReviewCase) -> bool:
+    whole = review.files() == {path: b"old %d\n" % number for number, path in enumerate(PATHS)}
+    return whole and list(review.state.changes) == PATHS
 
 
 def test_d4_p18_a_write_that_the_disk_refuses_changes_no_file(place):
-    desk = proposed(place, size=20_000)
+    review = proposed(place, size=20_000)
 
     def work() -> str:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))
-        return accept_all(desk)
+        return accept_all(review)
 
     answer = in_a_child(work)
     assert answer.startswith("PromotionFailed: d3/f can't be written: File too large")
-    assert still_as_before(desk)
-    assert accept_all(desk) == "accepted"
-    assert desk.disk("d5/f") == b"new 4\n"
+    assert still_as_before(review)
+    assert accept_all(review) == "accepted"
+    assert review.disk("d5/f") == b"new 4\n"
 
 
 @as_root
 @pytest.mark.parametrize("how", ["directory", "sticky"])
 def test_p18_a_file_that_may_not_be_replaced_changes_no_file(place, how):
-    desk = proposed(place)
+    review = proposed(place)
     for each in (*place.rglob("*"), place):
         os.chown(each, NOBODY, NOBODY)
-    third = desk.root / "d3"
+    third = review.root / "d3"
     os.chown(third, 0, 0)
     os.chown(third / "f", 0, 0)
     # A directory nobody may write to fails at once; in a sticky one only the last step, the rename, is refused.
@@ -99,10 +99,10 @@ def test_p18_a_file_that_may_not_be_replaced_changes_no_file(place, how):
     def work() -> str:
         os.setgid(NOBODY)
         os.setuid(NOBODY)
-        return accept_all(desk)
+        return accept_all(review)
 
     assert "d3/f can't be written" in in_a_child(work)
-    assert still_as_before(desk)
+    assert still_as_before(review)
 
 
 def test_p14_a_file_changed_between_the_check_and_the_rename_is_not_overwritten(place):
@@ -111,13 +111,13 @@ def test_p14_a_file_changed_between_the_check_and_the_rename_is_not_overwritten(
             (place / "project" / PATHS[3]).write_bytes(b"mine\n")
 
     proposed(place)
-    desk = Desk(place, step)
+    review = ReviewCase(place, step)
     for number, path in enumerate(PATHS):
-        desk.shadow.write(path, b"new %d\n" % number)
+        review.shadow.write(path, b"new %d\n" % number)
     with pytest.raises(ReviewConflict, match=PATHS[3]):
-        desk.shadow.resolve("")
-    assert desk.files() == {path: b"old %d\n" % n if n != 3 else b"mine\n" for n, path in enumerate(PATHS)}
-    assert desk.state.changes[PATHS[3]].conflict
+        review.shadow.resolve("")
+    assert review.files() == {path: b"old %d\n" % n if n != 3 else b"mine\n" for n, path in enumerate(PATHS)}
+    assert review.state.changes[PATHS[3]].conflict
 
 
 def test_p15_a_name_that_somebody_took_meanwhile_is_not_overwritten(place):
@@ -125,19 +125,19 @@ def test_p15_a_name_that_somebody_took_meanwhile_is_not_overwritten(place):
         if name == "verified fresh":
             (place / "project" / "fresh").write_bytes(b"mine\n")
 
-    desk = Desk(place, step)
-    desk.shadow.write("fresh", b"new\n")
+    review = ReviewCase(place, step)
+    review.shadow.write("fresh", b"new\n")
     with pytest.raises(ReviewConflict):
-        desk.shadow.resolve("fresh")
-    assert desk.files() == {"fresh": b"mine\n"}
+        review.shadow.resolve("fresh")
+    assert review.files() == {"fresh": b"mine\n"}
 
 
 def test_d4_a_session_that_can_not_be_journalled_writes_nothing(place):
-    desk = proposed(place)
-    (desk.session / "journal.jsonl").mkdir()
+    review = proposed(place)
+    (review.session / "journal.jsonl").mkdir()
     with pytest.raises(PromotionFailed, match="journal"):
-        desk.shadow.resolve("")
-    assert still_as_before(desk)
+        review.shadow.resolve("")
+    assert still_as_before(review)
 
 
 def test_p18_directories_made_for_a_promotion_that_failed_are_removed_again(place):
@@ -145,41 +145,41 @@ def test_p18_directories_made_for_a_promotion_that_failed_are_removed_again(plac
         if name == "prepared fresh/deep/f":
             (place / "project" / "a").write_bytes(b"mine\n")
 
-    desk = Desk(place, step)
-    desk.put("a", b"old\n")
-    desk.shadow.write("a", b"new\n")
-    desk.shadow.write("fresh/deep/f", b"new\n")
+    review = ReviewCase(place, step)
+    review.put("a", b"old\n")
+    review.shadow.write("a", b"new\n")
+    review.shadow.write("fresh/deep/f", b"new\n")
     with pytest.raises(ReviewConflict):
-        desk.shadow.resolve("")
-    assert [each.name for each in desk.root.iterdir()] == ["a"]
+        review.shadow.resolve("")
+    assert [each.name for each in review.root.iterdir()] == ["a"]
 
 
-def racing(place: Path, at: str, do: Callable[[], object], content: dict[str, bytes]) -> Desk:
-    """A desk with these files, on which `do` is done once, at a step of the promotion."""
+def racing(place: Path, at: str, do: Callable[[], object], content: dict[str, bytes]) -> ReviewCase:
+    """A review with these files, on which `do` is done once, at a step of the promotion."""
     todo = [do]
 
     def step(name: str) -> None:
         if name == at and todo:
             todo.pop()()
 
-    desk = Desk(place, step)
+    review = ReviewCase(place, step)
     for path, data in content.items():
-        desk.put(path, data)
-    return desk
+        review.put(path, data)
+    return review
 
 
-def notices(desk: Desk) -> list[str]:
-    return [each.hint for each in desk.events if isinstance(each, Notice)]
+def notices(review: ReviewCase) -> list[str]:
+    return [each.hint for each in review.events if isinstance(each, Notice)]
 
 
 def test_n15_what_is_saved_after_the_last_check_is_on_disk_afterwards_and_the_change_is_merged_or_in_conflict(place):
     root = place / "project"
-    desk = racing(place, "verified a", lambda: (root / "a").write_bytes(b"mine\n"), {"a": b"old\n"})
-    desk.shadow.write("a", b"new\n")
+    review = racing(place, "verified a", lambda: (root / "a").write_bytes(b"mine\n"), {"a": b"old\n"})
+    review.shadow.write("a", b"new\n")
     with pytest.raises(ReviewConflict):
-        desk.shadow.resolve("a")
-    assert desk.files() == {"a": b"mine\n"}
-    assert desk.state.changes["a"].conflict
+        review.shadow.resolve("a")
+    assert review.files() == {"a": b"mine\n"}
+    assert review.state.changes["a"].conflict
 
 
 def test_n15_a_file_that_an_editor_replaces_after_the_last_check_keeps_what_the_editor_wrote(place):
@@ -189,22 +189,22 @@ def test_n15_a_file_that_an_editor_replaces_after_the_last_check_keeps_what_the_
         (root / "saving").write_bytes(b"one\ntwo\nthree\nMINE\n")
         (root / "saving").rename(root / "a")
 
-    desk = racing(place, "verified a", save, {"a": b"one\ntwo\nthree\nfour\n"})
-    desk.shadow.write("a", b"ONE\ntwo\nthree\nfour\n")
+    review = racing(place, "verified a", save, {"a": b"one\ntwo\nthree\nfour\n"})
+    review.shadow.write("a", b"ONE\ntwo\nthree\nfour\n")
     with pytest.raises(ReviewConflict):
-        desk.shadow.resolve("a")
-    assert desk.files() == {"a": b"one\ntwo\nthree\nMINE\n"}
-    desk.shadow.resolve("a")
-    assert desk.files() == {"a": b"ONE\ntwo\nthree\nMINE\n"}
+        review.shadow.resolve("a")
+    assert review.files() == {"a": b"one\ntwo\nthree\nMINE\n"}
+    review.shadow.resolve("a")
+    assert review.files() == {"a": b"ONE\ntwo\nthree\nMINE\n"}
 
 
 def test_n15_a_file_that_is_to_go_stays_when_it_is_written_after_the_last_check(place):
     root = place / "project"
-    desk = racing(place, "verified a", lambda: (root / "a").write_bytes(b"mine\n"), {"a": b"old\n"})
-    desk.shadow.delete("a")
+    review = racing(place, "verified a", lambda: (root / "a").write_bytes(b"mine\n"), {"a": b"old\n"})
+    review.shadow.delete("a")
     with pytest.raises(ReviewConflict):
-        desk.shadow.resolve("a")
-    assert desk.files() == {"a": b"mine\n"}
+        review.shadow.resolve("a")
+    assert review.files() == {"a": b"mine\n"}
 
 
 def test_n15_a_file_that_became_a_directory_after_the_last_check_stays_one(place):
@@ -215,91 +215,91 @@ def test_n15_a_file_that_became_a_directory_after_the_last_check_stays_one(place
         (root / "a").mkdir()
         (root / "a/mine").write_bytes(b"mine\n")
 
-    desk = racing(place, "verified a", make, {"a": b"old\n"})
-    desk.shadow.write("a", b"new\n")
+    review = racing(place, "verified a", make, {"a": b"old\n"})
+    review.shadow.write("a", b"new\n")
     with pytest.raises((ReviewConflict, PromotionFailed)):
-        desk.shadow.resolve("a")
-    assert desk.files() == {"a/mine": b"mine\n"}
+        review.shadow.resolve("a")
+    assert review.files() == {"a/mine": b"mine\n"}
 
 
 @pytest.mark.parametrize("done", ["edited", "deleted"])
 def test_n15_what_an_editor_writes_into_the_file_that_was_open_comes_back(place, done):
     root = place / "project"
-    desk = racing(place, "swapped a", lambda: os.pwrite(editor, b"mine", 0), {"a": b"old\n"})
+    review = racing(place, "swapped a", lambda: os.pwrite(editor, b"mine", 0), {"a": b"old\n"})
     editor = os.open(root / "a", os.O_WRONLY)
-    desk.shadow.write("a", b"new\n") if done == "edited" else desk.shadow.delete("a")
+    review.shadow.write("a", b"new\n") if done == "edited" else review.shadow.delete("a")
     with pytest.raises(ReviewConflict):
-        desk.shadow.resolve("a")
+        review.shadow.resolve("a")
     os.close(editor)
-    assert desk.files() == {"a": b"mine"}
+    assert review.files() == {"a": b"mine"}
 
 
 def test_n15_what_an_editor_writes_into_the_old_file_after_the_commit_is_kept_beside_it(place):
     root = place / "project"
-    desk = racing(place, "commit", lambda: os.pwrite(editor, b"mine", 0), {"d/a": b"old\n"})
+    review = racing(place, "commit", lambda: os.pwrite(editor, b"mine", 0), {"d/a": b"old\n"})
     editor = os.open(root / "d/a", os.O_WRONLY)
-    desk.shadow.write("d/a", b"new\n")
-    desk.shadow.resolve("d/a")
+    review.shadow.write("d/a", b"new\n")
+    review.shadow.resolve("d/a")
     os.close(editor)
-    ((kept, data),) = (each for each in desk.files().items() if each[0] != "d/a")
-    assert (desk.disk("d/a"), data) == (b"new\n", b"mine")
+    ((kept, data),) = (each for each in review.files().items() if each[0] != "d/a")
+    assert (review.disk("d/a"), data) == (b"new\n", b"mine")
     assert kept.startswith("d/a.kept-")
-    assert notices(desk) == [f"What that program wrote is kept as {kept}."]
+    assert notices(review) == [f"What that program wrote is kept as {kept}."]
 
 
 def test_n15_a_crash_between_the_exchange_and_the_look_gives_the_user_s_bytes_back(place):
     root = place / "project"
 
     def work() -> str:
-        desk = racing(place, "verified a", lambda: (root / "a").write_bytes(b"mine\n"), {"a": b"old\n"})
-        desk.shadow.write("a", b"new\n")
+        review = racing(place, "verified a", lambda: (root / "a").write_bytes(b"mine\n"), {"a": b"old\n"})
+        review.shadow.write("a", b"new\n")
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(swapping, "_has_state", lambda *_: os._exit(0))
-            desk.shadow.resolve("a")
+            review.shadow.resolve("a")
         return "not reached"
 
     assert in_a_child(work) == ""
-    assert desk_of(place).shadow.recover() == ["An interrupted write of a was taken back."]
-    assert desk_of(place).files() == {"a": b"mine\n"}
+    assert case_of(place).shadow.recover() == ["An interrupted write of a was taken back."]
+    assert case_of(place).files() == {"a": b"mine\n"}
 
 
-def desk_of(place: Path) -> Desk:
-    return Desk(place)
+def case_of(place: Path) -> ReviewCase:
+    return ReviewCase(place)
 
 
 def test_n15_a_torn_temporary_file_of_a_crash_is_removed_at_the_next_start(place):
     def work() -> str:
-        desk = racing(place, "prepared a", lambda: os._exit(0), {"a": b"old\n"})
-        desk.shadow.write("a", b"new and long\n")
-        return accept_all(desk)
+        review = racing(place, "prepared a", lambda: os._exit(0), {"a": b"old\n"})
+        review.shadow.write("a", b"new and long\n")
+        return accept_all(review)
 
     assert in_a_child(work) == ""
     (left,) = (place / "project").glob(".agent-tui-*")
     left.write_bytes(b"new and")
-    desk_of(place).shadow.recover()
-    assert desk_of(place).files() == {"a": b"old\n"}
+    case_of(place).shadow.recover()
+    assert case_of(place).files() == {"a": b"old\n"}
 
 
 def test_n15_temporary_files_go_also_when_their_directory_was_moved_away_meanwhile(place):
     root = place / "project"
     paths = [f"d/{number}" for number in range(40)]
-    desk = racing(place, "verified d/7", lambda: (root / "d").rename(root / "moved"), dict.fromkeys(paths, b"old\n"))
+    review = racing(place, "verified d/7", lambda: (root / "d").rename(root / "moved"), dict.fromkeys(paths, b"old\n"))
     for path in paths:
-        desk.shadow.write(path, b"new\n")
+        review.shadow.write(path, b"new\n")
     with pytest.raises((ReviewConflict, PromotionFailed)):
-        desk.shadow.resolve("")
-    assert [path for path in desk.files() if ".agent-tui-" in path or ".kept-" in path] == []
+        review.shadow.resolve("")
+    assert [path for path in review.files() if ".agent-tui-" in path or ".kept-" in path] == []
 
 
 def test_n15_without_the_call_that_exchanges_names_a_file_is_still_replaced_and_taken_back(place, monkeypatch):
     monkeypatch.setattr(swapping, "exchange_names", lambda *_: False)
     monkeypatch.setattr(renaming, "_load_rename_call", lambda: None)
-    desk = proposed(place)
-    desk.shadow.write("fresh", b"fresh\n")
-    desk.shadow.delete(PATHS[4])
-    assert accept_all(desk) == "accepted"
+    review = proposed(place)
+    review.shadow.write("fresh", b"fresh\n")
+    review.shadow.delete(PATHS[4])
+    assert accept_all(review) == "accepted"
     wanted = {path: b"new %d\n" % number for number, path in enumerate(PATHS[:4])}
-    assert desk.files() == {**wanted, "fresh": b"fresh\n"}
-    for record in list(desk.state.verdicts):
-        desk.shadow.undo(record.id)
-    assert desk.files() == {path: b"old %d\n" % number for number, path in enumerate(PATHS)}
+    assert review.files() == {**wanted, "fresh": b"fresh\n"}
+    for record in list(review.state.verdicts):
+        review.shadow.undo(record.id)
+    assert review.files() == {path: b"old %d\n" % number for number, path in enumerate(PATHS)}

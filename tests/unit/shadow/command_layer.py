@@ -8,7 +8,7 @@ from pathlib import Path
 from core.protocol.events import EffectsRecorded
 from core.protocol.review import Origin
 from core.shadow.layers.overlayfs import make_whiteout, set_opaque
-from tests.unit.shadow.project_fixture import Desk
+from tests.unit.shadow.review_case import ReviewCase
 
 ORIGIN = Origin(call="c1", tool="run_terminal_cmd", command="make")
 
@@ -16,9 +16,9 @@ ORIGIN = Origin(call="c1", tool="run_terminal_cmd", command="make")
 class Layer:
     """A command's layer, filled by hand as overlayfs would."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self.dirs = desk.shadow.open_layer()
+    def __init__(self, review: ReviewCase) -> None:
+        self._review = review
+        self.dirs = review.shadow.open_layer()
         self.started = time.time_ns()
 
     def put(self, path: str, data: bytes, mode: int = 0o644) -> Path:
@@ -38,4 +38,4 @@ class Layer:
         set_opaque(self.dirs.upper / path, True)
 
     def absorb(self) -> EffectsRecorded:
-        return self._desk.shadow.absorb(self.dirs, origin=ORIGIN, started_ns=self.started)
+        return self._review.shadow.absorb(self.dirs, origin=ORIGIN, started_ns=self.started)

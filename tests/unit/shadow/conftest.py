@@ -1,4 +1,4 @@
-"""The desk of each test of the shadow."""
+"""The review of each test of the shadow."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.shadow.project_fixture import Desk
+from tests.unit.shadow.review_case import ReviewCase
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def review(tmp_path: Path) -> ReviewCase:
+    return ReviewCase(tmp_path)

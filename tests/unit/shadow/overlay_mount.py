@@ -1,4 +1,4 @@
-"""Commands over a desk's project with a real overlay mount, as a box would run them; without its other walls."""
+"""Commands over a review's project with a real overlay mount, as a box would run them; without its other walls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from core.protocol.events import EffectsRecorded
 from core.protocol.review import Origin
-from tests.unit.shadow.project_fixture import Desk
+from tests.unit.shadow.review_case import ReviewCase
 
 _MOUNT = (
     'mount -t overlay -o "lowerdir=$1,upperdir=$2,workdir=$3,userxattr" overlay "$4" && cd "$4" && exec sh -ec "$5"'
@@ -40,19 +40,19 @@ def run_in(lowers: tuple[Path, ...], upper: Path, work: Path, root: Path, comman
     return done.stdout
 
 
-def run(desk: Desk, command: str, call: str = "c1") -> EffectsRecorded:
+def run(review: ReviewCase, command: str, call: str = "c1") -> EffectsRecorded:
     """Run a command over what the agent sees, and take its effects in."""
-    layer = desk.shadow.open_layer()
+    layer = review.shadow.open_layer()
     started = time.time_ns()
-    run_in(desk.shadow.prepare_lowers(), layer.upper, layer.work, desk.root, command)
+    run_in(review.shadow.prepare_lowers(), layer.upper, layer.work, review.root, command)
     origin = Origin(call=call, tool="run_terminal_cmd", command=command)
-    return desk.shadow.absorb(layer, origin=origin, started_ns=started)
+    return review.shadow.absorb(layer, origin=origin, started_ns=started)
 
 
-def output(desk: Desk, command: str) -> str:
+def output(review: ReviewCase, command: str) -> str:
     """What a command says that changes nothing."""
-    layer = desk.shadow.open_layer()
+    layer = review.shadow.open_layer()
     try:
-        return run_in(desk.shadow.prepare_lowers(), layer.upper, layer.work, desk.root, command)
+        return run_in(review.shadow.prepare_lowers(), layer.upper, layer.work, review.root, command)
     finally:
-        desk.shadow.drop_layer(layer)
+        review.shadow.drop_layer(layer)

@@ -17,7 +17,7 @@ from core.protocol.review import ConflictChoice, Origin
 from core.shadow.layers.layer_files import link_tree
 from core.shadow.subagent_merge import SubagentMerge, SubagentMergeResult, SubagentWork, copy_for_subagent
 from tests.unit.shadow.command_layer import Layer
-from tests.unit.shadow.project_fixture import Desk
+from tests.unit.shadow.review_case import ReviewCase
 from tests.unit.shadow.test_shadow import TEN, edited
 
 BOTH, THEIRS, MINE = ConflictChoice(take="both"), ConflictChoice(take="theirs"), ConflictChoice(take="mine")
@@ -27,14 +27,14 @@ class Stopped(Exception):
     """The program dies here."""
 
 
-class Child(Desk):
-    """Another session that begins with what is pending at a desk now."""
+class Child(ReviewCase):
+    """Another session that begins with what is pending at a review now."""
 
-    def __init__(self, desk: Desk, name: str) -> None:
+    def __init__(self, review: ReviewCase, name: str) -> None:
         self.name, self.since = name, time.time_ns()
-        place = desk.session.parent.parent
+        place = review.session.parent.parent
         session = place / "state" / name
-        layers = desk.shadow.layers
+        layers = review.shadow.layers
         if layers.kept.layers:
             (session / "layers").mkdir(parents=True)
             for each in layers.kept.layers:
@@ -42,31 +42,31 @@ class Child(Desk):
         super().__init__(place)
         self.session = session
         session.mkdir(exist_ok=True)
-        self._begin(desk)
+        self._begin(review)
 
-    def _begin(self, desk: Desk) -> None:
+    def _begin(self, review: ReviewCase) -> None:
         from core.shadow.content.blob_store import BlobStore
         from core.shadow.shadow import Shadow
         from core.state.review import ReviewState
 
         self.events, self.state = [], ReviewState()
         self.shadow = Shadow(self.workspace, BlobStore(self.session / "blobs"), self.emit, self.state)
-        if desk.shadow.layers.kept.layers:
-            self.shadow.layers.write_record(desk.shadow.layers.kept)
-            self.emit(LayersChanged(layers=self.shadow.layers.kept.layers, bulks=desk.state.bulks))
-        for change in copy_for_subagent(desk.state.changes.values()):
+        if review.shadow.layers.kept.layers:
+            self.shadow.layers.write_record(review.shadow.layers.kept)
+            self.emit(LayersChanged(layers=self.shadow.layers.kept.layers, bulks=review.state.bulks))
+        for change in copy_for_subagent(review.state.changes.values()):
             for state in (change.base, change.pending):
                 if state.kind != "absent":
-                    self.shadow.blobs.put(desk.shadow.blobs.get(state.blob))
+                    self.shadow.blobs.put(review.shadow.blobs.get(state.blob))
             self.emit(ChangeProposed(change=change))
         generated = self.shadow.checkpoints.freeze("begun", 0)
         self.emit(CheckpointCreated(id="begun", seq=0, prompt="", generated=generated))
 
-    def join(self, desk: Desk, **more: object) -> SubagentMergeResult:
+    def join(self, review: ReviewCase, **more: object) -> SubagentMergeResult:
         work = SubagentWork(self.shadow, self.state.checkpoints["begun"], "begun")
         done = more.pop("done", ())
         origin = Origin(call=self.name, tool="subagent", todo=self.name)
-        return SubagentMerge(desk.shadow, work, **more).run(origin, since=self.since, done=done)
+        return SubagentMerge(review.shadow, work, **more).run(origin, since=self.since, done=done)
 
 
 def by_git(ours: bytes, base: bytes, theirs: bytes) -> bytes | None:
@@ -85,13 +85,13 @@ EDIT = st.tuples(st.sampled_from(["put", "insert", "delete"]), st.integers(0, 11
 @given(st.lists(st.lists(EDIT, min_size=1, max_size=4), min_size=2, max_size=4))
 def test_the_clean_union_is_that_of_git_and_where_they_clash_nothing_of_any_side_is_lost(plans):
     with tempfile.TemporaryDirectory() as place:
-        desk = Desk(Path(place))
+        review = ReviewCase(Path(place))
         lines = [b"%d\n" % number for number in range(12)]
         base = b"".join(lines)
-        desk.put("a.txt", base)
+        review.put("a.txt", base)
         children, made = [], set[bytes]()
         for number, edits in enumerate(plans):
-            child, mine = Child(desk, f"todo{number}"), list(lines)
+            child, mine = Child(review, f"todo{number}"), list(lines)
             for count, (kind, at) in enumerate(edits):
                 new = b"todo%d new %d\n" % (number, count)
                 mine[at] = b"" if kind == "delete" else new if kind == "put" else new + lines[at]
@@ -102,87 +102,87 @@ def test_the_clean_union_is_that_of_git_and_where_they_clash_nothing_of_any_side
         ours, clean = base, True
         for child in children:
             theirs = child.shadow.read("a.txt")
-            joined = child.join(desk)
+            joined = child.join(review)
             if clean:
                 merged = by_git(ours, base, theirs)
                 clean = merged is not None
                 assert (merged is None) == bool(joined.conflicts)
                 if merged is not None:
                     ours = merged
-                    assert (desk.shadow.read("a.txt") or b"") == ours
-                    assert (desk.disk("a.txt"), desk.state.changes.get("a.txt") is None) == (base, ours == base)
-        while (sides := desk.shadow.conflicts.read_sides("a.txt")) is not None:
+                    assert (review.shadow.read("a.txt") or b"") == ours
+                    assert (review.disk("a.txt"), review.state.changes.get("a.txt") is None) == (base, ours == base)
+        while (sides := review.shadow.conflicts.read_sides("a.txt")) is not None:
             assert sides.theirs_is in {child.name for child in children}
-            desk.shadow.conflicts.resolve("a.txt", [BOTH] * len(sides.clashes), sides.mine.blob, sides.theirs.blob)
-        assert made <= set(desk.shadow.read("a.txt").splitlines(keepends=True))
-        if "a.txt" in desk.state.changes:
-            desk.shadow.resolve("a.txt")
-        assert desk.disk("a.txt") == desk.shadow.read("a.txt")
+            review.shadow.conflicts.resolve("a.txt", [BOTH] * len(sides.clashes), sides.mine.blob, sides.theirs.blob)
+        assert made <= set(review.shadow.read("a.txt").splitlines(keepends=True))
+        if "a.txt" in review.state.changes:
+            review.shadow.resolve("a.txt")
+        assert review.disk("a.txt") == review.shadow.read("a.txt")
 
 
-def test_each_hunk_knows_the_todo_that_it_was_made_for(desk):
-    desk.put("a", TEN)
-    one, two = Child(desk, "one"), Child(desk, "two")
+def test_each_hunk_knows_the_todo_that_it_was_made_for(review):
+    review.put("a", TEN)
+    one, two = Child(review, "one"), Child(review, "two")
     one.shadow.write("a", edited(TEN, 2))
     two.shadow.write("a", edited(TEN, 8))
-    one.join(desk)
-    two.join(desk)
-    assert [hunk.todo for hunk in desk.state.changes["a"].hunks] == ["one", "two"]
-    desk.shadow.resolve("a", (desk.ids("a")[0],))
-    desk.put("a", b"more\n" + desk.disk("a"))
-    desk.shadow.check_disk("a")
-    assert [hunk.todo for hunk in desk.state.changes["a"].hunks] == ["two"]
+    one.join(review)
+    two.join(review)
+    assert [hunk.todo for hunk in review.state.changes["a"].hunks] == ["one", "two"]
+    review.shadow.resolve("a", (review.ids("a")[0],))
+    review.put("a", b"more\n" + review.disk("a"))
+    review.shadow.check_disk("a")
+    assert [hunk.todo for hunk in review.state.changes["a"].hunks] == ["two"]
 
 
-def clashing(desk: Desk) -> None:
-    desk.put("a", TEN)
-    one, two, three = (Child(desk, name) for name in ("one", "two", "three"))
+def clashing(review: ReviewCase) -> None:
+    review.put("a", TEN)
+    one, two, three = (Child(review, name) for name in ("one", "two", "three"))
     one.shadow.write("a", edited(TEN, 2, into=b"one"))
     two.shadow.write("a", edited(edited(TEN, 2, into=b"two"), 9, into=b"two"))
     three.shadow.write("a", edited(TEN, 2, into=b"three"))
     for child in (one, two, three):
-        child.join(desk)
+        child.join(review)
 
 
-def test_what_clashes_is_settled_by_hand_one_after_the_other_and_accepted_only_then(desk):
-    clashing(desk)
-    change = desk.state.changes["a"]
-    assert desk.shadow.read("a") == edited(edited(TEN, 2, into=b"one"), 9, into=b"two")
+def test_what_clashes_is_settled_by_hand_one_after_the_other_and_accepted_only_then(review):
+    clashing(review)
+    change = review.state.changes["a"]
+    assert review.shadow.read("a") == edited(edited(TEN, 2, into=b"one"), 9, into=b"two")
     assert [(each.by, each.todo) for each in change.rivals] == [("two", "two"), ("three", "three")]
     assert change.conflict == "two and three changed the same place in another way."
     with pytest.raises(ReviewConflict):
-        desk.shadow.resolve("a")
-    desk.put("a", b"the user's\n" + TEN)  # and the user goes on, elsewhere
-    desk.shadow.check_disk("a")
-    assert [each.by for each in desk.state.changes["a"].rivals] == ["two", "three"]
-    sides = desk.shadow.conflicts.read_sides("a")
+        review.shadow.resolve("a")
+    review.put("a", b"the user's\n" + TEN)  # and the user goes on, elsewhere
+    review.shadow.check_disk("a")
+    assert [each.by for each in review.state.changes["a"].rivals] == ["two", "three"]
+    sides = review.shadow.conflicts.read_sides("a")
     assert [(each.mine, each.theirs) for each in sides.clashes] == [(("one 2",), ("two 2",))]
     assert sides.theirs_is == "two"
-    desk.shadow.conflicts.resolve("a", [THEIRS])
-    assert desk.shadow.conflicts.read_sides("a").theirs_is == "three"
-    desk.shadow.conflicts.resolve("a", [ConflictChoice(take="text", text="all 2")])
-    assert (desk.state.changes["a"].conflict, desk.state.changes["a"].rivals) == ("", ())
-    desk.shadow.resolve("a")
-    assert desk.disk("a") == b"the user's\n" + edited(TEN, 9, into=b"two").replace(b"line 2", b"all 2")
+    review.shadow.conflicts.resolve("a", [THEIRS])
+    assert review.shadow.conflicts.read_sides("a").theirs_is == "three"
+    review.shadow.conflicts.resolve("a", [ConflictChoice(take="text", text="all 2")])
+    assert (review.state.changes["a"].conflict, review.state.changes["a"].rivals) == ("", ())
+    review.shadow.resolve("a")
+    assert review.disk("a") == b"the user's\n" + edited(TEN, 9, into=b"two").replace(b"line 2", b"all 2")
 
 
-def test_a_rejected_change_takes_its_rivals_along_and_undoing_brings_them_back(desk):
-    clashing(desk)
-    before = desk.state.changes["a"]
-    [record] = desk.shadow.resolve("a", (), "reject")
-    assert (desk.state.changes, record.rivals) == ({}, before.rivals)
-    desk.shadow.undo()
-    assert desk.state.changes["a"].rivals == before.rivals
-    assert desk.state.changes["a"].conflict == before.conflict
-    desk.shadow.write("a", TEN)  # the agent takes ours back: theirs is what is left
-    assert desk.shadow.read("a") == edited(edited(TEN, 2, into=b"two"), 9, into=b"two")
-    assert [each.todo for each in desk.state.changes["a"].rivals] == ["three"]
+def test_a_rejected_change_takes_its_rivals_along_and_undoing_brings_them_back(review):
+    clashing(review)
+    before = review.state.changes["a"]
+    [record] = review.shadow.resolve("a", (), "reject")
+    assert (review.state.changes, record.rivals) == ({}, before.rivals)
+    review.shadow.undo()
+    assert review.state.changes["a"].rivals == before.rivals
+    assert review.state.changes["a"].conflict == before.conflict
+    review.shadow.write("a", TEN)  # the agent takes ours back: theirs is what is left
+    assert review.shadow.read("a") == edited(edited(TEN, 2, into=b"two"), 9, into=b"two")
+    assert [each.todo for each in review.state.changes["a"].rivals] == ["three"]
 
 
-def test_files_that_are_made_removed_renamed_or_no_text_are_merged_or_in_conflict(desk):
+def test_files_that_are_made_removed_renamed_or_no_text_are_merged_or_in_conflict(review):
     for name, data in (("gone", b"1\n"), ("both", b"2\n"), ("old", b"moved\n"), ("bin", b"\0a"), ("x", b"run\n")):
-        desk.put(name, data)
-    one, two = Child(desk, "one"), Child(desk, "two")
+        review.put(name, data)
+    one, two = Child(review, "one"), Child(review, "two")
     one.shadow.write("new", b"new\n")
     one.shadow.delete("gone")
     one.shadow.delete("both")
@@ -195,29 +195,29 @@ def test_files_that_are_made_removed_renamed_or_no_text_are_merged_or_in_conflic
     two.shadow.write("both", b"2\nand more\n")
     two.shadow.write("bin", b"\0two")
     two.shadow.write("x", b"run\nfast\n")
-    assert one.join(desk).conflicts == ()
-    assert two.join(desk).conflicts == ("bin", "both")
-    changes = desk.state.changes
+    assert one.join(review).conflicts == ()
+    assert two.join(review).conflicts == ("bin", "both")
+    changes = review.state.changes
     assert {path: change.operation for path, change in changes.items()} == {
         "new": "create", "gone": "delete", "both": "delete", "old": "delete", "fresh": "rename", "bin": "edit",
         "x": "edit",
     }  # fmt: skip
-    assert (changes["x"].pending.mode, desk.shadow.read("x")) == (0o755, b"run\nfast\n")
+    assert (changes["x"].pending.mode, review.shadow.read("x")) == (0o755, b"run\nfast\n")
     assert changes["fresh"].renamed_from == "old"
-    sides = desk.shadow.conflicts.read_sides("both")
+    sides = review.shadow.conflicts.read_sides("both")
     assert (sides.whole, sides.mine_is, sides.theirs_is) == (True, "one", "two")
-    desk.shadow.conflicts.resolve("both", [THEIRS])
-    desk.shadow.conflicts.resolve("bin", [MINE])
-    assert (desk.shadow.read("both"), desk.shadow.read("bin")) == (b"2\nand more\n", b"\0one")
+    review.shadow.conflicts.resolve("both", [THEIRS])
+    review.shadow.conflicts.resolve("bin", [MINE])
+    assert (review.shadow.read("both"), review.shadow.read("bin")) == (b"2\nand more\n", b"\0one")
 
 
-def test_what_commands_left_beside_the_review_comes_along_and_the_state_of_git_only_once(desk):
-    desk.put(".gitignore", b"out/\n")
-    first = Layer(desk)
+def test_what_commands_left_beside_the_review_comes_along_and_the_state_of_git_only_once(review):
+    review.put(".gitignore", b"out/\n")
+    first = Layer(review)
     first.put("out/kept", b"before")
     first.put("out/stale", b"old")
     first.absorb()
-    one, two = Child(desk, "one"), Child(desk, "two")
+    one, two = Child(review, "one"), Child(review, "two")
     for child, data in ((one, b"1"), (two, b"22")):
         layer = Layer(child)
         layer.put("out/shared", data)
@@ -229,32 +229,32 @@ def test_what_commands_left_beside_the_review_comes_along_and_the_state_of_git_o
     gone.delete("out/stale")
     gone.absorb()
     two.shadow.squash()
-    assert one.join(desk).notes == ()
-    notes = " ".join(two.join(desk).notes)
+    assert one.join(review).notes == ()
+    notes = " ".join(two.join(review).notes)
     assert "out/shared" in notes
     assert "state of git (.git" in notes
-    read = desk.shadow.read
+    read = review.shadow.read
     assert [read(f"out/{name}") for name in ("kept", "shared", "one/own", "two/own", "stale")] == [
         b"before", b"22", b"1", b"22", None,
     ]  # fmt: skip
     assert (
-        desk.shadow.merged_tree.read(
-            ".git/refs/heads/main", desk.shadow.merged_tree.find_node(".git/refs/heads/main"), 99
+        review.shadow.merged_tree.read(
+            ".git/refs/heads/main", review.shadow.merged_tree.find_node(".git/refs/heads/main"), 99
         )
         == b"1" * 40
     )
-    assert {bulk.root for bulk in desk.state.bulks} == {"out", ".git"}
+    assert {bulk.root for bulk in review.state.bulks} == {"out", ".git"}
     assert one.shadow.read("out/stale") == b"old"
 
 
 @pytest.mark.parametrize("at", ["a", "b", "c", "generated"])
-def test_joined_once_wherever_it_is_cut_off_and_carried_on(desk, at):
-    desk.put("a", TEN)
-    desk.put("b", TEN)
-    desk.put(".gitignore", b"out/\n")
-    desk.shadow.write("b", edited(TEN, 2, into=b"ours"))
-    child = Child(desk, "one")
-    desk.shadow.write("b", edited(TEN, 2, into=b"now ours"))
+def test_joined_once_wherever_it_is_cut_off_and_carried_on(review, at):
+    review.put("a", TEN)
+    review.put("b", TEN)
+    review.put(".gitignore", b"out/\n")
+    review.shadow.write("b", edited(TEN, 2, into=b"ours"))
+    child = Child(review, "one")
+    review.shadow.write("b", edited(TEN, 2, into=b"now ours"))
     child.shadow.write("a", edited(TEN, 2))
     child.shadow.write("b", edited(TEN, 2, into=b"theirs"))
     child.shadow.write("c", b"made\n")
@@ -267,37 +267,37 @@ def test_joined_once_wherever_it_is_cut_off_and_carried_on(desk, at):
             raise Stopped
 
     with pytest.raises(Stopped):
-        child.join(desk, step=die)
+        child.join(review, step=die)
     done = {path for path in ("a", "b", "c") if path <= at or at == "generated"}
-    child.join(desk, done=done)
-    assert (desk.shadow.read("a"), desk.shadow.read("c")) == (edited(TEN, 2), b"made\n")
-    assert desk.shadow.read("b") == edited(TEN, 2, into=b"now ours")
-    assert [each.by for each in desk.state.changes["b"].rivals] == ["one"]
-    assert [(bulk.root, bulk.files) for bulk in desk.state.bulks] == [("out", 1)]
+    child.join(review, done=done)
+    assert (review.shadow.read("a"), review.shadow.read("c")) == (edited(TEN, 2), b"made\n")
+    assert review.shadow.read("b") == edited(TEN, 2, into=b"now ours")
+    assert [each.by for each in review.state.changes["b"].rivals] == ["one"]
+    assert [(bulk.root, bulk.files) for bulk in review.state.bulks] == [("out", 1)]
 
 
 @pytest.mark.parametrize("verdict", ["accept", "reject"])
-def test_a_verdict_on_what_it_began_with_holds_and_its_own_work_waits(desk, verdict):
-    desk.put("a", TEN)
-    desk.shadow.write("a", edited(TEN, 2))
-    child = Child(desk, "one")
-    desk.shadow.resolve("a", (), verdict)
+def test_a_verdict_on_what_it_began_with_holds_and_its_own_work_waits(review, verdict):
+    review.put("a", TEN)
+    review.shadow.write("a", edited(TEN, 2))
+    child = Child(review, "one")
+    review.shadow.resolve("a", (), verdict)
     child.shadow.check_disk("a")
     child.shadow.write("a", edited(child.shadow.read("a"), 8))
-    child.join(desk)
+    child.join(review)
     disk = edited(TEN, 2) if verdict == "accept" else TEN
-    assert (desk.disk("a"), desk.shadow.read("a")) == (disk, edited(disk, 8))
-    assert [hunk.todo for hunk in desk.state.changes["a"].hunks] == ["one"]
+    assert (review.disk("a"), review.shadow.read("a")) == (disk, edited(disk, 8))
+    assert [hunk.todo for hunk in review.state.changes["a"].hunks] == ["one"]
 
 
-def test_what_has_no_place_here_is_refused_and_taken_over_when_it_has(desk):
-    child = Child(desk, "one")
+def test_what_has_no_place_here_is_refused_and_taken_over_when_it_has(review):
+    child = Child(review, "one")
     child.shadow.write("x", b"a file\n")
     child.shadow.write("y", b"y\n")
-    desk.shadow.write("x/in", b"below a directory\n")
-    joined = child.join(desk)
+    review.shadow.write("x/in", b"below a directory\n")
+    joined = child.join(review)
     assert (joined.refused, joined.paths) == (("x",), ("x", "y"))
     assert "could not be taken over" in joined.notes[0]
-    desk.shadow.resolve("x/in", (), "reject")
-    assert child.join(desk, done={"y"}).refused == ()
-    assert {path: desk.shadow.read(path) for path in desk.state.changes} == {"x": b"a file\n", "y": b"y\n"}
+    review.shadow.resolve("x/in", (), "reject")
+    assert child.join(review, done={"y"}).refused == ()
+    assert {path: review.shadow.read(path) for path in review.state.changes} == {"x": b"a file\n", "y": b"y\n"}

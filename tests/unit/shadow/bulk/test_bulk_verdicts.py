@@ -14,81 +14,81 @@ from core.shadow.layers import layer_store as layers_module
 from core.shadow.promotion.promotion import PromotionFailed
 from core.shadow.shadow import Shadow
 from tests.unit.shadow.command_layer import Layer
-from tests.unit.shadow.project_fixture import Desk
+from tests.unit.shadow.review_case import ReviewCase
 
 pytestmark = pytest.mark.skipif(
     "not __import__('tests.unit.shadow.layers.test_layer_store', fromlist=['x']).can_make_whiteouts()"
 )
 
 
-def accepted(desk: Desk, *roots: str) -> list[str]:
+def accepted(review: ReviewCase, *roots: str) -> list[str]:
     """Bulks of 40 KB, accepted one after the other. The ids of the verdicts."""
-    desk.put(".gitignore", b"".join(f"{root}/\n".encode() for root in roots))
+    review.put(".gitignore", b"".join(f"{root}/\n".encode() for root in roots))
     for root in roots:
-        layer = Layer(desk)
+        layer = Layer(review)
         layer.put(f"{root}/big", b"x" * 40_000)
         layer.absorb()
-        desk.shadow.resolve_bulk(root)
-    return [each.id for each in desk.state.verdicts]
+        review.shadow.resolve_bulk(root)
+    return [each.id for each in review.state.verdicts]
 
 
-def kept(desk: Desk) -> set[str]:
-    return {each.name for each in desk.shadow.layers.place.iterdir() if "verdict_" in each.name}
+def kept(review: ReviewCase) -> set[str]:
+    return {each.name for each in review.shadow.layers.place.iterdir() if "verdict_" in each.name}
 
 
-def started_again(desk: Desk) -> Shadow:
-    shadow = Shadow(desk.workspace, BlobStore(desk.session / "blobs"), desk.emit, desk.state)
+def started_again(review: ReviewCase) -> Shadow:
+    shadow = Shadow(review.workspace, BlobStore(review.session / "blobs"), review.emit, review.state)
     shadow.recover()
     return shadow
 
 
-def test_the_oldest_verdicts_can_not_be_undone_when_it_takes_too_much(desk, monkeypatch):
+def test_the_oldest_verdicts_can_not_be_undone_when_it_takes_too_much(review, monkeypatch):
     monkeypatch.setattr(layers_module, "MAX_UNDO_BYTES", 150_000)
-    first, second, third = accepted(desk, "one", "two", "three")
-    assert kept(desk) == {second, third}
+    first, second, third = accepted(review, "one", "two", "three")
+    assert kept(review) == {second, third}
     with pytest.raises(CommandRejected, match="not kept any more"):
-        desk.shadow.undo(first)
-    desk.shadow.undo(third)
-    desk.shadow.undo(second)
-    assert (desk.disk("one/big"), desk.disk("two/big"), desk.disk("three/big")) == (b"x" * 40_000, None, None)
-    assert desk.shadow.read("three/big") == desk.shadow.read("two/big") == b"x" * 40_000
+        review.shadow.undo(first)
+    review.shadow.undo(third)
+    review.shadow.undo(second)
+    assert (review.disk("one/big"), review.disk("two/big"), review.disk("three/big")) == (b"x" * 40_000, None, None)
+    assert review.shadow.read("three/big") == review.shadow.read("two/big") == b"x" * 40_000
 
 
-def test_the_latest_verdict_can_be_undone_whatever_it_takes(desk, monkeypatch):
+def test_the_latest_verdict_can_be_undone_whatever_it_takes(review, monkeypatch):
     monkeypatch.setattr(layers_module, "MAX_UNDO_BYTES", 1)
-    *_, last = accepted(desk, "one", "two")
-    assert kept(desk) == {last}
-    desk.shadow.undo()
-    assert desk.disk("two/big") is None
+    *_, last = accepted(review, "one", "two")
+    assert kept(review) == {last}
+    review.shadow.undo()
+    assert review.disk("two/big") is None
 
 
-def test_a_start_removes_what_no_verdict_needs_any_more(desk, monkeypatch):
-    first, second = accepted(desk, "one", "two")
-    (desk.shadow.layers.place / "verdict_of_nobody" / "saved").mkdir(parents=True)
-    started_again(desk)
-    assert kept(desk) == {first, second}
+def test_a_start_removes_what_no_verdict_needs_any_more(review, monkeypatch):
+    first, second = accepted(review, "one", "two")
+    (review.shadow.layers.place / "verdict_of_nobody" / "saved").mkdir(parents=True)
+    started_again(review)
+    assert kept(review) == {first, second}
     monkeypatch.setattr(layers_module, "MAX_UNDO_BYTES", 1)
-    started_again(desk)
-    assert kept(desk) == {second}
+    started_again(review)
+    assert kept(review) == {second}
 
 
-def test_a_command_can_run_although_undoing_would_take_all_the_room(desk):
-    accepted(desk, "one", "two")
-    desk.shadow.layers.quota = 30_000
-    layer = Layer(desk)
+def test_a_command_can_run_although_undoing_would_take_all_the_room(review):
+    accepted(review, "one", "two")
+    review.shadow.layers.quota = 30_000
+    layer = Layer(review)
     layer.put("two/more", b"more")
     layer.absorb()
-    assert (kept(desk), desk.shadow.read("two/more")) == (set(), b"more")
+    assert (kept(review), review.shadow.read("two/more")) == (set(), b"more")
 
 
-def test_what_was_taken_back_stays_whatever_undoing_takes(desk, monkeypatch):
-    first, _ = accepted(desk, "one", "two")
-    desk.shadow.undo(first)
+def test_what_was_taken_back_stays_whatever_undoing_takes(review, monkeypatch):
+    first, _ = accepted(review, "one", "two")
+    review.shadow.undo(first)
     monkeypatch.setattr(layers_module, "MAX_UNDO_BYTES", 1)
     monkeypatch.setattr(layers_module, "QUOTA", 60_000)
-    shadow = started_again(desk)
+    shadow = started_again(review)
     shadow.drop_layer(shadow.open_layer())
-    assert (shadow.read("one/big"), [each.root for each in desk.state.bulks]) == (b"x" * 40_000, ["one"])
+    assert (shadow.read("one/big"), [each.root for each in review.state.bulks]) == (b"x" * 40_000, ["one"])
 
 
 class Died(BaseException):
@@ -97,11 +97,11 @@ class Died(BaseException):
 
 @pytest.mark.parametrize("fails", [OSError(28, "No space left on device"), Died()], ids=["refused", "killed"])
 @pytest.mark.parametrize("undoes", [False, True], ids=["accept", "undo"])
-def test_n15_no_temporary_file_stays_when_carrying_a_bulk_is_cut_off(desk, monkeypatch, fails, undoes):
-    desk.put("one/big", b"old")
-    accepted(desk, "one")
+def test_n15_no_temporary_file_stays_when_carrying_a_bulk_is_cut_off(review, monkeypatch, fails, undoes):
+    review.put("one/big", b"old")
+    accepted(review, "one")
     if not undoes:
-        desk.shadow.undo()
+        review.shadow.undo()
     whole = transfer.copy_file
 
     def half(source: tuple[int, bytes], target: tuple[int, bytes], *, sync: bool) -> None:
@@ -114,27 +114,27 @@ def test_n15_no_temporary_file_stays_when_carrying_a_bulk_is_cut_off(desk, monke
     with monkeypatch.context() as patch:
         patch.setattr(transfer, "copy_file", half)
         with pytest.raises((PromotionFailed, Died)):
-            desk.shadow.undo() if undoes else desk.shadow.resolve_bulk("one")
-    started_again(desk)
-    assert [path for path in desk.files() if ".agent-tui-" in path] == []
+            review.shadow.undo() if undoes else review.shadow.resolve_bulk("one")
+    started_again(review)
+    assert [path for path in review.files() if ".agent-tui-" in path] == []
 
 
 @pytest.mark.parametrize("last", [LayersChanged, VerdictGiven], ids=["after_the_log_has_it", "before"])
-def test_a_verdict_that_a_crash_cut_off_is_told_once(desk, last):
-    desk.put(".gitignore", b"one/\n")
-    layer = Layer(desk)
+def test_a_verdict_that_a_crash_cut_off_is_told_once(review, last):
+    review.put(".gitignore", b"one/\n")
+    layer = Layer(review)
     layer.put("one/a", b"x")
     layer.absorb()
 
     def dies(event: AnyEvent) -> None:
         if isinstance(event, last):
             raise Died
-        desk.emit(event)
+        review.emit(event)
 
     with pytest.raises(Died):
-        Shadow(desk.workspace, BlobStore(desk.session / "blobs"), dies, desk.state).resolve_bulk("one")
-    assert desk.disk("one/a") == b"x"
-    started_again(desk)
-    given = [each.verdict.id for each in desk.events if isinstance(each, VerdictGiven)]
-    assert (len(given), given) == (1, [each.id for each in desk.state.verdicts])
-    assert desk.state.bulks == ()
+        Shadow(review.workspace, BlobStore(review.session / "blobs"), dies, review.state).resolve_bulk("one")
+    assert review.disk("one/a") == b"x"
+    started_again(review)
+    given = [each.verdict.id for each in review.events if isinstance(each, VerdictGiven)]
+    assert (len(given), given) == (1, [each.id for each in review.state.verdicts])
+    assert review.state.bulks == ()

@@ -17,21 +17,21 @@ def rows(diff):
     return [sign[line.kind] + line.text for line in diff.lines]
 
 
-def test_context_gaps_and_numbers(desk):
-    desk.put("a", TEN)
-    desk.shadow.write("a", TEN.replace(b"line 6\n", b"line six\n"))
-    diff = desk.shadow.diff("a", context=1)
+def test_context_gaps_and_numbers(review):
+    review.put("a", TEN)
+    review.shadow.write("a", TEN.replace(b"line 6\n", b"line six\n"))
+    diff = review.shadow.diff("a", context=1)
     assert rows(diff) == ["~4 unchanged lines", " line 5", "-line 6", "+line six", " line 7", "~3 unchanged lines"]
     assert [(line.old, line.new) for line in diff.lines][1:5] == [(5, 5), (6, 0), (0, 6), (7, 7)]
     assert (diff.lines[2].marks, diff.lines[3].marks) == (((5, 6),), ((5, 8),))
-    assert len(desk.shadow.diff("a", context=-1).lines) == 11
-    assert desk.shadow.diff("b") is None
+    assert len(review.shadow.diff("a", context=-1).lines) == 11
+    assert review.shadow.diff("b") is None
 
 
-def test_p8_endings_that_differ_from_the_rest_are_named(desk):
-    desk.put("a", b"one\r\ntwo\r\nthree\r\n")
-    desk.shadow.write("a", b"one\r\ntwo\nthree")
-    assert [(line.text, line.eol) for line in desk.shadow.diff("a").lines] == [
+def test_p8_endings_that_differ_from_the_rest_are_named(review):
+    review.put("a", b"one\r\ntwo\r\nthree\r\n")
+    review.shadow.write("a", b"one\r\ntwo\nthree")
+    assert [(line.text, line.eol) for line in review.shadow.diff("a").lines] == [
         ("one", ""),
         ("two", ""),
         ("three", ""),
@@ -40,27 +40,27 @@ def test_p8_endings_that_differ_from_the_rest_are_named(desk):
     ]
 
 
-def test_p9_a_line_that_is_no_utf_8_is_shown_and_spares_the_others(desk):
-    desk.put("a", "grün\n".encode() + b"gr\xfcn\nend\n")
-    desk.shadow.write("a", "grün\n".encode() + b"gr\xfcn\nEND\n")
-    assert rows(desk.shadow.diff("a")) == [" grün", " grün", "-end", "+END"]
-    desk.shadow.resolve("a")
-    assert desk.disk("a") == "grün\n".encode() + b"gr\xfcn\nEND\n"
+def test_p9_a_line_that_is_no_utf_8_is_shown_and_spares_the_others(review):
+    review.put("a", "grün\n".encode() + b"gr\xfcn\nend\n")
+    review.shadow.write("a", "grün\n".encode() + b"gr\xfcn\nEND\n")
+    assert rows(review.shadow.diff("a")) == [" grün", " grün", "-end", "+END"]
+    review.shadow.resolve("a")
+    assert review.disk("a") == "grün\n".encode() + b"gr\xfcn\nEND\n"
 
 
-def test_p8_utf_16_and_byte_order_marks(desk):
-    desk.put("wide", "eins\r\nzwei\r\n".encode("utf-16"))
-    desk.shadow.write("wide", "eins\r\ndrei\r\n".encode("utf-16"))
-    assert rows(desk.shadow.diff("wide")) == [" eins", "-zwei", "+drei"]
-    desk.put("bom", b"\xef\xbb\xbfa\nb\n")
-    desk.shadow.write("bom", b"a\nb\n")
-    assert desk.shadow.diff("bom").note == "byte order mark removed"
+def test_p8_utf_16_and_byte_order_marks(review):
+    review.put("wide", "eins\r\nzwei\r\n".encode("utf-16"))
+    review.shadow.write("wide", "eins\r\ndrei\r\n".encode("utf-16"))
+    assert rows(review.shadow.diff("wide")) == [" eins", "-zwei", "+drei"]
+    review.put("bom", b"\xef\xbb\xbfa\nb\n")
+    review.shadow.write("bom", b"a\nb\n")
+    assert review.shadow.diff("bom").note == "byte order mark removed"
 
 
-def test_long_lines_are_clipped_and_modes_noted(desk):
-    desk.put("a", b"x" * 5000 + b"\n", 0o644)
-    desk.shadow.write("a", b"y" * 5000 + b"\n", None, 0o755)
-    diff = desk.shadow.diff("a")
+def test_long_lines_are_clipped_and_modes_noted(review):
+    review.put("a", b"x" * 5000 + b"\n", 0o644)
+    review.shadow.write("a", b"y" * 5000 + b"\n", None, 0o755)
+    diff = review.shadow.diff("a")
     assert diff.lines[0].text.endswith("… [3,000 more characters]")
     assert diff.note == "mode 0644 → 0755"
 
@@ -80,7 +80,7 @@ def test_without_its_marks_a_line_is_the_same_on_both_sides(removed, added):
         assert all(0 <= start < end <= len(text) for start, end in ranges)
 
 
-def test_of_ten_thousand_new_lines_only_some_are_compared_word_by_word(desk, monkeypatch):
+def test_of_ten_thousand_new_lines_only_some_are_compared_word_by_word(review, monkeypatch):
     compared: list[str] = []
     monkeypatch.setattr(
         difflines, "compute_marks", lambda one, other: compared.append(one) or compute_marks(one, other)
@@ -90,10 +90,10 @@ def test_of_ten_thousand_new_lines_only_some_are_compared_word_by_word(desk, mon
         compared.clear()
         name = f"of_{count}"
         same, half = b"".join(b"same %d\n" % number for number in range(6)), range(count // 2)
-        desk.put(name, same.join([b"".join(b"old value %d = 1\n" % number for number in half)] * 2))
-        desk.shadow.write(name, same.join([b"".join(b"new value %d = 2\n" % number for number in half)] * 2))
+        review.put(name, same.join([b"".join(b"old value %d = 1\n" % number for number in half)] * 2))
+        review.shadow.write(name, same.join([b"".join(b"new value %d = 2\n" % number for number in half)] * 2))
         with counted() as done:
-            assert len(desk.shadow.diff(name).lines) == 2 * count + 6
+            assert len(review.shadow.diff(name).lines) == 2 * count + 6
         return done.lines
 
     few, many = work(2_000), work(10_000)

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.shadow.overlay_mount import needs_mounts, output, run
-from tests.unit.shadow.project_fixture import Desk
+from tests.unit.shadow.review_case import ReviewCase
 
 pytestmark = needs_mounts
 
@@ -84,46 +84,46 @@ def tree(root: Path) -> Tree:
     return found
 
 
-def started(place: Path) -> tuple[Desk, Path]:
-    desk = Desk(place)
-    desk.put(".gitignore", b"*.log\nbuild/\n")
+def started(place: Path) -> tuple[ReviewCase, Path]:
+    review = ReviewCase(place)
+    review.put(".gitignore", b"*.log\nbuild/\n")
     for path, data in START.items():
-        desk.put(path, data)
-    (desk.root / "link").symlink_to("a")
-    (desk.root / "to nowhere").symlink_to("nowhere")
+        review.put(path, data)
+    (review.root / "link").symlink_to("a")
+    (review.root / "to nowhere").symlink_to("nowhere")
     copy = place / "copy"
-    shutil.copytree(desk.root, copy, symlinks=True)
-    return desk, copy
+    shutil.copytree(review.root, copy, symlinks=True)
+    return review, copy
 
 
-def accept_everything(desk: Desk) -> None:
-    for _ in range(len(desk.state.changes) + 1):
-        for change in desk.shadow.list_changes():
-            if change.path in desk.state.changes:
-                desk.shadow.resolve(change.path)
-    for bulk in desk.state.bulks:
-        desk.shadow.resolve_bulk(bulk.root)
+def accept_everything(review: ReviewCase) -> None:
+    for _ in range(len(review.state.changes) + 1):
+        for change in review.shadow.list_changes():
+            if change.path in review.state.changes:
+                review.shadow.resolve(change.path)
+    for bulk in review.state.bulks:
+        review.shadow.resolve_bulk(bulk.root)
 
 
 def ends(place: Path, given_commands: Sequence[str]) -> tuple[Tree, Tree]:
     """What is there and what there has to be after each command over the ones before it, and everything accepted, taken
     back, and accepted again."""
-    desk, copy = started(place)
-    before = tree(desk.root)
+    review, copy = started(place)
+    before = tree(review.root)
     for command in given_commands:
         subprocess.run(["sh", "-c", command], cwd=copy, check=True, capture_output=True)
-        run(desk, command)
-        assert tree(desk.root) == before
-        assert output(desk, "find . | sort").split("\n") == listed(copy)
+        run(review, command)
+        assert tree(review.root) == before
+        assert output(review, "find . | sort").split("\n") == listed(copy)
     wanted = tree(copy)
-    accept_everything(desk)
-    assert tree(desk.root) == wanted
-    assert (desk.state.changes, desk.state.bulks, desk.shadow.prepare_lowers()) == ({}, (), ())
-    while desk.state.verdicts:
-        desk.shadow.undo()
-    assert tree(desk.root) == before
-    accept_everything(desk)
-    return tree(desk.root), wanted
+    accept_everything(review)
+    assert tree(review.root) == wanted
+    assert (review.state.changes, review.state.bulks, review.shadow.prepare_lowers()) == ({}, (), ())
+    while review.state.verdicts:
+        review.shadow.undo()
+    assert tree(review.root) == before
+    accept_everything(review)
+    return tree(review.root), wanted
 
 
 @given(st.lists(commands, min_size=1, max_size=3))
@@ -161,29 +161,29 @@ def test_s2_d10_it_comes_to_the_same_when(tmp_path, name):
 
 
 def test_a_file_that_was_only_touched_stays_the_users(tmp_path):
-    desk, _ = started(tmp_path)
-    run(desk, "touch b; echo more >> d.log")
-    desk.put("b", b"the user's\n")
-    assert output(desk, "cat b d.log") == "the user's\nlog\nmore\n"
-    assert [(each.root, each.files) for each in desk.state.bulks] == [("**/*.log", 1)]
+    review, _ = started(tmp_path)
+    run(review, "touch b; echo more >> d.log")
+    review.put("b", b"the user's\n")
+    assert output(review, "cat b d.log") == "the user's\nlog\nmore\n"
+    assert [(each.root, each.files) for each in review.state.bulks] == [("**/*.log", 1)]
 
 
 @pytest.mark.parametrize("link", ["link", "to nowhere"])
 def test_a_link_may_become_a_directory(tmp_path, link):
-    desk, copy = started(tmp_path)
-    before = tree(desk.root)
+    review, copy = started(tmp_path)
+    before = tree(review.root)
     command = f"rm '{link}'; mkdir -p '{link}/b'; echo new > '{link}/b/c.py'; echo a > '{link}/a'"
     subprocess.run(["sh", "-c", command], cwd=copy, check=True)
-    run(desk, command)
-    assert output(desk, f"cat '{link}/a' '{link}/b/c.py'") == "a\nnew\n"
-    assert desk.shadow.read(f"{link}/a") == b"a\n"
-    assert set(desk.state.changes) == {link, f"{link}/a", f"{link}/b/c.py"}
-    desk.shadow.resolve(f"{link}/a")
-    accept_everything(desk)
-    assert tree(desk.root) == tree(copy)
-    while desk.state.verdicts:
-        desk.shadow.undo()
-    assert tree(desk.root) == before
+    run(review, command)
+    assert output(review, f"cat '{link}/a' '{link}/b/c.py'") == "a\nnew\n"
+    assert review.shadow.read(f"{link}/a") == b"a\n"
+    assert set(review.state.changes) == {link, f"{link}/a", f"{link}/b/c.py"}
+    review.shadow.resolve(f"{link}/a")
+    accept_everything(review)
+    assert tree(review.root) == tree(copy)
+    while review.state.verdicts:
+        review.shadow.undo()
+    assert tree(review.root) == before
 
 
 def listed(root: Path) -> list[str]:

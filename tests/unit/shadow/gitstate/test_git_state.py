@@ -8,24 +8,24 @@ import pytest
 
 from tests.support.everyday import tree
 from tests.unit.shadow.overlay_mount import needs_mounts, output, run
-from tests.unit.shadow.project_fixture import Desk
+from tests.unit.shadow.review_case import ReviewCase
 
 pytestmark = needs_mounts
 GIT = "git -c user.name=t -c user.email=t@example.org -c safe.directory='*'"
 
 
-def on_disk(desk: Desk, command: str) -> str:
-    done = subprocess.run(["sh", "-c", command], cwd=desk.root, check=True, capture_output=True, text=True)
+def on_disk(review: ReviewCase, command: str) -> str:
+    done = subprocess.run(["sh", "-c", command], cwd=review.root, check=True, capture_output=True, text=True)
     return done.stdout
 
 
 @pytest.fixture
-def project(desk):
-    desk.put("a.py", b"x = 1\n")
-    desk.put("s/b.py", b"y = 1\n")
-    desk.put(".gitignore", b"*.log\n")
-    on_disk(desk, f"git init -q; git add .; {GIT} commit -qm one")
-    return desk
+def project(review):
+    review.put("a.py", b"x = 1\n")
+    review.put("s/b.py", b"y = 1\n")
+    review.put(".gitignore", b"*.log\n")
+    on_disk(review, f"git init -q; git add .; {GIT} commit -qm one")
+    return review
 
 
 def test_looking_with_git_changes_nothing(project):

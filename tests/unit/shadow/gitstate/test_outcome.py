@@ -10,7 +10,7 @@ import pytest
 
 from core.errors import ReviewConflict
 from tests.unit.shadow.overlay_mount import needs_mounts, run
-from tests.unit.shadow.project_fixture import Desk
+from tests.unit.shadow.review_case import ReviewCase
 
 pytestmark = needs_mounts
 GIT = "git -c user.name=Agent -c user.email=a@example.org -c safe.directory='*'"
@@ -18,60 +18,60 @@ LINES = [f"line {number}\n" for number in range(30)]
 EVIL = "REJECTED-CONTENT"
 
 
-def on_disk(desk: Desk, command: str) -> str:
-    done = subprocess.run(["sh", "-c", command], cwd=desk.root, check=False, capture_output=True, text=True)
+def on_disk(review: ReviewCase, command: str) -> str:
+    done = subprocess.run(["sh", "-c", command], cwd=review.root, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def everything_in_git(desk: Desk) -> bytes:
+def everything_in_git(review: ReviewCase) -> bytes:
     """The content of every object that the repository has, and every file of its directory."""
     asked = ["git", "cat-file", "--batch-all-objects", "--batch", "--unordered"]
-    objects = subprocess.run(asked, cwd=desk.root, check=True, capture_output=True).stdout
-    return objects + b"".join(each.read_bytes() for each in (desk.root / ".git").rglob("*") if each.is_file())
+    objects = subprocess.run(asked, cwd=review.root, check=True, capture_output=True).stdout
+    return objects + b"".join(each.read_bytes() for each in (review.root / ".git").rglob("*") if each.is_file())
 
 
-def assert_clean(desk: Desk) -> None:
-    assert EVIL.encode() not in everything_in_git(desk)
-    on_disk(desk, "git fsck --strict --no-dangling")
+def assert_clean(review: ReviewCase) -> None:
+    assert EVIL.encode() not in everything_in_git(review)
+    on_disk(review, "git fsck --strict --no-dangling")
 
 
 @pytest.fixture
-def project(desk):
-    desk.put("a.py", "".join(LINES).encode())
-    desk.put("b.py", b"b = 1\n")
-    on_disk(desk, f"git init -q -b main; git add .; {GIT} commit -qm first")
-    return desk
+def project(review):
+    review.put("a.py", "".join(LINES).encode())
+    review.put("b.py", b"b = 1\n")
+    on_disk(review, f"git init -q -b main; git add .; {GIT} commit -qm first")
+    return review
 
 
-def two_hunks(desk: Desk) -> None:
+def two_hunks(review: ReviewCase) -> None:
     """The first is fine, the second is to be rejected."""
     lines = list(LINES)
     lines[2], lines[25] = "good\n", f"{EVIL}\n"
-    desk.shadow.write("a.py", "".join(lines).encode())
+    review.shadow.write("a.py", "".join(lines).encode())
 
 
-def judge_halves(desk: Desk) -> None:
-    good, evil = desk.ids("a.py")
-    desk.shadow.resolve("a.py", (good,))
-    desk.shadow.resolve("a.py", (evil,), "reject")
+def judge_halves(review: ReviewCase) -> None:
+    good, evil = review.ids("a.py")
+    review.shadow.resolve("a.py", (good,))
+    review.shadow.resolve("a.py", (evil,), "reject")
 
 
-def half_accepted(desk: Desk, command: str) -> None:
+def half_accepted(review: ReviewCase, command: str) -> None:
     """Two hunks wait while the command puts them into git; then the first is accepted and the second rejected."""
-    two_hunks(desk)
-    run(desk, command)
-    judge_halves(desk)
+    two_hunks(review)
+    run(review, command)
+    judge_halves(review)
 
 
-def assert_refused(desk: Desk, why: str) -> None:
+def assert_refused(review: ReviewCase, why: str) -> None:
     with pytest.raises(ReviewConflict, match=why):
-        desk.shadow.resolve_bulk(".git")
-    assert_clean(desk)
+        review.shadow.resolve_bulk(".git")
+    assert_clean(review)
 
 
-def log(desk: Desk) -> list[str]:
-    return on_disk(desk, "git log --format=%s").split()
+def log(review: ReviewCase) -> list[str]:
+    return on_disk(review, "git log --format=%s").split()
 
 
 @pytest.fixture

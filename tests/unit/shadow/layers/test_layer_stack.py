@@ -13,7 +13,7 @@ from core.shadow.layers.overlayfs import make_whiteout
 from tests.support.deep import deepen
 from tests.support.steps import few_calls_deep, steps_of
 from tests.unit.shadow.command_layer import Layer
-from tests.unit.shadow.project_fixture import Desk
+from tests.unit.shadow.review_case import ReviewCase
 
 LEVELS = 60
 DEEP = 260  # levels, with
@@ -21,12 +21,12 @@ CALLS = 170  # calls for all that is done to them
 
 
 Step = Callable[[], object]
-Life = Callable[[Desk, int], list[tuple[str, Step]]]
+Life = Callable[[ReviewCase, int], list[tuple[str, Step]]]
 
 
-def command(desk: Desk, fill: Callable[[Path], object]) -> Step:
+def command(review: ReviewCase, fill: Callable[[Path], object]) -> Step:
     def run() -> None:
-        layer = Layer(desk)
+        layer = Layer(review)
         fill(layer.dirs.upper)
         layer.absorb()
 
@@ -37,28 +37,28 @@ def small(upper: Path) -> None:
     (upper / "a").write_text("a")
 
 
-def checkpoint(desk: Desk, name: str) -> None:
-    generated = desk.shadow.checkpoints.freeze(name, len(desk.events))
-    desk.emit(CheckpointCreated(id=name, seq=len(desk.events), prompt=name, generated=generated))
+def checkpoint(review: ReviewCase, name: str) -> None:
+    generated = review.shadow.checkpoints.freeze(name, len(review.events))
+    review.emit(CheckpointCreated(id=name, seq=len(review.events), prompt=name, generated=generated))
 
 
-def reviewed(desk: Desk, levels: int) -> list[tuple[str, Step]]:
+def reviewed(review: ReviewCase, levels: int) -> list[tuple[str, Step]]:
     """Files that are reviewed one by one, and their removal."""
     return [
-        ("a deep file", command(desk, lambda upper: deepen(upper, levels, "x"))),
-        ("another command", command(desk, small)),
-        ("checkpoint", lambda: checkpoint(desk, "first")),
-        ("another deep file", command(desk, lambda upper: deepen(upper, levels, "y"))),
-        ("reading it", lambda: desk.shadow.read("d/" * levels + "x")),
-        ("accept", lambda: desk.shadow.resolve("")),
-        ("remove all", command(desk, lambda upper: make_whiteout(upper / "d"))),
-        ("a command over that", command(desk, small)),
-        ("accept the removal", lambda: desk.shadow.resolve("")),
-        ("rewind", lambda: desk.shadow.checkpoints.restore("first")),
+        ("a deep file", command(review, lambda upper: deepen(upper, levels, "x"))),
+        ("another command", command(review, small)),
+        ("checkpoint", lambda: checkpoint(review, "first")),
+        ("another deep file", command(review, lambda upper: deepen(upper, levels, "y"))),
+        ("reading it", lambda: review.shadow.read("d/" * levels + "x")),
+        ("accept", lambda: review.shadow.resolve("")),
+        ("remove all", command(review, lambda upper: make_whiteout(upper / "d"))),
+        ("a command over that", command(review, small)),
+        ("accept the removal", lambda: review.shadow.resolve("")),
+        ("rewind", lambda: review.shadow.checkpoints.restore("first")),
     ]
 
 
-def generated(desk: Desk, levels: int) -> list[tuple[str, Step]]:
+def generated(review: ReviewCase, levels: int) -> list[tuple[str, Step]]:
     """What is decided as a whole."""
 
     def install(leaf: str) -> Step:
@@ -66,46 +66,46 @@ def generated(desk: Desk, levels: int) -> list[tuple[str, Step]]:
             (upper / "node_modules").mkdir()
             deepen(upper / "node_modules", levels, leaf)
 
-        return command(desk, fill)
+        return command(review, fill)
 
     return [
         ("install", install("x")),
-        ("another command", command(desk, small)),
+        ("another command", command(review, small)),
         ("install more", install("y")),
-        ("look", desk.shadow.check_bulks),
-        ("checkpoint", lambda: checkpoint(desk, "first")),
+        ("look", review.shadow.check_bulks),
+        ("checkpoint", lambda: checkpoint(review, "first")),
         ("install over a checkpoint", install("z")),
-        ("accept", lambda: desk.shadow.resolve_bulk("node_modules")),
-        ("undo", desk.shadow.undo),
-        ("reject", lambda: desk.shadow.resolve_bulk("node_modules", "reject")),
-        ("rewind", lambda: desk.shadow.checkpoints.restore("first")),
+        ("accept", lambda: review.shadow.resolve_bulk("node_modules")),
+        ("undo", review.shadow.undo),
+        ("reject", lambda: review.shadow.resolve_bulk("node_modules", "reject")),
+        ("rewind", lambda: review.shadow.checkpoints.restore("first")),
     ]
 
 
-def empty(desk: Desk, levels: int) -> list[tuple[str, Step]]:
+def empty(review: ReviewCase, levels: int) -> list[tuple[str, Step]]:
     """A directory with nothing in it, which git does not know."""
     return [
-        ("make", command(desk, lambda upper: deepen(upper, levels, ""))),
-        ("another command", command(desk, small)),
-        ("a file in it", command(desk, lambda upper: deepen(upper, levels, "y"))),
-        ("accept", lambda: [desk.shadow.resolve_bulk(each.root) for each in desk.state.bulks]),
+        ("make", command(review, lambda upper: deepen(upper, levels, ""))),
+        ("another command", command(review, small)),
+        ("a file in it", command(review, lambda upper: deepen(upper, levels, "y"))),
+        ("accept", lambda: [review.shadow.resolve_bulk(each.root) for each in review.state.bulks]),
     ]
 
 
-def the_users(desk: Desk, levels: int) -> list[tuple[str, Step]]:
+def the_users(review: ReviewCase, levels: int) -> list[tuple[str, Step]]:
     """What the project has, removed or replaced by a command."""
-    deepen(desk.root, levels, "x")
+    deepen(review.root, levels, "x")
 
     def replaced(upper: Path) -> None:
         (upper / "d").write_text("no directory any more")
 
     return [
-        ("a command", command(desk, small)),
-        ("remove", command(desk, lambda upper: make_whiteout(upper / "d"))),
-        ("a command over that", command(desk, small)),
-        ("reject", lambda: desk.shadow.resolve("", verdict="reject")),
-        ("put a file there", command(desk, replaced)),
-        ("accept", lambda: desk.shadow.resolve("")),
+        ("a command", command(review, small)),
+        ("remove", command(review, lambda upper: make_whiteout(upper / "d"))),
+        ("a command over that", command(review, small)),
+        ("reject", lambda: review.shadow.resolve("", verdict="reject")),
+        ("put a file there", command(review, replaced)),
+        ("accept", lambda: review.shadow.resolve("")),
     ]
 
 
@@ -116,30 +116,30 @@ LIVES: list[Life] = [reviewed, generated, empty, the_users]
 def test_n15_twice_as_deep_is_twice_as_much_to_do(tmp_path, life):
     counts = []
     for levels in (LEVELS, 2 * LEVELS):
-        desk = Desk(tmp_path / str(levels))
-        counts.append([(name, steps_of(step)) for name, step in life(desk, levels)])
+        review = ReviewCase(tmp_path / str(levels))
+        counts.append([(name, steps_of(step)) for name, step in life(review, levels)])
     for (name, once), (_, twice) in zip(*counts, strict=True):
         assert twice < 2.5 * once, name
 
 
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.__name__)
 def test_n15_no_depth_of_directories_is_too_much(tmp_path, life):
-    desk = Desk(tmp_path)
-    steps = life(desk, DEEP)
+    review = ReviewCase(tmp_path)
+    steps = life(review, DEEP)
     with few_calls_deep(CALLS):
         for _, step in steps:
             step()
-        remove_tree(desk.session)
-    assert not desk.session.exists()
-    remove_tree(desk.root)
+        remove_tree(review.session)
+    assert not review.session.exists()
+    remove_tree(review.root)
 
 
-def test_n15_what_lies_deeper_than_a_path_can_be_long_is_said_and_goes(desk):
-    layer = Layer(desk)
+def test_n15_what_lies_deeper_than_a_path_can_be_long_is_said_and_goes(review):
+    layer = Layer(review)
     deepen(layer.dirs.upper, 25, "x", name="d" * 200)
     layer.put("a", b"a")
     effects = layer.absorb()
     assert effects.created == ("a",)
     assert any("its path is too long" in note for note in effects.notes)
-    command(desk, small)()
-    assert "a" in desk.state.changes
+    command(review, small)()
+    assert "a" in review.state.changes

@@ -9,7 +9,7 @@ import pytest
 
 from core.errors import ReviewConflict
 from tests.unit.shadow.command_layer import Layer
-from tests.unit.shadow.project_fixture import Desk
+from tests.unit.shadow.review_case import ReviewCase
 
 
 class Trace(list[str]):
@@ -34,51 +34,53 @@ def trace(monkeypatch) -> Trace:
 
 
 def test_contents_and_intent_are_durable_before_the_first_file_changes(tmp_path, trace):
-    desk = Desk(tmp_path, trace.append)
-    desk.put("a", b"old\n")
-    desk.shadow.write("a", b"new\n")
+    review = ReviewCase(tmp_path, trace.append)
+    review.put("a", b"old\n")
+    review.shadow.write("a", b"new\n")
     before = len(trace)
-    desk.shadow.resolve("a")
+    review.shadow.resolve("a")
     done = {each.removeprefix("sync ") for each in trace[before : trace.index("intent")]}
-    blobs = [desk.shadow.blobs.directory / name[:2] / name[2:] for name in (desk.state.verdicts[0].base_after.blob,)]
-    assert {str(desk.session / "journal.jsonl"), *(str(path) for path in blobs)} <= done
+    blobs = [
+        review.shadow.blobs.directory / name[:2] / name[2:] for name in (review.state.verdicts[0].base_after.blob,)
+    ]
+    assert {str(review.session / "journal.jsonl"), *(str(path) for path in blobs)} <= done
     assert {str(path.parent) for path in blobs} <= done
 
 
 @pytest.mark.parametrize("path", ["deep/edited", "made/new/created", "there/deleted", "top"])
 def test_the_directory_of_each_file_is_durable_before_the_commit(tmp_path, trace, path):
-    desk = Desk(tmp_path, trace.append)
+    review = ReviewCase(tmp_path, trace.append)
     for old in ("deep/edited", "there/deleted", "top"):
-        desk.put(old, b"old\n")
+        review.put(old, b"old\n")
     for new in ("deep/edited", "made/new/created", "top"):
-        desk.shadow.write(new, b"new\n")
-    desk.shadow.delete("there/deleted")
-    desk.shadow.resolve("")
-    assert str((desk.root / path).parent) in trace.between(f"swapped {path}", "commit")
+        review.shadow.write(new, b"new\n")
+    review.shadow.delete("there/deleted")
+    review.shadow.resolve("")
+    assert str((review.root / path).parent) in trace.between(f"swapped {path}", "commit")
 
 
 def test_the_directory_of_a_file_that_is_put_back_is_durable(tmp_path, trace):
     def step(name: str) -> None:
         trace.append(name)
         if name == "verified two/b":
-            (desk.root / "two/b").write_bytes(b"mine\n")
+            (review.root / "two/b").write_bytes(b"mine\n")
 
-    desk = Desk(tmp_path, step)
+    review = ReviewCase(tmp_path, step)
     for path in ("one/a", "two/b"):
-        desk.put(path, b"old\n")
-        desk.shadow.write(path, b"new\n")
+        review.put(path, b"old\n")
+        review.shadow.write(path, b"new\n")
     with pytest.raises(ReviewConflict):
-        desk.shadow.resolve("")
-    assert (desk.root / "one/a").read_bytes() == b"old\n"
+        review.shadow.resolve("")
+    assert (review.root / "one/a").read_bytes() == b"old\n"
     trace.append("end")
-    assert str(desk.root / "one") in trace.between("verified two/b", "end")
+    assert str(review.root / "one") in trace.between("verified two/b", "end")
 
 
 def test_the_directories_of_a_bulk_are_durable_file_by_file(tmp_path, trace):
-    desk = Desk(tmp_path, trace.append)
-    desk.put(".gitignore", b"out\n")
-    layer = Layer(desk)
+    review = ReviewCase(tmp_path, trace.append)
+    review.put(".gitignore", b"out\n")
+    layer = Layer(review)
     layer.put("out/sub/b", b"built\n")
     layer.absorb()
-    desk.shadow.resolve_bulk("out")
-    assert str(desk.root / "out/sub") in trace.between("directory out/sub", "put out/sub/b")
+    review.shadow.resolve_bulk("out")
+    assert str(review.root / "out/sub") in trace.between("directory out/sub", "put out/sub/b")

@@ -8,16 +8,16 @@ from core.errors import ReviewConflict
 from core.protocol.events import FileWritten, VerdictGiven
 from core.protocol.renames import find_renames, group_renames, list_changes
 from tests.unit.shadow.command_layer import Layer
-from tests.unit.shadow.project_fixture import Desk
+from tests.unit.shadow.review_case import ReviewCase
 
 BODY = b"x = 1\ny = 2\n"
 
 
-def moved(desk: Desk, *pairs: tuple[str, str], body: bytes = BODY) -> None:
+def moved(review: ReviewCase, *pairs: tuple[str, str], body: bytes = BODY) -> None:
     """A command renamed these files, each with content of its own."""
     for old, _ in pairs:
-        desk.put(old, old.encode() + b"\n" + body)
-    layer = Layer(desk)
+        review.put(old, old.encode() + b"\n" + body)
+    layer = Layer(review)
     for old, new in pairs:
         layer.delete(old)
         layer.put(new, old.encode() + b"\n" + body)
@@ -30,97 +30,97 @@ def of(name: str) -> bytes:
 
 @pytest.mark.parametrize("said", ["new.py", "old.py"])
 @pytest.mark.parametrize("named", [True, False])
-def test_n16a_a_rename_is_accepted_by_either_path_and_taken_back_whole(desk, said, named):
-    moved(desk, ("old.py", "new.py"))
-    assert [each.path for each in list_changes(desk.state.changes)] == ["new.py"]
-    desk.shadow.resolve(said, tuple(desk.ids(said)) if named else ())
-    assert desk.files() == {"new.py": of("old.py")}
-    assert not desk.state.changes
-    one, other = desk.state.verdicts
+def test_n16a_a_rename_is_accepted_by_either_path_and_taken_back_whole(review, said, named):
+    moved(review, ("old.py", "new.py"))
+    assert [each.path for each in list_changes(review.state.changes)] == ["new.py"]
+    review.shadow.resolve(said, tuple(review.ids(said)) if named else ())
+    assert review.files() == {"new.py": of("old.py")}
+    assert not review.state.changes
+    one, other = review.state.verdicts
     assert (one.moved_with, other.moved_with) == (other.id, one.id)
-    desk.shadow.undo()
-    assert desk.files() == {"old.py": of("old.py")}
-    assert (find_renames(desk.state.changes), desk.state.verdicts) == ({"new.py": "old.py"}, [])
-    desk.shadow.resolve("")
-    assert desk.files() == {"new.py": of("old.py")}
+    review.shadow.undo()
+    assert review.files() == {"old.py": of("old.py")}
+    assert (find_renames(review.state.changes), review.state.verdicts) == ({"new.py": "old.py"}, [])
+    review.shadow.resolve("")
+    assert review.files() == {"new.py": of("old.py")}
 
 
 @pytest.mark.parametrize("said", ["new.py", "old.py", ""])
-def test_n16a_a_rename_is_rejected_by_either_path_and_taken_back_whole(desk, said):
-    moved(desk, ("old.py", "new.py"))
-    desk.shadow.resolve(said, verdict="reject")
-    assert not desk.state.changes
-    desk.shadow.undo(desk.state.verdicts[0].id)
-    assert (find_renames(desk.state.changes), desk.state.verdicts) == ({"new.py": "old.py"}, [])
-    assert desk.files() == {"old.py": of("old.py")}
+def test_n16a_a_rename_is_rejected_by_either_path_and_taken_back_whole(review, said):
+    moved(review, ("old.py", "new.py"))
+    review.shadow.resolve(said, verdict="reject")
+    assert not review.state.changes
+    review.shadow.undo(review.state.verdicts[0].id)
+    assert (find_renames(review.state.changes), review.state.verdicts) == ({"new.py": "old.py"}, [])
+    assert review.files() == {"old.py": of("old.py")}
 
 
-def test_n16a_a_renamed_directory_is_a_rename_of_each_of_its_files(desk):
-    moved(desk, ("a/1", "b/1"), ("a/2", "b/2"), ("a/c/3", "b/c/3"))
-    assert [each.path for each in list_changes(desk.state.changes)] == ["b/1", "b/2", "b/c/3"]
-    desk.shadow.resolve("b/2")
-    assert sorted(desk.files()) == ["a/1", "a/c/3", "b/2"]
-    desk.shadow.accept_files(["b/1", "a/1", "b/c/3"])
-    assert sorted(desk.files()) == ["b/1", "b/2", "b/c/3"]
+def test_n16a_a_renamed_directory_is_a_rename_of_each_of_its_files(review):
+    moved(review, ("a/1", "b/1"), ("a/2", "b/2"), ("a/c/3", "b/c/3"))
+    assert [each.path for each in list_changes(review.state.changes)] == ["b/1", "b/2", "b/c/3"]
+    review.shadow.resolve("b/2")
+    assert sorted(review.files()) == ["a/1", "a/c/3", "b/2"]
+    review.shadow.accept_files(["b/1", "a/1", "b/c/3"])
+    assert sorted(review.files()) == ["b/1", "b/2", "b/c/3"]
     for _ in range(3):
-        desk.shadow.undo()
-    assert sorted(desk.files()) == ["a/1", "a/2", "a/c/3"]
-    assert not (desk.root / "b").exists()
-    assert len(find_renames(desk.state.changes)) == 3
+        review.shadow.undo()
+    assert sorted(review.files()) == ["a/1", "a/2", "a/c/3"]
+    assert not (review.root / "b").exists()
+    assert len(find_renames(review.state.changes)) == 3
 
 
-def test_n16a_a_renamed_file_shows_no_lines_but_that_it_only_moved(desk):
-    moved(desk, ("old.py", "new.py"))
-    shown = desk.shadow.diff("new.py")
+def test_n16a_a_renamed_file_shows_no_lines_but_that_it_only_moved(review):
+    moved(review, ("old.py", "new.py"))
+    shown = review.shadow.diff("new.py")
     assert (shown.lines, shown.note) == ((), "renamed, content unchanged")
     assert (shown.change.added, shown.change.removed, len(shown.change.hunks)) == (0, 0, 1)
 
 
-def test_n16a_directories_that_moved_are_told_by_their_outermost_names(desk):
+def test_n16a_directories_that_moved_are_told_by_their_outermost_names(review):
     moved(
-        desk,
+        review,
         *((f"a/{name}", f"b/x/{name}") for name in ("1", "c/2", "c/d/3")),
         *((f"{name}.py", f"src/{name}.py") for name in ("k", "l", "m")),
         ("one", "other"),
         ("e/1", "f/1"),
     )
-    told = group_renames(list_changes(desk.state.changes))
+    told = group_renames(list_changes(review.state.changes))
     assert [(each.old, each.new, each.files) for each in told] == [
         ("a", "b/x", ("b/x/1", "b/x/c/2", "b/x/c/d/3")),
         (".", "src", ("src/k.py", "src/l.py", "src/m.py")),
     ]
 
 
-def test_n16a_a_file_renamed_twice_is_one_rename_from_its_first_name(desk):
-    moved(desk, ("a", "b"))
-    layer = Layer(desk)
+def test_n16a_a_file_renamed_twice_is_one_rename_from_its_first_name(review):
+    moved(review, ("a", "b"))
+    layer = Layer(review)
     layer.delete("b")
     layer.put("c", of("a"))
     layer.absorb()
-    assert find_renames(desk.state.changes) == {"c": "a"}
+    assert find_renames(review.state.changes) == {"c": "a"}
 
 
 @pytest.mark.parametrize("said", ["new.py", "old.py"])
 @pytest.mark.parametrize("touched", ["new.py", "old.py"])
-def test_n16a_a_rename_over_what_the_user_changed_is_a_conflict_and_nothing_is_written(desk, said, touched):
-    moved(desk, ("old.py", "new.py"))
-    desk.put(touched, b"mine\n")
-    before = desk.files()
+def test_n16a_a_rename_over_what_the_user_changed_is_a_conflict_and_nothing_is_written(review, said, touched):
+    moved(review, ("old.py", "new.py"))
+    review.put(touched, b"mine\n")
+    before = review.files()
     with pytest.raises(ReviewConflict, match="Nothing was written"):
-        desk.shadow.resolve(said)
-    assert desk.files() == before
-    assert sorted(desk.state.changes) == ["new.py", "old.py"]
-    assert len(list_changes(desk.state.changes)) == 2
+        review.shadow.resolve(said)
+    assert review.files() == before
+    assert sorted(review.state.changes) == ["new.py", "old.py"]
+    assert len(list_changes(review.state.changes)) == 2
 
 
-def test_n16a_taking_back_a_rename_over_what_the_user_made_is_refused_whole(desk):
-    moved(desk, ("old.py", "new.py"))
-    desk.shadow.resolve("new.py")
-    desk.put("old.py", b"mine\n")
+def test_n16a_taking_back_a_rename_over_what_the_user_made_is_refused_whole(review):
+    moved(review, ("old.py", "new.py"))
+    review.shadow.resolve("new.py")
+    review.put("old.py", b"mine\n")
     with pytest.raises(ReviewConflict):
-        desk.shadow.undo()
-    assert desk.files() == {"new.py": of("old.py"), "old.py": b"mine\n"}
-    assert len(desk.state.verdicts) == 2
+        review.shadow.undo()
+    assert review.files() == {"new.py": of("old.py"), "old.py": b"mine\n"}
+    assert len(review.state.verdicts) == 2
 
 
 @pytest.mark.parametrize("undoing", [False, True])
@@ -129,7 +129,7 @@ def test_n16a_a_rename_is_one_transaction_whichever_step_it_dies_at(tmp_path, un
         pass
 
     steps: list[str] = []
-    desk = _dies(tmp_path / "whole", steps, undoing=undoing)
+    review = _dies(tmp_path / "whole", steps, undoing=undoing)
     count = len(steps)
     assert count > 4
     for at in range(1, count + 1):
@@ -141,13 +141,13 @@ def test_n16a_a_rename_is_one_transaction_whichever_step_it_dies_at(tmp_path, un
                 raise Died
 
         place = tmp_path / str(at)
-        desk = _begun(place, undoing=undoing)
-        dying = Desk(place, die)
-        for event in desk.events:
+        review = _begun(place, undoing=undoing)
+        dying = ReviewCase(place, die)
+        for event in review.events:
             dying.emit(event)
         with pytest.raises(Died):
             dying.shadow.undo() if undoing else dying.shadow.resolve("new.py")
-        after = Desk(place)
+        after = ReviewCase(place)
         for event in dying.events:
             after.emit(event)
         after.shadow.recover()
@@ -157,52 +157,52 @@ def test_n16a_a_rename_is_one_transaction_whichever_step_it_dies_at(tmp_path, un
         assert (len(after.state.verdicts), len(after.state.changes)) == ((2, 0) if is_accepted else (0, 2))
 
 
-def _begun(place, *, undoing: bool) -> Desk:
-    desk = Desk(place)
-    moved(desk, ("old.py", "new.py"))
+def _begun(place, *, undoing: bool) -> ReviewCase:
+    review = ReviewCase(place)
+    moved(review, ("old.py", "new.py"))
     if undoing:
-        desk.shadow.resolve("new.py")
-    return desk
+        review.shadow.resolve("new.py")
+    return review
 
 
-def _dies(place, steps: list[str], *, undoing: bool) -> Desk:
-    desk = _begun(place, undoing=undoing)
-    other = Desk(place, steps.append)
-    for event in desk.events:
+def _dies(place, steps: list[str], *, undoing: bool) -> ReviewCase:
+    review = _begun(place, undoing=undoing)
+    other = ReviewCase(place, steps.append)
+    for event in review.events:
         other.emit(event)
     _ = other.shadow.undo() if undoing else other.shadow.resolve("new.py")
     return other
 
 
 @pytest.mark.parametrize(("old", "new"), [("notes.md", "AGENTS.md"), ("AGENTS.md", "notes.md")])
-def test_n16a_a_rename_is_red_if_one_of_its_paths_is(desk, old, new):
-    moved(desk, (old, new))
-    assert all(each.protected and each.risk for each in desk.state.changes.values())
-    desk.shadow.resolve("")
-    assert desk.files() == {old: of(old)}
-    desk.shadow.resolve(new)
-    desk.shadow.undo()
-    assert [each.protected for each in desk.state.changes.values()] == [True, True]
+def test_n16a_a_rename_is_red_if_one_of_its_paths_is(review, old, new):
+    moved(review, (old, new))
+    assert all(each.protected and each.risk for each in review.state.changes.values())
+    review.shadow.resolve("")
+    assert review.files() == {old: of(old)}
+    review.shadow.resolve(new)
+    review.shadow.undo()
+    assert [each.protected for each in review.state.changes.values()] == [True, True]
 
 
-def test_n16a_a_part_of_a_deletion_or_quite_another_text_is_no_rename(desk):
-    moved(desk, ("old.py", "new.py"))
-    desk.shadow.hunk_edits.split("old.py", desk.ids("old.py")[0])
-    desk.shadow.resolve("old.py", tuple(desk.ids("old.py")[:1]))
-    assert sorted(desk.files()) == ["old.py"]
-    assert (find_renames(desk.state.changes), sorted(desk.state.changes)) == ({}, ["new.py", "old.py"])
-    assert desk.state.changes["new.py"].operation == "create"
-    moved(desk, ("one", "two"))
-    desk.shadow.write("two", b"other\n")
-    assert "two" not in find_renames(desk.state.changes)
-    desk.shadow.resolve("two")
-    assert {"one", "two"} <= desk.files().keys()
+def test_n16a_a_part_of_a_deletion_or_quite_another_text_is_no_rename(review):
+    moved(review, ("old.py", "new.py"))
+    review.shadow.hunk_edits.split("old.py", review.ids("old.py")[0])
+    review.shadow.resolve("old.py", tuple(review.ids("old.py")[:1]))
+    assert sorted(review.files()) == ["old.py"]
+    assert (find_renames(review.state.changes), sorted(review.state.changes)) == ({}, ["new.py", "old.py"])
+    assert review.state.changes["new.py"].operation == "create"
+    moved(review, ("one", "two"))
+    review.shadow.write("two", b"other\n")
+    assert "two" not in find_renames(review.state.changes)
+    review.shadow.resolve("two")
+    assert {"one", "two"} <= review.files().keys()
 
 
-def test_n16a_a_rename_holds_over_a_log_that_is_read_again_and_both_files_are_told_as_written(desk):
-    moved(desk, ("old.py", "new.py"))
-    again = Desk(desk.root.parent)
-    for event in desk.events:
+def test_n16a_a_rename_holds_over_a_log_that_is_read_again_and_both_files_are_told_as_written(review):
+    moved(review, ("old.py", "new.py"))
+    again = ReviewCase(review.root.parent)
+    for event in review.events:
         again.emit(event)
     assert find_renames(again.state.changes) == {"new.py": "old.py"}
     again.shadow.resolve("new.py")
@@ -211,18 +211,18 @@ def test_n16a_a_rename_holds_over_a_log_that_is_read_again_and_both_files_are_to
     assert written == ["old.py", "new.py"]
 
 
-def test_n16a_files_that_took_each_others_place_are_taken_back_one_after_the_other(desk):
+def test_n16a_files_that_took_each_others_place_are_taken_back_one_after_the_other(review):
     for name in ("a", "y"):
-        desk.put(name, of(name))
-    layer = Layer(desk)
+        review.put(name, of(name))
+    layer = Layer(review)
     layer.delete("y")
     layer.replace("a")
     layer.put("a/y", of("y"))
     layer.put("x", of("a"))
     layer.absorb()
-    assert find_renames(desk.state.changes) == {"x": "a", "a/y": "y"}
-    desk.shadow.resolve("a/y")
-    assert sorted(desk.files()) == ["a/y", "x"]
-    while desk.state.verdicts:
-        desk.shadow.undo()
-    assert sorted(desk.files()) == ["a", "y"]
+    assert find_renames(review.state.changes) == {"x": "a", "a/y": "y"}
+    review.shadow.resolve("a/y")
+    assert sorted(review.files()) == ["a/y", "x"]
+    while review.state.verdicts:
+        review.shadow.undo()
+    assert sorted(review.files()) == ["a", "y"]

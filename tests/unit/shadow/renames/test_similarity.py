@@ -19,7 +19,7 @@ from core.shadow.renames.similarity import (
     match_similar,
 )
 from tests.unit.shadow.command_layer import Layer
-from tests.unit.shadow.project_fixture import Desk
+from tests.unit.shadow.review_case import ReviewCase
 from tests.unit.shadow.test_subagent_merge import Child
 
 OLD = b"".join(b"line %d\n" % number for number in range(1, 31))
@@ -29,25 +29,25 @@ SECOND = OLD.replace(b"line 25\n", b"LINE 25\nmore\n")
 
 
 @pytest.fixture
-def edited(desk) -> Desk:
-    return renamed(desk)
+def edited(review) -> ReviewCase:
+    return renamed(review)
 
 
-def renamed(desk: Desk) -> Desk:
-    desk.put("old.py", OLD)
-    desk.shadow.delete("old.py")
-    desk.shadow.write("pkg/new.py", NEW)
-    return desk
+def renamed(review: ReviewCase) -> ReviewCase:
+    review.put("old.py", OLD)
+    review.shadow.delete("old.py")
+    review.shadow.write("pkg/new.py", NEW)
+    return review
 
 
-def change(desk: Desk) -> Change:
-    return desk.state.changes["pkg/new.py"]
+def change(review: ReviewCase) -> Change:
+    return review.state.changes["pkg/new.py"]
 
 
-def again(desk: Desk) -> Desk:
+def again(review: ReviewCase) -> ReviewCase:
     """Another one, from the events alone."""
-    found = Desk(desk.root.parent)
-    for event in desk.events:
+    found = ReviewCase(review.root.parent)
+    for event in review.events:
         found.emit(event)
     return found
 
@@ -69,23 +69,23 @@ def test_n16a_a_deletion_and_a_creation_by_tools_are_one_rename_with_the_changed
 
 
 @pytest.mark.parametrize("order", ["creation first", "deletion first", "a command", "a command, then an edit"])
-def test_n16a_it_is_found_however_it_came_about(desk, order):
-    desk.put("old.py", OLD)
+def test_n16a_it_is_found_however_it_came_about(review, order):
+    review.put("old.py", OLD)
     if order == "creation first":
-        desk.shadow.write("pkg/new.py", NEW)
-        assert not find_renames(desk.state.changes)
-        desk.shadow.delete("old.py")
+        review.shadow.write("pkg/new.py", NEW)
+        assert not find_renames(review.state.changes)
+        review.shadow.delete("old.py")
     elif order == "deletion first":
-        renamed(desk)
+        renamed(review)
     else:
-        layer = Layer(desk)
+        layer = Layer(review)
         layer.delete("old.py")
         layer.put("pkg/new.py", NEW if order == "a command" else OLD)
         layer.absorb()
         if order != "a command":
-            desk.shadow.write("pkg/new.py", NEW)
-    assert find_renames(desk.state.changes) == {"pkg/new.py": "old.py"}
-    assert len(change(desk).hunks) == 3
+            review.shadow.write("pkg/new.py", NEW)
+    assert find_renames(review.state.changes) == {"pkg/new.py": "old.py"}
+    assert len(change(review).hunks) == 3
 
 
 @pytest.mark.parametrize("said", ["pkg/new.py", "old.py", ""])
@@ -226,24 +226,24 @@ def test_n16a_a_rename_that_the_user_parts_is_two_changes_and_stays_so(edited):
     assert edited.files() == {"old.py": OLD}
 
 
-def test_n16a_modes_travel_with_the_rename(desk):
-    desk.put("old.sh", OLD, 0o755)
-    layer = Layer(desk)
+def test_n16a_modes_travel_with_the_rename(review):
+    review.put("old.sh", OLD, 0o755)
+    layer = Layer(review)
     layer.delete("old.sh")
     layer.put("new.sh", NEW, 0o644)
     layer.absorb()
-    ids = desk.ids("new.sh")
-    desk.shadow.resolve("new.sh", (ids[1],))
-    assert (desk.root / "new.sh").stat().st_mode & 0o777 == 0o755
-    desk.shadow.resolve("new.sh")
-    assert (desk.root / "new.sh").stat().st_mode & 0o777 == 0o644
-    desk.put("run", OLD, 0o644)
-    layer = Layer(desk)
+    ids = review.ids("new.sh")
+    review.shadow.resolve("new.sh", (ids[1],))
+    assert (review.root / "new.sh").stat().st_mode & 0o777 == 0o755
+    review.shadow.resolve("new.sh")
+    assert (review.root / "new.sh").stat().st_mode & 0o777 == 0o644
+    review.put("run", OLD, 0o644)
+    layer = Layer(review)
     layer.delete("run")
     layer.put("go", OLD, 0o755)
     layer.absorb()
-    assert find_renames(desk.state.changes) == {"go": "run"}
-    assert desk.shadow.diff("go").note == "renamed, content unchanged; mode 0644 → 0755"
+    assert find_renames(review.state.changes) == {"go": "run"}
+    assert review.shadow.diff("go").note == "renamed, content unchanged; mode 0644 → 0755"
 
 
 @pytest.mark.parametrize("undoing", [False, True])
@@ -251,18 +251,18 @@ def test_n16a_a_hunk_with_its_rename_is_one_transaction_whichever_step_it_dies_a
     class Died(BaseException):
         pass
 
-    def begun(place, step=lambda _: None) -> Desk:
-        desk = renamed(Desk(place))
-        hunk = desk.ids("pkg/new.py")[1]
+    def begun(place, step=lambda _: None) -> ReviewCase:
+        review = renamed(ReviewCase(place))
+        hunk = review.ids("pkg/new.py")[1]
         if undoing:
-            desk.shadow.resolve("pkg/new.py", (hunk,))
-        dying = Desk(place, step)
-        for event in desk.events:
+            review.shadow.resolve("pkg/new.py", (hunk,))
+        dying = ReviewCase(place, step)
+        for event in review.events:
             dying.emit(event)
         return dying
 
-    def act(desk: Desk) -> None:
-        _ = desk.shadow.undo() if undoing else desk.shadow.resolve("pkg/new.py", (desk.ids("pkg/new.py")[1],))
+    def act(review: ReviewCase) -> None:
+        _ = review.shadow.undo() if undoing else review.shadow.resolve("pkg/new.py", (review.ids("pkg/new.py")[1],))
 
     steps: list[str] = []
     act(begun(tmp_path / "whole", steps.append))
@@ -301,31 +301,31 @@ def test_n16a_a_checkpoint_brings_an_edited_rename_back(edited):
     assert edited.files() == {"pkg/new.py": NEW}
 
 
-def test_n16a_the_rename_of_a_subagent_is_one_in_its_parent(desk):
-    desk.put("old.py", OLD)
-    child = Child(desk, "one")
+def test_n16a_the_rename_of_a_subagent_is_one_in_its_parent(review):
+    review.put("old.py", OLD)
+    child = Child(review, "one")
     child.shadow.delete("old.py")
     child.shadow.write("pkg/new.py", NEW)
-    assert child.join(desk).conflicts == ()
-    assert find_renames(desk.state.changes) == {"pkg/new.py": "old.py"}
-    second = Child(desk, "two")
+    assert child.join(review).conflicts == ()
+    assert find_renames(review.state.changes) == {"pkg/new.py": "old.py"}
+    second = Child(review, "two")
     second.shadow.write("pkg/new.py", NEW.replace(b"line 15\n", b"LINE 15\n"))
-    assert second.join(desk).conflicts == ()
-    assert (find_renames(desk.state.changes), len(desk.ids("pkg/new.py"))) == ({"pkg/new.py": "old.py"}, 4)
-    desk.shadow.resolve("pkg/new.py")
-    assert desk.files() == {"pkg/new.py": NEW.replace(b"line 15\n", b"LINE 15\n")}
+    assert second.join(review).conflicts == ()
+    assert (find_renames(review.state.changes), len(review.ids("pkg/new.py"))) == ({"pkg/new.py": "old.py"}, 4)
+    review.shadow.resolve("pkg/new.py")
+    assert review.files() == {"pkg/new.py": NEW.replace(b"line 15\n", b"LINE 15\n")}
 
 
-def test_n16a_gits_rules_decide_which_files_belong_together(desk):
+def test_n16a_gits_rules_decide_which_files_belong_together(review):
     texts = {f"{name}.txt": b"".join(b"%d of %s\n" % (n, name.encode()) for n in range(40)) for name in "abcd"}
     for path, data in texts.items():
-        desk.put(path, data)
-        desk.shadow.delete(path)
-    desk.shadow.write("x/a.txt", texts["a.txt"][:-60])  # of the same name
-    desk.shadow.write("b2.txt", texts["b.txt"] + b"one more\n")
-    desk.shadow.write("c2.txt", texts["c.txt"][: len(texts["c.txt"]) // 3])  # less than a half
-    desk.shadow.write("d2.txt", texts["d.txt"])
-    assert find_renames(desk.state.changes) == {"x/a.txt": "a.txt", "b2.txt": "b.txt", "d2.txt": "d.txt"}
+        review.put(path, data)
+        review.shadow.delete(path)
+    review.shadow.write("x/a.txt", texts["a.txt"][:-60])  # of the same name
+    review.shadow.write("b2.txt", texts["b.txt"] + b"one more\n")
+    review.shadow.write("c2.txt", texts["c.txt"][: len(texts["c.txt"]) // 3])  # less than a half
+    review.shadow.write("d2.txt", texts["d.txt"])
+    assert find_renames(review.state.changes) == {"x/a.txt": "a.txt", "b2.txt": "b.txt", "d2.txt": "d.txt"}
 
 
 def test_n16a_copies_belong_to_what_ends_in_the_same_names():
@@ -375,29 +375,29 @@ def test_n16a_any_verdicts_in_any_order_and_all_undone_come_back_and_the_events_
     tmp_path_factory, seed
 ):
     dice = random.Random(seed)
-    desk = renamed(Desk(tmp_path_factory.mktemp("desk")))
-    desk.put("other.py", OLD + b"z\n")
-    begun, files = dict(desk.state.changes), desk.files()
+    review = renamed(ReviewCase(tmp_path_factory.mktemp("review")))
+    review.put("other.py", OLD + b"z\n")
+    begun, files = dict(review.state.changes), review.files()
     for _ in range(dice.randrange(1, 6)):
-        if not desk.state.changes:
+        if not review.state.changes:
             break
-        path = dice.choice(sorted(desk.state.changes))
-        ids = desk.ids(path)
+        path = dice.choice(sorted(review.state.changes))
+        ids = review.ids(path)
         chosen = tuple(dice.sample(ids, dice.randrange(1, len(ids) + 1)))
-        before = {each: data for each, data in desk.files().items() if each.endswith("new.py")}
-        desk.shadow.resolve(path, chosen, dice.choice(["accept", "reject"]))
-        assert not {"old.py", "pkg/new.py"} <= desk.files().keys(), before
-        seen = again(desk)
-        assert (seen.state.changes, seen.state.verdicts) == (desk.state.changes, desk.state.verdicts)
-    while desk.state.verdicts:
-        desk.shadow.undo()
-    assert (desk.files(), desk.state.changes) == (files, begun)
+        before = {each: data for each, data in review.files().items() if each.endswith("new.py")}
+        review.shadow.resolve(path, chosen, dice.choice(["accept", "reject"]))
+        assert not {"old.py", "pkg/new.py"} <= review.files().keys(), before
+        seen = again(review)
+        assert (seen.state.changes, seen.state.verdicts) == (review.state.changes, review.state.verdicts)
+    while review.state.verdicts:
+        review.shadow.undo()
+    assert (review.files(), review.state.changes) == (files, begun)
 
 
-def test_n16a_origin_and_todo_of_a_rename_are_kept(desk):
-    desk.put("old.py", OLD)
+def test_n16a_origin_and_todo_of_a_rename_are_kept(review):
+    review.put("old.py", OLD)
     origin = Origin(call="c", tool="write", todo="t")
-    desk.shadow.delete("old.py", origin)
-    desk.shadow.write("pkg/new.py", NEW, origin)
-    assert change(desk).origin == origin
-    assert {each.todo for each in change(desk).hunks} == {"t"}
+    review.shadow.delete("old.py", origin)
+    review.shadow.write("pkg/new.py", NEW, origin)
+    assert change(review).origin == origin
+    assert {each.todo for each in change(review).hunks} == {"t"}

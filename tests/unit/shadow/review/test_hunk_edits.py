@@ -26,7 +26,7 @@ from core.shadow.diff.hunks import (
     split_lines,
 )
 from tests.unit.shadow.diff.test_hunks import FILE
-from tests.unit.shadow.project_fixture import Desk
+from tests.unit.shadow.review_case import ReviewCase
 from tests.unit.shadow.test_shadow import TEN, edited
 
 BLOCK = b"".join(b"new %d\n" % number for number in range(6))
@@ -112,147 +112,147 @@ def test_an_edited_hunk_leaves_the_others_as_they_are(base, pending, text, chanc
     assert {each.id for each in every} - {hunk.id} <= {each.id for each in now}
 
 
-def proposal(desk: Desk, base: bytes = TEN, pending: bytes = TEN + BLOCK) -> str:
-    desk.put("a", base)
-    desk.shadow.write("a", pending, Origin(turn="t", todo="d", tool="write"))
-    return desk.ids("a")[0]
+def proposal(review: ReviewCase, base: bytes = TEN, pending: bytes = TEN + BLOCK) -> str:
+    review.put("a", base)
+    review.shadow.write("a", pending, Origin(turn="t", todo="d", tool="write"))
+    return review.ids("a")[0]
 
 
-def test_a_hunk_is_split_in_the_middle_and_each_part_is_accepted_by_itself(desk):
-    desk.shadow.hunk_edits.split("a", proposal(desk))
-    first, second = desk.ids("a")
-    desk.shadow.resolve("a", (second,))
-    assert desk.disk("a") == TEN + b"new 3\nnew 4\nnew 5\n"
-    desk.shadow.undo()
-    assert (desk.disk("a"), desk.ids("a")) == (TEN, [first, second])
-    desk.shadow.resolve("a", (first,), "reject")
-    assert desk.shadow.read("a") == TEN + b"new 3\nnew 4\nnew 5\n"
+def test_a_hunk_is_split_in_the_middle_and_each_part_is_accepted_by_itself(review):
+    review.shadow.hunk_edits.split("a", proposal(review))
+    first, second = review.ids("a")
+    review.shadow.resolve("a", (second,))
+    assert review.disk("a") == TEN + b"new 3\nnew 4\nnew 5\n"
+    review.shadow.undo()
+    assert (review.disk("a"), review.ids("a")) == (TEN, [first, second])
+    review.shadow.resolve("a", (first,), "reject")
+    assert review.shadow.read("a") == TEN + b"new 3\nnew 4\nnew 5\n"
 
 
-def test_a_hunk_is_split_at_the_line_that_is_named(desk):
-    change = desk.shadow.hunk_edits.split("a", proposal(desk), 5)
+def test_a_hunk_is_split_at_the_line_that_is_named(review):
+    change = review.shadow.hunk_edits.split("a", proposal(review), 5)
     assert [each.new_lines for each in change.hunks] == [4, 2]
 
 
-def test_a_hunk_falls_apart_at_its_unchanged_lines_first(desk):
+def test_a_hunk_falls_apart_at_its_unchanged_lines_first(review):
     old = b"".join(b"old(%d) {\n" % number for number in range(20)) + b"\n"
     old += b"".join(b"was(%d) {\n" % number for number in range(20)) + b"tail\n"
-    only = proposal(desk, old, old.replace(b"old", b"new").replace(b"was", b"is"))
-    assert len(desk.ids("a")) == 1
-    change = desk.shadow.hunk_edits.split("a", only)
+    only = proposal(review, old, old.replace(b"old", b"new").replace(b"was", b"is"))
+    assert len(review.ids("a")) == 1
+    change = review.shadow.hunk_edits.split("a", only)
     assert [each.old_lines for each in change.hunks] == [20, 20]
-    desk.shadow.write("a", desk.shadow.read("a") + b"more\n")
-    assert desk.ids("a")[:-1] == [each.id for each in change.hunks]
+    review.shadow.write("a", review.shadow.read("a") + b"more\n")
+    assert review.ids("a")[:-1] == [each.id for each in change.hunks]
 
 
 @pytest.mark.parametrize("line", [1, 7, -1])
-def test_a_line_outside_of_the_hunk_is_refused(desk, line):
+def test_a_line_outside_of_the_hunk_is_refused(review, line):
     with pytest.raises(CommandRejected, match="a hunk of 6 lines"):
-        desk.shadow.hunk_edits.split("a", proposal(desk), line)
+        review.shadow.hunk_edits.split("a", proposal(review), line)
 
 
-def test_what_can_not_be_divided_says_so(desk):
+def test_what_can_not_be_divided_says_so(review):
     with pytest.raises(CommandRejected, match="can't be split"):
-        desk.shadow.hunk_edits.split("a", proposal(desk, b"one\n", b"two\n"))
-    desk.shadow.write("b", b"\0\1")
+        review.shadow.hunk_edits.split("a", proposal(review, b"one\n", b"two\n"))
+    review.shadow.write("b", b"\0\1")
     with pytest.raises(CommandRejected, match="can't be split"):
-        desk.shadow.hunk_edits.split("b", desk.ids("b")[0])
+        review.shadow.hunk_edits.split("b", review.ids("b")[0])
     with pytest.raises(CommandRejected, match="no pending hunk"):
-        desk.shadow.hunk_edits.split("a", "nothing")
+        review.shadow.hunk_edits.split("a", "nothing")
     with pytest.raises(CommandRejected, match="Nothing is pending"):
-        desk.shadow.hunk_edits.split("zzz", "nothing")
+        review.shadow.hunk_edits.split("zzz", "nothing")
 
 
-def test_a_split_outlives_an_edit_of_the_agent_elsewhere(desk):
-    desk.shadow.hunk_edits.split("a", proposal(desk))
-    before = desk.ids("a")
-    desk.shadow.write("a", edited(TEN, 3) + BLOCK)
-    assert desk.ids("a")[1:] == before
+def test_a_split_outlives_an_edit_of_the_agent_elsewhere(review):
+    review.shadow.hunk_edits.split("a", proposal(review))
+    before = review.ids("a")
+    review.shadow.write("a", edited(TEN, 3) + BLOCK)
+    assert review.ids("a")[1:] == before
     assert apply_hunks(TEN, edited(TEN, 3) + BLOCK, ()) == TEN
 
 
-def test_an_edit_changes_the_pending_bytes_only_and_is_marked_as_the_users(desk):
-    hunk = proposal(desk)
-    desk.emit(CheckRecorded(check=Check(call="c", command="pytest", exit_code=0)))
-    change = desk.shadow.hunk_edits.edit("a", hunk, "mine\n")
-    assert (desk.shadow.read("a"), desk.disk("a")) == (TEN + b"mine\n", TEN)
+def test_an_edit_changes_the_pending_bytes_only_and_is_marked_as_the_users(review):
+    hunk = proposal(review)
+    review.emit(CheckRecorded(check=Check(call="c", command="pytest", exit_code=0)))
+    change = review.shadow.hunk_edits.edit("a", hunk, "mine\n")
+    assert (review.shadow.read("a"), review.disk("a")) == (TEN + b"mine\n", TEN)
     assert (change.origin, change.check) == (Origin(turn="t", todo="d", tool="you", over="write"), None)
-    assert isinstance(desk.events[-1], HunkEdited)
-    assert desk.events[-1].excerpt == "+mine"
-    desk.shadow.resolve("a")
-    assert desk.disk("a") == TEN + b"mine\n"
+    assert isinstance(review.events[-1], HunkEdited)
+    assert review.events[-1].excerpt == "+mine"
+    review.shadow.resolve("a")
+    assert review.disk("a") == TEN + b"mine\n"
 
 
-def test_an_edit_back_to_the_base_leaves_nothing_pending(desk):
-    hunk = proposal(desk, TEN, edited(TEN, 4))
-    desk.shadow.hunk_edits.edit("a", hunk, "line 4\n")
-    assert desk.state.changes == {}
-    assert isinstance(desk.events[-2], ChangeResolved)
+def test_an_edit_back_to_the_base_leaves_nothing_pending(review):
+    hunk = proposal(review, TEN, edited(TEN, 4))
+    review.shadow.hunk_edits.edit("a", hunk, "line 4\n")
+    assert review.state.changes == {}
+    assert isinstance(review.events[-2], ChangeResolved)
 
 
-def test_p8_an_edit_keeps_the_line_endings_of_the_file_and_the_bytes_of_other_lines(desk):
+def test_p8_an_edit_keeps_the_line_endings_of_the_file_and_the_bytes_of_other_lines(review):
     base = b"\xef\xbb\xbfone\r\ntwo\r\nthree\r\n"
-    hunk = proposal(desk, base, b"\xef\xbb\xbfONE\r\n\xff\xfe!\r\nthree\r\n")
-    text, _ = desk.shadow.hunk_edits.read_text("a", hunk)
+    hunk = proposal(review, base, b"\xef\xbb\xbfONE\r\n\xff\xfe!\r\nthree\r\n")
+    text, _ = review.shadow.hunk_edits.read_text("a", hunk)
     assert text == "ONE\nÿþ!\n"
-    desk.shadow.hunk_edits.edit("a", hunk, text.replace("ONE", "1\n1½"))
-    assert desk.shadow.read("a") == b"\xef\xbb\xbf1\r\n1\xc2\xbd\r\n\xff\xfe!\r\nthree\r\n"
+    review.shadow.hunk_edits.edit("a", hunk, text.replace("ONE", "1\n1½"))
+    assert review.shadow.read("a") == b"\xef\xbb\xbf1\r\n1\xc2\xbd\r\n\xff\xfe!\r\nthree\r\n"
 
 
-def test_only_the_last_line_of_a_file_may_be_without_newline(desk):
-    hunk = proposal(desk, TEN, edited(TEN, 4))
-    desk.shadow.hunk_edits.edit("a", hunk, "four")
-    assert desk.shadow.read("a") == TEN.replace(b"line 4\n", b"four\n")
-    desk.shadow.write("b", b"x\n")
-    desk.shadow.hunk_edits.edit("b", desk.ids("b")[0], "y")
-    assert desk.shadow.read("b") == b"y"
+def test_only_the_last_line_of_a_file_may_be_without_newline(review):
+    hunk = proposal(review, TEN, edited(TEN, 4))
+    review.shadow.hunk_edits.edit("a", hunk, "four")
+    assert review.shadow.read("a") == TEN.replace(b"line 4\n", b"four\n")
+    review.shadow.write("b", b"x\n")
+    review.shadow.hunk_edits.edit("b", review.ids("b")[0], "y")
+    assert review.shadow.read("b") == b"y"
 
 
-def test_utf_16_is_edited_in_its_own_encoding(desk):
+def test_utf_16_is_edited_in_its_own_encoding(review):
     base = "eins\r\nzwei\r\n".encode("utf-16")
-    hunk = proposal(desk, base, "EINS\r\nzwei\r\n".encode("utf-16"))
-    desk.shadow.hunk_edits.edit("a", hunk, "äh\nso\n")
-    assert desk.shadow.read("a") == "äh\r\nso\r\nzwei\r\n".encode("utf-16")
+    hunk = proposal(review, base, "EINS\r\nzwei\r\n".encode("utf-16"))
+    review.shadow.hunk_edits.edit("a", hunk, "äh\nso\n")
+    assert review.shadow.read("a") == "äh\r\nso\r\nzwei\r\n".encode("utf-16")
 
 
-def test_a_deletion_and_an_empty_new_file_can_be_edited_and_a_binary_can_not(desk):
-    desk.put("a", b"one\ntwo\n")
-    desk.shadow.delete("a")
-    desk.shadow.hunk_edits.edit("a", desk.ids("a")[0], "one\n")
-    assert desk.shadow.read("a") == b"one\n"
-    assert desk.state.changes["a"].operation == "edit"
-    desk.shadow.write("new", b"")
-    desk.shadow.hunk_edits.edit("new", desk.ids("new")[0], "text\n")
-    desk.shadow.write("bin", b"\0")
+def test_a_deletion_and_an_empty_new_file_can_be_edited_and_a_binary_can_not(review):
+    review.put("a", b"one\ntwo\n")
+    review.shadow.delete("a")
+    review.shadow.hunk_edits.edit("a", review.ids("a")[0], "one\n")
+    assert review.shadow.read("a") == b"one\n"
+    assert review.state.changes["a"].operation == "edit"
+    review.shadow.write("new", b"")
+    review.shadow.hunk_edits.edit("new", review.ids("new")[0], "text\n")
+    review.shadow.write("bin", b"\0")
     with pytest.raises(CommandRejected, match="binary file"):
-        desk.shadow.hunk_edits.edit("bin", desk.ids("bin")[0], "text")
-    desk.shadow.resolve("")
-    assert desk.files() == {"a": b"one\n", "new": b"text\n", "bin": b"\0"}
+        review.shadow.hunk_edits.edit("bin", review.ids("bin")[0], "text")
+    review.shadow.resolve("")
+    assert review.files() == {"a": b"one\n", "new": b"text\n", "bin": b"\0"}
 
 
-def test_comments_are_state_and_are_replaced_and_removed(desk):
-    hunk = proposal(desk, TEN, edited(TEN, 4))
-    desk.shadow.hunk_edits.comment("a", hunk, "why?")
-    (comment,) = desk.state.comments.values()
+def test_comments_are_state_and_are_replaced_and_removed(review):
+    hunk = proposal(review, TEN, edited(TEN, 4))
+    review.shadow.hunk_edits.comment("a", hunk, "why?")
+    (comment,) = review.state.comments.values()
     assert (comment.start, comment.lines, comment.excerpt) == (4, 1, "-line 4\n+new 4")
-    desk.shadow.hunk_edits.comment("a", hunk, "because?")
-    assert [each.text for each in desk.state.comments.values()] == ["because?"]
-    desk.shadow.resolve("a")
-    desk.shadow.hunk_edits.comment("a", hunk, "")
-    assert desk.state.comments == {}
+    review.shadow.hunk_edits.comment("a", hunk, "because?")
+    assert [each.text for each in review.state.comments.values()] == ["because?"]
+    review.shadow.resolve("a")
+    review.shadow.hunk_edits.comment("a", hunk, "")
+    assert review.state.comments == {}
     with pytest.raises(CommandRejected, match="no comment"):
-        desk.shadow.hunk_edits.comment("a", hunk, " ")
+        review.shadow.hunk_edits.comment("a", hunk, " ")
 
 
-def test_a_comment_stays_with_what_became_of_its_hunk(desk):
-    hunk = proposal(desk)
-    desk.shadow.hunk_edits.comment("a", hunk, "why?")
-    desk.shadow.hunk_edits.split("a", hunk)
-    first, _ = desk.ids("a")
-    assert [(each.hunk, each.lines) for each in desk.state.comments.values()] == [(first, 3)]
-    desk.shadow.hunk_edits.edit("a", first, "mine\n")
-    (comment,) = desk.state.comments.values()
-    assert (comment.hunk, comment.excerpt, comment.text) == (desk.ids("a")[0], "+mine", "why?")
+def test_a_comment_stays_with_what_became_of_its_hunk(review):
+    hunk = proposal(review)
+    review.shadow.hunk_edits.comment("a", hunk, "why?")
+    review.shadow.hunk_edits.split("a", hunk)
+    first, _ = review.ids("a")
+    assert [(each.hunk, each.lines) for each in review.state.comments.values()] == [(first, 3)]
+    review.shadow.hunk_edits.edit("a", first, "mine\n")
+    (comment,) = review.state.comments.values()
+    assert (comment.hunk, comment.excerpt, comment.text) == (review.ids("a")[0], "+mine", "why?")
 
 
 @given(st.integers())
@@ -260,59 +260,59 @@ def test_a_comment_stays_with_what_became_of_its_hunk(desk):
 def test_any_order_of_splits_edits_verdicts_and_undos_ends_at_what_was_shown(seed):
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as place:
-        desk = Desk(Path(place))
-        desk.put("a", TEN)
-        desk.shadow.write("a", edited(TEN, 2, 5, 8) + BLOCK)
+        review = ReviewCase(Path(place))
+        review.put("a", TEN)
+        review.shadow.write("a", edited(TEN, 2, 5, 8) + BLOCK)
         for _ in range(12):
-            one_step(desk, chance)
-            base = desk.disk("a")
-            change = desk.state.changes.get("a")
-            pending = desk.shadow.read("a")
+            one_step(review, chance)
+            base = review.disk("a")
+            change = review.state.changes.get("a")
+            pending = review.shadow.read("a")
             if change is not None:
                 assert is_exact(base, pending, change.hunks)
-        if "a" in desk.state.changes:
+        if "a" in review.state.changes:
             ending = chance.choice(["accept", "reject"])
-            wanted = desk.shadow.read("a") if ending == "accept" else desk.disk("a")
-            desk.shadow.resolve("a", (), ending)
-            assert desk.disk("a") == desk.shadow.read("a") == wanted
+            wanted = review.shadow.read("a") if ending == "accept" else review.disk("a")
+            review.shadow.resolve("a", (), ending)
+            assert review.disk("a") == review.shadow.read("a") == wanted
 
 
-def one_step(desk: Desk, chance: random.Random) -> None:
-    ids = desk.ids("a")
+def one_step(review: ReviewCase, chance: random.Random) -> None:
+    ids = review.ids("a")
     try:
         match chance.choice(["split", "edit", "accept", "reject", "undo", "agent"]):
             case "undo":
-                desk.shadow.undo()
+                review.shadow.undo()
             case "agent":
-                lines = split_lines(desk.shadow.read("a"))
+                lines = split_lines(review.shadow.read("a"))
                 lines.insert(chance.randint(0, len(lines)), b"agent %d\n" % chance.randint(0, 3))
-                desk.shadow.write("a", b"".join(lines))
+                review.shadow.write("a", b"".join(lines))
             case "split" if ids:
-                desk.shadow.hunk_edits.split("a", chance.choice(ids))
+                review.shadow.hunk_edits.split("a", chance.choice(ids))
             case "edit" if ids:
                 text = "".join(f"mine {chance.randint(0, 3)}\n" for _ in range(chance.randint(0, 4)))
-                desk.shadow.hunk_edits.edit("a", chance.choice(ids), text)
+                review.shadow.hunk_edits.edit("a", chance.choice(ids), text)
             case "accept" | "reject" as verdict if ids:
-                desk.shadow.resolve("a", (chance.choice(ids),), verdict)
+                review.shadow.resolve("a", (chance.choice(ids),), verdict)
     except (CommandRejected, ReviewConflict):
         pass  # nothing to split, nothing to undo, or another edit in the same place: refused, with no effect
 
 
-def test_what_came_from_a_command_is_known_beside_the_users_edit_and_after_it_is_rejected_or_undone(desk):
+def test_what_came_from_a_command_is_known_beside_the_users_edit_and_after_it_is_rejected_or_undone(review):
     origin = Origin(turn="t", call="c", tool="run_terminal_cmd", command="make")
-    desk.put("a", TEN)
-    desk.shadow.write("a", edited(TEN, 3) + BLOCK, origin)
-    first, last = desk.ids("a")[0], desk.ids("a")[-1]
+    review.put("a", TEN)
+    review.shadow.write("a", edited(TEN, 3) + BLOCK, origin)
+    first, last = review.ids("a")[0], review.ids("a")[-1]
     assert first != last
-    edited_one = desk.shadow.hunk_edits.edit("a", last, "mine\n")
+    edited_one = review.shadow.hunk_edits.edit("a", last, "mine\n")
     assert edited_one.origin == Origin(turn="t", call="c", tool="you", command="make", over="run_terminal_cmd")
     assert [each.yours for each in edited_one.hunks] == [False, True]
-    desk.shadow.resolve("a", (edited_one.hunks[-1].id,), "reject", "")
-    assert desk.shadow.state.changes["a"].origin == origin
-    desk.shadow.undo("")
-    assert [each.yours for each in desk.shadow.state.changes["a"].hunks] == [False, True]
-    assert desk.shadow.state.changes["a"].origin == edited_one.origin
-    desk.shadow.resolve("a", (), "accept", "")
-    assert "a" not in desk.shadow.state.changes
-    desk.shadow.undo("")
-    assert desk.shadow.state.changes["a"].origin.command == "make"
+    review.shadow.resolve("a", (edited_one.hunks[-1].id,), "reject", "")
+    assert review.shadow.state.changes["a"].origin == origin
+    review.shadow.undo("")
+    assert [each.yours for each in review.shadow.state.changes["a"].hunks] == [False, True]
+    assert review.shadow.state.changes["a"].origin == edited_one.origin
+    review.shadow.resolve("a", (), "accept", "")
+    assert "a" not in review.shadow.state.changes
+    review.shadow.undo("")
+    assert review.shadow.state.changes["a"].origin.command == "make"

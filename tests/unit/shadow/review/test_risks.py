@@ -8,55 +8,55 @@ import subprocess
 import pytest
 
 from tests.unit.shadow.overlay_mount import needs_mounts, run
-from tests.unit.shadow.project_fixture import Desk
+from tests.unit.shadow.review_case import ReviewCase
 
 
-def red(desk) -> set[str]:
-    return {path for path, change in desk.state.changes.items() if change.protected}
+def red(review) -> set[str]:
+    return {path for path, change in review.state.changes.items() if change.protected}
 
 
-def git(desk, *arguments: str) -> None:
-    subprocess.run(["git", *arguments], cwd=desk.root, check=True, capture_output=True)
+def git(review, *arguments: str) -> None:
+    subprocess.run(["git", *arguments], cwd=review.root, check=True, capture_output=True)
 
 
 @pytest.mark.parametrize("place", ["", "fixtures/deep/repo/"])
-def test_n9_a_directory_becomes_a_repository_with_its_last_part(desk, place):
-    desk.shadow.write(f"{place}config", b"[core]\n\tfsmonitor = evil\n")
-    desk.shadow.write(f"{place}objects/pack/x", b"")
-    desk.shadow.write(f"{place}HEAD", b"ref: refs/heads/main\n")
-    assert red(desk) == set()
-    desk.shadow.write(f"{place}refs/heads/x", b"")
-    desk.shadow.write("src/a.py", b"")
-    assert red(desk) == {f"{place}{each}" for each in ("config", "objects/pack/x", "HEAD", "refs/heads/x")}
-    assert "for a repository" in desk.state.changes[f"{place}config"].risk
-    desk.shadow.resolve("")
-    assert desk.disk(f"{place}config") is None
-    assert desk.disk("src/a.py") == b""
+def test_n9_a_directory_becomes_a_repository_with_its_last_part(review, place):
+    review.shadow.write(f"{place}config", b"[core]\n\tfsmonitor = evil\n")
+    review.shadow.write(f"{place}objects/pack/x", b"")
+    review.shadow.write(f"{place}HEAD", b"ref: refs/heads/main\n")
+    assert red(review) == set()
+    review.shadow.write(f"{place}refs/heads/x", b"")
+    review.shadow.write("src/a.py", b"")
+    assert red(review) == {f"{place}{each}" for each in ("config", "objects/pack/x", "HEAD", "refs/heads/x")}
+    assert "for a repository" in review.state.changes[f"{place}config"].risk
+    review.shadow.resolve("")
+    assert review.disk(f"{place}config") is None
+    assert review.disk("src/a.py") == b""
 
 
-def test_n9_a_repository_that_is_there_keeps_what_is_changed_in_it_red(desk):
-    git(desk, "init", "-q", "--bare", "fixture.git")
-    desk.shadow.write("fixture.git/config", b"[core]\n\tfsmonitor = evil\n")
-    assert red(desk) == {"fixture.git/config"}
+def test_n9_a_repository_that_is_there_keeps_what_is_changed_in_it_red(review):
+    git(review, "init", "-q", "--bare", "fixture.git")
+    review.shadow.write("fixture.git/config", b"[core]\n\tfsmonitor = evil\n")
+    assert red(review) == {"fixture.git/config"}
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [("a", "tools/hooks"), ("b", "./tools/hooks/"), ("c", "{root}/tools/hooks")]
 )
-def test_n9_the_directory_that_hooks_are_taken_from_is_red(desk, name, value):
-    git(desk, "init", "-q")
-    git(desk, "config", "core.hooksPath", value.replace("{root}", str(desk.root)))
-    desk.shadow.write("tools/hooks/pre-commit", b"evil")
-    desk.shadow.write("tools/other", b"")
-    assert red(desk) == {"tools/hooks/pre-commit"}
+def test_n9_the_directory_that_hooks_are_taken_from_is_red(review, name, value):
+    git(review, "init", "-q")
+    git(review, "config", "core.hooksPath", value.replace("{root}", str(review.root)))
+    review.shadow.write("tools/hooks/pre-commit", b"evil")
+    review.shadow.write("tools/other", b"")
+    assert red(review) == {"tools/hooks/pre-commit"}
 
 
-def test_n9_also_where_the_user_named_it_for_all_repositories(desk, monkeypatch, tmp_path):
-    git(desk, "init", "-q")
+def test_n9_also_where_the_user_named_it_for_all_repositories(review, monkeypatch, tmp_path):
+    git(review, "init", "-q")
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".gitconfig").write_text("[core]\n\thooksPath = .hooks-of-mine\n")
-    desk.shadow.write(".hooks-of-mine/pre-commit", b"evil")
-    assert red(desk) == {".hooks-of-mine/pre-commit"}
+    review.shadow.write(".hooks-of-mine/pre-commit", b"evil")
+    assert red(review) == {".hooks-of-mine/pre-commit"}
 
 
 @pytest.mark.parametrize(
@@ -70,27 +70,27 @@ def test_n9_also_where_the_user_named_it_for_all_repositories(desk, monkeypatch,
         (".vscode", ".", "tasks.json"),
     ],
 )
-def test_n9_what_lies_behind_a_link_of_a_red_name_is_red(desk, link, target, path):
-    desk.put("conf/vs/settings.json", b"{}")
-    desk.put("docs/x", b"")
-    desk.put("sub/keep", b"")
-    (desk.root / link).parent.mkdir(exist_ok=True)
-    (desk.root / link).symlink_to(target)
+def test_n9_what_lies_behind_a_link_of_a_red_name_is_red(review, link, target, path):
+    review.put("conf/vs/settings.json", b"{}")
+    review.put("docs/x", b"")
+    review.put("sub/keep", b"")
+    (review.root / link).parent.mkdir(exist_ok=True)
+    (review.root / link).symlink_to(target)
     if link.startswith("sub/"):
-        desk.shadow.write("sub/other.py", b"")
-    desk.shadow.write(path, b"evil")
-    assert path in red(desk)
-    assert "sub/other.py" not in red(desk)
-    assert "as well" in desk.state.changes[path].risk
+        review.shadow.write("sub/other.py", b"")
+    review.shadow.write(path, b"evil")
+    assert path in red(review)
+    assert "sub/other.py" not in red(review)
+    assert "as well" in review.state.changes[path].risk
 
 
 @needs_mounts
-def test_n9_also_when_the_link_is_pending_and_leads_over_another_one(desk):
-    desk.put("a", b"")
-    run(desk, "mkdir -p conf/vs; echo evil > conf/vs/tasks.json; ln -s conf step; ln -s step/vs .vscode; echo x > a")
-    assert red(desk) == {".vscode", "conf/vs/tasks.json"}
-    desk.shadow.resolve("")
-    assert (desk.disk("a"), desk.disk("conf/vs/tasks.json")) == (b"x\n", None)
+def test_n9_also_when_the_link_is_pending_and_leads_over_another_one(review):
+    review.put("a", b"")
+    run(review, "mkdir -p conf/vs; echo evil > conf/vs/tasks.json; ln -s conf step; ln -s step/vs .vscode; echo x > a")
+    assert red(review) == {".vscode", "conf/vs/tasks.json"}
+    review.shadow.resolve("")
+    assert (review.disk("a"), review.disk("conf/vs/tasks.json")) == (b"x\n", None)
 
 
 @needs_mounts
@@ -105,52 +105,52 @@ def test_n9_also_when_the_link_is_pending_and_leads_over_another_one(desk):
         ("ln -s loop loop", "loop"),
     ],
 )
-def test_n9_a_link_that_leads_out_or_into_git_over_others_is_red(desk, links, named):
-    git(desk, "init", "-q")
-    run(desk, links)
-    assert named in red(desk)
+def test_n9_a_link_that_leads_out_or_into_git_over_others_is_red(review, links, named):
+    git(review, "init", "-q")
+    run(review, links)
+    assert named in red(review)
 
 
 @needs_mounts
-def test_n9_a_link_within_the_project_is_not(desk):
-    desk.put("src/a.py", b"")
-    run(desk, "ln -s src/a.py b; mkdir d; ln -s ../src d/s; ln -s d/s/a.py c; ln -s nowhere n")
-    assert red(desk) == set()
+def test_n9_a_link_within_the_project_is_not(review):
+    review.put("src/a.py", b"")
+    run(review, "ln -s src/a.py b; mkdir d; ln -s ../src d/s; ln -s d/s/a.py c; ln -s nowhere n")
+    assert red(review) == set()
 
 
 @needs_mounts
-def test_n9_what_acts_by_itself_is_reviewed_though_git_ignores_it(desk):
-    git(desk, "init", "-q")
-    desk.put(".gitignore", b".envrc\n.vscode/\nlocal/\nnode_modules/\n")
+def test_n9_what_acts_by_itself_is_reviewed_though_git_ignores_it(review):
+    git(review, "init", "-q")
+    review.put(".gitignore", b".envrc\n.vscode/\nlocal/\nnode_modules/\n")
     run(
-        desk,
+        review,
         "echo evil > .envrc; mkdir -p .vscode local node_modules/m/.vscode; echo evil > .vscode/tasks.json;"
         "echo evil > local/CLAUDE.md; echo x > local/data; echo x > node_modules/m/.vscode/settings.json",
     )
-    assert red(desk) == {".envrc", ".vscode/tasks.json", "local/CLAUDE.md"}
-    assert {bulk.root: bulk.files for bulk in desk.state.bulks if bulk.files} == {"local": 1, "node_modules": 1}
+    assert red(review) == {".envrc", ".vscode/tasks.json", "local/CLAUDE.md"}
+    assert {bulk.root: bulk.files for bulk in review.state.bulks if bulk.files} == {"local": 1, "node_modules": 1}
 
 
 @needs_mounts
 @pytest.mark.parametrize("made", ["git init -q --bare dist/a.git", "git init -q dist/a", "mkdir dist; touch dist/HEAD"])
-def test_n9_a_repository_in_what_git_ignores_makes_that_bulk_one_to_confirm(desk, made):
-    git(desk, "init", "-q")
-    desk.put(".gitignore", b"dist/\n")
-    run(desk, made)
-    risk = next(bulk.risk for bulk in desk.state.bulks if bulk.root == "dist")
+def test_n9_a_repository_in_what_git_ignores_makes_that_bulk_one_to_confirm(review, made):
+    git(review, "init", "-q")
+    review.put(".gitignore", b"dist/\n")
+    run(review, made)
+    risk = next(bulk.risk for bulk in review.state.bulks if bulk.root == "dist")
     assert bool(risk) == ("git init" in made)
-    assert red(desk) == ({"dist/a/.git/config"} if made.endswith("dist/a") else set())
+    assert red(review) == ({"dist/a/.git/config"} if made.endswith("dist/a") else set())
 
 
 @pytest.mark.parametrize(("leads_to", "reds"), [("tui", {"tui/config.toml"}), (".", {"tui/config.toml", "a.py"})])
 def test_n16_where_the_users_own_settings_lead_into_the_project_they_are_red(monkeypatch, tmp_path, leads_to, reds):
     (tmp_path / "settings").symlink_to(tmp_path / "project" / leads_to)
     monkeypatch.setenv("AGENT_TUI_CONFIG_DIR", str(tmp_path / "settings"))
-    desk = Desk(tmp_path)
-    desk.shadow.write("tui/config.toml", b"[commands]\npolicy = 'auto'\n")
-    desk.shadow.write("a.py", b"")
-    assert red(desk) == reds
-    assert "settings" in desk.state.changes["tui/config.toml"].risk
+    review = ReviewCase(tmp_path)
+    review.shadow.write("tui/config.toml", b"[commands]\npolicy = 'auto'\n")
+    review.shadow.write("a.py", b"")
+    assert red(review) == reds
+    assert "settings" in review.state.changes["tui/config.toml"].risk
 
 
 @pytest.mark.parametrize(
@@ -164,27 +164,27 @@ def test_n16_where_the_users_own_settings_lead_into_the_project_they_are_red(mon
         ("sub/.github", "../conf", "conf/workflows/build.yml"),
     ],
 )
-def test_n9_what_a_linked_hook_or_the_beginning_of_a_red_name_leads_to_is_red(desk, link, target, path):
-    git(desk, "init", "-q")
+def test_n9_what_a_linked_hook_or_the_beginning_of_a_red_name_leads_to_is_red(review, link, target, path):
+    git(review, "init", "-q")
     for each in ("scripts/check.sh", "conf/keep", "sub/keep"):
-        desk.put(each, b"")
+        review.put(each, b"")
     if link == ".git/hooks":
-        shutil.rmtree(desk.root / link)
-    (desk.root / link).symlink_to(target.replace("{root}", str(desk.root)))
-    desk.shadow.write(path, b"evil")
-    desk.shadow.write("sub/other", b"")
-    assert red(desk) == {path}
-    desk.shadow.resolve("")
-    assert desk.disk(path) != b"evil"
+        shutil.rmtree(review.root / link)
+    (review.root / link).symlink_to(target.replace("{root}", str(review.root)))
+    review.shadow.write(path, b"evil")
+    review.shadow.write("sub/other", b"")
+    assert red(review) == {path}
+    review.shadow.resolve("")
+    assert review.disk(path) != b"evil"
 
 
-def test_n9_a_red_name_is_found_over_one_link_behind_another(desk):
+def test_n9_a_red_name_is_found_over_one_link_behind_another(review):
     for each in ("r/keep", "q/keep"):
-        desk.put(each, b"")
-    (desk.root / "r" / "workflows").symlink_to("../q")
-    (desk.root / ".github").symlink_to("r")
-    desk.shadow.write("q/build.yml", b"evil")
-    assert red(desk) == {"q/build.yml"}
+        review.put(each, b"")
+    (review.root / "r" / "workflows").symlink_to("../q")
+    (review.root / ".github").symlink_to("r")
+    review.shadow.write("q/build.yml", b"evil")
+    assert red(review) == {"q/build.yml"}
 
 
 @pytest.mark.parametrize(
@@ -199,21 +199,21 @@ def test_n9_a_red_name_is_found_over_one_link_behind_another(desk):
         ("core.sshCommand", "{root}/tools/ssh -v", "tools/ssh"),
     ],
 )
-def test_n9_what_the_configuration_of_git_includes_or_runs_is_red(desk, name, value, path):
-    git(desk, "init", "-q")
-    desk.put("shared.cfg", b"[core]\n\thooksPath = tools\n")
-    git(desk, "config", name, value.replace("{root}", str(desk.root)))
-    desk.shadow.write(path, b"evil")
-    desk.shadow.write("src/other", b"")
-    assert red(desk) == {path}
+def test_n9_what_the_configuration_of_git_includes_or_runs_is_red(review, name, value, path):
+    git(review, "init", "-q")
+    review.put("shared.cfg", b"[core]\n\thooksPath = tools\n")
+    git(review, "config", name, value.replace("{root}", str(review.root)))
+    review.shadow.write(path, b"evil")
+    review.shadow.write("src/other", b"")
+    assert red(review) == {path}
 
 
-def test_n9_git_is_asked_again_when_a_file_that_it_includes_says_something_else(desk):
-    git(desk, "init", "-q")
-    desk.put("shared.cfg", b"")
-    git(desk, "config", "include.path", "../shared.cfg")
-    desk.shadow.write("tools/pre-commit", b"evil")
-    assert red(desk) == set()
-    desk.put("shared.cfg", b"[core]\n\thooksPath = tools\n")
-    desk.shadow.write("src/other", b"")
-    assert red(desk) == {"tools/pre-commit"}
+def test_n9_git_is_asked_again_when_a_file_that_it_includes_says_something_else(review):
+    git(review, "init", "-q")
+    review.put("shared.cfg", b"")
+    git(review, "config", "include.path", "../shared.cfg")
+    review.shadow.write("tools/pre-commit", b"evil")
+    assert red(review) == set()
+    review.put("shared.cfg", b"[core]\n\thooksPath = tools\n")
+    review.shadow.write("src/other", b"")
+    assert red(review) == {"tools/pre-commit"}

@@ -16,7 +16,7 @@ def keep_going(_: str) -> None:
     pass
 
 
-class Desk:
+class ReviewCase:
     """`root` holds the user's files; every event is kept in `events` and applied to the state."""
 
     def __init__(self, place: Path, step: Callable[[str], None] = keep_going) -> None:
