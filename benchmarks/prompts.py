@@ -9,19 +9,25 @@ from benchmarks.table import Result
 from core.agent.context.model_dialect import build_native_prefix, render_tags_prompt
 from core.agent.context.prefix import Prefix
 from core.edit_formats import EditFormat
+from core.tools.toolset import Toolset
 from tests.support.tokens import list_tokens, tokens
 
 
 def measure(*, quick: bool) -> Iterator[Result]:
     """Counted, not timed, so `quick` changes nothing."""
+    tools = Toolset()
     for short, limit, in_tags in ((False, 7_000, 4_500), (True, 2_500, 2_500)):
         window = ", window below 16k" if short else ""
-        most = max((build_native_prefix((), edits, short=short) for edits in get_args(EditFormat)), key=_whole)
+        most = max(
+            (build_native_prefix(Toolset(), (), edits, short=short) for edits in get_args(EditFormat)), key=_whole
+        )
         yield _tokens(f"system prompt{window}", tokens(most.system))
         yield _tokens(f"tool list{window}", list_tokens(most.tools))
         yield _tokens(f"system prompt and tools{window}", _whole(most), limit)
         yield _tokens(
-            f"system prompt of the tags dialect{window}", tokens(render_tags_prompt((), short=short)), in_tags
+            f"system prompt of the tags dialect{window}",
+            tokens(render_tags_prompt(tools, (), short=short)),
+            in_tags,
         )
 
 

@@ -26,7 +26,7 @@ from core.protocol.plans import Plan
 from core.protocol.review import Hunk
 from core.sandbox.results import CommandResult as CommandResult  # noqa: PLC0414 (part of this contract)
 from core.sandbox.results import JobReport as JobReport  # noqa: PLC0414
-from core.tools.builtin.reading.linters import LintJob
+from core.tools.linters import LintJob
 
 
 class FileEditDetail(Struct, frozen=True, kw_only=True):
@@ -287,3 +287,16 @@ class JobWatcher(Protocol):
 
 
 ToolType = type[Tool[Any]]
+
+
+class RegisteredTool(Struct, frozen=True):
+    """A tool of a toolset. `location`: `module:Class`; `aliases`: other names that models call it by.
+
+    `is_listed` False: it is no part of the list that a model is sent. `is_essential`: it is in the short list, too.
+    """
+
+    name: str
+    location: str
+    aliases: tuple[str, ...] = ()
+    is_listed: bool = True
+    is_essential: bool = False

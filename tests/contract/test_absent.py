@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from core.agent.gate.capabilities import CapabilityFactory
 from core.cli.arguments import Front
 from core.modes import Access
-from core.tools.registry import TOOLS
+from core.tools.toolset import Toolset
 from tests.contract.source_tree import Module, imports, program
+
+TOOLS = Toolset()
 
 # What waits for somebody to connect, and for whom.
 LISTENERS = {

@@ -7,9 +7,11 @@ import pytest
 from core.modes import Access, Mode, is_granted
 from core.protocol import events as ev
 from core.protocol.debug import Hypothesis
-from core.tools.registry import TOOLS
+from core.tools.toolset import Toolset
 from tests.support.agent_case import Case, calls, says
 from tests.support.history import faults
+
+TOOLS = Toolset()
 
 ARGUMENTS = {
     "read_file": {"target_file": "a.py"},

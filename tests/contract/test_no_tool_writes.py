@@ -14,8 +14,10 @@ from core.protocol.plans import Plan
 from core.protocol.review import Origin
 from core.tools import base
 from core.tools.builtin.debugging.debugger import Debugger
-from core.tools.registry import TOOLS
+from core.tools.toolset import Toolset
 from tests.support.agent_case import Case
+
+TOOLS = Toolset()
 
 EFFECTS = {
     "write", "write_atomic", "delete", "edit", "remove", "resolve", "undo", "emit", "set_todos", "create_plan",

@@ -11,8 +11,10 @@ from core.agent.context.model_dialect import build_native_prefix, render_tags_pr
 from core.edit_formats import EditFormat
 from core.modes import Access
 from core.prompts import render
-from core.tools.registry import LISTED, SHORTLIST, TOOLS
+from core.tools.toolset import Toolset
 from tests.support.tokens import list_tokens, tokens
+
+TOOLS = Toolset()
 
 MOST = 7_000
 MOST_IN_TAGS = 4_500
@@ -22,29 +24,29 @@ MARGIN = 500  # what other makers' tokenisers may count more
 
 @pytest.mark.parametrize("edits", get_args(EditFormat))
 def test_system_prompt_and_tools_leave_the_window_to_the_work(edits):
-    made = build_native_prefix((), edits)
+    made = build_native_prefix(TOOLS, (), edits)
     assert tokens(made.system) + list_tokens(made.tools) <= MOST - MARGIN
 
 
 def test_the_prompt_of_the_tags_dialect_leaves_the_window_to_the_work():
-    assert tokens(render_tags_prompt(())) <= MOST_IN_TAGS - MARGIN
+    assert tokens(render_tags_prompt(TOOLS, ())) <= MOST_IN_TAGS - MARGIN
 
 
 @pytest.mark.parametrize("edits", get_args(EditFormat))
 def test_a_small_window_gets_a_short_prompt_and_few_tools(edits):
-    made = build_native_prefix((), edits, short=True)
+    made = build_native_prefix(TOOLS, (), edits, short=True)
     assert tokens(made.system) + list_tokens(made.tools) <= MOST_SHORT
 
 
 def test_a_small_window_gets_a_short_prompt_in_tags():
-    assert tokens(render_tags_prompt((), short=True)) <= MOST_SHORT
+    assert tokens(render_tags_prompt(TOOLS, (), short=True)) <= MOST_SHORT
 
 
 def test_what_the_short_prompts_say_there_is_beside_their_lists_is_all_there_is():
     for name in ("system_short", "dialects/tags_short"):
         said = set(re.findall(r"`(\w+)`", re.search(r"More(?: tools)?,? ?.*", render(name, rules=[], tools=[]))[0]))
         in_tags = name == "dialects/tags_short"
-        missing = {tool for tool in LISTED if not (in_tags and TOOLS[tool].access in {Access.EXEC, Access.JOB})} - {
-            *SHORTLIST
-        }
+        missing = {
+            tool for tool in TOOLS.listed if not (in_tags and TOOLS[tool].access in {Access.EXEC, Access.JOB})
+        } - {*TOOLS.essential}
         assert said - {"call_tool"} == missing

@@ -17,8 +17,11 @@ from core.protocol.events import ModeName
 from core.protocol.plans import Plan
 from core.protocol.review import Change, FileState
 from core.shell.probe_overlay import LOG_VARIABLE, URL_PLACEHOLDER
-from core.tools.registry import DEFERRED, IN_TEXT, LISTED, TOOLS, tool_specs
+from core.tools.builtin import BUILTIN
 from core.tools.schema import build_parameters
+from core.tools.toolset import Toolset
+
+TOOLS = Toolset()
 
 TODO = Todo(id="a", content="Do a", dependencies=("b",))
 CHANGE = Change(path="a.py", operation="edit", base=FileState(), pending=FileState(), added=1, removed=2)
@@ -82,7 +85,7 @@ VARIABLES = {
 }
 
 # What puts a tag around something that a model is sent.
-WRITTEN = r'(?:wrap_tag\(|_tag_if_changed\(session, )"(\w+)"'
+WRITTEN = r'_?tag(?:_if_changed)?\([^")]*"(\w+)"'
 
 
 def variables(name: str) -> dict[str, object]:
@@ -170,16 +173,16 @@ def test_the_probe_text_names_the_variable_and_the_address_that_a_run_gives():
 
 
 def test_the_tool_list_is_the_same_in_every_mode_and_every_time():
-    assert tool_specs(load_tool_text) == tool_specs(load_tool_text)
-    assert [spec.name for spec in tool_specs(load_tool_text)] == list(LISTED)
-    deferred = {name for names in DEFERRED.values() for name in names}
-    assert {*LISTED, *deferred} == set(TOOLS) - set(IN_TEXT)
-    assert not {*LISTED} & deferred
+    assert TOOLS.build_specs(load_tool_text) == TOOLS.build_specs(load_tool_text)
+    assert [spec.name for spec in TOOLS.build_specs(load_tool_text)] == list(TOOLS.listed)
+    deferred = {name for names in TOOLS.deferred.values() for name in names}
+    assert {*TOOLS.listed, *deferred} == {tool.name for tool in BUILTIN if tool.is_listed}
+    assert not {*TOOLS.listed} & deferred
 
 
-@pytest.mark.parametrize("mode", DEFERRED)
+@pytest.mark.parametrize("mode", TOOLS.deferred)
 def test_what_is_not_in_the_list_is_granted_in_its_mode_alone(mode):
-    for name in DEFERRED[mode]:
+    for name in TOOLS.deferred[mode]:
         assert find_modes_granting(TOOLS[name].access, is_contained=True) == (Mode(mode),), name
 
 

@@ -19,7 +19,7 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.messages import UserMessage
-from core.tools.registry import TOOLS
+from core.tools.toolset import Toolset
 from core.user_dirs import get_config_dir, get_state_dir
 from tests.contract.test_access_matrix import ARGUMENTS
 from tests.support.history import anthropic_faults, faults, openai_faults
@@ -27,6 +27,8 @@ from tests.support.provider_server import Request, provider_server
 from tests.support.provider_streams import Call, Step
 from tests.support.story import project_at
 from tests.support.trust import trust
+
+TOOLS = Toolset()
 
 KEY = "sk-test-0123456789abcdef"
 READ = Call(name="read_file", arguments={"target_file": "a.txt"})

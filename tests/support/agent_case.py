@@ -30,6 +30,7 @@ from core.shell.python_repl import PythonRepl
 from core.shell.terminal import NoBox, Terminal
 from core.state.fold import apply_event
 from core.state.session import SessionState
+from core.tools.toolset import Toolset
 from core.workspace import Workspace
 from core.workspace.plan_folder import PlanFolder
 
@@ -119,6 +120,7 @@ class Case:
         grants = NetworkGrants(directory / "network", self._load_rules)
         terminal.on_close.append(grants.close)
         return TurnContext(
+            tools=Toolset(),
             id="ses_1",
             state=self.state,
             emit=self.emit,

@@ -8,7 +8,7 @@ from core.agent.answer.call_documents import build_edit_detail
 from core.errors import ToolFailed
 from core.shadow import BlobStore, ReviewState, Shadow, ShadowView
 from core.tools.base import DirEntry, EditRequest, FileEditDetail, FileStat, LintRun
-from core.tools.builtin.reading.linters import LintJob
+from core.tools.linters import LintJob
 from core.workspace import Workspace
 
 

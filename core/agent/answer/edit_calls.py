@@ -5,29 +5,29 @@ from __future__ import annotations
 from core.errors import AgentTuiError
 from core.modes import Access
 from core.protocol.messages import ToolCall
-from core.tools.registry import find_tool, parse_call
+from core.tools.toolset import Toolset
 
 EDITED_TWICE = "Not applied: the same answer edits {} by a tool call. Nothing was changed by what stands in the text."
 
 
-def is_edit_call(call: ToolCall) -> bool:
+def is_edit_call(tools: Toolset, call: ToolCall) -> bool:
     """True if a call is one of a tool that edits."""
     try:
-        return find_tool(call.name).access is Access.PROPOSE
+        return tools.find(call.name).access is Access.PROPOSE
     except AgentTuiError:
         return False
 
 
-def find_double_edits(calls: list[ToolCall], in_text: set[str]) -> dict[str, str]:
+def find_double_edits(tools: Toolset, calls: list[ToolCall], in_text: set[str]) -> dict[str, str]:
     """Return an error text by id for calls in the text whose file the same answer edits by a function call."""
-    called = {path for call in calls if call.id not in in_text for path in _list_paths(call)}
-    found = {call.id: sorted(called & _list_paths(call)) for call in calls if call.id in in_text}
+    called = {path for call in calls if call.id not in in_text for path in _list_paths(tools, call)}
+    found = {call.id: sorted(called & _list_paths(tools, call)) for call in calls if call.id in in_text}
     return {identity: EDITED_TWICE.format(", ".join(paths)) for identity, paths in found.items() if paths}
 
 
-def _list_paths(call: ToolCall) -> set[str]:
+def _list_paths(tools: Toolset, call: ToolCall) -> set[str]:
     """Return the files that a call would edit, as the model wrote them."""
     try:
-        return set(parse_call(call.name, call.arguments).paths()) if is_edit_call(call) else set()
+        return set(tools.parse(call.name, call.arguments).paths()) if is_edit_call(tools, call) else set()
     except AgentTuiError:
         return set()

@@ -36,7 +36,7 @@ from core.providers.base import (
 )
 from core.text.well_formed import SurrogateJoiner
 from core.tools.base import ToolType
-from core.tools.registry import find_tool
+from core.tools.toolset import Toolset
 
 CLOSING_PATIENCE = 0.1  # seconds
 YIELD_EVERY = 32  # deltas after which the event loop gets a turn, whatever the provider does
@@ -113,6 +113,7 @@ class AnswerReceiver:
         routes: TurnRoutes,
         documents: TurnDocuments,
         dialect: Dialect,
+        tools: Toolset,
         foreground_job: str,
         emit: Callable[[AnyEvent], None],
     ) -> None:
@@ -120,6 +121,7 @@ class AnswerReceiver:
         self._route = routes.current
         self._emit = emit
         self._dialect = dialect
+        self._tools = tools
         self._listener = dialect.create_parser(job=foreground_job)
         self._documents = documents
         self._answer_documents = AnswerDocuments(documents)
@@ -226,7 +228,7 @@ class AnswerReceiver:
 
     def _begin_call(self, index: int, identity: str, name: str) -> CallDraft:
         self._answer_documents.close()
-        opened = self._documents.open(get_document_kind(_find_tool_type(name)), title=_sanitize_name(name))
+        opened = self._documents.open(get_document_kind(_find_tool_type(self._tools, name)), title=_sanitize_name(name))
         draft = CallDraft(index=index, id=identity, call=new_id("call"), document=opened, name=name, arguments=[])
         self._drafts.append(draft)
         return draft
@@ -247,7 +249,7 @@ class AnswerReceiver:
         native, in_text = self._dialect.name == "native", [each.call for each in self._drafts if each.index < 0]
         problems = {draft.call: draft.problem for draft in self._drafts if draft.problem}
         if native and in_text:
-            problems |= find_double_edits([call for call, _ in calls], set(in_text))
+            problems |= find_double_edits(self._tools, [call for call, _ in calls], set(in_text))
         reasoning = tuple(
             ReasoningBlock(text="".join(self._thoughts[index]), signature=block.signature, redacted=block.redacted)
             for index, block in sorted(self._reasoning.items())
@@ -301,9 +303,9 @@ def _sanitize_name(name: str) -> str:
     return _NOT_IN_NAME.sub("_", name)[:64] or "unnamed"
 
 
-def _find_tool_type(name: str) -> ToolType | None:
+def _find_tool_type(tools: Toolset, name: str) -> ToolType | None:
     try:
-        return find_tool(name)
+        return tools.find(name)
     except ToolInputInvalid:
         return None
 

@@ -28,26 +28,27 @@ from core.tools.base import Tool
 from core.tools.builtin.editing.apply_patch import ApplyPatch
 from core.tools.builtin.editing.edit_blocks import EditBlocks
 from core.tools.builtin.editing.edit_targets import read_editable
-from core.tools.registry import TOOLS, parse_call
+from core.tools.toolset import Toolset
 
 
 def is_meant(
     candidate: WrittenEdit,
     state: SessionState,
     permissions: CallPermissions,
+    tools: Toolset,
     model: str,
     open_reader: Callable[[], FileReader],
 ) -> bool:
     """True if a candidate is to be taken for what it looks like."""
     if candidate.is_call:
-        return candidate.tool in TOOLS and not any(_iterate_calls(state, model))
+        return candidate.tool in tools and not any(_iterate_calls(state, model))
     if not permissions.is_granted(Access.PROPOSE) or explain_held_back(state, Access.PROPOSE):
         return False
-    if candidate.is_fenced and any(map(is_edit_call, _iterate_calls(state, model))):
+    if candidate.is_fenced and any(is_edit_call(tools, call) for call in _iterate_calls(state, model)):
         return False
     try:
         return _is_applicable(
-            open_reader(), parse_call(candidate.tool, candidate.arguments), exactly=candidate.is_fenced
+            open_reader(), tools.parse(candidate.tool, candidate.arguments), exactly=candidate.is_fenced
         )
     except (AgentTuiError, UnicodeError):
         return False

@@ -26,6 +26,7 @@ from core.prompts import load_short_tool_text, load_tool_text, render
 from core.protocol.events import Notice
 from core.secrets import mask_secrets
 from core.tools.edit_format_choice import choose_edit_format
+from core.tools.toolset import Toolset
 from core.user_dirs import get_config_dir
 
 CALLS_IN_TEXT = "{} takes no function calls, so it writes what it wants done into its text (tags)."
@@ -59,7 +60,7 @@ def _is_meant(context: TurnContext, candidate: WrittenEdit) -> bool:
     from core.agent.turn.stages import build_capabilities
 
     model, open_reader = context.routes.current.id, build_capabilities(context).build_reader
-    return is_meant(candidate, context.state, context.permissions, model, open_reader)
+    return is_meant(candidate, context.state, context.permissions, context.tools, model, open_reader)
 
 
 def _choose_variant(context: TurnContext) -> None:
@@ -73,24 +74,23 @@ def _choose_variant(context: TurnContext) -> None:
 
 def _build_native_setup(context: TurnContext, setup: PromptSetup, *, short: bool) -> dict[str, object]:
     edits = choose_edit_format(context.routes.current.id, context.settings)
-    fresh = build_native_prefix(setup.rules.always, edits, short=True) if short else _replace_tools(setup.prefix, edits)
+    fresh = (
+        build_native_prefix(context.tools, setup.rules.always, edits, short=True)
+        if short
+        else replace(setup.prefix, tools=context.tools.build_specs(load_tool_text, edits))
+    )
     name = f"prefix-{edits}-short.json" if short else f"prefix-{edits}.json"
     prefix, changed = load_or_save_prefix(context.directory, name, fresh)
     return {"prefix": prefix, "size": measure_prefix(prefix.system, prefix.tools), "is_changed": changed}
 
 
-def _replace_tools(prefix: Prefix, edits: EditFormat) -> Prefix:
-    from core.tools.registry import tool_specs
-
-    return replace(prefix, tools=tool_specs(load_tool_text, edits))
-
-
-def build_native_prefix(rules: Sequence[ProjectRule], edits: EditFormat, *, short: bool = False) -> Prefix:
+def build_native_prefix(
+    tools: Toolset, rules: Sequence[ProjectRule], edits: EditFormat, *, short: bool = False
+) -> Prefix:
     """Build system prompt and tools of a model that calls functions."""
-    from core.tools.registry import LISTED, SHORTLIST, tool_specs
-
-    tools = tool_specs(load_short_tool_text if short else load_tool_text, edits, SHORTLIST if short else LISTED)
-    return Prefix(system=render_system_prompt(rules, is_short=short), tools=tools)
+    load_text, names = (load_short_tool_text, tools.essential) if short else (load_tool_text, tools.listed)
+    system = render_system_prompt(rules, is_short=short)
+    return Prefix(system=system, tools=tools.build_specs(load_text, edits, names))
 
 
 def _build_text_setup(context: TurnContext, setup: PromptSetup, *, short: bool) -> dict[str, object]:
@@ -104,16 +104,16 @@ def _build_text_setup(context: TurnContext, setup: PromptSetup, *, short: bool) 
         system = f"{command.render_system_prompt()}\n\n{mask_secrets(rules)}".strip()
     else:
         dialect = TagDialect(goes_on=context.permissions.is_contained)
-        system = render_tags_prompt(setup.rules.always, short=short)
+        system = render_tags_prompt(context.tools, setup.rules.always, short=short)
         file = f"prefix-{name}-short.json" if short else file
     prefix, changed = load_or_save_prefix(context.directory, file, Prefix(system=system, tools=()))
     return {"prefix": prefix, "size": measure_prefix(prefix.system, ()), "dialect": dialect, "is_changed": changed}
 
 
-def render_tags_prompt(rules: Sequence[ProjectRule], *, short: bool = False) -> str:
+def render_tags_prompt(tools: Toolset, rules: Sequence[ProjectRule], *, short: bool = False) -> str:
     """Render the system prompt of the `tags` dialect, which says how to ask for work."""
     name = "dialects/tags_short" if short else "dialects/tags"
-    return mask_secrets(render(name, rules=escape_rules(rules), tools=_list_tools(short=short)))
+    return mask_secrets(render(name, rules=escape_rules(rules), tools=_list_tools(tools, short=short)))
 
 
 def _build_command_dialect(context: TurnContext) -> CommandDialect:
@@ -139,13 +139,11 @@ def _count_usage(memory: ModelMemory) -> dict[str, object]:
     return {"n_model_calls": memory.budget.steps, "model_cost": memory.budget.usage.cost or 0.0}
 
 
-def _list_tools(*, short: bool) -> list[dict[str, str]]:
+def _list_tools(tools: Toolset, *, short: bool) -> list[dict[str, str]]:
     """Return the tools that are called by name, as the prompt lists them."""
-    from core.tools.registry import LISTED, SHORTLIST, TOOLS, describe_tool
-
     text = load_short_tool_text if short else load_tool_text
     return [
-        {"name": name, "text": describe_tool(name, text(name))}
-        for name in (SHORTLIST if short else LISTED)
-        if TOOLS[name].access not in {Access.EXEC, Access.JOB} and name not in _TOOLS_WITH_TAGS
+        {"name": name, "text": tools.describe(name, text(name))}
+        for name in (tools.essential if short else tools.listed)
+        if tools[name].access not in {Access.EXEC, Access.JOB} and name not in _TOOLS_WITH_TAGS
     ]

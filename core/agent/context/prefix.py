@@ -24,6 +24,7 @@ from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.prompts import load_tool_text, render
 from core.providers.base import ToolSpec
 from core.secrets import mask_secrets
+from core.tools.toolset import Toolset
 from core.workspace import Workspace
 
 PREFIX_FILE = "prefix.json"
@@ -59,16 +60,19 @@ def escape_rules(rules: Sequence[ProjectRule]) -> list[dict[str, str]]:
 
 
 def build_setup(
-    workspace: Workspace, directory: Path, *, trusted: bool = True, hears: TrustCheck = trust_everything
+    workspace: Workspace,
+    directory: Path,
+    tools: Toolset,
+    *,
+    trusted: bool = True,
+    hears: TrustCheck = trust_everything,
 ) -> PromptSetup:
     """Read rules and layout; build the prefix or load the one that the session began with. Runs in a thread.
 
     The rules of a project that is not trusted are not read; those whose bytes are not heard are left out.
     """
-    from core.tools.registry import tool_specs
-
     rules = load_rules(workspace, hears) if trusted else ProjectRules()
-    fresh = Prefix(system=render_system_prompt(rules.always), tools=tool_specs(load_tool_text))
+    fresh = Prefix(system=render_system_prompt(rules.always), tools=tools.build_specs(load_tool_text))
     prefix, changed = load_or_save_prefix(directory, PREFIX_FILE, fresh)
     size = measure_prefix(prefix.system, prefix.tools)
     return PromptSetup(prefix=prefix, rules=rules, layout=render_layout(workspace), size=size, is_changed=changed)

@@ -28,6 +28,7 @@ from core.protocol.messages import UserMessage
 from core.protocol.review import VerdictRecord
 from core.state.session import SessionState
 from core.tools.builtin.planning.ask_question import format_answers
+from core.tools.toolset import Toolset
 
 MAX_QUESTION = 200  # characters of a question where it only says what an answer is to
 MAX_EXCERPT = 1_500
@@ -50,6 +51,7 @@ class Reminders(Struct, frozen=True):
     state: SessionState
     announced: dict[str, str]
     permissions: CallPermissions
+    tools: Toolset
     emit: Callable[[AnyEvent], None]
     get_dialect: Callable[[], DialectName]
 
@@ -71,7 +73,7 @@ class Reminders(Struct, frozen=True):
             return ""
         self.announced["mode"] = mode
         about = render(f"modes/{mode}", contained=self.permissions.is_contained)
-        text = "\n\n".join(filter(None, (about, _render_mode_tools(mode, self.get_dialect()))))
+        text = "\n\n".join(filter(None, (about, _render_mode_tools(self.tools, mode, self.get_dialect()))))
         return render("reminders/mode", mode=mode, previous=told, text=text)
 
     def report_answers(self) -> None:
@@ -105,14 +107,12 @@ class Reminders(Struct, frozen=True):
             self.emit(VerdictsReported(ids=tuple(told)))
 
 
-def _render_mode_tools(mode: str, dialect: DialectName) -> str:
+def _render_mode_tools(tools: Toolset, mode: str, dialect: DialectName) -> str:
     """Render the tools that come with a mode and are in no list; "" for a dialect that has commands alone."""
-    from core.tools.registry import DEFERRED, describe_tool
-
-    if mode not in DEFERRED or dialect == "command":
+    if mode not in tools.deferred or dialect == "command":
         return ""
-    tools = [{"name": name, "text": describe_tool(name, load_tool_text(name))} for name in DEFERRED[mode]]
-    return render("reminders/mode_tools", tools=tools, in_text=dialect == "tags")
+    texts = [{"name": name, "text": tools.describe(name, load_tool_text(name))} for name in tools.deferred[mode]]
+    return render("reminders/mode_tools", tools=texts, in_text=dialect == "tags")
 
 
 def format_job_end(job: JobEnded) -> str:

@@ -66,6 +66,7 @@ async def _build_setup(context: TurnContext) -> PromptSetup:
         build_setup,
         context.workspace,
         context.directory,
+        context.tools,
         trusted=context.permissions.is_trusted,
         hears=context.hears,
     )

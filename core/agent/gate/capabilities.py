@@ -37,7 +37,7 @@ from core.shell.jobs import JobTable
 from core.shell.python_repl import PythonRepl
 from core.shell.spill import read_spilled
 from core.tools.base import CommandResult, DirEntry, EditRequest, FileEditDetail, FileStat, JobReport, LintRun
-from core.tools.builtin.reading.linters import LintJob
+from core.tools.linters import LintJob
 
 Params = ParamSpec("Params")
 Returned = TypeVar("Returned")

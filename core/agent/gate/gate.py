@@ -30,7 +30,7 @@ from core.protocol.review import Origin
 from core.shell.spill import clip_text, extract_first_line
 from core.tools.base import Tool
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
-from core.tools.registry import find_tool, parse_call
+from core.tools.toolset import Toolset
 
 CANCEL_PATIENCE = 0.2  # seconds that a cancelled tool has to clean up
 CANCELLED = "Cancelled by the user; it may have had a part of its effect."
@@ -47,8 +47,9 @@ ResultFormat = Callable[[GatedCall], str]
 class Gate:
     """The gate of one turn."""
 
-    def __init__(self, documents: TurnDocuments, capabilities: CapabilityFactory, turn_id: str) -> None:
+    def __init__(self, documents: TurnDocuments, capabilities: CapabilityFactory, tools: Toolset, turn_id: str) -> None:
         self._documents = documents
+        self._tools = tools
         self._capabilities = capabilities
         self._approver = capabilities.approver
         self._permissions = capabilities.approver.permissions
@@ -119,9 +120,9 @@ class Gate:
             raise CallStopped("failed", CUT_OFF)
         if call.problem:
             raise CallStopped("failed", call.problem, is_malformed=True)
-        tool_type = find_tool(call.request.name)
+        tool_type = self._tools.find(call.request.name)
         call.use_tool(tool_type)
-        call.use_tool(tool_type, parse_call(call.request.name, call.request.arguments))
+        call.use_tool(tool_type, self._tools.parse(call.request.name, call.request.arguments))
 
     # whether it may run
 

@@ -18,7 +18,7 @@ from core.permissions.policy import CommandTerms, decide_call
 from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxResult
 from core.shell.terminal import Terminal
 from core.tools.base import LintRun
-from core.tools.builtin.reading.linters import LINTERS, SIDES, LintJob, build_script, format_command
+from core.tools.linters import LINTERS, SIDES, LintJob, build_script, format_command
 from core.workspace import Workspace
 
 TIME_LIMIT: Final = 45.0

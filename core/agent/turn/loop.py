@@ -64,7 +64,7 @@ class Turn:
         self._open_files = tuple(open_files)
         self._documents = TurnDocuments(context.emit)
         self._capabilities = build_capabilities(context)
-        self._gate = Gate(self._documents, self._capabilities, context.turn_id)
+        self._gate = Gate(self._documents, self._capabilities, context.tools, context.turn_id)
         self._reminders = build_reminders(context)
         self._loop_guard = LoopGuard(context.state, context.routes, context.emit)
         self._policy = TurnPolicy(context, self._capabilities)

@@ -52,7 +52,9 @@ class ModelCalls:
         shortened = False
         while True:
             job = self._context.memory.foreground_job
-            reception = AnswerReceiver(self._routes, self._documents, self.setup.dialect, job, self._emit)
+            reception = AnswerReceiver(
+                self._routes, self._documents, self.setup.dialect, self._context.tools, job, self._emit
+            )
             try:
                 answer = await reception.receive(await self._build_request())
                 self._routes.answered.add(self._routes.current.id)

@@ -36,4 +36,4 @@ def build_compactor(context: TurnContext) -> Compactor:
 def build_reminders(context: TurnContext) -> Reminders:
     """Build what tells the model the news of the session."""
     announced, permissions = context.memory.announced, context.permissions
-    return Reminders(context.state, announced, permissions, context.emit, lambda: context.dialect)
+    return Reminders(context.state, announced, permissions, context.tools, context.emit, lambda: context.dialect)

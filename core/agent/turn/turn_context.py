@@ -26,6 +26,7 @@ from core.shadow import Shadow
 from core.shell.python_repl import PythonRepl
 from core.shell.terminal import Terminal
 from core.state.session import SessionState
+from core.tools.toolset import Toolset
 from core.workspace import Workspace
 
 
@@ -56,6 +57,7 @@ class TurnContext(Struct, kw_only=True):
     routes: TurnRoutes
     permissions: CallPermissions
     memory: ModelMemory
+    tools: Toolset
     hears: TrustCheck = trust_everything
     is_private: bool = False
     build: BuildTarget = BuildTarget()

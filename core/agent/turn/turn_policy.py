@@ -26,7 +26,7 @@ from core.protocol.events import Notice
 from core.protocol.review import Origin
 from core.tools.base import FileEditDetail
 from core.tools.builtin.planning.todo_write import format_todos
-from core.tools.registry import ALIASES, parse_call
+from core.tools.toolset import Toolset
 
 MAX_URGES = 2  # times in a row without a todo done that a model is asked to go on with a build
 PLAN_ENDING_TOOLS = frozenset({"create_plan", "update_plan", "switch_mode"})
@@ -71,13 +71,13 @@ class TurnPolicy:
     async def follow_planned_calls(self, calls: Sequence[GatedCall]) -> None:
         """Follow the calls that a step is about to run, so that its first edit has a todo in progress."""
         if self._context.build.plan and not self._is_list_kept_by_model(calls):
-            first = next(filter(None, map(_find_edited_path, calls)), "")
+            first = next(filter(None, (_find_edited_path(self._context.tools, call) for call in calls)), "")
             if first and first != self._state.todos_plan_path:
                 await self._follow_work(calls[0].request.id, first)
 
     def _is_list_kept_by_model(self, calls: Sequence[GatedCall] = ()) -> bool:
         """True if the model keeps the list itself, now or before: with `todo_write`, or in the plan's file."""
-        used = self._used_tools | {ALIASES.get(call.request.name, call.request.name) for call in calls}
+        used = self._used_tools | {self._context.tools.resolve_name(call.request.name) for call in calls}
         return self._is_file_kept_by_model or "todo_write" in used
 
     async def record_calls(self, calls: Sequence[GatedCall]) -> None:
@@ -244,10 +244,10 @@ def _apply_statuses(todos: Sequence[Todo], statuses: dict[str, TodoStatus]) -> t
     return tuple(replace(todo, status=statuses.get(todo.id, todo.status)) for todo in todos)
 
 
-def _find_edited_path(call: GatedCall) -> str:
+def _find_edited_path(tools: Toolset, call: GatedCall) -> str:
     """Return the file that a call is going to edit; "" = none, or its arguments are malformed."""
     try:
-        tool = parse_call(call.request.name, call.request.arguments)
+        tool = tools.parse(call.request.name, call.request.arguments)
     except AgentTuiError:
         return ""
     return next(iter(tool.paths()), "") if tool.access is Access.PROPOSE else ""

@@ -12,8 +12,10 @@ from core.errors import ToolInputInvalid
 from core.protocol.documents import Question, QuestionAnswer
 from core.tools.base import ToolOutcome
 from core.tools.builtin.planning.ask_question import FEWEST, LONGEST_LABEL, LONGEST_TEXT, MOST
-from core.tools.registry import parse_call
 from core.tools.schema import build_parameters
+from core.tools.toolset import Toolset
+
+TOOLS = Toolset()
 
 AB = [{"id": "a", "label": "Alpha"}, {"id": "b", "label": "Beta", "recommended": True}]
 
@@ -33,7 +35,7 @@ class User:
 
 
 async def asked(user: User, *questions: dict, **more: str) -> ToolOutcome:
-    return await parse_call("ask_question", json.dumps({"questions": questions, **more})).run(user)
+    return await TOOLS.parse("ask_question", json.dumps({"questions": questions, **more})).run(user)
 
 
 def question(**changed) -> dict:
@@ -103,7 +105,7 @@ async def test_doubled_ids_of_questions_are_refused_and_several_may_be_recommend
 
 
 def test_the_schema_tells_the_model_how_many_options_there_are():
-    options = build_parameters(type(parse_call("ask_question", '{"questions": [{"prompt": "?", "options": []}]}')))
+    options = build_parameters(type(TOOLS.parse("ask_question", '{"questions": [{"prompt": "?", "options": []}]}')))
     options = options["properties"]["questions"]["items"]["properties"]["options"]
     assert (options["minItems"], options["maxItems"]) == (FEWEST, MOST)
 
@@ -137,7 +139,7 @@ CALL = st.fixed_dictionaries({"questions": st.lists(QUESTION | GOOD, max_size=4)
 @given(CALL.map(json.dumps) | JUNK.map(json.dumps) | st.text(max_size=30))
 def test_whatever_is_sent_is_either_put_well_or_refused_in_words(arguments):
     try:
-        questions = parse_call("ask_question", arguments).check_questions()
+        questions = TOOLS.parse("ask_question", arguments).check_questions()
     except ToolInputInvalid:
         return
     assert len({each.id for each in questions}) == len(questions) > 0

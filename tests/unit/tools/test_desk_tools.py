@@ -12,7 +12,9 @@ from core.protocol.documents import Question, QuestionAnswer, Todo, TodoStatusUp
 from core.sandbox.environment import build_environment
 from core.sandbox.unboxed_run import run_unboxed
 from core.tools.base import CommandResult, JobReport, TodosUpdated
-from core.tools.registry import parse_call
+from core.tools.toolset import Toolset
+
+TOOLS = Toolset()
 
 
 class Board:
@@ -77,7 +79,7 @@ class Shell:
 
 async def test_a_plan_becomes_a_file_and_names_what_is_ready():
     board = Board()
-    call = parse_call(
+    call = TOOLS.parse(
         "create_plan",
         '{"name": "Add login", "overview": "o", "plan": "# P", "todos":'
         ' [{"id": "a", "content": "A"}, {"id": "b", "content": "B", "dependencies": ["a"]}]}',
@@ -88,7 +90,7 @@ async def test_a_plan_becomes_a_file_and_names_what_is_ready():
 
 
 async def test_a_plan_with_a_cycle_is_refused_by_its_path():
-    call = parse_call(
+    call = TOOLS.parse(
         "create_plan",
         '{"name": "n", "overview": "", "plan": "p", "todos": [{"id": "a", "content": "A", "dependencies": ["b"]},'
         ' {"id": "b", "content": "B", "dependencies": ["a"]}]}',
@@ -102,22 +104,22 @@ async def test_a_plan_with_a_cycle_is_refused_by_its_path():
 async def test_todos_are_merged_and_only_changes_are_marked():
     board = Board()
     board.list = (Todo(id="a", content="A"), Todo(id="b", content="B", dependencies=("a",)))
-    outcome = await parse_call("todo_write", '{"todos": [{"id": "a", "status": "in_progress"}]}').run(board)
+    outcome = await TOOLS.parse("todo_write", '{"todos": [{"id": "a", "status": "in_progress"}]}').run(board)
     assert outcome.detail == (TodoStatusUpdate(id="a", status="in_progress"),)
     assert outcome.content == "[>] a: A\n[ ] b: B (waits for a)"
-    outcome = await parse_call("todo_write", '{"todos": [{"id": "c", "content": "C"}], "merge": false}').run(board)
+    outcome = await TOOLS.parse("todo_write", '{"todos": [{"id": "c", "content": "C"}], "merge": false}').run(board)
     assert [todo.id for todo in board.list] == ["c"]
     assert "Ready to start: c." in outcome.content
 
 
 @pytest.mark.parametrize(("agrees", "summary"), [(True, "now in plan mode"), (False, "declined")])
 async def test_a_mode_switch_is_up_to_the_user(agrees, summary):
-    outcome = await parse_call("switch_mode", '{"target_mode_id": "plan"}').run(User(agrees=agrees))
+    outcome = await TOOLS.parse("switch_mode", '{"target_mode_id": "plan"}').run(User(agrees=agrees))
     assert outcome.summary == summary
 
 
 async def test_a_command_tells_its_exit_code_and_its_output(tmp_path):
-    outcome = await parse_call("run_terminal_cmd", '{"command": "echo hi; pwd; exit 3"}').run(Shell(tmp_path))
+    outcome = await TOOLS.parse("run_terminal_cmd", '{"command": "echo hi; pwd; exit 3"}').run(Shell(tmp_path))
     assert outcome.content.startswith("exit code 3 · ")
     assert outcome.content.endswith(f"\nhi\n{tmp_path}\n[changed nothing]")
     assert outcome.spilled == "output:x.txt"
@@ -126,7 +128,7 @@ async def test_a_command_tells_its_exit_code_and_its_output(tmp_path):
 
 
 async def test_a_command_that_runs_out_of_time_says_so(tmp_path):
-    outcome = await parse_call("run_terminal_cmd", '{"command": "echo hi; sleep 60", "timeout": 1}').run(
+    outcome = await TOOLS.parse("run_terminal_cmd", '{"command": "echo hi; sleep 60", "timeout": 1}').run(
         Shell(tmp_path)
     )
     assert outcome.content.startswith("timed out after 1.")
@@ -136,7 +138,7 @@ async def test_a_command_that_runs_out_of_time_says_so(tmp_path):
 
 async def test_a_command_in_the_background_is_known_by_its_job(tmp_path):
     shell = Shell(tmp_path)
-    outcome = await parse_call("run_terminal_cmd", '{"command": "serve", "is_background": true}').run(shell)
+    outcome = await TOOLS.parse("run_terminal_cmd", '{"command": "serve", "is_background": true}').run(shell)
     assert shell.asked == ("serve", 1.0)
     assert outcome.content == "runs in the background as job_1; output of the first 1.0 s\nup"
     assert not outcome.failed
@@ -164,17 +166,17 @@ class Watched:
 
 
 async def test_jobs_are_listed_with_how_they_are():
-    outcome = await parse_call("read_terminal", "{}").run(Watched())
+    outcome = await TOOLS.parse("read_terminal", "{}").run(Watched())
     assert outcome.content.splitlines() == ["job_1 ended: exit code 1 · 2.0 s · make", "job_2 runs since 0.5 s · serve"]
     assert outcome.summary == "1 of 2 running"
 
 
 async def test_a_job_that_ended_says_what_it_changed():
-    outcome = await parse_call("read_terminal", '{"job": "job_1", "wait": 5}').run(Watched())
+    outcome = await TOOLS.parse("read_terminal", '{"job": "job_1", "wait": 5}').run(Watched())
     assert outcome.content.endswith("(no new output)\n[changed: created a; pending review]")
 
 
 async def test_ctrl_c_is_a_way_of_stopping():
     watched = Watched()
-    await parse_call("stop_terminal", '{"job": "job_2", "interrupt": true}').run(watched)
+    await TOOLS.parse("stop_terminal", '{"job": "job_2", "interrupt": true}').run(watched)
     assert watched.stopped == ("job_2", True)

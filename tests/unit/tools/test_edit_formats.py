@@ -11,7 +11,9 @@ from core.prompts import load_tool_text
 from core.shadow.diff.hunks import compare_texts
 from core.tools.builtin.editing.edit_outcome import format_regions
 from core.tools.edit_format_choice import OFFERED, choose_edit_format, guess_edit_format
-from core.tools.registry import TOOLS, parse_call, tool_specs
+from core.tools.toolset import Toolset
+
+TOOLS = Toolset()
 
 PATCH = """\
 *** Begin Patch
@@ -32,7 +34,7 @@ PATCH = """\
 
 
 async def ran(files, name: str, **arguments):
-    return await parse_call(name, json.dumps(arguments)).run(files)
+    return await TOOLS.parse(name, json.dumps(arguments)).run(files)
 
 
 @pytest.fixture
@@ -71,10 +73,10 @@ def test_what_is_configured_for_a_model_wins():
 
 @pytest.mark.parametrize("edits", list(OFFERED))
 def test_one_edit_tool_is_offered_and_found_under_its_name(edits):
-    names = [spec.name for spec in tool_specs(load_tool_text, edits)]
+    names = [spec.name for spec in TOOLS.build_specs(load_tool_text, edits)]
     offered, own = OFFERED[edits]
     assert {name for name in names if name in {each for each, _ in OFFERED.values()}} == {offered}
-    assert len(names) == len(tool_specs(load_tool_text))
+    assert len(names) == len(TOOLS.build_specs(load_tool_text))
     assert TOOLS[own].access is TOOLS["write"].access
 
 

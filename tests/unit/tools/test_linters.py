@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from core.tools.builtin.reading.linters import (
+from core.tools.linters import (
     LintJob,
     LintProblem,
     build_script,

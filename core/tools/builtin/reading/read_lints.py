@@ -18,7 +18,7 @@ from core.errors import AgentTuiError
 from core.modes import Access
 from core.tools.base import LintRun, Reader, Tool, ToolOutcome
 from core.tools.builtin.editing.edit_targets import require_present
-from core.tools.builtin.reading.linters import (
+from core.tools.linters import (
     LINTERS,
     NOT_INSTALLED,
     Linter,

@@ -11,8 +11,10 @@ from core.agent.context.prompt_variants import PromptVariants, copy_variants
 from core.config import ContextSettings, ModelSettings, Settings
 from core.prompts import render
 from core.protocol import events as ev
-from core.tools.registry import LISTED, SHORTLIST
+from core.tools.toolset import Toolset
 from tests.support.agent_case import Case, calls, says
+
+TOOLS = Toolset()
 
 
 def windowed(window: int, **settings: object) -> Settings:
@@ -26,14 +28,21 @@ def as_after_a_restart(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    ("window", "listed"), [(0, LISTED), (8_000, SHORTLIST), (15_999, SHORTLIST), (16_000, LISTED), (200_000, LISTED)]
+    ("window", "listed"),
+    [
+        (0, TOOLS.listed),
+        (8_000, TOOLS.essential),
+        (15_999, TOOLS.essential),
+        (16_000, TOOLS.listed),
+        (200_000, TOOLS.listed),
+    ],
 )
 async def test_a_window_below_16k_has_the_short_prompt_and_few_tools(tmp_path, window, listed):
     case = Case(tmp_path, says("So."), settings=windowed(window))
     await case.turn()
     request = case.model.requests[0]
     assert [each.name for each in request.tools] == list(listed)
-    assert request.system == render("system_short" if listed is SHORTLIST else "system", rules=[])
+    assert request.system == render("system_short" if listed is TOOLS.essential else "system", rules=[])
 
 
 @pytest.mark.parametrize("first", [8_000, 0, 200_000])
@@ -53,7 +62,7 @@ async def test_another_model_of_the_session_has_what_its_own_window_asks_for(tmp
     case.session.use_settings(windowed(200_000))
     case.session.routes.current = type(case.session.routes.current)(provider=case.model, model="n", id="directed/n")
     await case.turn()
-    assert [len(each.tools) for each in case.model.requests] == [len(SHORTLIST), len(LISTED)]
+    assert [len(each.tools) for each in case.model.requests] == [len(TOOLS.essential), len(TOOLS.listed)]
 
 
 async def test_a_tool_that_the_short_list_leaves_out_is_called_through_call_tool(tmp_path):

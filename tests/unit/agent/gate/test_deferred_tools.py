@@ -10,9 +10,11 @@ from core.config import ModelSettings, Settings
 from core.protocol import events as ev
 from core.protocol.documents import ToolCallDocument
 from core.protocol.messages import AssistantMessage
-from core.tools.registry import DEFERRED
+from core.tools.toolset import Toolset
 from tests.support.agent_case import Case, calls, says
 from tests.support.history import faults
+
+TOOLS = Toolset()
 
 THREE = {"hypotheses": [{"statement": f"Cause {number}"} for number in (1, 2, 3)]}
 WRAPPED = ("call_tool", {"name": "hypotheses_set", "arguments": json.dumps(THREE)})
@@ -52,8 +54,10 @@ async def test_the_tool_list_stays_and_the_reminder_of_the_mode_describes_the_re
     assert first.system == second.system == third.system
     assert second.messages[: len(first.messages)] == first.messages
     assert third.messages[: len(second.messages)] == second.messages
-    for number, told in enumerate(((), DEFERRED["debug"], (*DEFERRED["debug"], *DEFERRED["plan"]))):
-        named = [name for names in DEFERRED.values() for name in names if f'<tool name="{name}">' in sent(case, number)]
+    for number, told in enumerate(((), TOOLS.deferred["debug"], (*TOOLS.deferred["debug"], *TOOLS.deferred["plan"]))):
+        named = [
+            name for names in TOOLS.deferred.values() for name in names if f'<tool name="{name}">' in sent(case, number)
+        ]
         assert sorted(named) == sorted(told)
     assert "call_tool" in sent(case, 1)
 

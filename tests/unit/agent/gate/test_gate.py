@@ -14,9 +14,11 @@ from core.protocol import documents as d
 from core.protocol import events as ev
 from core.shell import spill
 from core.tools.base import ToolOutcome
-from core.tools.registry import TOOLS
+from core.tools.toolset import Toolset
 from tests.support.agent_case import Case, calls, says
 from tests.support.history import faults
+
+TOOLS = Toolset()
 
 
 def finished_documents(case: Case) -> list[d.Document]:

@@ -10,9 +10,11 @@ import pytest
 from core.protocol import events as ev
 from core.protocol.messages import AssistantMessage, ToolMessage
 from core.providers.base import ReasoningDelta, StreamEnd, TextDelta, ToolCallDelta
-from core.tools.registry import TOOLS
+from core.tools.toolset import Toolset
 from tests.support.agent_case import Case, calls, says
 from tests.support.history import faults
+
+TOOLS = Toolset()
 
 WRITE = ("write", {"file_path": "a.py", "contents": "x = 1\n"})
 OPTIONS = [{"id": "a", "label": "A"}, {"id": "b", "label": "B", "recommended": True}]

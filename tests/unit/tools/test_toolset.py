@@ -13,17 +13,20 @@ from core.edit_formats import EditFormat
 from core.errors import ToolInputInvalid
 from core.modes import Access
 from core.protocol.messages import ToolCall
+from core.tools.builtin import BUILTIN
 from core.tools.call_tool import unwrap_call
 from core.tools.edit_format_choice import OFFERED
-from core.tools.registry import ALIASES, TOOLS, describe_tool, parse_call, tool_specs
 from core.tools.schema import build_offered_schema
+from core.tools.toolset import Toolset
+
+TOOLS = Toolset()
 
 TEXTS = Path(core.prompts.__file__).parent / "tools"
 
 
 def refused(name: str, arguments: str) -> str:
     with pytest.raises(ToolInputInvalid) as caught:
-        parse_call(name, arguments)
+        TOOLS.parse(name, arguments)
     return caught.value.format_with_hint()
 
 
@@ -38,8 +41,11 @@ def test_every_tool_declares_its_name_and_access():
 
 
 def test_every_alias_leads_to_a_tool():
-    assert set(ALIASES.values()) <= set(TOOLS)
-    assert not set(ALIASES) & set(TOOLS)
+    aliases = {alias: tool.name for tool in BUILTIN for alias in tool.aliases}
+    assert {TOOLS.find(alias).name: name for alias, name in aliases.items()} == {
+        each: each for each in aliases.values()
+    }
+    assert not set(aliases) & set(TOOLS)
 
 
 def schemas(schema: dict[str, object]) -> Iterator[dict[str, object]]:
@@ -51,7 +57,7 @@ def schemas(schema: dict[str, object]) -> Iterator[dict[str, object]]:
 
 @pytest.mark.parametrize("edits", get_args(EditFormat))
 def test_schemas_hold_only_what_every_host_takes(edits):
-    for spec in tool_specs(str.upper, edits):
+    for spec in TOOLS.build_specs(str.upper, edits):
         jsonschema.Draft202012Validator.check_schema(spec.parameters)
         assert spec.description in {spec.name.upper(), OFFERED[edits][1].upper()}
         for each in schemas(spec.parameters):
@@ -68,7 +74,7 @@ def test_schemas_hold_only_what_every_host_takes(edits):
 
 @pytest.mark.parametrize("name", sorted(TOOLS))
 def test_a_tool_in_prose_names_every_argument_that_is_offered(name):
-    text = describe_tool(name, "The text.")
+    text = TOOLS.describe(name, "The text.")
     assert text.startswith("The text.")
     for each in schemas(build_offered_schema(TOOLS[name])):
         assert [key for key in each.get("properties", {}) if key not in text] == []
@@ -113,26 +119,26 @@ def test_a_call_by_its_own_name_is_left_as_it_is():
 
 
 def test_every_other_name_of_an_argument_leads_to_one():
-    for spec in tool_specs(str):
+    for spec in TOOLS.build_specs(str):
         known = json.dumps(spec.parameters)
         assert [new for new in TOOLS[spec.name].argument_names.values() if f'"{new}"' not in known] == []
 
 
 def test_names_and_arguments_that_models_know_from_elsewhere_fit():
-    assert parse_call("Read", '{"path": "a"}') == parse_call("read_file", '{"target_file": "a"}')
-    assert parse_call("grep_search", '{"query": "x"}').subject() == "x"
-    assert parse_call("StrReplace", '{"path": "a", "old_str": "b", "new_str": "c"}').subject() == "a"
-    call = parse_call("ask_question", '{"questions": [{"text": "Why?", "options": []}]}')
+    assert TOOLS.parse("Read", '{"path": "a"}') == TOOLS.parse("read_file", '{"target_file": "a"}')
+    assert TOOLS.parse("grep_search", '{"query": "x"}').subject() == "x"
+    assert TOOLS.parse("StrReplace", '{"path": "a", "old_str": "b", "new_str": "c"}').subject() == "a"
+    call = TOOLS.parse("ask_question", '{"questions": [{"text": "Why?", "options": []}]}')
     assert call.questions[0].prompt == "Why?"
 
 
 def test_v3_values_of_certain_meaning_are_taken():
-    call = parse_call("read_file", '{"target_file": "a", "offset": "5", "limit": null}')
+    call = TOOLS.parse("read_file", '{"target_file": "a", "offset": "5", "limit": null}')
     assert (call.offset, call.limit) == (5, 0)
-    assert parse_call("grep", '{"pattern": "x", "case_sensitive": "false"}').case_sensitive is False
+    assert TOOLS.parse("grep", '{"pattern": "x", "case_sensitive": "false"}').case_sensitive is False
     todos = json.dumps([{"id": "a", "content": "b"}])
-    assert parse_call("todo_write", json.dumps({"todos": todos, "merge": "true"})).todos[0].id == "a"
-    assert parse_call("list_dir", "").relative_workspace_path == "."
+    assert TOOLS.parse("todo_write", json.dumps({"todos": todos, "merge": "true"})).todos[0].id == "a"
+    assert TOOLS.parse("list_dir", "").relative_workspace_path == "."
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,104 @@
+"""The tools of a session, in one fixed order, so that the list a model is sent never changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any, cast
+
+from core.edit_formats import SEARCH_REPLACE, EditFormat
+from core.errors import ToolInputInvalid
+from core.modes import Mode
+from core.providers.base import ToolSpec
+from core.text.similarity import find_nearest_names
+from core.tools.arguments import convert_arguments
+from core.tools.base import RegisteredTool, Tool, ToolType
+from core.tools.builtin import BUILTIN
+from core.tools.edit_format_choice import OFFERED
+from core.tools.schema import build_offered_schema, describe_schema
+
+EDITOR = SEARCH_REPLACE.name  # its place in the list is that of whichever edit format is offered
+
+
+class Toolset(Mapping[str, ToolType]):
+    """Tool classes by name; a tool's module is imported when its class is asked for.
+
+    `listed` are the names in the list that every request carries; `essential` those in the list of a model whose
+    window is small. The others are called through `call_tool`: those that a mode alone needs (`deferred`) are described
+    with that mode, and the rest is what a dialect or an edit format has words of its own for.
+    """
+
+    def __init__(self, tools: Iterable[RegisteredTool] = BUILTIN) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._aliases = {alias: tool.name for tool in self._tools.values() for alias in tool.aliases}
+        modes = {mode.value: mode.rules.tools for mode in Mode if mode.rules.tools}
+        self.deferred: Mapping[str, tuple[str, ...]] = modes
+        later = {name for names in modes.values() for name in names}
+        self.listed = tuple(tool.name for tool in self._tools.values() if tool.is_listed and tool.name not in later)
+        self.essential = tuple(tool.name for tool in self._tools.values() if tool.is_essential)
+
+    def __getitem__(self, name: str) -> ToolType:
+        module, _, tool = self._tools[name].location.partition(":")  # a name that a model made up loads no module
+        return cast(ToolType, getattr(import_module(module), tool))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def resolve_name(self, name: str) -> str:
+        """Return the tool's own name; as given if it is no alias."""
+        return self._aliases.get(name, name)
+
+    def find(self, name: str) -> ToolType:
+        """Return the tool of that name or alias. Raises `ToolInputInvalid`, which names near ones."""
+        own = self.resolve_name(name)
+        if own in self._tools:
+            return self[own]
+        known = [tool.name for tool in self._tools.values() if tool.is_listed]
+        near = find_nearest_names(name[:100], known)
+        hint = f"Did you mean {' or '.join(near)}? " if near else ""
+        raise ToolInputInvalid(
+            f"There is no tool {name[:100]!r}.", hint=f"{hint}The tools are: {', '.join(known)}.", code="tool_unknown"
+        )
+
+    def parse(self, name: str, arguments: str) -> Tool[Any]:
+        """Return a checked call, ready to run. Raises `ToolInputInvalid` in words that a model can act on.
+
+        `arguments`: a JSON object as text.
+        """
+        return convert_arguments(self.find(name), arguments)
+
+    def build_specs(
+        self,
+        load_text: Callable[[str], str],
+        edits: EditFormat = "search_replace",
+        names: Sequence[str] | None = None,
+    ) -> tuple[ToolSpec, ...]:
+        """Return the list that a model is sent: `names`, by default `listed`. `load_text(name)` is a tool's text.
+
+        Of the tools that edit a file the one of the format `edits` is in it, under the name that models know it by.
+        """
+        chosen = self.listed if names is None else names
+        offered = [OFFERED[edits] if name == EDITOR else (name, name) for name in chosen]
+        return tuple(
+            ToolSpec(
+                name=name,
+                description=load_text(own),
+                parameters=build_offered_schema(self[own]),
+                freeform=self[own].freeform,
+            )
+            for name, own in offered
+        )
+
+    def describe(self, name: str, text: str) -> str:
+        """Return a tool in prose, for a model that is told of it outside of the list: its text, then a line for each
+        argument."""
+        schema = build_offered_schema(self[name])
+        needed = schema.get("required", ())
+        lines = [
+            f"- {key} ({describe_schema(each)}{'' if key in needed else ', optional'}): {each['description']}"
+            for key, each in schema["properties"].items()
+        ]
+        return "\n".join([text, *(["Arguments:", *lines] if lines else [])])
