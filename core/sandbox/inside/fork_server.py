@@ -89,11 +89,11 @@ class _Server:
         received = array.array("i")
         for _, _, content in ancillary:
             received.frombytes(content)
-        wanted, control, *streams = received
+        message_file, control, *streams = received
         try:
-            self._launch_box(wanted, _socket.socket(fileno=control), streams)
+            self._launch_box(message_file, _socket.socket(fileno=control), streams)
         finally:
-            for each in (wanted, *streams):
+            for each in (message_file, *streams):
                 os.close(each)
 
     def _shut_down(self) -> NoReturn:
@@ -109,15 +109,15 @@ class _Server:
 
     def _launch_box(self, message_file: int, control: _socket.socket, streams: list[int]) -> None:
         try:
-            wanted = _read_message(message_file)
+            message = _read_message(message_file)
             with init_process.SetupStep("control group"):
-                group = self._make_group(wanted)
+                group = self._make_group(message)
         except init_process.SetupStepFailed as failure:
             _send_report(control, failure.report)
             _send_report(control, ("gone", 0))
             control.close()
             return
-        launcher = _BoxLauncher(wanted, control, streams, group)
+        launcher = _BoxLauncher(message, control, streams, group)
         pid = launcher.fork()
         watch = os.pidfd_open(pid)
         self._boxes[watch] = _BoxRecord(pid, control, group)
@@ -158,8 +158,8 @@ def _read_kernel_release() -> tuple[int, int]:
 
 def _read_message(message_file: int) -> NamespaceLaunch:
     size = os.fstat(message_file).st_size
-    wanted: NamespaceLaunch = marshal.loads(os.pread(message_file, size, 0))
-    return wanted
+    message: NamespaceLaunch = marshal.loads(os.pread(message_file, size, 0))
+    return message
 
 
 def _send_report(control: _socket.socket, report: BoxReport) -> None:

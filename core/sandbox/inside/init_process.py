@@ -69,7 +69,7 @@ def run_pid_one(message: NamespaceLaunch, submounts: list[tuple[bytes, int]], in
     try:
         forwarder = _set_up_box(message, submounts)
         if not os.read(in_group, 1):
-            os._exit(1)  # the launcher has told why
+            os._exit(1)  # the launcher has reported why
         os.close(in_group)
         child = _start_command(message, control)
     except BaseException as error:
@@ -111,17 +111,17 @@ def _drop_rights(message: NamespaceLaunch) -> None:
 
 def _start_command(message: NamespaceLaunch, control: _socket.socket) -> int:
     """Start the command and return its pid. If it could not be executed, that is a failed step like any other."""
-    told, tell = os.pipe()
+    trouble_reader, trouble_writer = os.pipe()
     child = os.fork()
     if child == 0:
-        _become_command(message, tell)
-    os.close(tell)
+        _become_command(message, trouble_writer)
+    os.close(trouble_writer)
     for each in (0, 1, 2):
         os.close(each)
     trouble = b""
-    while piece := os.read(told, 4096):
+    while piece := os.read(trouble_reader, 4096):
         trouble += piece
-    os.close(told)
+    os.close(trouble_reader)
     if trouble:
         _send_report(control, marshal.loads(trouble))
         os._exit(1)
@@ -140,13 +140,13 @@ def _become_command(message: NamespaceLaunch, report_pipe: int) -> NoReturn:
     os._exit(127)
 
 
-def _confine_self(message: NamespaceLaunch, tell: int) -> None:
+def _confine_self(message: NamespaceLaunch, trouble_writer: int) -> None:
     """Take the last steps, in the command's own process: nothing of them can be undone."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     with SetupStep("process"):
         os.setsid()
-        os.dup2(tell, messages.CONTROL, inheritable=False)
+        os.dup2(trouble_writer, messages.CONTROL, inheritable=False)
         kernel.close_from(messages.CONTROL + 1)
     with SetupStep("directory"):
         os.chdir(message["workspace"] + b"/" + message["cwd"])

@@ -36,25 +36,25 @@ _NEW_USER = 0x10000000
 def main(message_file: int, control: int) -> NoReturn:
     """Run with two descriptors: an anonymous file with the message in `marshal`'s format, and the engine's socket."""
     with os.fdopen(message_file, "rb") as file:
-        wanted: SupervisorLaunch = marshal.load(file)
+        message: SupervisorLaunch = marshal.load(file)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     engine = _socket.socket(fileno=control)
-    status, tell_status = os.pipe()
-    ready, tell_ready = os.pipe()
+    status, status_writer = os.pipe()
+    ready, ready_writer = os.pipe()
     try:
-        group = _make_group(wanted)
+        group = _make_group(message)
     except OSError as error:
         engine.send(marshal.dumps(("failed", "process limit", error.errno or 0, error.strerror or "")))
         os._exit(1)
     child = os.fork()
     if child == 0:
         engine.detach()
-        _become_command(wanted, group, tell_status, tell_ready)
-    for each in (tell_status, tell_ready, 0, 1, 2):
+        _become_command(message, group, status_writer, ready_writer)
+    for each in (status_writer, ready_writer, 0, 1, 2):
         os.close(each)
-    _Supervisor(engine, child, wanted, group, (status, ready)).run()
+    _Supervisor(engine, child, message, group, (status, ready)).run()
 
 
 def _make_group(message: SupervisorLaunch) -> cgroups.BoxCgroup | None:
@@ -69,7 +69,7 @@ def _make_group(message: SupervisorLaunch) -> cgroups.BoxCgroup | None:
 
 
 def _become_command(
-    message: SupervisorLaunch, group: cgroups.BoxCgroup | None, tell_status: int, tell_ready: int
+    message: SupervisorLaunch, group: cgroups.BoxCgroup | None, status_writer: int, ready_writer: int
 ) -> NoReturn:
     """Execute the command in the child; never returns."""
     step, supervisor = "process", os.getppid()
@@ -80,8 +80,8 @@ def _become_command(
         os.setsid()
         for table in group.process_files if group else []:
             kernel.write_setting(table, b"0")
-        _arrange_descriptors(message, tell_status, tell_ready)
-        tell_ready = READY
+        _arrange_descriptors(message, status_writer, ready_writer)
+        ready_writer = READY
         if message["root"] is not None:
             step = "file system"
             _enter_overlay_root(message["root"], message["scratch"])
@@ -103,32 +103,32 @@ def _become_command(
         step = "command"
         os.execve(message["arguments"][0], message["arguments"], message["env"])
     except OSError as error:
-        os.write(tell_ready, marshal.dumps(("failed", step, error.errno or 0, error.strerror or str(error))))
+        os.write(ready_writer, marshal.dumps(("failed", step, error.errno or 0, error.strerror or str(error))))
     os._exit(127)
 
 
-def _arrange_descriptors(message: SupervisorLaunch, tell_status: int, tell_ready: int) -> None:
+def _arrange_descriptors(message: SupervisorLaunch, status_writer: int, ready_writer: int) -> None:
     """Put the descriptors at their places and close all others. Bubblewrap inherits them, a command does not."""
     program = os.memfd_create("filter")
     os.write(program, seccomp.build_filter(message["families"]))
     os.lseek(program, 0, os.SEEK_SET)
-    moved = [fcntl.fcntl(each, fcntl.F_DUPFD, _HIGH) for each in (tell_status, tell_ready, program)]
+    moved = [fcntl.fcntl(each, fcntl.F_DUPFD, _HIGH) for each in (status_writer, ready_writer, program)]
     for place, each in zip((STATUS, READY, FILTER), moved, strict=True):
         os.dup2(each, place, inheritable=message["bubblewrap"])
     kernel.close_from(FILTER + 1)
 
 
-def _enter_overlay_root(ground: OverlayRoot, scratch: int) -> None:
+def _enter_overlay_root(root: OverlayRoot, scratch: int) -> None:
     """Enter own namespaces and a root that bubblewrap can bind as a whole. Root needs no user namespace for it."""
     user, group = os.getuid(), os.getgid()
-    submounts = mounts.detach_submounts(ground["workspace"])
+    submounts = mounts.detach_submounts(root["workspace"])
     if user == 0:
         kernel.unshare(kernel.NEW_MOUNTS)
     else:
         kernel.unshare(_NEW_USER | kernel.NEW_MOUNTS)
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             kernel.write_setting(f"/proc/self/{name}".encode(), text.encode())
-    build.build_overlay_root(ground, scratch, submounts)
+    build.build_overlay_root(root, scratch, submounts)
 
 
 def _set_limits(message: SupervisorLaunch) -> None:
@@ -198,10 +198,10 @@ class _Supervisor:
         poll.register(self._engine.fileno(), select.POLLIN)
         if any(descriptor == self._engine.fileno() for descriptor, _ in poll.poll()):
             self._kill_all()
-        told = os.read(self._ready, 65536)
-        if told not in {RUNNING, b""}:
-            self._fail(marshal.loads(told))
-        if told == b"" and self._message["bubblewrap"]:
+        report = os.read(self._ready, 65536)
+        if report not in {RUNNING, b""}:
+            self._fail(marshal.loads(report))
+        if report == b"" and self._message["bubblewrap"]:
             self._fail(("failed", "bubblewrap", 0, ""))
         self._send(("started",))
 

@@ -56,8 +56,8 @@ def _find_installed(candidates: Iterable[str]) -> Iterator[Path]:
 
 def list_options(program: Path) -> frozenset[str]:
     """Return the options that this bubblewrap names in its `--help`."""
-    told = subprocess.run([program, "--help"], capture_output=True, text=True, check=False, env={}, timeout=5)
-    return frozenset(word for word in (told.stdout + told.stderr).split() if word.startswith("--"))
+    shown = subprocess.run([program, "--help"], capture_output=True, text=True, check=False, env={}, timeout=5)
+    return frozenset(word for word in (shown.stdout + shown.stderr).split() if word.startswith("--"))
 
 
 class BwrapBox(SupervisedBox):
@@ -112,7 +112,7 @@ class BwrapBox(SupervisedBox):
         """Prepare T2b."""
         place = str(request.workspace)
         launch = self._build_launch(request, ["--bind", place, place])
-        launch.order["root"] = {
+        launch.message["root"] = {
             "workspace": os.fsencode(os.path.realpath(request.workspace)),
             "lowers": [os.fsencode(lower) for lower in request.lowers],
             "upper": os.fsencode(request.upper) if request.upper else b"",
@@ -171,7 +171,7 @@ class BwrapBox(SupervisedBox):
             request.command,
         ]
         return PreparedLaunch(
-            order={
+            message={
                 "arguments": [os.fsencode(each) for each in arguments],
                 "env": {os.fsencode(name): os.fsencode(value) for name, value in with_usable_home(request.env).items()},
                 "cwd": b"/",

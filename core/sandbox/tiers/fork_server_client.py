@@ -57,16 +57,16 @@ class ForkServerClient:
 
         `streams`: where output and errors go, and where standard input comes from, if any.
         """
-        letter = os.memfd_create("order")
+        message_file = os.memfd_create("launch")
         try:
-            with os.fdopen(os.dup(letter), "wb") as written:
-                written.write(marshal.dumps(message))  # type: ignore[arg-type]  # a typed dict is a dict
-            numbers = array.array("i", [letter, control.fileno(), *streams])
+            with os.fdopen(os.dup(message_file), "wb") as file:
+                file.write(marshal.dumps(message))  # type: ignore[arg-type]  # a typed dict is a dict
+            numbers = array.array("i", [message_file, control.fileno(), *streams])
             self._requests.sendmsg([RUN], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers)])
         except OSError as error:
             raise ToolFailed(f"The server of the boxes is gone: {self.read_last_error() or error.strerror}.") from error
         finally:
-            os.close(letter)
+            os.close(message_file)
 
     def read_last_error(self) -> str:
         """Return the last line that the server wrote about itself before it ended, "" if it wrote none."""

@@ -61,7 +61,7 @@ class LandlockBox(SupervisedBox):
         if request.cache is not None:
             (home / ".cache").symlink_to(request.cache)
         return PreparedLaunch(
-            order={
+            message={
                 "arguments": [os.fsencode(each) for each in (find_shell(), "-c", request.command)],
                 "env": {os.fsencode(name): os.fsencode(value) for name, value in env.items()},
                 "cwd": os.fsencode(os.path.normpath(copy.root / request.cwd)),

@@ -172,17 +172,17 @@ def _make_landlock_box(_tier: Tier, state: Path) -> Box:
     if sys.platform != "linux":
         raise TierUnavailable("only Linux has Landlock", "Use Linux, or WSL 2 on Windows.", "ENOSYS")
     from core.sandbox.inside import landlock
-    from core.sandbox.tiers import landlock_box as landlocked
+    from core.sandbox.tiers import landlock_box
 
     version = landlock.get_abi_version()
-    if version < landlocked.MINIMUM_ABI:
+    if version < landlock_box.MINIMUM_ABI:
         what = f"has Landlock of ABI {version} only" if version else "has no Landlock"
         raise TierUnavailable(f"this kernel {what}", remedies.NO_LANDLOCK, "" if version else "ENOSYS")
     if os.geteuid() == 0:
         raise TierUnavailable(
             "as root all that root owns would be within a command's reach", remedies.NOT_AS_ROOT, "EPERM"
         )
-    return landlocked.LandlockBox(state)
+    return landlock_box.LandlockBox(state)
 
 
 _BOX_MAKERS: dict[Tier, Callable[[Tier, Path], Box]] = {

@@ -52,7 +52,7 @@ class PreparedLaunch(Struct, kw_only=True):
     `undo` runs instead of it if nothing was started.
     """
 
-    order: SupervisorLaunch
+    message: SupervisorLaunch
     finish: Callable[[], tuple[str, ...]] = _return_no_notes
     undo: Callable[[], object] = _do_nothing
 
@@ -110,7 +110,7 @@ class SupervisedProcess:
         """Start it and wait until the command itself runs. Raises `ToolFailed` with the reason if it never does."""
         running = cls(request, on_output, on_errors)
         try:
-            await running._launch(launch.order)
+            await running._launch(launch.message)
         except BaseException:
             await asyncio.shield(asyncio.to_thread(launch.undo))
             raise
@@ -177,31 +177,31 @@ class SupervisedProcess:
             reader.stop()
 
     async def _spawn(self, message: SupervisorLaunch, sinks: tuple[int, int], control: int) -> None:
-        with os.fdopen(os.memfd_create("order"), "w+b", buffering=0) as letter:
-            letter.write(marshal.dumps(dict(message)))
-            letter.seek(0)
-            await self._execute(sinks, letter.fileno(), control)
+        with os.fdopen(os.memfd_create("launch"), "w+b", buffering=0) as message_file:
+            message_file.write(marshal.dumps(dict(message)))
+            message_file.seek(0)
+            await self._execute(sinks, message_file.fileno(), control)
 
-    async def _execute(self, sinks: tuple[int, int], letter: int, control: int) -> None:
+    async def _execute(self, sinks: tuple[int, int], message_file: int, control: int) -> None:
         self._process = await asyncio.create_subprocess_exec(
-            *build_python_command("supervisor", letter, control),
+            *build_python_command("supervisor", message_file, control),
             env={},
             cwd="/",
             stdin=asyncio.subprocess.PIPE if self._request.interactive else asyncio.subprocess.DEVNULL,
             stdout=sinks[0],
             stderr=sinks[1],
-            pass_fds=(letter, control),
+            pass_fds=(message_file, control),
             start_new_session=True,
         )
 
     def _explain_failure(self, error: BaseException) -> BaseException:
         """Return the failure to show; what bubblewrap or the supervisor wrote is the best reason there is."""
         if isinstance(error, ToolFailed):
-            said = "".join(text for _, text in self._early_output or ()).strip()
-            if "Can't chdir" in said:
-                return explain_setup_failure("directory", errno.ENOENT, said.rpartition(": ")[2])
+            written = "".join(text for _, text in self._early_output or ()).strip()
+            if "Can't chdir" in written:
+                return explain_setup_failure("directory", errno.ENOENT, written.rpartition(": ")[2])
             return ToolFailed(
-                f"{error.message}{f' ({said})' if said else ''}", hint=error.hint or _HINT, code=error.code
+                f"{error.message}{f' ({written})' if written else ''}", hint=error.hint or _HINT, code=error.code
             )
         if isinstance(error, TimeoutError):
             return ToolFailed(f"The box was not ready within {_START:g} s.", hint=_HINT, code="box_refused")
@@ -248,9 +248,9 @@ class SupervisedProcess:
         if self._start_outcome.done():
             return
         if failure is None:
-            said, self._early_output = self._early_output, None
-            for hearer, text in said or ():  # of a command so quick that it spoke before we heard that it runs
-                hearer(text)
+            written, self._early_output = self._early_output, None
+            for listener, text in written or ():  # of a command so quick that it spoke before we heard that it runs
+                listener(text)
             self._start_outcome.set_result(None)
         else:
             self._start_outcome.set_exception(failure)

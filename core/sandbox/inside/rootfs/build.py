@@ -42,13 +42,13 @@ def build_root(message: NamespaceLaunch, submounts: list[tuple[bytes, int]]) -> 
     plan, devices = MountPlan(), list(clone_devices())
     enter_new_root()
     attach_scratch(message["scratch"])
-    trees = create_host_overlays(message["workspace"], message["home"], *message["readable"])
-    plan_top_level(plan, trees)
+    overlays = create_host_overlays(message["workspace"], message["home"], *message["readable"])
+    plan_top_level(plan, overlays)
     for path in message["readable"]:
-        plan_readable(plan, trees, path)
+        plan_readable(plan, overlays, path)
     plan_cache(message, plan)
     plan_fresh_directories(message, plan)
-    plan_workspace(message, plan, trees, submounts)
+    plan_workspace(message, plan, overlays, submounts)
     kernel.pivot_root_here()
     plan.apply()
     populate_devices(devices)
@@ -60,7 +60,7 @@ def build_root(message: NamespaceLaunch, submounts: list[tuple[bytes, int]]) -> 
     make_read_only(plan.writable)
 
 
-def build_overlay_root(ground: OverlayRoot, scratch: int, submounts: list[tuple[bytes, int]]) -> None:
+def build_overlay_root(root: OverlayRoot, scratch: int, submounts: list[tuple[bytes, int]]) -> None:
     """Build a root of this process for bubblewrap to bind: the host's directories as a command sees them, the
     workspace with its layers, and from the host itself what bubblewrap makes its own of. Nothing is fresh or covered
     in it yet."""
@@ -69,18 +69,18 @@ def build_overlay_root(ground: OverlayRoot, scratch: int, submounts: list[tuple[
     plan = MountPlan()
     enter_new_root()
     attach_scratch(scratch)
-    trees = create_host_overlays(ground["workspace"], ground["cache"], *ground["readable"])
-    plan_top_level(plan, trees)
+    overlays = create_host_overlays(root["workspace"], root["cache"], *root["readable"])
+    plan_top_level(plan, overlays)
     plan.add_mount(mounts.create_tmpfs(_SKELETON_SIZE, "1777"), b"/var/tmp")
     for name in FRESH_DIRECTORIES - {b"dev", b"proc"}:
         if os.path.isdir(b"/" + name):
             plan.add_directory(b"/" + name, 0o755)
-    for path in ground["readable"]:
-        plan_readable(plan, trees, path)
-    if ground["cache"]:
-        plan.add_mount(kernel.clone_mount(ground["cache"]), ground["cache"], is_needed=True)
-    plan_workspace_overlay(ground, plan)
-    plan_submounts(plan, trees, submounts)
+    for path in root["readable"]:
+        plan_readable(plan, overlays, path)
+    if root["cache"]:
+        plan.add_mount(kernel.clone_mount(root["cache"]), root["cache"], is_needed=True)
+    plan_workspace_overlay(root, plan)
+    plan_submounts(plan, overlays, submounts)
     plan.add_mount(kernel.clone_mount(b"/proc"), b"/proc", is_needed=True)
     plan.add_mount(kernel.clone_mount(b"/dev"), b"/dev", is_needed=True)
     kernel.pivot_root_here()
@@ -98,20 +98,20 @@ def create_host_overlays(*needed: bytes) -> HostOverlays:
     return HostOverlays(nothing, [os.path.realpath(path) for path in needed if path])
 
 
-def plan_top_level(plan: MountPlan, trees: HostOverlays) -> None:
+def plan_top_level(plan: MountPlan, overlays: HostOverlays) -> None:
     """Plan the host's directories, and links such as `bin -> usr/bin`."""
     with os.scandir(b"/") as entries:
         for entry in entries:
             if entry.is_symlink():
                 plan.add_link(entry.path, os.readlink(entry.path))
             elif entry.name not in FRESH_DIRECTORIES and entry.is_dir(follow_symlinks=False):
-                trees.plan_path(plan, entry.path)
+                overlays.plan_path(plan, entry.path)
 
 
-def plan_readable(plan: MountPlan, trees: HostOverlays, path: bytes) -> None:
+def plan_readable(plan: MountPlan, overlays: HostOverlays, path: bytes) -> None:
     """Plan a toolchain or what the user added. What is not there is left out."""
     with contextlib.suppress(FileNotFoundError, PermissionError):
-        trees.plan_path(plan, path, own=True)
+        overlays.plan_path(plan, path, own=True)
 
 
 def plan_cache(message: NamespaceLaunch, plan: MountPlan) -> None:
@@ -151,10 +151,10 @@ def plan_fresh_directories(message: NamespaceLaunch, plan: MountPlan) -> None:
 
 
 def plan_workspace(
-    message: NamespaceLaunch, plan: MountPlan, trees: HostOverlays, submounts: list[tuple[bytes, int]]
+    message: NamespaceLaunch, plan: MountPlan, overlays: HostOverlays, submounts: list[tuple[bytes, int]]
 ) -> None:
     plan_workspace_overlay(message, plan, message["owner"])
-    plan_submounts(plan, trees, submounts)
+    plan_submounts(plan, overlays, submounts)
     for path in message["hidden"]:
         plan.add_cover(path)
     for relative in message["withheld"]:
@@ -183,7 +183,7 @@ def plan_workspace_overlay(
     )
 
 
-def plan_submounts(plan: MountPlan, trees: HostOverlays, submounts: list[tuple[bytes, int]]) -> None:
+def plan_submounts(plan: MountPlan, overlays: HostOverlays, submounts: list[tuple[bytes, int]]) -> None:
     """Plan what was mounted inside the workspace, read-only. Mounts in these are not followed."""
     for number, (path, taken) in enumerate(submounts):
         if not stat.S_ISDIR(os.fstat(taken).st_mode):
@@ -194,7 +194,7 @@ def plan_submounts(plan: MountPlan, trees: HostOverlays, submounts: list[tuple[b
         os.mkdir(place)
         kernel.attach_mount(taken, place)
         opened = os.open(place, os.O_PATH | os.O_DIRECTORY)
-        plan.add_mount(trees.create_overlay(opened, for_all=False), path)
+        plan.add_mount(overlays.create_overlay(opened, for_all=False), path)
         os.close(opened)
 
 
