@@ -17,11 +17,13 @@ from msgspec import Struct
 
 from core.dialects.dialect import (
     AnswerEnding,
+    AnswerParser,
     AnswerPart,
     AnswerText,
     CallFinished,
     CallResult,
     CallStarted,
+    Dialect,
     encode_arguments,
     flatten_history,
 )
@@ -184,21 +186,16 @@ def choose_block(blocks: Sequence[ShellBlock]) -> ShellBlock:
     return counting[0]
 
 
-class CommandParser:
+class CommandParser(AnswerParser):
     """Parses the one command of an answer, or what is wrong with it. `explain` makes the answer to a wrong form."""
 
     def __init__(self, explain: Callable[[str, Sequence[ShellBlock]], str] | None = None, time_limit: int = 0) -> None:
+        super().__init__()
         self._explain = explain or (lambda error, _: error)
         self._time_limit = time_limit
-        self._parts: list[AnswerPart] = []
         self._blocks: list[ShellBlock] = []
         self._started: list[ShellBlock] = []
         self._reader = ShellBlockReader(lambda text: self._parts.append(AnswerText(text)), self._add_block)
-        self._ending = AnswerEnding()
-
-    @property
-    def ending(self) -> AnswerEnding:
-        return self._ending
 
     def feed(self, text: str) -> list[AnswerPart]:
         self._reader.feed(text)
@@ -209,10 +206,10 @@ class CommandParser:
         try:
             block = choose_block(self._blocks)
         except FormatError as error:
-            self._ending = AnswerEnding(problem=self._explain(error.message, self._blocks))
+            self.ending = AnswerEnding(problem=self._explain(error.message, self._blocks))
             self._finish_calls(None)
         else:
-            self._ending = AnswerEnding(is_done=block.says_done)
+            self.ending = AnswerEnding(is_done=block.says_done)
             self._finish_calls(block)
         return self._take_parts()
 
@@ -234,10 +231,6 @@ class CommandParser:
     def _build_arguments(self, block: ShellBlock) -> dict[str, object]:
         limit: dict[str, object] = {"timeout": self._time_limit} if self._time_limit else {}
         return {"command": to_bash_command(block), **limit}
-
-    def _take_parts(self) -> list[AnswerPart]:
-        heard, self._parts = self._parts, []
-        return heard
 
 
 def to_bash_command(block: ShellBlock) -> str:
@@ -265,7 +258,7 @@ def count_nothing() -> Mapping[str, object]:
     return {"n_model_calls": 0, "model_cost": 0.0}
 
 
-class CommandDialect:
+class CommandDialect(Dialect):
     """The dialect with its templates. `facts` are variables that every template may use, `counts` gives those that say
     what the turn has used so far: `n_model_calls`, and `model_cost` in US dollars (0.0 where it is not known)."""
 

@@ -7,8 +7,9 @@ the gate as a function call, and nothing of an answer acts before the answer is 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -51,19 +52,27 @@ class AnswerEnding(Struct, frozen=True, kw_only=True):
     is_done: bool = False
 
 
-class AnswerParser(Protocol):
-    """Incremental parser of one answer. The parts do not depend on where the stream was cut."""
+class AnswerParser(ABC):
+    """Incremental parser of one answer. The parts do not depend on where the stream was cut.
 
-    def feed(self, text: str) -> list[AnswerPart]: ...
+    `ending` is the sum of the answer, valid after `finish`.
+    """
 
+    def __init__(self) -> None:
+        self.ending = AnswerEnding()
+        self._parts: list[AnswerPart] = []
+
+    @abstractmethod
+    def feed(self, text: str) -> list[AnswerPart]:
+        """Read on, and return what became certain."""
+
+    @abstractmethod
     def finish(self) -> list[AnswerPart]:
         """Parse the end of the answer. To be called once."""
-        ...
 
-    @property
-    def ending(self) -> AnswerEnding:
-        """Sum of the answer; valid after `finish`."""
-        ...
+    def _take_parts(self) -> list[AnswerPart]:
+        parts, self._parts = self._parts, []
+        return parts
 
 
 class CallResult(Struct, frozen=True, kw_only=True):
@@ -81,36 +90,35 @@ class CallResult(Struct, frozen=True, kw_only=True):
     is_running: bool = False
 
 
-class Dialect(Protocol):
+class Dialect(ABC):
     """One way to speak with a model."""
 
-    @property
-    def name(self) -> str: ...
+    name: ClassVar[str]
 
+    @abstractmethod
     def create_parser(self, *, job: str = "") -> AnswerParser:
         """Create the parser of one answer. `job` is the id of the command that still runs in the model's terminal,
         "" = none."""
-        ...
 
     def format_prompt(self, prompt: str) -> str:
         """Format what the model is sent for a prompt of the user's."""
-        ...
+        return prompt
 
+    @abstractmethod
     def convert_history(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         """Convert the history to what this model is sent. A longer history begins with what a shorter one gave."""
-        ...
 
+    @abstractmethod
     def format_result(self, result: CallResult) -> str:
         """Format what the model is told of a call."""
-        ...
 
     def is_final(self, result: CallResult) -> bool:
         """True if this result ends the turn."""
-        ...
+        return False
 
     def extract_submission(self, result: CallResult) -> str:
         """Extract what the model hands in with a result that ends the turn, "" = nothing."""
-        ...
+        return ""
 
 
 def encode_arguments(arguments: Mapping[str, object]) -> str:

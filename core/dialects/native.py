@@ -9,16 +9,14 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from core.dialects.command import CommandParser
-from core.dialects.dialect import AnswerEnding, AnswerParser, AnswerPart, AnswerText, CallResult
+from core.dialects.dialect import AnswerParser, AnswerPart, AnswerText, CallResult, Dialect
 from core.dialects.tags import TagParser
 from core.dialects.written_edits import WrittenEdit, WrittenEditParser
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
 
 
-class PlainTextParser:
+class PlainTextParser(AnswerParser):
     """Parses text only."""
-
-    ending = AnswerEnding()
 
     def feed(self, text: str) -> list[AnswerPart]:
         return [AnswerText(text)]
@@ -27,7 +25,7 @@ class PlainTextParser:
         return []
 
 
-class NativeDialect:
+class NativeDialect(Dialect):
     """The dialect of models with function calls."""
 
     name = "native"
@@ -37,9 +35,6 @@ class NativeDialect:
 
     def create_parser(self, *, job: str = "") -> AnswerParser:
         return WrittenEditParser(self._accepts) if self._accepts else PlainTextParser()
-
-    def format_prompt(self, prompt: str) -> str:
-        return prompt
 
     def convert_history(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         """Return it as it stands; calls that were written into the text in another dialect are function calls like
@@ -64,12 +59,6 @@ class NativeDialect:
 
     def format_result(self, result: CallResult) -> str:
         return result.content
-
-    def is_final(self, result: CallResult) -> bool:
-        return False
-
-    def extract_submission(self, result: CallResult) -> str:
-        return ""
 
 
 def _build_results_message(results: Sequence[str]) -> UserMessage:

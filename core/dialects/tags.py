@@ -17,12 +17,13 @@ from typing import Final
 from msgspec import Struct
 
 from core.dialects.dialect import (
-    AnswerEnding,
+    AnswerParser,
     AnswerPart,
     AnswerText,
     CallFinished,
     CallResult,
     CallStarted,
+    Dialect,
     encode_arguments,
     flatten_history,
 )
@@ -44,14 +45,11 @@ _IDLE = "No command is running, so there is nothing to {}. Send a command."
 
 
 class _TagCall(Struct, frozen=True, kw_only=True):
+    """A tool call that does what a block asks for, or the `problem` with it."""
+
     name: str
     arguments: str
     problem: str = ""
-
-
-def _parse_bash(block: TaggedBlock, job: str, goes_on: bool) -> _TagCall:
-    asked = parse_terminal_call(block.body, job, goes_on=goes_on)
-    return _TagCall(name=asked.tool, arguments=encode_arguments(asked.arguments), problem=asked.problem)
 
 
 def _parse_python(block: TaggedBlock) -> _TagCall:
@@ -120,15 +118,13 @@ _TOOLS_BY_TAG: Final = {
 }
 
 
-class TagParser:
+class TagParser(AnswerParser):
     """Parses the calls of an answer. `job` is the id of the command that still runs, "" = none."""
 
-    ending = AnswerEnding()
-
     def __init__(self, job: str = "", *, goes_on: bool = False) -> None:
+        super().__init__()
         self._job = job
         self._goes_on = goes_on
-        self._parts: list[AnswerPart] = []
         self._count = 0
         self._has_executed = False
         self._reader = TagReader(lambda text: self._parts.append(AnswerText(text)), self._start_call, self._finish_call)
@@ -147,7 +143,7 @@ class TagParser:
 
     def _finish_call(self, block: TaggedBlock) -> None:
         asked = (
-            _parse_bash(block, self._job, self._goes_on)
+            _parse_terminal_call(block.body, self._job, goes_on=self._goes_on)
             if block.tag == "execute_bash"
             else _CALL_PARSERS.get(block.tag, _parse_edit)(block)
         )
@@ -172,12 +168,8 @@ class TagParser:
             return f"The <{block.tag}> block is not closed with </{block.tag}>. Nothing of it was run."
         return _ONE_AT_A_TIME if executes and before else ""
 
-    def _take_parts(self) -> list[AnswerPart]:
-        heard, self._parts = self._parts, []
-        return heard
 
-
-class TagDialect:
+class TagDialect(Dialect):
     """Calls as tags, results as the user's words. `goes_on`: a command that takes long can go on between steps."""
 
     name = "tags"
@@ -187,9 +179,6 @@ class TagDialect:
 
     def create_parser(self, *, job: str = "") -> TagParser:
         return TagParser(job, goes_on=self._goes_on)
-
-    def format_prompt(self, prompt: str) -> str:
-        return prompt
 
     def convert_history(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         return flatten_history(messages, format_call)
@@ -206,12 +195,6 @@ class TagDialect:
         state = "The command is still running." if result.is_running else "Command finished."
         return f"OBSERVATION:\n{result.output.rstrip()}\n[{state} exit code {code}]"
 
-    def is_final(self, result: CallResult) -> bool:
-        return False
-
-    def extract_submission(self, result: CallResult) -> str:
-        return ""
-
 
 def format_call(call: ToolCall) -> str:
     """Format a call of another dialect as this one would have said it."""
@@ -225,15 +208,7 @@ def format_call(call: ToolCall) -> str:
     return f"<tool_call>\n{encode_arguments({'name': call.name, 'arguments': arguments})}\n</tool_call>"
 
 
-class TerminalCall(Struct, frozen=True, kw_only=True):
-    """A tool call that does what was asked for, or the `problem` with it."""
-
-    tool: str
-    arguments: dict[str, object]
-    problem: str = ""
-
-
-def parse_terminal_call(text: str, job: str, *, goes_on: bool = False) -> TerminalCall:
+def _parse_terminal_call(text: str, job: str, *, goes_on: bool = False) -> _TagCall:
     """Parse the call for what stands in a block. `job` is the id of the command that runs, "" = none.
 
     `goes_on`: a command that takes longer than `COMMAND_WAIT` may go on; else it is ended after its time.
@@ -242,17 +217,19 @@ def parse_terminal_call(text: str, job: str, *, goes_on: bool = False) -> Termin
     if not job:
         return _build_command_call(text, goes_on=goes_on)
     if not text:
-        return TerminalCall(tool="read_terminal", arguments={"job": job, "wait": COMMAND_WAIT})
+        return _TagCall(name="read_terminal", arguments=encode_arguments({"job": job, "wait": COMMAND_WAIT}))
     if text.lower() == INTERRUPT:
-        return TerminalCall(tool="stop_terminal", arguments={"job": job, "interrupt": True})
-    return TerminalCall(tool="write_terminal", arguments={"job": job, "text": f"{text}\n", "wait": INPUT_WAIT})
+        return _TagCall(name="stop_terminal", arguments=encode_arguments({"job": job, "interrupt": True}))
+    return _TagCall(
+        name="write_terminal", arguments=encode_arguments({"job": job, "text": f"{text}\n", "wait": INPUT_WAIT})
+    )
 
 
-def _build_command_call(text: str, *, goes_on: bool) -> TerminalCall:
+def _build_command_call(text: str, *, goes_on: bool) -> _TagCall:
     problem = ""
     if not text:
         problem = _IDLE.format("read")
     elif text.lower() == INTERRUPT:
         problem = _IDLE.format("interrupt")
     more: dict[str, object] = {"is_background": True, "timeout": COMMAND_WAIT} if goes_on else {}
-    return TerminalCall(tool="run_terminal_cmd", arguments={"command": text, **more}, problem=problem)
+    return _TagCall(name="run_terminal_cmd", arguments=encode_arguments({"command": text, **more}), problem=problem)

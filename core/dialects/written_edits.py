@@ -18,7 +18,15 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.dialects.dialect import AnswerEnding, AnswerPart, AnswerText, CallFinished, CallStarted, encode_arguments
+from core.dialects.dialect import (
+    AnswerEnding,
+    AnswerParser,
+    AnswerPart,
+    AnswerText,
+    CallFinished,
+    CallStarted,
+    encode_arguments,
+)
 from core.dialects.tags import TagParser
 from core.edit_formats import BLOCKS, EDIT_TAGS, PATCH, PATCH_FRAME
 from core.text.fences import MAX_FENCE_LINE, Fence, parse_opening_fence, track_fence
@@ -61,12 +69,12 @@ class _HeldText(Struct, kw_only=True):
     is_sure: bool = True
 
 
-class WrittenEditParser:
+class WrittenEditParser(AnswerParser):
     """Parses text and edits. `accepts` says of each candidate whether it is meant."""
 
     def __init__(self, accepts: Callable[[WrittenEdit], bool]) -> None:
+        super().__init__()
         self._accepts = accepts
-        self._parts: list[AnswerPart] = []
         self._text: list[str] = []
         self._line = ""
         self._is_passing = False
@@ -74,11 +82,6 @@ class WrittenEditParser:
         self._fence: Fence | None = None
         self._file_above = ""
         self._count = 0
-        self._ending = AnswerEnding()
-
-    @property
-    def ending(self) -> AnswerEnding:
-        return self._ending
 
     def feed(self, text: str) -> list[AnswerPart]:
         first, *rest = text.split("\n")
@@ -96,8 +99,7 @@ class WrittenEditParser:
 
     def _take_parts(self) -> list[AnswerPart]:
         self._flush_text()
-        heard, self._parts = self._parts, []
-        return heard
+        return super()._take_parts()
 
     def _flush_text(self) -> None:
         if text := "".join(self._text):
@@ -224,7 +226,7 @@ class WrittenEditParser:
         if candidate is None or not meant or candidate.is_call:
             self._text.append("".join(held.lines))
             if candidate is not None and meant:
-                self._ending = AnswerEnding(problem=WRITTEN_CALL.format(candidate.tool))
+                self.ending = AnswerEnding(problem=WRITTEN_CALL.format(candidate.tool))
             return
         self._flush_text()
         self._parts.append(CallStarted(self._count, candidate.tool))

@@ -66,11 +66,6 @@ class SyntaxPosition(Struct, frozen=True, kw_only=True):
     begins: tuple[str, ...]
 
 
-def has_grammar(path: str) -> bool:
-    """True if there is a grammar for the language of a file of this name."""
-    return _load_parser(_parse_suffix(path)) is not None
-
-
 def find_flaws(path: str, text: str, *, limit: int = 20) -> tuple[SyntaxFlaw, ...] | None:
     """Find what does not parse, in order; None when the language is not known or the text is too long."""
     parser = _load_parser(_parse_suffix(path))
