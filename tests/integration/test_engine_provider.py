@@ -355,7 +355,7 @@ async def test_m1_a_script_that_calls_every_tool_acts_only_where_its_mode_grants
         answering.cancel()
         statuses = {each.tool: each.status for each in seen if isinstance(each, ev.ToolFinished)}
         assert set(statuses) == set(ARGUMENTS)
-        contained = engine.terminal(session).contained
+        contained = engine.terminal(session).is_contained
         refused = {name for name in ARGUMENTS if not is_granted(mode, TOOLS[name].access, is_contained=contained)}
         if mode is Mode.DEBUG:  # nothing is confirmed
             refused |= {name for name in ARGUMENTS if TOOLS[name].access is Access.PROPOSE}

@@ -221,7 +221,7 @@ async def test_questions_that_can_not_be_answered_are_refused(engine):
 
 async def test_a_plan_is_edited_and_its_todos_are_set(engine):
     session = await opened(engine)
-    plans = engine._find_session(session).plans
+    plans = engine._find_session(session).plans.store
     path = plans.create(Plan(path="", name="A plan", todos=(Todo(id="a", content="A"),))).path
     await effect_of(engine, cmd.PlanEdit(session=session, path=path, body="# New body"))
     await effect_of(engine, cmd.TodoSet(session=session, plan=path, id="a", status="completed"))

@@ -128,7 +128,7 @@ async def test_one_todo_is_built_alone_and_not_before_its_time(project):
 
 async def test_a_build_with_a_fresh_context_sends_nothing_of_the_conversation(project):
     async with opened(project) as (engine, session):
-        engine._find_session(session).emit(ev.PlanUpdated(plan=engine._find_session(session).plans.load(PATH)))
+        engine._find_session(session).emit(ev.PlanUpdated(plan=engine._find_session(session).plans.store.load(PATH)))
         before = engine.state(session).seq
         await engine.submit(cmd.TurnSubmit(session=session, text="a word that is not to be sent again"))
         async with contextlib.aclosing(engine.events(session, after=before)) as stream:
@@ -147,7 +147,7 @@ async def test_a_build_with_a_fresh_context_sends_nothing_of_the_conversation(pr
 async def test_an_edit_outside_shows_and_a_broken_file_is_told(project):
     async with opened(project) as (engine, session):
         runtime = engine._find_session(session)
-        plan = runtime.plans.load(PATH)
+        plan = runtime.plans.store.load(PATH)
         runtime.emit(ev.PlanUpdated(plan=plan))
         runtime.emit(ev.TodoChanged(todos=plan.todos, plan=PATH))
         (project / PATH).write_text(plan_text().replace("'Make l'", "Make l well"))
