@@ -365,6 +365,17 @@ def format_first_key(name: str, keymap: Mapping[str, str]) -> str:
     return format_keys(keys.partition(",")[0])
 
 
+def get_keymap(app: object) -> Mapping[str, str]:
+    """Return the keys that the user of an app has changed, by id."""
+    keymap: Mapping[str, str] = getattr(app, "keymap", {})
+    return keymap
+
+
+def insert_keys(text: str, keymap: Mapping[str, str]) -> str:
+    """Replace the id of a key in braces (`{review.accept} accepts`) by the first key that does it."""
+    return re.sub(r"\{(\w+\.\w+)\}", lambda found: format_first_key(found[1], keymap), text)
+
+
 def get_bindings(*scopes: str, priority: bool = False) -> list[BindingType]:
     """Return the bindings of one or more scopes, for a class's `BINDINGS`. `priority`: before the widget's own
     keys."""

@@ -46,7 +46,7 @@ async def reviewed(on, clock):
     await on.until(lambda: on.screen.query(DiffView) and on.screen.query_one(DiffView).diff is not None)
     review = on.panes.side.get_pane("review")
     review._clock = lambda: clock[0]
-    review.restart_grace()
+    review.browser.restart_grace()
     await on.pilot.pause(0.05)
     clock[0] += 10
     return review
@@ -223,7 +223,7 @@ async def test_n7b_a_key_that_was_struck_before_its_hunk_was_on_screen_is_no_ver
         now = [1e6]
         review = on.panes.side.get_pane("review")
         review._clock = lambda: now[0]
-        review.restart_grace()
+        review.browser.restart_grace()
         await on.pilot.pause(0.05)
         now[0] += 10
         monkeypatch.setattr(on.app, "seconds_since_struck", lambda: 9.8)

@@ -108,8 +108,8 @@ async def test_another_session_empties_the_panes_of_the_old_one(stage):
         await on.emit(*recorded.turn())
         await on.until(lambda: on.panes.side is not None and on.panes.side.get_pane("review"))
         review = on.panes.side.get_pane("review")
-        await on.until(lambda: review._changes)
+        await on.until(lambda: review.browser.changes)
         on.client.log.clear()
         on.screen.controllers.sessions.action_choose_session("ses_other")
-        await on.until(lambda: not review._changes)
+        await on.until(lambda: not review.browser.changes)
         assert on.screen.state.session_id == "ses_other"

@@ -8,7 +8,7 @@ from core.protocol.review import ChangeDiff, FileState, Hunk
 from tests.tui.review_case import ReviewApp, diff_of
 from tests.tui.test_review import resolved, settle, text_of
 from tui.review.change_list import ChangeList
-from tui.review.file_strip import FileStrip
+from tui.review.header import FileStrip
 
 MOVES = Hunk(id="moves", old_start=1, old_lines=0, new_start=1, new_lines=0, moves=True)
 

@@ -11,9 +11,11 @@ from textual.widgets import Input
 from core.protocol.review import ChangeDiff
 from tests.tui.review_case import ADDED, CASES, PRICES, TESTS, ReviewApp, diff_of
 from tui.review import messages as review_messages
-from tui.review.diff_view import DiffView
-from tui.review.file_strip import FileStrip
-from tui.review.pane import ANSWER_TIMEOUT, GRACE, ReviewPane
+from tui.review.browser import GRACE
+from tui.review.diff_view import CONFLICT_HINTS, DiffView
+from tui.review.header import FileStrip
+from tui.review.pane import ReviewPane
+from tui.review.verdicts import ANSWER_TIMEOUT
 
 IDS = [hunk.id for hunk in PRICES.change.hunks]
 
@@ -98,7 +100,7 @@ async def test_verdict_keys_sleep_for_half_a_second_after_the_pane_appears(key):
     app = ReviewApp()
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        app.pane.start_grace()
+        app.pane.browser.start_grace()
         app.pace = 0.0
         app.now += GRACE - 0.01
         await settle(pilot, key)
@@ -247,7 +249,7 @@ async def test_a_change_that_is_gone_or_unreadable_is_told_in_words():
         async def fail(_: str) -> ChangeDiff | None:
             raise OSError("the engine \x1b[31mended")
 
-        app.pane._load = fail
+        app.pane.browser._load = fail
         await settle(pilot, "]")
         assert "The change can't be shown" in text_of(view)
         assert "the engine ended" in text_of(view)
@@ -274,7 +276,7 @@ async def test_n16a_of_a_file_in_conflict_only_the_hunk_that_clashes_is_refused(
         assert "Conflict in 1 of 4 hunks, the others can be accepted: It was changed at line 2." in shown
         view = await settle(pilot, "a", "a")
         assert resolved(app) == [(diff.change.path, (IDS[0],), "accept", "")]
-        assert (view.current, view.hint_scope) == (1, "clash")
+        assert (view.current, view.hints) == (1, CONFLICT_HINTS)
         view = await settle(pilot, "j", "A")
         assert resolved(app)[1:] == [(diff.change.path, (IDS[2], IDS[3]), "accept", "")]
         await settle(pilot, "r")

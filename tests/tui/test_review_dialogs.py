@@ -23,7 +23,7 @@ from tests.support import recorded
 from tests.tui.test_review_list import GIT, NPM, change
 from tui.review.change_list import ChangeList
 from tui.review.conflict_view import ConflictView
-from tui.review.file_strip import FileStrip
+from tui.review.header import FileStrip
 from tui.review.hunk_editor import HunkEditor
 from tui.screens.dialogs.conflict import ConflictDialog
 from tui.screens.dialogs.pages import ConfirmDialog
@@ -59,7 +59,7 @@ async def reviewing(on, clock) -> None:
     await on.pilot.press("ctrl+r")
     await on.until(lambda: on.panes.side is not None and on.panes.side.get_pane("review"))
     on.panes.side.get_pane("review")._clock = lambda: clock[0]
-    on.panes.side.get_pane("review").restart_grace()
+    on.panes.side.get_pane("review").browser.restart_grace()
     await on.pilot.pause(0.05)
     clock[0] += 10
 
@@ -108,7 +108,7 @@ async def test_n16a_a_rename_is_one_row_and_accepted_by_one_key_without_a_questi
     async with stage(proposed(gone, new), answers={q.DiffQuery: diff("src/new.py")}) as on:
         await reviewing(on, clock)
         pane = on.panes.side.get_pane("review")
-        assert [each.path for each in pane._changes] == ["src/new.py"]
+        assert [each.path for each in pane.browser.changes] == ["src/new.py"]
         assert "src/old.py → src/new.py" in str(pane.query_one(FileStrip).render())
         assert on.screen.state.pending_hunk_count == 1
         await on.pilot.press("l")

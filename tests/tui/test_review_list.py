@@ -35,7 +35,7 @@ def drawn(listed: ChangeList) -> list[str]:
 
 
 def around(app: ReviewApp, *bulks: Bulk) -> None:
-    app.pane.set_surroundings(bulks, {}, {}, {})
+    app.pane.browser.set_surroundings(bulks, {}, {}, {})
     app.pane.set_changes(app.changes)
 
 
@@ -118,7 +118,7 @@ async def test_l_shows_the_list_and_enter_goes_to_the_hunks_of_a_file():
         around(app, MODULES)
         await settle(pilot, "l")
         listed = app.query_one(ChangeList)
-        assert (listed.has_focus, app.pane._view.display) == (True, False)
+        assert (listed.has_focus, app.pane.browser.diff_view.display) == (True, False)
         assert "node_modules · 3,210 files" in drawn(listed)[-1]
         view = await settle(pilot, "down", "j", "up", "enter")
         assert (view.has_focus, view.diff.change.path) == (True, CASES[1].change.path)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tests.tui.review_case import PRICES, TESTS, ReviewApp, diff_of
 from tests.tui.test_review import settle, text_of
-from tui.review.diff_view import DiffView
+from tui.review.diff_view import CONFLICT_HINTS, DiffView
 
 
 async def test_what_is_in_conflict_is_not_accepted_and_the_cursor_stays_with_the_reason():
@@ -17,9 +17,9 @@ async def test_what_is_in_conflict_is_not_accepted_and_the_cursor_stays_with_the
     async with app.run_test(size=(80, 24)) as pilot:
         view = await settle(pilot, "a", "A")
         assert not app.posted
-        assert app.pane._get_current_path() == TESTS.change.path
+        assert app.pane.browser._get_path() == TESTS.change.path
         assert f"Not accepted: {why}" in str(app.query_one(".review--conflict").render())
-        assert view.hint_scope == "clash"
+        assert view.hints == CONFLICT_HINTS
         assert "settle t" in text_of(view)
         assert "accept" not in text_of(view)
         await settle(pilot, "l", "a")
@@ -34,18 +34,18 @@ async def test_a_verdict_that_nothing_comes_of_brings_the_cursor_back_to_what_wa
     app = ReviewApp([TESTS, PRICES])
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot, "a")
-        assert app.pane._get_current_path() == PRICES.change.path
+        assert app.pane.browser._get_path() == PRICES.change.path
         if refuse == "conflict":
             app.diffs[TESTS.change.path] = replace(TESTS, change=replace(TESTS.change, conflict="It was edited."))
             app.pane.set_changes(app.changes)
         app.pane.show_refused({TESTS.change.path: "The disk is full."})
         await settle(pilot)
-        assert app.pane._get_current_path() == TESTS.change.path
-        assert not app.pane._sent
+        assert app.pane.browser._get_path() == TESTS.change.path
+        assert not app.pane._sent.hunks
         said = "Not accepted: It was edited." if refuse == "conflict" else "Not done: The disk is full."
         assert said in str(app.query_one(".review--conflict").render())
         app.pane.show_refused({PRICES.change.path: "Of an earlier day."})
-        assert app.pane._get_current_path() == TESTS.change.path
+        assert app.pane.browser._get_path() == TESTS.change.path
 
 
 async def test_a_long_line_is_marked_where_it_is_cut_and_arrows_home_and_end_move_along_it():

@@ -23,7 +23,7 @@ def wanted(app: ReviewApp) -> list[object]:
 
 
 def around(app: ReviewApp, *comments: Comment) -> None:
-    app.pane.set_surroundings(
+    app.pane.browser.set_surroundings(
         (), {(each.path, each.hunk): each for each in comments}, {"t1": 3}, {"d": "Round half up"}
     )
     app.pane.set_changes(app.changes)
@@ -65,7 +65,7 @@ async def test_e_asks_for_the_text_and_what_is_saved_becomes_the_hunk():
         await settle(pilot, "a", "r", "end", "enter", *"xyz", "ctrl+s")
         assert wanted(app) == [HunkEdit(path=PATH, hunk=HUNKS[0].id, text="arone\nxyz\ntwo\n")]
         assert not editor.display
-        assert app.pane._view.has_focus
+        assert app.pane.browser.diff_view.has_focus
 
 
 @pytest.mark.parametrize("key", ["escape", "ctrl+s"])
@@ -76,7 +76,7 @@ async def test_leaving_the_editor_or_changing_nothing_leaves_the_hunk(key):
         await settle(pilot)
         await settle(pilot, *(["x"] if key == "escape" else []), key)
         assert wanted(app) == []
-        assert app.pane._view.has_focus
+        assert app.pane.browser.diff_view.has_focus
 
 
 @pytest.mark.parametrize("text", ["", "x", "x\n", "x\n\n", "\n"])
@@ -145,7 +145,7 @@ async def test_these_keys_sleep_too_when_the_pane_has_just_come_up(key):
     app = ReviewApp()
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        app.pane.start_grace()
+        app.pane.browser.start_grace()
         app.pace = 0.0
         await settle(pilot, key)
         assert app.posted == []

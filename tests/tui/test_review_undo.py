@@ -61,7 +61,7 @@ async def test_files_stand_by_path_whatever_the_order_of_their_events(stage):
         await on.until(lambda: on.panes.side is not None)
         await on.emit(e.ChangeResolved(path="a.py"), e.ChangeProposed(change=recorded.change("a.py")))
         review = on.panes.side.get_pane("review")
-        assert [each.path for each in review._changes] == ["a.py", "m.py", "z.py"]
+        assert [each.path for each in review.browser.changes] == ["a.py", "m.py", "z.py"]
 
 
 async def test_a_refused_verdict_can_be_given_again(stage):
@@ -79,7 +79,7 @@ async def test_a_refused_verdict_can_be_given_again(stage):
         review._clock = lambda: 1e9
         await on.pilot.press("a")
         await on.until(lambda: on.sent(c.HunkResolve))
-        await on.until(lambda: not review._sent.get(path))
+        await on.until(lambda: not review._sent.hunks.get(path))
         assert [each.message for each in on.app._notifications] == ["That hunk is gone."]
 
 

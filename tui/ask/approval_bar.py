@@ -24,7 +24,7 @@ from core.protocol.queries import PatternAnswer
 from core.text.lookalikes import mark_lookalikes
 from tui.ask import messages
 from tui.input.visibility import GracePeriod, GuardedWidget, is_fully_visible
-from tui.keymap import format_first_key, get_bindings
+from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.text import expose_controls, fit_line, format_path
 
 GRACE: Final = 0.5
@@ -103,7 +103,7 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         self.query_one("#approval-keys", Static).update(Content.assemble(*self._format_keys(request)))
 
     def _format_keys(self, request: ApprovalRequested) -> list[tuple[str, str]]:
-        keymap = getattr(self.app, "keymap", {})
+        keymap = get_keymap(self.app)
         parts: list[tuple[str, str]] = []
         for key, decision, words in _CHOICES:
             if decision in request.options and (key != "approval.pattern" or request.kind == "command"):

@@ -24,7 +24,7 @@ from tui.ask.question_rows import MUTED, TAKE_TICKED, AnswerDraft, render_body, 
 from tui.ask.question_widgets import FreeTextInput, QuestionBody, QuestionTabs
 from tui.input.keystrokes import KeyKind
 from tui.input.visibility import GracePeriod, GuardedWidget
-from tui.keymap import format_first_key, get_bindings
+from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.text import fit_line
 
 GRACE: Final = 0.4  # seconds after it came up in which nothing is chosen by a key that was meant for something else
@@ -114,7 +114,7 @@ class QuestionBar(GuardedWidget, Vertical, can_focus=True):
         self.query_one("#question-keys", Static).update(keys)
 
     def _render_folded(self, asked: QuestionAsked, width: int) -> Content:
-        key = format_first_key("app.answer", getattr(self.app, "keymap", {}))
+        key = format_first_key("app.answer", get_keymap(self.app))
         more = f" (+{len(asked.questions) - 1})" if self.has_several else ""
         room = max(width - len(key) - len(more) - 14, 10)
         text = fit_line(asked.questions[0].text, room)
@@ -123,7 +123,7 @@ class QuestionBar(GuardedWidget, Vertical, can_focus=True):
         )
 
     def _list_hints(self, question: Question) -> list[tuple[str, str]]:
-        keymap = getattr(self.app, "keymap", {})
+        keymap = get_keymap(self.app)
         count = len(question.options)
         parts = [(format_first_key("question.accept", keymap), "answers")]
         parts += [(format_first_key("question.tick", keymap), "marks")] if question.allow_multiple else []

@@ -12,7 +12,7 @@ from textual.strip import Strip
 from textual.widgets import Input, Static
 
 from tui.ask.question_rows import NO_ITEM, QuestionRow
-from tui.widgets.code_view import CodeView
+from tui.widgets.row_view import RowView
 
 MIN_ROWS, MAX_ROWS, SCREEN_PERCENT = 4, 14, 45  # rows for text and options, and how many of a hundred of the screen's
 
@@ -35,7 +35,7 @@ class QuestionTabs(Static):
             self.post_message(self.TabClicked(at))
 
 
-class QuestionBody(CodeView, can_focus=False):
+class QuestionBody(RowView, can_focus=False):
     """The text and the options."""
 
     @dataclass
@@ -59,14 +59,8 @@ class QuestionBody(CodeView, can_focus=False):
         return "".join(text for text, _ in self._lines[row].pieces) if row < len(self._lines) else ""
 
     def render_row(self, row: int, width: int, shift: int) -> Strip:
-        marks, at = [], 0
-        for text, style in self._lines[row].pieces:
-            marks.append((at, at + len(text), style)) if style else None
-            at += len(text)
-        code = self.render_code(
-            self.get_row_text(row), self.resolve_style("$foreground"), row=row, spans=(), marks=marks
-        )
-        return code.crop_extend(shift, shift + width, self.visual_style.rich_style)
+        text = self.render_text_pieces(self._lines[row].pieces, self.resolve_style("$foreground"), row=row)
+        return text.crop_extend(shift, shift + width, self.visual_style.rich_style)
 
     def _find_rows(self, item: int) -> range:
         rows = [row for row, line in enumerate(self._lines) if line.option == item]

@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from core.protocol.events import TrustStated
 from tui.input.visibility import GracePeriod, GuardedWidget, is_fully_visible
-from tui.keymap import format_first_key
+from tui.keymap import format_first_key, get_keymap
 from tui.text import expose_controls, format_path
 
 GRACE: Final = 0.4
@@ -62,7 +62,7 @@ class TrustBar(GuardedWidget, Static):
     def _render_question(self) -> None:
         if (stated := self._stated) is None:
             return
-        keymap = getattr(self.app, "keymap", {})
+        keymap = get_keymap(self.app)
         asked, more, means, yes = _describe_changes(stated) if stated.changed else _describe_project(stated)
         parts = [
             (asked, "bold $warning"),

@@ -8,7 +8,7 @@ from typing import Final
 from textual.content import Content
 from textual.widget import Widget
 
-from tui.keymap import format_first_key
+from tui.keymap import format_first_key, get_keymap
 from tui.text import fit_line
 
 MAX_ROWS: Final = 3
@@ -31,7 +31,7 @@ class QueuedMessages(Widget):
         self.refresh(layout=True)
 
     def render(self) -> Content:
-        keymap = getattr(self.app, "keymap", {})
+        keymap = get_keymap(self.app)
         back = f"   {format_first_key('prompt.older', keymap)} takes {'it' if len(self._rows) == 1 else 'them'} back"
         shown = self._rows[:MAX_ROWS]
         lines = [Content.assemble((f"{how} ", "bold"), fit_line(text, MAX_LENGTH)) for how, text in shown]

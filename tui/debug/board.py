@@ -23,17 +23,18 @@ from core.protocol.debug import ProbeRecord
 from core.protocol.documents import QuestionAnswer
 from core.protocol.queries import ProbeLogAnswer, ProbeLogQuery
 from tui.debug.hypothesis_rows import OptionChip, render_card, render_overview
-from tui.debug.log_rows import BoardRow, render_comparison, render_log
+from tui.debug.log_rows import PLAIN, BoardRow, render_comparison, render_log
 from tui.debug.messages import CardAnswered
-from tui.keymap import format_first_key, get_bindings
+from tui.keymap import format_first_key, get_bindings, get_keymap, insert_keys
 from tui.state.view import MAX_LIVE_RECORDS, DebugView
-from tui.widgets.code_view import CodeView
-from tui.widgets.side_pane import HintsChanged
+from tui.widgets.input_line import InputLine, InputPurpose
+from tui.widgets.key_hints import NOTHING_HINTS, Hint, HintsChanged
+from tui.widgets.row_view import RowView
 from tui.workers import start_worker
 
 EMPTY: Final = (
     "Nothing is debugged yet\n\nIn Debug mode the agent writes down what may be the cause, puts probes in place, and "
-    "judges by what they log. Press shift+tab for the mode."
+    "judges by what they log. Press {app.mode_next} for the mode."
 )
 
 GRACE_SECONDS: Final = 0.5
@@ -41,7 +42,7 @@ GRACE_SECONDS: Final = 0.5
 LoadProbeLog = Callable[[ProbeLogQuery], Awaitable[ProbeLogAnswer | None]]
 
 
-class BoardRows(CodeView):
+class BoardRows(RowView):
     """Rows of styled pieces, some with options that can be clicked."""
 
     @dataclass
@@ -66,9 +67,9 @@ class BoardRows(CodeView):
             self.redraw()
 
     @property
-    def hint_scope(self) -> str:
-        """Key of the footer hints; "" = those of the board."""
-        return "" if self._rows else "nothing"
+    def hints(self) -> tuple[Hint, ...]:
+        """The keys that the footer names; none: those of the board."""
+        return () if self._rows else NOTHING_HINTS
 
     def count_rows(self) -> int:
         return len(self._rows) or self.size.height
@@ -84,28 +85,18 @@ class BoardRows(CodeView):
 
     def render_row(self, row: int, width: int, shift: int) -> Strip:
         if not self._rows:
-            return self.render_message(EMPTY, row, width)
-        marks, at = [], 0
-        for text, style in self._rows[row]:
-            marks.append((at, at + len(text), style))
-            at += len(text)
-        code = self.render_code(
-            self.get_row_text(row), self.resolve_style("$foreground 85%"), row=row, spans=(), marks=marks
-        )
-        return code.crop_extend(shift, shift + width, self.visual_style.rich_style)
+            return self.render_message(insert_keys(EMPTY, get_keymap(self.app)), row, width)
+        pieces = [(piece, style or PLAIN) for piece, style in self._rows[row]]
+        text = self.render_text_pieces(pieces, self.resolve_style(PLAIN), row=row)
+        return text.crop_extend(shift, shift + width, self.visual_style.rich_style)
 
 
-class LogFilterInput(Input):
+class LogFilterInput(InputLine):
     """The input at the foot: words to find in the log."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("reason")
-    hint_scope: Final = "sifting"
-
-    def action_cancel(self) -> None:
-        """Clear the filter and close the input."""
-        self.value = ""
-        self.display = False
-        self.screen.query_one(BoardRows).focus()
+    purposes: ClassVar[Mapping[str, InputPurpose]] = {
+        "filter": InputPurpose("Words of the log", (("reason.submit", "stay with it"), ("reason.cancel", "show all")))
+    }
 
 
 class DebugBoard(Vertical):
@@ -113,11 +104,16 @@ class DebugBoard(Vertical):
 
     DEFAULT_CSS = """
     DebugBoard { height: 1fr; }
-    DebugBoard LogFilterInput { display: none; height: 1; border: none; padding: 0 1; background: $foreground 8%; }
-    DebugBoard LogFilterInput:focus { border: none; }
+    DebugBoard LogFilterInput, DebugBoard LogFilterInput:focus { background: $foreground 8%; }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = get_bindings("debug")
+    hints: Final = (
+        ("debug.filter", "find"),
+        ("debug.run", "next run"),
+        ("debug.compare", "compare"),
+        ("debug.hypothesis", "hypothesis"),
+    )
 
     def __init__(self, load: LoadProbeLog) -> None:
         super().__init__()
@@ -134,7 +130,7 @@ class DebugBoard(Vertical):
 
     def compose(self) -> ComposeResult:
         yield BoardRows()
-        yield LogFilterInput(placeholder="Words of the log")
+        yield LogFilterInput()
 
     def focus(self, scroll_visible: bool = True) -> DebugBoard:
         """Focus the rows."""
@@ -181,7 +177,7 @@ class DebugBoard(Vertical):
 
     @property
     def _option_keys(self) -> Mapping[str, str]:
-        keymap: Mapping[str, str] = getattr(self.app, "keymap", {})
+        keymap = get_keymap(self.app)
         return {option: format_first_key(f"debug.{option}", keymap) for option in ("proceed", "fixed", "broken")}
 
     def render_rows(self) -> None:
@@ -275,8 +271,15 @@ class DebugBoard(Vertical):
     def action_filter(self) -> None:
         """Open the input for words of the log."""
         line = self.query_one(LogFilterInput)
-        line.display = True
-        line.focus()
+        line.ask("filter", line.value)
+
+    @on(LogFilterInput.Cancelled)
+    def _on_filter_cancelled(self, event: LogFilterInput.Cancelled) -> None:
+        event.stop()
+        line = self.query_one(LogFilterInput)
+        line.value = ""
+        line.close()
+        self.focus()
 
     def action_next_run(self) -> None:
         """Show the log of the next run, in turn."""

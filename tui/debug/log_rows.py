@@ -13,7 +13,7 @@ from typing import Final
 from core.protocol.debug import ComparedLocation, ProbeRecord
 from core.protocol.queries import ProbeLogAnswer
 from tui.text import fit_line
-from tui.widgets.code_view import measure_text
+from tui.widgets.text_rows import measure_pieces, measure_text
 
 Piece = tuple[str, str]
 BoardRow = tuple[Piece, ...]
@@ -37,7 +37,7 @@ def flow_pieces(pieces: Sequence[Piece], width: int, *, indent: int, max_rows: i
     rows: list[list[Piece]] = [[]]
     used = 0
     for word in _split_words(pieces):
-        size, room = sum(measure_text(text) for text, _ in word), width - used
+        size, room = measure_pieces(word), width - used
         if size - word[-1][0].endswith(" ") > room and used > indent:
             if len(rows) == max_rows:
                 rows[-1].append(("…", MUTED))
@@ -179,7 +179,7 @@ def _render_beside(place: ComparedLocation, half: int) -> Iterator[BoardRow]:
         )
         for number in range(max(len(left), len(right))):
             cell = left[number] if number < len(left) else ()
-            filler = half - sum(measure_text(text) for text, _ in cell)
+            filler = half - measure_pieces(cell)
             after = right[number] if number < len(right) else ()
             yield ((" ", ""), *cell, (" " * max(filler, 0), ""), (" │ ", LINE), *after)
 

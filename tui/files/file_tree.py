@@ -25,7 +25,7 @@ from core.protocol.queries import TreeAnswer, TreeEntry
 from tui.files.messages import FileSelected
 from tui.keymap import get_bindings
 from tui.text import fit_line, format_path
-from tui.widgets.code_view import measure_text
+from tui.widgets.text_rows import measure_text
 from tui.workers import start_worker
 
 SLICE_SIZE: Final = 500

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -18,9 +18,9 @@ from textual.widgets.option_list import Option
 from core.protocol.queries import TreeAnswer
 from tui.files.file_tree import FileTree
 from tui.files.messages import FileSelected
-from tui.keymap import get_bindings
+from tui.keymap import get_bindings, get_keymap
 from tui.text import format_path
-from tui.widgets.side_pane import format_hints
+from tui.widgets.key_hints import format_hints
 from tui.workers import start_worker
 
 TREE_HINTS: Final = (("files.find", "find"), ("files.open", "open"), ("files.hide", "fold"), ("app.files", "hide"))
@@ -89,7 +89,7 @@ class FilePane(Vertical):
         return self
 
     def _render_hint(self) -> None:
-        keymap: Mapping[str, str] = getattr(self.app, "keymap", {})
+        keymap = get_keymap(self.app)
         named = FIND_HINTS if self.has_class("-finding") else TREE_HINTS
         self.query_one(".files--hint", Static).update(format_hints(named, keymap))
 

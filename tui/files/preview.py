@@ -12,19 +12,17 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Size
 from textual.strip import Strip
-from textual.timer import Timer
 from textual.widgets import Static
-from textual.worker import Worker, WorkerState
 
 from core.protocol.queries import FileAnswer
-from tui.keymap import get_bindings
+from tui.keymap import get_bindings, get_keymap, insert_keys
 from tui.text import clean, format_path, shorten_lines
-from tui.widgets.code_view import CodeView, measure_text
+from tui.widgets.code_view import CodeView
+from tui.widgets.delayed_load import DelayedLoad
 from tui.widgets.highlight import HighlightedText
-from tui.workers import start_worker
+from tui.widgets.text_rows import measure_text
 
-EMPTY: Final = "No file is shown\n\nChoose one in the file tree, or press o at a hunk of the review."
-PROGRESS_DELAY: Final = 0.5
+EMPTY: Final = "No file is shown\n\nChoose one in the file tree, or press {review.open} at a hunk of the review."
 MAX_LINE_LENGTH: Final = 8_000
 CONTEXT_ABOVE: Final = 5
 
@@ -82,7 +80,8 @@ class FileView(CodeView):
 
     def render_row(self, row: int, width: int, shift: int) -> Strip:
         if self._message:
-            return self.render_message(self._message, row, width)
+            text = insert_keys(EMPTY, get_keymap(self.app)) if self._message is EMPTY else self._message
+            return self.render_message(text, row, width)
         is_marked = row + 1 == self.marked_line
         style = self.resolve_style("on $primary 22%" if is_marked else "")
         parse = self.app.stylesheet.parse_style
@@ -104,6 +103,8 @@ class FilePreview(Vertical):
     FilePreview > .preview--title { height: 1; padding: 0 1; background: $surface; }
     """
 
+    hints: Final = (("code.top", "top"), ("code.bottom", "bottom"))
+
     def __init__(
         self,
         load: Callable[[str], Awaitable[FileAnswer]],
@@ -114,7 +115,9 @@ class FilePreview(Vertical):
         super().__init__(id=id)
         self._load, self._is_gone = load, is_gone
         self._path, self._line = "", 0
-        self._progress_timer: Timer | None = None
+        self._loading = DelayedLoad(
+            self, "preview.load", show_progress=self._show_progress, show_failure=self._show_failure
+        )
 
     def compose(self) -> ComposeResult:
         title = Static(classes="preview--title")
@@ -147,14 +150,11 @@ class FilePreview(Vertical):
         return self
 
     def _start_loading(self, *, keep: bool) -> None:
-        if self._progress_timer is None:
-            self._progress_timer = self.set_timer(PROGRESS_DELAY, self._show_progress)
-        read = partial(self._load_file, self._path, self._line, keep=keep)
-        start_worker(self, read, group="preview.load", exclusive=True, exit_on_error=False)
+        self._loading.start(partial(self._load_file, self._path, self._line, keep=keep))
 
     async def _load_file(self, path: str, line: int, *, keep: bool) -> None:
         file = await self._load(path)
-        self._stop_progress()
+        self._loading.finish()
         if path != self._path:
             return
         self._show_title(file)
@@ -172,15 +172,7 @@ class FilePreview(Vertical):
         title.update(Content.assemble(*parts))
 
     def _show_progress(self) -> None:
-        if self._progress_timer is not None:
-            self._view.show_message("Reading the file…")
+        self._view.show_message("Reading the file…")
 
-    def _stop_progress(self) -> None:
-        if self._progress_timer is not None:
-            self._progress_timer.stop()
-            self._progress_timer = None
-
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        if event.worker.name == "preview.load" and event.state is WorkerState.ERROR:
-            self._stop_progress()
-            self._view.show_message(f"The file can't be shown\n\n{clean(str(event.worker.error))}")
+    def _show_failure(self, problem: str) -> None:
+        self._view.show_message(f"The file can't be shown\n\n{problem}")

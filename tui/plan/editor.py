@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual.binding import BindingType
 from textual.message import Message
@@ -17,6 +17,7 @@ class PlanEditor(TextArea):
     """Edits the body of `plan` as it is now; later changes of the plan are merged on saving."""
 
     BINDINGS: ClassVar[list[BindingType]] = get_bindings("planeditor", priority=True)
+    hints: Final = (("planeditor.save", "save"), ("planeditor.cancel", "leave it"), ("app.editor", "$EDITOR"))
 
     @dataclass
     class Saved(Message):

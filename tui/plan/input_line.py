@@ -3,47 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final
 
-from textual.binding import BindingType
-from textual.message import Message
-from textual.widgets import Input
+from tui.widgets.input_line import InputLine, InputPurpose
+from tui.widgets.key_hints import Hint
 
-from tui.keymap import get_bindings
-
-PlanInputPurpose = Literal["add", "edit", "needs", "verify", "filter", "comment"]
-PLACEHOLDERS: Final[Mapping[PlanInputPurpose, str]] = {
-    "add": "What is to be done. Enter adds it below the marked todo",
-    "edit": "What is to be done. Enter changes it",
-    "needs": "Ids that it waits for, with commas between them; empty: it waits for nothing",
-    "verify": "A command that has to pass before it is completed; empty: none",
-    "filter": "Words, or ready, doing, blocked, done; esc: all",
-    "comment": "Your comment. Enter keeps it for S, empty removes it",
-}
+DONE_HINTS: Final[tuple[Hint, ...]] = (("reason.submit", "done"), ("reason.cancel", "back"))
+FILTER_HINTS: Final[tuple[Hint, ...]] = (("reason.submit", "stay with it"), ("reason.cancel", "show all"))
+COMMENT_HINTS: Final[tuple[Hint, ...]] = (("reason.submit", "keep"), ("reason.cancel", "back"))
 
 
-class PlanInput(Input):
-    """Asks for one line of text for a `purpose`."""
+class PlanInput(InputLine):
+    """Asks for what a todo says, waits for or is proved by, for words to filter by, or for a comment."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("reason")
-    purpose: PlanInputPurpose = "add"
-
-    @property
-    def hint_scope(self) -> str:
-        """Key of the footer hints."""
-        return {"comment": "comment", "filter": "sifting"}.get(self.purpose, "planline")
-
-    class Cancelled(Message):
-        """The input was cancelled."""
-
-    def ask(self, purpose: PlanInputPurpose, value: str = "") -> None:
-        """Open for a purpose, with the focus."""
-        self.purpose = purpose
-        self.value, self.placeholder = value, PLACEHOLDERS[purpose]
-        self.cursor_position = len(value)
-        self.display = True
-        self.focus()
-
-    def action_cancel(self) -> None:
-        """Close without an answer."""
-        self.post_message(self.Cancelled())
+    purposes: ClassVar[Mapping[str, InputPurpose]] = {
+        "add": InputPurpose("What is to be done. Enter adds it below the marked todo", DONE_HINTS),
+        "edit": InputPurpose("What is to be done. Enter changes it", DONE_HINTS),
+        "needs": InputPurpose(
+            "Ids that it waits for, with commas between them; empty: it waits for nothing", DONE_HINTS
+        ),
+        "verify": InputPurpose("A command that has to pass before it is completed; empty: none", DONE_HINTS),
+        "filter": InputPurpose("Words, or ready, doing, blocked, done; esc: all", FILTER_HINTS),
+        "comment": InputPurpose("Your comment. Enter keeps it for S, empty removes it", COMMENT_HINTS),
+    }

@@ -7,7 +7,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final, get_args
+from typing import ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
@@ -20,11 +20,11 @@ from core.protocol.documents import Todo, TodoStatus
 from core.protocol.events import TodoVerified
 from core.protocol.plans import Plan
 from core.protocol.review import Comment
-from tui.keymap import format_first_key, get_bindings
+from tui.keymap import format_first_key, get_bindings, get_keymap, insert_keys
 from tui.plan import messages
 from tui.plan.editor import PlanEditor
 from tui.plan.graph import MAX_LANES, UNDRAWN_MARK, GraphRow, layout_graph
-from tui.plan.input_line import PlanInput, PlanInputPurpose
+from tui.plan.input_line import PlanInput
 from tui.plan.text_view import PlanText
 from tui.plan.todo_edits import (
     add_todo,
@@ -45,7 +45,7 @@ STATUS_CYCLE: Final[tuple[TodoStatus, ...]] = ("pending", "in_progress", "comple
 TODO_ACTIONS: Final = frozenset({"cycle", "move", "remove", "show_hunks", "ask"})
 EMPTY: Final = (
     "No plan yet\n\nIn Plan mode the agent writes one with you: todos that depend on each other, kept as a file in "
-    ".cursor/plans. Press shift+tab for the mode; /plans opens one that is there."
+    ".cursor/plans. Press {app.mode_next} for the mode; /plans opens one that is there."
 )
 UNDRAWN_NOTE: Final = (
     f"{UNDRAWN_MARK} Not all lines are drawn: {MAX_LANES} fit beside each other. The list names what each waits for."
@@ -65,11 +65,18 @@ class PlanPanel(Vertical):
     PlanPanel.-writing > .plan--title, PlanPanel.-writing > .plan--note { display: none; }
     PlanPanel.-writing > TodoList, PlanPanel.-writing > PlanText { display: none; }
     PlanPanel > PlanEditor, PlanPanel > PlanEditor:focus { height: 1fr; border: none; padding: 0 1; }
-    PlanInput { dock: bottom; display: none; height: 1; border: none; padding: 0 1; background: $surface; }
-    PlanInput:focus { border: none; }
+    PlanInput { dock: bottom; }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = get_bindings("plan")
+    hints: Final = (
+        ("plan.cycle", "status"),
+        ("plan.build", "build"),
+        ("plan.add", "new"),
+        ("plan.filter", "find"),
+        ("todos.read", "text"),
+        ("plan.view", "graph"),
+    )
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
@@ -92,9 +99,7 @@ class PlanPanel(Vertical):
         yield Static(classes="plan--note", markup=False)
         yield TodoList()
         yield PlanText()
-        line = PlanInput(compact=True, select_on_focus=False)
-        line.cursor_blink = False
-        yield line
+        yield PlanInput(select_on_focus=False)
 
     def on_mount(self) -> None:
         self._render_plan()
@@ -147,7 +152,12 @@ class PlanPanel(Vertical):
         self._render_todos()
         nothing = plan is None and not todos
         text = self.query_one(PlanText)
-        text.show(plan.body if plan else "", EMPTY if nothing else "", comments=self._comments, is_same=is_same)
+        text.show(
+            plan.body if plan else "",
+            insert_keys(EMPTY, get_keymap(self.app)) if nothing else "",
+            comments=self._comments,
+            is_same=is_same,
+        )
 
     def _render_todos(self) -> None:
         self.set_class(not self._todos, "-bare")
@@ -173,7 +183,7 @@ class PlanPanel(Vertical):
         """Say what is not seen, and why."""
         notes = [UNDRAWN_NOTE] if self._is_graph and any(row.lines.endswith(UNDRAWN_MARK) for row in rows) else []
         if pattern := fit_line(self._pattern, 40):
-            key = format_first_key("plan.unfilter", getattr(self.app, "keymap", {}))
+            key = format_first_key("plan.unfilter", get_keymap(self.app))
             notes.append(f"Filter: {pattern} · {len(rows)} of {len(self._todos)} · {key} shows all")
         self.set_class(bool(notes), "-noted")
         self.query_one(".plan--note", Static).update("\n".join(notes))
@@ -272,15 +282,12 @@ class PlanPanel(Vertical):
     def action_ask(self, purpose: str) -> None:
         """Open the input for a purpose."""
         todo = self._current_todo
-        wanted = next((each for each in get_args(PlanInputPurpose) if each == purpose), None)
-        if wanted is None or (wanted != "filter" and self._plan is None):
-            return
-        if wanted not in {"add", "filter"} and todo is None:
+        if purpose != "filter" and (self._plan is None or (purpose != "add" and todo is None)):
             return
         value = {"filter": self._pattern, "add": ""}.get(purpose)
         if value is None and todo is not None:
             value = {"edit": todo.content, "needs": ", ".join(todo.dependencies), "verify": todo.verify}[purpose]
-        self.query_one(PlanInput).ask(wanted, value or "")
+        self.query_one(PlanInput).ask(purpose, value or "")
 
     def _post_edit(self, todos: tuple[Todo, ...]) -> None:
         if self._plan is not None and todos != self._todos:

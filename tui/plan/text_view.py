@@ -21,7 +21,8 @@ from textual.strip import Strip
 from core.protocol.review import Comment
 from tui.keymap import get_bindings
 from tui.text import clean, fit_line, shorten_lines
-from tui.widgets.code_view import CodeView
+from tui.widgets.key_hints import NOTHING_HINTS, Hint
+from tui.widgets.row_view import RowView
 from tui.widgets.text_rows import Piece, wrap_text
 
 MAX_LINE_LENGTH: Final = 20_000  # characters of a line
@@ -37,6 +38,15 @@ _ROLE_STYLES: Final[Mapping[str, str]] = {
     "comment": "$text-warning",
     "quoted": "$foreground 50% italic",
 }
+
+
+TEXT_HINTS: Final[tuple[Hint, ...]] = (
+    ("plantext.comment", "comment"),
+    ("plantext.mark_down", "mark"),
+    ("plan.send", "send"),
+    ("plan.body", "edit"),
+    ("plantext.todos", "todos"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +111,7 @@ def _number_stops(rows: Sequence[PlanTextRow]) -> list[PlanTextRow]:
     return found
 
 
-class PlanText(CodeView):
+class PlanText(RowView):
     """The body of a plan as Markdown, row by row."""
 
     BINDINGS: ClassVar[list[BindingType]] = get_bindings("plantext")
@@ -173,22 +183,19 @@ class PlanText(CodeView):
     def render_row(self, row: int, width: int, shift: int) -> Strip:
         if self._message:
             return self.render_message(self._message, row, width)
-        shown, spans, at = self._rows[row], [], 0
-        for piece, role in shown.pieces:
-            spans.append((at, at + len(piece), _ROLE_STYLES.get(role, "")))
-            at += len(piece)
+        shown = self._rows[row]
+        pieces = [(text, _ROLE_STYLES.get(role, "")) for text, role in shown.pieces]
         is_marked = (self.has_focus or self._is_commenting) and shown.stop in self._marked_stops
         base = self.resolve_style("$foreground 85% on $primary 25%" if is_marked else "$foreground 85%")
-        code = self.render_code(
-            self.get_row_text(row), base, row=row, spans=(), marks=[each for each in spans if each[2]]
+        margin = self.render_styled([("▌" if is_marked else " ", "$primary")], base)
+        return Strip.join([margin, self.render_text_pieces(pieces, base, row=row)]).crop_extend(
+            shift, shift + width, base.rich_style
         )
-        margin = self.render_pieces([("▌" if is_marked else " ", base + self.app.stylesheet.parse_style("$primary"))])
-        return Strip.join([margin, code]).crop_extend(shift, shift + width, base.rich_style)
 
     @property
-    def hint_scope(self) -> str:
-        """Key of the footer hints; "" = those of a text."""
-        return "" if self._rows else "nothing" if self._message else "plan"
+    def hints(self) -> tuple[Hint, ...]:
+        """The keys that the footer names; none: those of the panel."""
+        return TEXT_HINTS if self._rows else NOTHING_HINTS if self._message else ()
 
     # The cursor
 
@@ -217,9 +224,7 @@ class PlanText(CodeView):
             self._anchor = self._stop
         here = [at for at, row in enumerate(self._rows) if row.stop == self._stop]
         if here:
-            top, height = self.scroll_offset.y, max(self.size.height, 1)
-            if here[0] < top or here[-1] >= top + height:
-                self.scroll_to(y=min(here[0], here[-1] - height + 1 if here[0] >= top else here[0]), animate=False)
+            self.reveal_rows(here[0], here[-1])
         self.redraw()
 
     def action_move(self, step: int) -> None:

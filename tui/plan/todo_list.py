@@ -24,13 +24,13 @@ from core.protocol.events import TodoVerified
 from tui.keymap import get_bindings
 from tui.plan.graph import GraphRow
 from tui.plan.todo_rows import count_rows, render_graph_row, render_todo
-from tui.widgets.code_view import CodeView, measure_text
-from tui.widgets.text_rows import Piece
+from tui.widgets.row_view import RowView
+from tui.widgets.text_rows import Piece, measure_text
 
 SIGN_COLUMNS = range(1, 3)
 
 
-class TodoList(CodeView):
+class TodoList(RowView):
     """Lists todos; the cursor stays on its todo, or in its place."""
 
     ALLOW_SELECT = False  # dragging moves a todo
@@ -124,10 +124,7 @@ class TodoList(CodeView):
     def _move_to(self, at: int) -> None:
         self._cursor = max(min(at, len(self._rows) - 1), 0)
         if self._ends:
-            first, last = self._find_first_row(self._cursor), self._ends[self._cursor] - 1
-            top, height = self.scroll_offset.y, max(self.size.height, 1)
-            if first < top or last >= top + height:
-                self.scroll_to(y=first if first < top else last - height + 1, animate=False, force=True)
+            self.reveal_rows(self._find_first_row(self._cursor), self._ends[self._cursor] - 1)
         self.redraw()
 
     def _find_first_row(self, entry: int) -> int:
@@ -152,11 +149,10 @@ class TodoList(CodeView):
         entry = self._find_entry(row)
         base = self.resolve_style(self._choose_background(entry))
         pieces = self._render_entry(entry)[row - self._find_first_row(entry)]
-        parse = self.app.stylesheet.parse_style
-        strip = self.render_pieces([(text, base + parse(style) if style else base) for text, style in pieces])
+        strip = self.render_styled(pieces, base)
         badge = self._format_hunk_badge(entry) if row == self._find_first_row(entry) else ""
         strip = strip.adjust_cell_length(max(width - measure_text(badge), 0), base.rich_style)
-        tail = self.render_pieces([(badge, base + parse("$text-secondary"))])
+        tail = self.render_styled([(badge, "$text-secondary")], base)
         return Strip.join([strip, tail]).adjust_cell_length(width, base.rich_style)
 
     def _choose_background(self, entry: int) -> str:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import ClassVar, Final, Literal, NamedTuple
 
-from rich.segment import Segment
 from textual import events
 from textual.binding import BindingType
 from textual.geometry import Size
@@ -22,11 +21,22 @@ from core.protocol.review import Bulk, Change
 from tui.keymap import get_bindings
 from tui.review.descriptions import MUTED, SIGNS, Part, build_badges, build_bulk_badges, describe_bulk
 from tui.text import format_path
-from tui.widgets.code_view import CodeView, measure_text
-from tui.widgets.side_pane import HintsChanged
+from tui.widgets.key_hints import Hint, HintsChanged
+from tui.widgets.row_view import RowView
+from tui.widgets.text_rows import measure_pieces
 
 GROUPED_FROM: Final = 25  # files from which they are grouped by directory
 DELETED_GROUP_FROM: Final = 3  # deleted files of one directory that are summed up in a line
+
+
+FILE_HINTS: Final[tuple[Hint, ...]] = (
+    ("review.accept", "accept row"),
+    ("review.reject", "reject row"),
+    ("changes.open", "open"),
+    ("review.filter", "find"),
+    ("review.list", "hunks"),
+)
+BULK_HINTS: Final = tuple(each for each in FILE_HINTS if each[0] != "changes.open")
 
 
 class ChangeRow(NamedTuple):
@@ -104,7 +114,7 @@ def _list_parents(path: str) -> list[str]:
     return ["/".join(parts[: count + 1]) for count in range(len(parts))]
 
 
-class ChangeList(CodeView):
+class ChangeList(RowView):
     """The list with a cursor; the pane gives the verdicts."""
 
     BINDINGS: ClassVar[list[BindingType]] = get_bindings("changes", "code")
@@ -132,9 +142,9 @@ class ChangeList(CodeView):
         return self._rows[self._cursor] if self._cursor < len(self._rows) else None
 
     @property
-    def hint_scope(self) -> str:
-        """Key of the footer hints: a bulk has nothing to open."""
-        return "bulk" if self.current_row is not None and self.current_row.kind == "bulk" else ""
+    def hints(self) -> tuple[Hint, ...]:
+        """The keys that the footer names: a bulk has nothing to open."""
+        return BULK_HINTS if self.current_row is not None and self.current_row.kind == "bulk" else FILE_HINTS
 
     def show(self, changes: tuple[Change, ...], bulks: tuple[Bulk, ...], sent: Collection[str] = ()) -> None:
         """Show what is pending; the cursor stays on its row, or in its place. `sent`: verdicts under way."""
@@ -175,13 +185,11 @@ class ChangeList(CodeView):
         self._move_to(at)
 
     def _move_to(self, at: int) -> None:
-        before = self.hint_scope
+        before = self.hints
         self._cursor = max(min(at, len(self._rows) - 1), 0)
-        if self.hint_scope != before:
+        if self.hints != before:
             self.post_message(HintsChanged())
-        top, height = self.scroll_offset.y, max(self.size.height, 1)
-        if not top <= self._cursor < top + height:
-            self.scroll_to(y=self._cursor - (0 if self._cursor < top else height - 1), animate=False, force=True)
+        self.reveal_rows(self._cursor, self._cursor)
         self.redraw()
 
     def move_cursor(self, step: int) -> None:
@@ -201,19 +209,13 @@ class ChangeList(CodeView):
         shown, is_current = self._rows[row], row == self._cursor
         base = self.resolve_style("on $primary 16%" if is_current else "")
         left, right = self._render_parts(shown)
-        parse = self.app.stylesheet.parse_style
-        tail = [(text, base + parse(style)) for text, style in right]
-        room = width - sum(measure_text(text) for text, _ in tail) - 1
-        head = [("▌" if is_current else " ", base + parse("$primary"))]
-        head += [(text, base + (parse(style) if style else base)) for text, style in left]
-        strip = Strip([Segment(text, style.rich_style) for text, style in head if text])
+        room = width - measure_pieces(right) - 1
+        strip = self.render_styled([("▌" if is_current else " ", "$primary"), *left], base)
         if strip.cell_length > room > 0:
-            strip = Strip.join([strip.crop(0, room - 1), Strip([Segment("…", (base + parse(MUTED)).rich_style)])])
+            strip = Strip.join([strip.crop(0, room - 1), self.render_styled([("…", MUTED)], base)])
         strip = strip.adjust_cell_length(max(room, 0), base.rich_style)
-        end = Strip([Segment(text, style.rich_style) for text, style in tail])
-        return Strip.join([strip, end, Strip([Segment(" ", base.rich_style)])]).adjust_cell_length(
-            width, base.rich_style
-        )
+        tail = self.render_styled([*right, (" ", "")], base)
+        return Strip.join([strip, tail]).adjust_cell_length(width, base.rich_style)
 
     def _render_parts(self, row: ChangeRow) -> tuple[list[Part], list[Part]]:
         match row.kind:

@@ -12,7 +12,8 @@ from textual.strip import Strip
 
 from core.protocol.review import ConflictChoice, ConflictRegion
 from tui.text import clean, shorten_lines
-from tui.widgets.code_view import CodeView, measure_text
+from tui.widgets.row_view import RowView
+from tui.widgets.text_rows import measure_text
 
 Side = Literal["mine", "base", "theirs"]
 
@@ -30,7 +31,7 @@ class ConflictCell(NamedTuple):
     is_heading: bool = False
 
 
-class ConflictView(CodeView):
+class ConflictView(RowView):
     """Shows the three sides of a conflicting place and what was chosen for it."""
 
     def __init__(self, names: Mapping[Side, str] = NAMES) -> None:

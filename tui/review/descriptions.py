@@ -9,14 +9,18 @@ from typing import Final
 from msgspec.structs import replace
 
 from core.protocol.review import Bulk, Change, FileState, Origin
+from tui.keymap import insert_keys
 from tui.text import fit_line, format_path
-from tui.widgets.code_view import measure_text
+from tui.widgets.text_rows import measure_text
 
 Part = tuple[str, str]
 
-COMPETING_ADVICE: Final = "Both are kept: t settles it place by place; nothing of the file is accepted before."
+COMPETING_ADVICE: Final = (
+    "Both are kept: {review.settle} settles it place by place; nothing of the file is accepted before."
+)
 CONFLICT_ADVICE: Final = (
-    "Your file is untouched. t settles it place by place; reject with r to keep yours; w says why, so that the agent "
+    "Your file is untouched. {review.settle} settles it place by place; reject with {review.reject} to keep yours; "
+    "{review.reason} says why, so that the agent "
     "makes its edit again on top of yours."
 )
 PROTECTED_ADVICE: Final = "Accepted alone, and confirmed."
@@ -35,9 +39,12 @@ COMMAND_LENGTH: Final = 48  # characters of a command that are shown
 EMPTY: Final = (
     "Nothing to review\n\n"
     "What the agent changes waits here, hunk by hunk. Your files stay as they are until you accept: "
-    "a accepts, r rejects, u takes a verdict back."
+    "{review.accept} accepts, {review.reject} rejects, {review.undo} takes a verdict back."
 )
-NOTHING_PENDING: Final = "Nothing is pending here any more\n\nIt was settled meanwhile. ] and [ go to the other files."
+NOTHING_PENDING: Final = (
+    "Nothing is pending here any more\n\n"
+    "It was settled meanwhile. {review.next_file} and {review.previous_file} go to the other files."
+)
 
 
 def format_size(count: int) -> str:
@@ -160,14 +167,14 @@ def needs_confirmation(change: Change) -> bool:
     return change.protected or change.operation == "delete"
 
 
-def describe_problem(change: Change, refused: str | None = None) -> str:
+def describe_problem(change: Change, refused: str | None, keymap: Mapping[str, str]) -> str:
     """Return why a change cannot be accepted.
 
     `refused`: what its last verdict failed for, "" = for its conflict.
     """
     if not change.conflict:
         return f"! Not done: {refused}" if refused else ""
-    advice = COMPETING_ADVICE if change.rivals else CONFLICT_ADVICE
+    advice = insert_keys(COMPETING_ADVICE if change.rivals else CONFLICT_ADVICE, keymap)
     count = len(change.hunks)
     where = (
         f" in {count - len(change.clean_hunks)} of {count} hunks, the others can be accepted"

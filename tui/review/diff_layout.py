@@ -6,12 +6,14 @@ Pure data, without widgets or colours. Foreign text passes `tui.text` here; posi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from core.protocol.review import Change, ChangeDiff, DiffLine, FileState, Hunk
 from tui.text import clean, fit_line, format_path, shorten_lines
-from tui.widgets import text_rows as rows
+from tui.widgets import text_rows
+from tui.widgets.highlight import HighlightedText
 
 CONTEXT_ABOVE: Final = 3  # rows of context kept above a hunk that is scrolled to
 MAX_LINE_LENGTH: Final = 8_000
@@ -106,6 +108,23 @@ def find_breaks(shown: Sequence[CleanLine]) -> list[int]:
     return [index for index, line in enumerate(shown) if line.kind == "gap"]
 
 
+class DiffSyntax:
+    """Old and new text are highlighted apart, each as a whole: neither parses with the other's lines in it."""
+
+    def __init__(self, shown: Sequence[CleanLine], language: str, path: str) -> None:
+        self._sides: list[tuple[HighlightedText, list[int]]] = []
+        for other in ("added", "removed"):
+            chosen = [line for line in shown if line.kind != other]
+            places = list(accumulate((line.kind != other for line in shown), initial=-1))[1:]
+            texts = ["" if line.kind == "gap" else line.text for line in chosen]
+            self._sides.append((HighlightedText(texts, language, path, find_breaks(chosen)), places))
+
+    def find_line(self, side: int, index: int) -> tuple[HighlightedText, int]:
+        """Return the text of a side (0 = old, 1 = new) and the place of a line of the diff in it."""
+        text, places = self._sides[side]
+        return text, places[index]
+
+
 def layout_unified(
     diff: ChangeDiff, shown: Sequence[CleanLine], comments: Mapping[str, str] = NO_COMMENTS, *, room: int = 0
 ) -> DiffLayout:
@@ -188,7 +207,7 @@ class _LayoutBuilder:
             self.rows.append(DiffRow("hunk", hunk))
 
     def _wrap_text(self, text: str) -> list[str]:
-        spans = rows.find_line_breaks(text, self._room) if self._room else [(0, len(text))]
+        spans = text_rows.find_line_breaks(text, self._room) if self._room else [(0, len(text))]
         return [text[start:end] for start, end in spans]
 
     def _add_notes(self, words: Sequence[str], hunk: int = -1) -> None:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import ClassVar, Final
 
-from rich.segment import Segment
-from rich.style import Style as RichStyle
 from textual import events
 from textual.binding import BindingType
 from textual.geometry import Size
@@ -20,23 +18,23 @@ from textual.strip import Strip
 from textual.style import Style
 
 from core.protocol.review import ChangeDiff, Verdict
-from tui.keymap import get_bindings
+from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.review.diff_layout import (
     CONTEXT_ABOVE,
     CleanLine,
     DiffLayout,
     DiffRow,
+    DiffSyntax,
     clean_lines,
-    find_breaks,
     find_matching_hunk,
     find_seen_targets,
     layout_split,
     layout_unified,
 )
 from tui.text import fit_line
-from tui.widgets.code_view import CodeView, measure_text
-from tui.widgets.highlight import HighlightedText
-from tui.widgets.side_pane import HintsChanged
+from tui.widgets.code_view import CodeView
+from tui.widgets.key_hints import Hint, HintsChanged
+from tui.widgets.text_rows import Piece, measure_text
 
 SPLIT_WIDTH: Final = 100
 TWO_NUMBERS_WIDTH: Final = 72
@@ -47,10 +45,22 @@ SIGNS: Final = {"added": ("+", "$text-success bold"), "removed": ("-", "$text-er
 LINE_END_MARKS: Final = {"crlf": "␍␊", "lf": "␊", "none": " ⊘ no newline at end"}
 NUMBER, NUMBER_CHANGED, FAINT = "$foreground 38%", "$foreground 65%", "$foreground 45%"
 BAR: Final = "$primary"
-ACCEPT: Final = ("✓", "accept", "a", "$text-success on $success-muted")
-REJECT: Final = ("✕", "reject", "r", "$text-error on $error-muted")
-RESOLVE: Final = ("!", "settle", "t", "$text-warning on $warning-muted")  # what is in conflict can't be accepted
+ACCEPT: Final = ("✓", "accept", "review.accept", "$text-success on $success-muted")
+REJECT: Final = ("✕", "reject", "review.reject", "$text-error on $error-muted")
+RESOLVE: Final = (
+    "!",
+    "settle",
+    "review.settle",
+    "$text-warning on $warning-muted",
+)  # what is in conflict can't be accepted
 SENT_LABELS: Final[Mapping[str, str]] = {"accept": "accepting…", "reject": "rejecting…"}
+
+
+FINAL_HINTS: Final[tuple[Hint, ...]] = (("review.undo", "undo"),)
+CONFLICT_HINTS: Final[tuple[Hint, ...]] = tuple(
+    (f"review.{key}", word or key)
+    for key, word in (("settle", ""), ("reject", ""), ("reason", "why"), ("next", ""), ("undo", ""), ("list", ""))
+)
 
 
 class DiffView(CodeView):
@@ -91,18 +101,15 @@ class DiffView(CodeView):
         self._text, self._is_settled = "", False
         self._lines: list[CleanLine] = []
         self._page = DiffLayout((), (), ())
-        self._paintings: tuple[HighlightedText | None, HighlightedText | None] = (None, None)
-        self._sides: tuple[list[int], list[int]] = ([], [])
+        self._syntax = DiffSyntax((), "", "")
         self._digits = 1
 
-    # What is shown
-
     @property
-    def hint_scope(self) -> str:
-        """Key of the footer hints; "" = those of the review."""
+    def hints(self) -> tuple[Hint, ...]:
+        """The keys that the footer names; none: those of the review."""
         if self.diff is None:
-            return "settled" if self._is_settled else ""
-        return "clash" if self.diff.change.is_conflicted_at(self.current) else ""
+            return FINAL_HINTS if self._is_settled else ()
+        return CONFLICT_HINTS if self.diff.change.is_conflicted_at(self.current) else ()
 
     @property
     def is_split(self) -> bool:
@@ -133,7 +140,8 @@ class DiffView(CodeView):
         self._lines = clean_lines(diff)
         top = max((max(line.old, line.new) for line in self._lines), default=0)
         self._digits = max(len(str(top)), 2)
-        self._prepare_syntax(diff)
+        self.cancel_highlighting()
+        self._syntax = DiffSyntax(self._lines, diff.change.language, diff.change.path)
         self._lay_out()
         if keeps and place is not None and self.current >= 0:
             self.scroll_to(y=self._page.head_rows[self.current] - place, animate=False, force=True)
@@ -160,9 +168,8 @@ class DiffView(CodeView):
     def _reveal_marked_line(self) -> None:
         rows = enumerate(self._page.rows)
         at = next((row for row, shown in rows if self.marked_index in (shown.left, shown.right)), -1)
-        top, height = self.scroll_offset.y, max(self.size.height, 1)
-        if at >= 0 and not top <= at < top + height:
-            self.scroll_to(y=at if at < top else at - height + 1, animate=False, force=True)
+        if at >= 0:
+            self.reveal_rows(at, at)
 
     @property
     def marked_line(self) -> int:
@@ -210,32 +217,15 @@ class DiffView(CodeView):
             return self._page.head_rows[self.current] - self.scroll_offset.y
         return None
 
-    def _prepare_syntax(self, diff: ChangeDiff) -> None:
-        """Lex old and new text apart, each as a whole: neither parses with the other's lines in it."""
-        self.cancel_highlighting()
-        sides: tuple[list[int], list[int]] = ([], [])
-        paintings = []
-        for side, other in ((0, "added"), (1, "removed")):
-            chosen = [line for line in self._lines if line.kind != other]
-            position = -1
-            for line in self._lines:
-                position += line.kind != other
-                sides[side].append(position)
-            texts = ["" if line.kind == "gap" else line.text for line in chosen]
-            paintings.append(HighlightedText(texts, diff.change.language, diff.change.path, find_breaks(chosen)))
-        self._sides, self._paintings = sides, (paintings[0], paintings[1])
-
     def _lay_out(self, place: int | None = None) -> None:
         if self.diff is None:
             self.redraw()
             return
         room = max(self.size.width - self._get_gutter_width() - 1, 0)  # whether or not there is a scrollbar
-        self._page = (layout_split if self.is_split else layout_unified)(
-            self.diff, self._lines, self.comments, room=room
-        )
-        widest = max(
-            (measure_text(line.text) + len(LINE_END_MARKS.get(line.eol, "")) for line in self._lines), default=0
-        )
+        lay_out = layout_split if self.is_split else layout_unified
+        self._page = lay_out(self.diff, self._lines, self.comments, room=room)
+        widths = (measure_text(line.text) + len(LINE_END_MARKS.get(line.eol, "")) for line in self._lines)
+        widest = max(widths, default=0)
         beyond = self._get_gutter_width() + widest + 1 - self._get_column_width()
         self.virtual_size = Size(self.size.width + beyond if beyond > 0 else 0, len(self._page.rows))
         if place is not None:
@@ -259,8 +249,6 @@ class DiffView(CodeView):
             self.scroll_to(y=tail - height, animate=False, force=True)
         return True
 
-    # Geometry
-
     def _get_column_width(self) -> int:
         """Return the width of one text column with its gutter."""
         return (self.size.width - 1) // 2 if self.is_split else self.row_width
@@ -274,8 +262,6 @@ class DiffView(CodeView):
 
     def get_line_width(self) -> int:
         return max(self._get_column_width() - self._get_gutter_width(), 1)
-
-    # Rows
 
     def count_rows(self) -> int:
         return len(self._page.rows) if self.diff is not None else self.size.height
@@ -296,11 +282,9 @@ class DiffView(CodeView):
                 return self._render_head(shown.hunk, width)
             case "gap" | "note" | "rest":
                 sign = {"gap": "⋯", "rest": " "}.get(shown.kind, "·")
-                bar = self._choose_bar(shown.hunk, self.resolve_style(""))
                 text = f"{' ' * (self._get_gutter_width() - 3)}{sign} {shown.text}"
-                return self.render_pieces([bar, (text, self.resolve_style(FAINT))]).adjust_cell_length(
-                    width, self._get_base_style()
-                )
+                strip = self.render_styled([self._choose_bar(shown.hunk), (text, FAINT)], self.resolve_style(""))
+                return strip.adjust_cell_length(width, self.visual_style.rich_style)
             case "comment":
                 return self._render_comment(shown, width)
             case _ if self.is_split:
@@ -311,21 +295,12 @@ class DiffView(CodeView):
 
     def _render_comment(self, shown: DiffRow, width: int) -> Strip:
         base = self.resolve_style("on $warning 10%")
-        said = base + self.app.stylesheet.parse_style("$text-warning")
-        parts = [
-            self._choose_bar(shown.hunk, base),
-            (f"{' ' * (self._get_gutter_width() - 3)}❝ ", said),
-            (shown.text, base),
-        ]
-        return self.render_pieces(parts).adjust_cell_length(width, base.rich_style)
+        sign = (f"{' ' * (self._get_gutter_width() - 3)}❝ ", "$text-warning")
+        parts = [self._choose_bar(shown.hunk), sign, (shown.text, "")]
+        return self.render_styled(parts, base).adjust_cell_length(width, base.rich_style)
 
-    def _get_base_style(self) -> RichStyle:
-        return self.visual_style.rich_style
-
-    def _choose_bar(self, hunk: int, style: Style) -> tuple[str, Style]:
-        if hunk < 0 or hunk != self.current:
-            return " ", style
-        return "▌", style + self.app.stylesheet.parse_style(BAR)
+    def _choose_bar(self, hunk: int) -> Piece:
+        return (" ", "") if hunk < 0 or hunk != self.current else ("▌", BAR)
 
     def _render_pair(self, row: int, shown: DiffRow, width: int, shift: int) -> Strip:
         half = self._get_column_width()
@@ -339,39 +314,32 @@ class DiffView(CodeView):
         style = self.resolve_style(BACKGROUNDS.get(line.kind, "") if line else "on $foreground 4%")
         if self._is_sent(shown.hunk):
             style += Style(dim=True)
-        bar = (
-            (" ", self.resolve_style(""))
-            if side and self.is_split
-            else self._choose_bar(shown.hunk, self.resolve_style(""))
-        )
+        bar = (" ", "") if side and self.is_split else self._choose_bar(shown.hunk)
         if index == self.marked_index >= 0:
-            bar = ("▶", self.resolve_style("$warning"))
+            bar = ("▶", "$warning")
+        edge = self.render_styled([bar], self.resolve_style(""))
         if line is None:
-            blank = " " * (width - 1) if self.is_split else ""
-            return self.render_pieces([bar, (blank, style)]).adjust_cell_length(width, style.rich_style)
-        gutter = self.render_pieces([bar, *self._format_numbers(line, side, style)])
+            return edge.adjust_cell_length(width, style.rich_style)
+        gutter = Strip.join([edge, self.render_styled(self._format_numbers(line, side), style)])
         code = self._render_line(row, line, index, side, style)
         room = max(width - gutter.cell_length, 0)
         return Strip.join([gutter, self.clip_line(code, style, shift=shift, room=room)])
 
-    def _format_numbers(self, line: CleanLine, side: int, style: Style) -> list[tuple[str, Style]]:
-        parse = self.app.stylesheet.parse_style
-        sign, sign_style = SIGNS.get(line.kind, (" ", NUMBER))
-        digits = self._digits
+    def _format_numbers(self, line: CleanLine, side: int) -> list[Piece]:
         shown = (line.old, line.new) if self._has_two_numbers() else ((line.old, line.new)[side],)
-        text = " ".join(f"{number or '':>{digits}}" for number in shown)
-        number = style + parse(NUMBER_CHANGED if line.kind in SIGNS else NUMBER)
-        return [(f"{text} ", number), (f"{sign} ", style + parse(sign_style))]
+        text = " ".join(f"{number or '':>{self._digits}}" for number in shown)
+        sign, sign_style = SIGNS.get(line.kind, (" ", NUMBER))
+        return [(f"{text} ", NUMBER_CHANGED if line.kind in SIGNS else NUMBER), (f"{sign} ", sign_style)]
 
     def _render_line(self, row: int, line: CleanLine, index: int, side: int, style: Style) -> Strip:
-        spans = self.get_syntax_spans(self._paintings[side], self._sides[side][index])
+        spans = self.get_syntax_spans(*self._syntax.find_line(side, index))
         mark = MARKS.get(line.kind, "")
         is_whole = len(line.marks) == 1 and line.marks[0] == (0, len(line.text))
         marks = [] if is_whole or not mark else [(start, end, mark) for start, end in line.marks]
         strip = self.render_code(line.text, style, row=row, spans=spans, marks=marks)
         if line.eol:
-            warning = style + self.app.stylesheet.parse_style("$text-warning 80%")
-            strip = Strip.join([strip, self.render_pieces([(LINE_END_MARKS[line.eol], warning)])])
+            mark_strip = self.render_styled([(LINE_END_MARKS[line.eol], "$text-warning 80%")], style)
+            strip = Strip.join([strip, mark_strip])
         return strip
 
     def _is_sent(self, hunk: int) -> bool:
@@ -383,33 +351,31 @@ class DiffView(CodeView):
         hunks = self.diff.change.hunks
         hunk, is_current = hunks[index], index == self.current
         base = self.resolve_style("on $primary 16%" if is_current else "on $foreground 5%")
-        parse = self.app.stylesheet.parse_style
-        words = base + parse("bold $foreground" if is_current else "$foreground 55%")
-        parts = [self._choose_bar(index, base), (f" {hunk.kind} {index + 1}/{len(hunks)} ", words)]
+        words = "bold $foreground" if is_current else "$foreground 55%"
+        parts = [self._choose_bar(index), (f" {hunk.kind} {index + 1}/{len(hunks)} ", words)]
         for sign, count, name in (("+", hunk.new_lines, "added"), ("−", hunk.old_lines, "removed")):
             if count and not self.diff.change.binary:
-                parts.append((f" {sign}{count}", base + parse(SIGNS[name][1])))
+                parts.append((f" {sign}{count}", SIGNS[name][1]))
+        todo = ("", base)
         if hunk.todo and len({each.todo for each in hunks}) > 1:
-            parts.append((f" {fit_line(hunk.todo, 24)}", base + self.resolve_style("$accent")))
+            todo = (f" {fit_line(hunk.todo, 24)}", base + self.resolve_style("$accent"))
         right = self._render_buttons(hunk.id, is_current, width < TWO_NUMBERS_WIDTH, base)
-        left = self.render_pieces(parts)
+        left = Strip.join([self.render_styled(parts, base), self.render_pieces([todo])])
         room = max(width - left.cell_length - right.cell_length, 0)
         return Strip.join([left.adjust_cell_length(left.cell_length + room, base.rich_style), right]).crop(0, width)
 
     def _render_buttons(self, id_: str, is_current: bool, is_narrow: bool, base: Style) -> Strip:
-        parse = self.app.stylesheet.parse_style
         if id_ in self.sent:
-            return self.render_pieces([(f"{SENT_LABELS[self.sent[id_]]} ", base + parse("$text-warning"))])
+            return self.render_styled([(f"{SENT_LABELS[self.sent[id_]]} ", "$text-warning")], base)
         if not is_current:
             return Strip([])
-        segments = []
+        pieces: list[tuple[str, Style]] = []
         is_clash = self.diff is not None and not self.diff.change.is_hunk_clean(id_)
-        for sign, word, key, style in (RESOLVE if is_clash else ACCEPT, REJECT):
-            text = f" {key} " if is_narrow else f" {word} {key} "
-            chip = base + parse(f"bold {style}")
-            segments.append(Segment(f" {sign}{text}", (chip + Style.from_meta({"verdict": word})).rich_style))
-            segments.append(Segment(" ", base.rich_style))
-        return Strip(segments)
+        for sign, word, key_id, style in (RESOLVE if is_clash else ACCEPT, REJECT):
+            key = format_first_key(key_id, get_keymap(self.app))
+            button = base + self.app.stylesheet.parse_style(f"bold {style}") + Style.from_meta({"verdict": word})
+            pieces += [(f" {sign} {key} " if is_narrow else f" {sign} {word} {key} ", button), (" ", base)]
+        return self.render_pieces(pieces)
 
     # The mouse
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual.binding import BindingType
 from textual.message import Message
@@ -16,6 +16,7 @@ class HunkEditor(TextArea):
     """Edits one hunk at a time; a final newline is hidden and restored."""
 
     BINDINGS: ClassVar[list[BindingType]] = get_bindings("editor", priority=True)
+    hints: Final = (("editor.save", "save"), ("editor.cancel", "leave it"), ("app.editor", "$EDITOR"))
 
     @dataclass
     class Saved(Message):

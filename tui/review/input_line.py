@@ -2,47 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Final, Literal
+from collections.abc import Mapping
+from typing import ClassVar
 
-from textual.binding import BindingType
-from textual.message import Message
-from textual.widgets import Input
+from tui.widgets.input_line import InputLine, InputPurpose
 
-from tui.keymap import get_bindings
-
-ReviewInputPurpose = Literal["reason", "comment", "filter"]
-PLACEHOLDERS: Final = {
-    "reason": "Why? Enter rejects and tells the model, Escape goes back",
-    "comment": "Your comment. Enter keeps it until you send all of them, empty removes it",
-    "filter": "Words of a path, or of a command. Enter stays with what was found, Escape shows all",
-}
+COMMENT_HINTS = (("reason.submit", "keep"), ("reason.cancel", "back"))
 
 
-class ReviewInput(Input):
-    """Asks for one line of text for a `purpose`."""
+class ReviewInput(InputLine):
+    """Asks for the reason of a rejection, for a comment, or for words to filter by."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("reason")
+    purposes: ClassVar[Mapping[str, InputPurpose]] = {
+        "reason": InputPurpose(
+            "Why? Enter rejects and tells the model, Escape goes back",
+            (("reason.submit", "reject"), ("reason.cancel", "back")),
+        ),
+        "comment": InputPurpose(
+            "Your comment. Enter keeps it until you send all of them, empty removes it", COMMENT_HINTS
+        ),
+        "filter": InputPurpose(
+            "Words of a path, or of a command. Enter stays with what was found, Escape shows all",
+            (("reason.submit", "go there"), ("reason.cancel", "show all")),
+        ),
+    }
 
-    @dataclass
-    class Cancelled(Message):
-        """The input was cancelled."""
-
-    purpose: ReviewInputPurpose = "reason"
-
-    @property
-    def hint_scope(self) -> ReviewInputPurpose:
-        """Key of the footer hints."""
-        return self.purpose
-
-    def ask(self, purpose: ReviewInputPurpose, value: str = "") -> None:
-        """Open for a purpose, with the focus."""
-        self.purpose = purpose
-        self.value, self.placeholder = value, PLACEHOLDERS[purpose]
-        self.display = True
+    def ask(self, purpose: str, value: str = "") -> None:
+        super().ask(purpose, value)
         self.set_class(purpose == "reason", "-reason")
-        self.focus()
-
-    def action_cancel(self) -> None:
-        """Close without an answer."""
-        self.post_message(self.Cancelled())

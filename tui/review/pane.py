@@ -1,101 +1,242 @@
 """The review: pending changes, file by file and hunk by hunk, with verdicts from the keyboard.
 
-A verdict names hunks by the ids of the diff on screen, never of an unseen one: if the change moved on meanwhile,
-the
-engine refuses the id and nothing is lost. Verdict keys are ignored for a moment after the pane appears.
+A verdict names hunks by the ids of the diff on screen, never of an unseen one: if the change moved on meanwhile, the
+engine refuses the id and nothing is lost. Verdict keys are ignored for a moment after the pane appears. The cursor
+stays where it is while changes come and go.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Awaitable, Callable, Mapping
+from time import monotonic
+from typing import ClassVar, Final
 
 from msgspec.structs import replace
 from textual import on
+from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Vertical
 from textual.widgets import Input
 
 from core.protocol.commands import HunkComment, HunkEdit, HunkSplit
 from core.protocol.queries import HunkAnswer
-from core.protocol.review import Change, Hunk
+from core.protocol.review import Change, ChangeDiff, Verdict
 from tui.keymap import get_bindings
 from tui.review import messages
+from tui.review.browser import ChangeBrowser
+from tui.review.descriptions import needs_confirmation
 from tui.review.diff_view import DiffView
 from tui.review.hunk_editor import HunkEditor
 from tui.review.input_line import ReviewInput
-from tui.review.judging import ANSWER_TIMEOUT, VerdictReview
-from tui.review.showing import GRACE
-
-__all__ = ["ANSWER_TIMEOUT", "GRACE", "ReviewPane"]
+from tui.review.verdicts import SentVerdicts
 
 
-class ReviewPane(VerdictReview):
-    """Adds what is done to a hunk before its verdict: split, edit, comment; and verdicts by origin."""
+class ReviewPane(Vertical):
+    """Gives verdicts on what its browser shows, and edits and comments hunks before; `load` as in `ChangeBrowser`."""
 
     DEFAULT_CSS = """
     ReviewPane { width: 1fr; height: 1fr; background: $background; }
-    ReviewPane > .review--origin { height: 1; text-wrap: nowrap; text-overflow: ellipsis; background: $surface; }
-    ReviewPane > .review--risk { height: auto; max-height: 2; padding: 0 1; color: $text-error; }
-    ReviewPane > .review--risk { background: $error-muted; }
-    ReviewPane > .review--risk.-label { color: $text-warning; background: $surface; }
-    ReviewPane > .review--conflict { height: auto; max-height: 4; padding: 0 1; }
-    ReviewPane > .review--conflict { color: $text-warning; background: $warning-muted; }
-    ReviewPane > ReviewInput { height: 1; border: none; padding: 0 1; background: $primary-muted; }
+    ReviewPane > ReviewInput { background: $primary-muted; }
     ReviewPane > ReviewInput.-reason { background: $error-muted; }
-    ReviewPane > HunkEditor, ReviewPane > HunkEditor:focus { height: 1fr; border: none; padding: 0; }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = get_bindings("review")
+    hints: Final = tuple((f"review.{word}", word) for word in ("accept", "reject", "next", "undo", "comment", "list"))
 
-    def _find_judgeable_hunk(self) -> tuple[str, Hunk] | None:
-        """Return path and hunk under the cursor if it is pending and has been seen."""
-        diff, current = self._get_current_diff(), self._view.current
-        if diff is None or self._is_list_shown or current < 0 or self._is_asleep() or self._is_sent(current):
-            return None
-        if self._is_unseen():
-            return None
-        return diff.change.path, diff.change.hunks[current]
+    def __init__(
+        self,
+        load: Callable[[str], Awaitable[ChangeDiff | None]],
+        *,
+        clock: Callable[[], float] = monotonic,
+        id: str | None = None,  # noqa: A002
+    ) -> None:
+        super().__init__(id=id)
+        self._clock = clock
+        self._sent = SentVerdicts(self.read_clock)
+        self.browser = ChangeBrowser(load, self._sent, clock=self.read_clock)
+        self._before_undo: frozenset[str] | None = None
+        self._input_target = ("", "")  # path and hunk
 
-    def _find_current_change(self) -> Change | None:
-        """Return the change under the cursor, in the list as well."""
-        if self._is_list_shown:
-            row = self._list.current_row
-            return self._changes[row.members[0]] if row is not None and row.members else None
-        return self._changes[self._index] if self._changes else None
+    def read_clock(self) -> float:
+        """Return the seconds of the clock at hand."""
+        return self._clock()
+
+    def compose(self) -> ComposeResult:
+        yield self.browser
+        yield ReviewInput()
+
+    # What the screen tells
+
+    def set_changes(self, changes: tuple[Change, ...]) -> None:
+        """Set the pending changes; after an undo the cursor goes to the first hunk that came back."""
+        if self.browser.set_changes(changes, before_undo=self._before_undo):
+            self._before_undo = None
+
+    def show_refused(self, refused: Mapping[str, str]) -> None:
+        """Show why verdicts failed, by file or bulk; the cursor goes back to a hunk judged here."""
+        for path, why in refused.items():
+            sent = self._sent.get_hunks(path)
+            if sent or path in self._sent.bulks:
+                self.reopen(path, why)
+                self.browser.return_to_hunk((path, next(iter(sent), "")))
+
+    def reopen(self, path: str = "", why: str = "") -> None:
+        """A verdict on `path` ("" = on any) was refused: it can be given again. `why` is shown."""
+        self._sent.reopen(path, why)
+        self.browser.render_header()
+
+    def focus(self, scroll_visible: bool = True) -> ReviewPane:
+        self.browser.focus(scroll_visible)
+        return self
+
+    # Moving
+
+    def action_move_hunk(self, step: int) -> None:
+        """Go to the next or previous hunk, across files; in the list: to the next row."""
+        self.browser.move_hunk(step)
+
+    def action_move_file(self, step: int) -> None:
+        """Go to the next or previous file."""
+        self.browser.move_file(step)
+
+    def action_toggle_list(self) -> None:
+        """Switch between the list and the diff."""
+        self.browser.toggle_list()
+
+    def action_toggle_columns(self) -> None:
+        """Switch between one column and two; two ask for the width that they need."""
+        self.browser.toggle_columns()
+
+    # Verdicts
+
+    def _is_blocked(self, change: Change, verdict: Verdict, hunk: str = "") -> bool:
+        """True if the hunk ("" = the whole file) cannot be accepted; the reason is then shown."""
+        is_refused = self._sent.refuse_conflict(change, verdict, hunk)
+        if is_refused:
+            self.browser.render_header()
+        return is_refused
+
+    def action_resolve_hunk(self, verdict: Verdict) -> None:
+        """Give a verdict on the hunk; in the list: on the row."""
+        self._resolve(verdict)
+
+    def action_resolve_file(self, verdict: Verdict) -> None:
+        """Give a verdict on the rest of the file; in the list: on the row."""
+        self._resolve(verdict, whole_file=True)
+
+    @on(DiffView.VerdictClicked)
+    def _on_verdict_clicked(self, event: DiffView.VerdictClicked) -> None:
+        event.stop()
+        self._resolve(event.verdict, by_mouse=True)
+
+    def _resolve(self, verdict: Verdict, *, whole_file: bool = False, by_mouse: bool = False) -> None:
+        browser = self.browser
+        if browser.is_too_early(by_mouse=by_mouse) or browser.is_unseen(by_mouse=by_mouse):
+            return
+        if self._sent.reopen_unanswered():
+            browser.render_header()
+        if browser.is_list_shown:
+            self._resolve_row(verdict)
+            return
+        diff, at = browser.get_diff(), browser.diff_view.current
+        if diff is None or (not whole_file and (at < 0 or browser.is_sent(at))):
+            return
+        hunk = "" if whole_file else diff.change.hunks[at].id
+        ids = self._sent.list_resolvable(diff.change, verdict) if whole_file else (hunk,)
+        if ids and not self._is_blocked(diff.change, verdict, hunk):
+            self._send_verdict(diff.change, ids, verdict)
+
+    def _resolve_row(self, verdict: Verdict) -> None:
+        row = self.browser.change_list.current_row
+        if row is None:
+            return
+        self._before_undo = None
+        changes = [self.browser.changes[index] for index in row.members]
+        if row.kind == "bulk":
+            if self._sent.add_bulk(row.name):
+                self.post_message(messages.BulkResolved(row.name, verdict))
+        elif row.kind == "directory":
+            self._resolve_directory(changes, verdict)
+        elif self._is_blocked(changes[0], verdict):
+            return
+        elif ids := self._sent.list_resolvable(changes[0], verdict):
+            self._sent.add_hunks(row.name, ids, verdict)
+            self.post_message(messages.HunksResolved(row.name, ids, verdict))
+        self.browser.render_header()
+        if row.kind == "file" and not (verdict == "accept" and needs_confirmation(changes[0])):
+            self.browser.change_list.move_cursor(1)
+
+    def _resolve_directory(self, changes: list[Change], verdict: Verdict) -> None:
+        """Give a verdict on the files of a directory, but for protected ones and accepted conflicts."""
+        chosen = [each for each in changes if not self._is_blocked(each, verdict)]
+        resolvable = {each.path: self._sent.list_resolvable(each, verdict) for each in chosen if not each.protected}
+        paths = tuple(path for path, ids in resolvable.items() if ids)
+        for path in paths:
+            self._sent.add_hunks(path, resolvable[path], verdict)
+        if paths:
+            self.post_message(messages.FilesResolved(paths, verdict))
+        if count := sum(change.protected for change in chosen):
+            self.app.notify(f"{count} red: decide on each of them by itself.", markup=False)
+
+    def _send_verdict(self, change: Change, ids: tuple[str, ...], verdict: Verdict, reason: str = "") -> None:
+        """Send a verdict and go on; a change that needs confirmation stays on screen."""
+        path = change.path
+        self._before_undo = None
+        self.browser.attention.note_moved(by_hand=False)
+        self._sent.refused.pop(path, None)
+        self._sent.add_hunks(path, ids, verdict)
+        self.post_message(messages.HunksResolved(path, ids, verdict, reason))
+        self.browser.render_header()
+        if not (verdict == "accept" and needs_confirmation(change)):
+            self.browser.go_to_next_unsent()
+
+    def action_undo(self) -> None:
+        """Take back the last verdict."""
+        if self.browser.is_too_early():
+            return
+        self.reopen()
+        self._before_undo = frozenset(hunk.id for change in self.browser.changes for hunk in change.hunks)
+        self.post_message(messages.UndoRequested())
+
+    def action_reject_with_reason(self) -> None:
+        """Reject the hunk and give the reason."""
+        if here := self.browser.find_judgeable_hunk():
+            self._input_target = (here[0], here[1].id)
+            self.query_one(ReviewInput).ask("reason")
 
     def action_open_file(self) -> None:
         """Show the file at the hunk."""
-        if (change := self._find_current_change()) is not None:
-            diff = self._get_current_diff() if not self._is_list_shown else None
-            hunk = diff.change.hunks[self._view.current] if diff is not None and self._view.current >= 0 else None
+        if (change := self.browser.current_change) is not None:
+            diff, at = self.browser.get_diff(), self.browser.diff_view.current
+            hunk = diff.change.hunks[at] if diff is not None and at >= 0 and not self.browser.is_list_shown else None
             self.post_message(messages.FileRequested(change.path, max(hunk.new_start, 1) if hunk else 1))
 
     # A hunk
 
     def action_mark_line(self, step: int) -> None:
         """Move the line mark within the hunk."""
-        if not self._is_list_shown:
-            self._view.move_line_mark(step)
+        if not self.browser.is_list_shown:
+            self.browser.diff_view.move_line_mark(step)
 
     def action_split_hunk(self) -> None:
         """Split the hunk before the marked line, else at its gaps."""
-        if here := self._find_judgeable_hunk():
-            line = self._view.marked_line
-            self.post_message(
-                messages.CommandRequested(HunkSplit(path=here[0], hunk=here[1].id, line=line if line > 1 else 0))
-            )
+        if here := self.browser.find_judgeable_hunk():
+            line = self.browser.diff_view.marked_line
+            split = HunkSplit(path=here[0], hunk=here[1].id, line=line if line > 1 else 0)
+            self.post_message(messages.CommandRequested(split))
 
     def action_edit_hunk(self) -> None:
         """Edit the new side of the hunk."""
-        if here := self._find_judgeable_hunk():
+        if here := self.browser.find_judgeable_hunk():
             self.post_message(messages.HunkTextRequested(here[0], here[1].id))
 
     async def edit_hunk(self, hunk: HunkAnswer) -> None:
         """Open the editor with the text of a hunk."""
         if not self.query(HunkEditor):
-            await self.mount(HunkEditor(), after=self._view)
+            await self.browser.mount(HunkEditor(), after=self.browser.diff_view)
         editor = self.query_one(HunkEditor)
         editor.open_hunk(hunk.path, hunk.hunk, hunk.text, hunk.start)
-        editor.display, self._view.display = True, False
+        editor.display, self.browser.diff_view.display = True, False
         editor.focus()
 
     @on(HunkEditor.Saved)
@@ -108,15 +249,15 @@ class ReviewPane(VerdictReview):
     def _close_editor(self) -> None:
         """Put the diff back in the place of the editor."""
         self.query_one(HunkEditor).display = False
-        self._view.display = True
-        self.restart_grace()
+        self.browser.diff_view.display = True
+        self.browser.restart_grace()
         self.focus()
 
     def action_comment(self) -> None:
         """Comment the hunk."""
-        if here := self._find_judgeable_hunk():
-            self._input_target = (here[0], (here[1].id,))
-            said = self._comments.get((here[0], here[1].id))
+        if here := self.browser.find_judgeable_hunk():
+            self._input_target = (here[0], here[1].id)
+            said = self.browser.comments.get((here[0], here[1].id))
             self.query_one(ReviewInput).ask("comment", said.text if said else "")
 
     def action_send_comments(self) -> None:
@@ -127,16 +268,16 @@ class ReviewPane(VerdictReview):
 
     def action_resolve_origin(self) -> None:
         """Give one verdict on all changes of one origin."""
-        if (change := self._find_current_change()) is not None and not self._is_asleep():
-            here = self._find_judgeable_hunk()
+        if (change := self.browser.current_change) is not None and not self.browser.is_too_early():
+            here = self.browser.find_judgeable_hunk()
             if change.origin is not None and here is not None and here[1].todo:
                 change = replace(change, origin=replace(change.origin, todo=here[1].todo))
             self.post_message(messages.OriginVerdictRequested(change))
 
     def action_show_todo(self) -> None:
         """Show the todo that this change was made for."""
-        if (change := self._find_current_change()) is not None:
-            here = self._find_judgeable_hunk()
+        if (change := self.browser.current_change) is not None:
+            here = self.browser.find_judgeable_hunk()
             self.post_message(messages.TodoRequested(change, here[1].todo if here else ""))
 
     @on(DiffView.ResolveClicked)
@@ -146,16 +287,16 @@ class ReviewPane(VerdictReview):
 
     def action_resolve_conflict(self) -> None:
         """Resolve the conflict of this file."""
-        if (change := self._find_current_change()) is not None:
+        if (change := self.browser.current_change) is not None:
             self.post_message(messages.ConflictRequested(change.path))
 
     def action_filter(self) -> None:
         """Filter the list of changes."""
-        if not self._changes and not self._bulks:
+        if not self.browser.changes and not self.browser.bulks:
             return
-        if not self._is_list_shown:
-            self._show_list(True)
-        self.query_one(ReviewInput).ask("filter", self._list.pattern)
+        if not self.browser.is_list_shown:
+            self.browser.show_list(True)
+        self.query_one(ReviewInput).ask("filter", self.browser.change_list.pattern)
 
     # The line at the foot
 
@@ -164,28 +305,25 @@ class ReviewPane(VerdictReview):
         event.stop()
         asked = self.query_one(ReviewInput)
         if asked.display and asked.purpose == "filter":
-            self._set_filter(event.value)
+            self.browser.set_filter(event.value)
 
     @on(Input.Submitted)
     def _on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        path, ids = self._input_target
-        purpose = self.query_one(ReviewInput).purpose
-        self._close_input()
+        (path, hunk), purpose, text = self._input_target, self._close_input(), event.value.strip()
         if purpose == "reason":
-            change = next((each for each in self._changes if each.path == path), None)
+            change = next((each for each in self.browser.changes if each.path == path), None)
             if change is not None:
-                self._send_verdict(change, ids, "reject", event.value.strip())
-        elif purpose == "comment" and (event.value.strip() or (path, ids[0]) in self._comments):
-            self.post_message(messages.CommandRequested(HunkComment(path=path, hunk=ids[0], text=event.value.strip())))
+                self._send_verdict(change, (hunk,), "reject", text)
+        elif purpose == "comment" and (text or (path, hunk) in self.browser.comments):
+            self.post_message(messages.CommandRequested(HunkComment(path=path, hunk=hunk, text=text)))
 
     @on(ReviewInput.Cancelled)
     def _on_input_cancelled(self) -> None:
-        asked = self.query_one(ReviewInput)
-        self._close_input()
-        if asked.purpose == "filter":
-            self._set_filter("")
+        if self._close_input() == "filter":
+            self.browser.set_filter("")
 
-    def _close_input(self) -> None:
-        self.query_one(ReviewInput).display = False
+    def _close_input(self) -> str:
+        purpose = self.query_one(ReviewInput).close()
         self.focus()
+        return purpose

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from textual import events, on
@@ -13,91 +13,11 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
-from tui.keymap import format_first_key
+from tui.keymap import get_keymap
+from tui.widgets.key_hints import BACK_HINT, HintsChanged, find_hints, format_hints
 
-HINTS: Final = {
-    "review": (
-        ("review.accept", "accept"),
-        ("review.reject", "reject"),
-        ("review.next", "next"),
-        ("review.undo", "undo"),
-        ("review.comment", "comment"),
-        ("review.list", "list"),
-    ),
-    "settled": (("review.undo", "undo"),),
-    "clash": (
-        ("review.settle", "settle"),
-        ("review.reject", "reject"),
-        ("review.reason", "why"),
-        ("review.next", "next"),
-        ("review.undo", "undo"),
-        ("review.list", "list"),
-    ),
-    "reason": (("reason.submit", "reject"), ("reason.cancel", "back")),
-    "comment": (("reason.submit", "keep"), ("reason.cancel", "back")),
-    "filter": (("reason.submit", "go there"), ("reason.cancel", "show all")),
-    "editor": (("editor.save", "save"), ("editor.cancel", "leave it"), ("app.editor", "$EDITOR")),
-    "changes": (
-        ("review.accept", "accept row"),
-        ("review.reject", "reject row"),
-        ("changes.open", "open"),
-        ("review.filter", "find"),
-        ("review.list", "hunks"),
-    ),
-    "bulk": (
-        ("review.accept", "accept row"),
-        ("review.reject", "reject row"),
-        ("review.filter", "find"),
-        ("review.list", "hunks"),
-    ),
-    "plan": (
-        ("plan.cycle", "status"),
-        ("plan.build", "build"),
-        ("plan.add", "new"),
-        ("plan.filter", "find"),
-        ("todos.read", "text"),
-        ("plan.view", "graph"),
-    ),
-    "planline": (("reason.submit", "done"), ("reason.cancel", "back")),
-    "sifting": (("reason.submit", "stay with it"), ("reason.cancel", "show all")),
-    "nothing": (("app.mode_next", "mode"),),
-    "plantext": (
-        ("plantext.comment", "comment"),
-        ("plantext.mark_down", "mark"),
-        ("plan.send", "send"),
-        ("plan.body", "edit"),
-        ("plantext.todos", "todos"),
-    ),
-    "planeditor": (("planeditor.save", "save"), ("planeditor.cancel", "leave it"), ("app.editor", "$EDITOR")),
-    "debug": (
-        ("debug.filter", "find"),
-        ("debug.run", "next run"),
-        ("debug.compare", "compare"),
-        ("debug.hypothesis", "hypothesis"),
-    ),
-    "preview": (("code.top", "top"), ("code.bottom", "bottom")),
-}
-HINT_SCOPES: Final = {
-    "HunkEditor": "editor",
-    "ChangeList": "changes",
-    "PlanText": "plantext",
-    "PlanEditor": "planeditor",
-}
-BACK_HINT: Final = ("app.interrupt", "back")
 HIDDEN_UNTIL_SHOWN: Final = frozenset({"debug"})  # not named before it was shown
 TITLES: Final = {"review": "Review", "plan": "Plan", "debug": "Debug", "preview": "Preview"}
-
-
-def format_hints(named: Iterable[tuple[str, str]], keymap: Mapping[str, str]) -> Content:
-    """Return `key what` of bindings by id, muted."""
-    parts: list[tuple[str, str]] = []
-    for name, what in named:
-        parts += [(f" {format_first_key(name, keymap)}", "$accent"), (f" {what} ", "$foreground 60%")]
-    return Content.assemble(*parts)
-
-
-class HintsChanged(Message):
-    """The keys at the focus have changed: its `hint_scope` names them, else its class does."""
 
 
 class SidePane(Vertical):
@@ -165,11 +85,11 @@ class SidePane(Vertical):
     def render_hints(self) -> None:
         """Show the keys of the focused pane, else the one that leads to it."""
         if self.current:
-            keymap: Mapping[str, str] = getattr(self.app, "keymap", {})
+            keymap = get_keymap(self.app)
             focused = self.screen.focused
             is_here = focused is not None and self._panes[self.current] in focused.ancestors_with_self
-            place = getattr(focused, "hint_scope", "") or HINT_SCOPES.get(type(focused).__name__, self.current)
-            named = list(HINTS[place]) if is_here else [(f"app.{self.current}", "goes here")]
+            named = find_hints(focused, self._panes[self.current]) if focused is not None and is_here else []
+            named = named if is_here else [(f"app.{self.current}", "goes here")]
             if is_here and not any(name.endswith(".cancel") for name, _ in named):
                 while named and format_hints((*named, BACK_HINT), keymap).cell_length - 1 > self.size.width:
                     named.pop()

@@ -14,7 +14,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from core.modes import Mode
-from tui.keymap import format_first_key
+from tui.keymap import format_first_key, get_keymap
 from tui.state import ViewState
 from tui.state.view import PendingRetry
 from tui.text import fit_line
@@ -143,7 +143,7 @@ class StatusBar(Widget):
         if state.pending_hunk_count:
             facts.append(StatusFact(WAITING_RANK, [(f"{state.pending_hunk_count} to review", "$warning")]))
         if self._is_calling:
-            key = format_first_key("app.answer", getattr(self.app, "keymap", {})).upper()
+            key = format_first_key("app.answer", get_keymap(self.app)).upper()
             facts.append(StatusFact(WAITING_RANK + 2, [(f"waits for you · {key}", "bold $warning")]))
         if (work := self._describe_work()) is not None:
             sign = (FRAMES[self._frame], self.get_visual_style("status--accent"))
@@ -163,9 +163,7 @@ class StatusBar(Widget):
         if count := len(state.transcript.find_running_subagents()):
             return f" {count} at work"
         if (left := self._retry_at - monotonic()) > 0 and state.retry is not None:
-            key = (
-                format_first_key("app.interrupt", getattr(self.app, "keymap", {})).replace("escape", "esc").capitalize()
-            )
+            key = format_first_key("app.interrupt", get_keymap(self.app)).replace("escape", "esc").capitalize()
             return f" {state.retry.reason}: again in {ceil(left)} s · {key} stops"
         most = f" of {state.limits.max_steps}" if state.limits.by == "user" and state.limits.max_steps else ""
         return f" step {turn.step}{most}" if turn.step else ""

@@ -95,9 +95,14 @@ def find_line_breaks(text: str, width: int) -> list[tuple[int, int]]:
     return spans
 
 
-def measure_pieces(pieces: Iterable[Piece]) -> int:
+def measure_text(text: str) -> int:
+    """Return the width of a text on screen, in cells."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def measure_pieces(pieces: Iterable[tuple[str, object]]) -> int:
     """Return the width of pieces on one line, in cells."""
-    return sum(cell_len(text) for text, _ in pieces)
+    return sum(measure_text(text) for text, _ in pieces)
 
 
 def _cut_word(text: str, start: int, end: int, width: int) -> Iterable[int]:

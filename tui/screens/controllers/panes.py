@@ -136,7 +136,7 @@ class PaneController(Controller):
             self.context.screen.remove_class("-whole")
         self._feed_side(frozenset({"review", "plan", "debug"}))
         if name == "review":
-            pane.start_grace()
+            pane.browser.start_grace()
         if focus:
             pane.focus()
 
@@ -205,7 +205,7 @@ class PaneController(Controller):
         """Let hunks of a file ("" = of any) be judged again, since the engine did not take a verdict."""
         if self.review is not None:
             self.review.reopen(path, why)
-            self.review.show_file(path)
+            self.review.browser.show_file(path)
 
     @on(FileSelected)
     async def _preview_selected(self, event: FileSelected) -> None:
@@ -268,7 +268,7 @@ class PaneController(Controller):
             side.set_count("review", str(count) if count else "")
             if (review := side.get_pane("review")) is not None:
                 pane = cast("ReviewPane", review)
-                pane.set_surroundings(
+                pane.browser.set_surroundings(
                     state.bulks, state.comments, state.turn_numbers, {each.id: each.content for each in state.todos}
                 )
                 pane.set_changes(list_changes(state.changes))

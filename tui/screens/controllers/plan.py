@@ -215,7 +215,7 @@ class PlanController(Controller):
             return
         await self._panes.show("review")
         if self._panes.review is not None:
-            self._panes.review.show_file(found[0])
+            self._panes.review.browser.show_file(found[0])
 
     @on(TodoRequested)
     async def _show_todo(self, event: TodoRequested) -> None:

@@ -18,10 +18,10 @@ from core.protocol.commands import AnyCommand, HunkComment, PlanComment
 from core.protocol.plans import Plan
 from core.protocol.review import Comment
 from tui.keymap import get_bindings
-from tui.review.input_line import ReviewInput
+from tui.review.input_line import COMMENT_HINTS, ReviewInput
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line, format_path, to_content
-from tui.widgets.side_pane import HINTS, format_hints
+from tui.widgets.key_hints import format_hints
 
 KEY_HINTS: Final = (
     ("comments.send", "send"),
@@ -49,7 +49,7 @@ class CommentsDialog(Dialog[bool]):
         with Vertical(classes="dialog"):
             yield Static(Content("Your comments, as one message"), classes="dialog-title")
             yield OptionList(compact=True)
-            line = ReviewInput(compact=True, select_on_focus=False)
+            line = ReviewInput(select_on_focus=False)
             line.cursor_blink = line.display = False
             yield line
             yield Static(id="comments-keys")
@@ -86,7 +86,7 @@ class CommentsDialog(Dialog[bool]):
         at = self.query_one(OptionList).highlighted
         if at is not None:
             self.query_one(ReviewInput).ask("comment", self._comments[at].text)
-            self._show_keys(HINTS["comment"])
+            self._show_keys(COMMENT_HINTS)
 
     @on(Input.Submitted)
     def _apply_edit(self, event: Input.Submitted) -> None:

@@ -19,7 +19,7 @@ from tui.keymap import format_first_key, get_bindings
 from tui.review.conflict_view import NAMES, ConflictView, Side
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line, format_path
-from tui.widgets.side_pane import format_hints
+from tui.widgets.key_hints import format_hints
 
 CHOICE_TEXTS: Final = {
     "mine": "yours is kept",

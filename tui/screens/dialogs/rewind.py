@@ -17,7 +17,7 @@ from tui.screens.dialogs.dialog import Dialog
 from tui.screens.dialogs.picker import PickerOption
 from tui.screens.dialogs.sessions import format_age
 from tui.text import fit_line, format_path
-from tui.widgets.side_pane import format_hints
+from tui.widgets.key_hints import format_hints
 
 MAX_PATHS: Final = 300  # paths
 _DISK: Final = {"create": "comes back", "edit": "as it was", "delete": "is removed"}

@@ -1,7 +1,8 @@
-"""The head of the review: pending files with their sizes and badges, the current one marked."""
+"""The head of the review: the pending files, where the current change came from, its risk and its problem."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,14 +10,54 @@ from textual import events
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
+from textual.widgets import Static
 
 from core.protocol.review import Change
-from tui.review.descriptions import SIGNS, build_badges
-from tui.text import format_path
-from tui.widgets.code_view import measure_text
+from tui.review.descriptions import SIGNS, Part, build_badges, describe_risk
+from tui.text import format_path, to_content
+from tui.widgets.text_rows import measure_pieces
 
 MAX_ROWS: Final = 6
 LIST_MIN_HEIGHT: Final = 24  # rows of the pane from which several files are listed
+
+
+class ReviewHeader:
+    """What stands above the diff: the files, where the current change came from, and why it can't be accepted.
+
+    `widgets` are yielded by the widget that has the header, and laid out with what it has below.
+    """
+
+    def __init__(self) -> None:
+        self._files = FileStrip()
+        self._lines = {name: Static(classes=f"review--{name}") for name in ("origin", "risk", "conflict")}
+        for line in self._lines.values():
+            line.display = False
+        self.widgets: tuple[Widget, ...] = (self._files, *self._lines.values())
+
+    def show_files(self, changes: tuple[Change, ...], current: int, sent: frozenset[str]) -> None:
+        """Show the files around the current one, or nothing without any; `sent`: paths with a verdict under way."""
+        self._files.show(changes, current, sent)
+
+    def show_origin(self, parts: Sequence[Part]) -> None:
+        """Show where the change came from and what waits beside it, in one line."""
+        line = self._lines["origin"]
+        line.display = bool(parts)
+        line.update(Content.assemble(*parts))
+
+    def show_risk(self, change: Change | None) -> None:
+        """Show why a change is protected or labelled as a risk."""
+        self._show_line("risk", describe_risk(change) if change else "")
+        self._lines["risk"].set_class(change is not None and not change.protected, "-label")
+
+    def show_problem(self, text: str) -> None:
+        """Show why a change can't be accepted, or what its verdict failed for."""
+        self._show_line("conflict", text)
+
+    def _show_line(self, name: str, text: str) -> None:
+        line = self._lines[name]
+        line.display = bool(text)
+        if text:
+            line.update(to_content(text))
 
 
 class FileStrip(Widget):
@@ -36,7 +77,7 @@ class FileStrip(Widget):
         self._current = 0
         self._sent: frozenset[str] = frozenset()
 
-    def show(self, changes: tuple[Change, ...], current: int, sent: frozenset[str] = frozenset()) -> None:
+    def show(self, changes: tuple[Change, ...], current: int, sent: frozenset[str]) -> None:
         """Show these changes; `sent`: paths with a verdict under way."""
         self._changes, self._current, self._sent = changes, current, sent
         self.display = bool(changes)
@@ -70,7 +111,7 @@ class FileStrip(Widget):
             *counts,
             (f" {place:>{2 * len(str(len(self._changes))) + 1}} ", "$foreground 55%"),
         ]
-        room = max(width - sum(measure_text(text) for text, _ in tail) - 4, 8)
+        room = max(width - measure_pieces(tail) - 4, 8)
         path = _shorten_path(change.path, room)
         if change.renamed_from and len(path) + len(change.renamed_from) + 3 <= room:
             path = f"{format_path(change.renamed_from)} → {path}"
@@ -78,7 +119,7 @@ class FileStrip(Widget):
         head = [("▌" if is_current else " ", "$primary"), (f"{sign} ", colour), (path, style)]
         if change.path in self._sent:
             head.append((" …", "$text-warning"))
-        gap = max(width - sum(measure_text(text) for text, _ in (*head, *tail)), 1)
+        gap = max(width - measure_pieces((*head, *tail)), 1)
         return Content.assemble(*(Content.styled(*part) for part in (*head, (" " * gap, ""), *tail)))
 
     def on_click(self, event: events.Click) -> None:

@@ -1,0 +1,97 @@
+"""Verdicts that were sent and are not answered yet, and what others were refused for.
+
+The engine's answer to a verdict is the list of changes as it is afterwards: a hunk that is gone has its verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from core.protocol.review import Change, Verdict
+
+ANSWER_TIMEOUT: Final = 3.0  # seconds after which a verdict that nothing came of can be given again
+
+
+class SentVerdicts:
+    """`hunks`: verdicts by path and hunk id; `bulks`: roots; `refused`: reasons by path or root, "" = a conflict."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._sent_at = 0.0
+        self.hunks: dict[str, dict[str, Verdict]] = {}
+        self.bulks: set[str] = set()
+        self.refused: dict[str, str] = {}
+
+    def get_hunks(self, path: str) -> Mapping[str, Verdict]:
+        """Return the verdicts under way on a file, by hunk id."""
+        return self.hunks.get(path, {})
+
+    def list_unsent(self, change: Change) -> tuple[str, ...]:
+        """Return the ids of the hunks without a verdict."""
+        sent = self.get_hunks(change.path)
+        return tuple(hunk.id for hunk in change.hunks if hunk.id not in sent)
+
+    def list_resolvable(self, change: Change, verdict: Verdict) -> tuple[str, ...]:
+        """Return the unsent hunks of a file; those in conflict only if they are rejected."""
+        return tuple(each for each in self.list_unsent(change) if verdict == "reject" or change.is_hunk_clean(each))
+
+    def add_hunks(self, path: str, ids: Iterable[str], verdict: Verdict) -> None:
+        """Take note that a verdict was sent."""
+        self.hunks.setdefault(path, {}).update(dict.fromkeys(ids, verdict))
+        self._sent_at = self._clock()
+
+    def add_bulk(self, root: str) -> bool:
+        """Take note that a verdict on a bulk was sent. False if one is under way already."""
+        if root in self.bulks:
+            return False
+        self.bulks.add(root)
+        self._sent_at = self._clock()
+        return True
+
+    def refuse_conflict(self, change: Change, verdict: Verdict, hunk: str = "") -> bool:
+        """Refuse to accept a hunk in conflict, or ("") a file of which nothing is clean. True if it was refused."""
+        if verdict != "accept" or (change.is_hunk_clean(hunk) if hunk else change.clean_hunks or not change.conflict):
+            return False
+        self.refused.pop(change.path, None)
+        self.refused[change.path] = ""  # the latest stands last
+        return True
+
+    def reopen(self, name: str = "", why: str = "") -> None:
+        """Forget the verdict on a file or bulk ("" = on all): it can be given again. `why`: what it was refused for."""
+        for each in [name] if name else list(self.hunks):
+            self.hunks.pop(each, None)
+        self.bulks -= {name} if name else self.bulks.copy()
+        if name and why:
+            self.refused[name] = why
+
+    def reopen_unanswered(self) -> bool:
+        """Forget what was not answered in time. True if there was any."""
+        if not (self.hunks or self.bulks) or self._clock() - self._sent_at <= ANSWER_TIMEOUT:
+            return False
+        self.reopen()
+        return True
+
+    def forget_answered(self, changes: Sequence[Change], unchanged: Iterable[str]) -> tuple[str, str]:
+        """Drop verdicts whose hunk is gone or turned out to be in conflict, and reasons of files that have changed.
+
+        Return path and hunk of one in conflict, else "" and "".
+        """
+        kept = frozenset(unchanged)
+        self.refused = {path: why for path, why in self.refused.items() if path in kept}
+        by_path = {change.path: change for change in changes}
+        conflicting = ("", "")
+        for path, sent in list(self.hunks.items()):
+            change = by_path.get(path)
+            ids = {hunk.id for hunk in change.hunks} if change is not None else set()
+            left = {hunk: verdict for hunk, verdict in sent.items() if hunk in ids}
+            if change is not None and change.conflict and (clashing := _find_conflicting(change, left)):
+                conflicting, self.refused[path] = (path, clashing[0]), ""
+                left = {hunk: verdict for hunk, verdict in left.items() if hunk not in clashing}
+            self.hunks[path] = left
+        self.hunks = {path: left for path, left in self.hunks.items() if left}
+        return conflicting
+
+
+def _find_conflicting(change: Change, sent: Mapping[str, Verdict]) -> list[str]:
+    return [hunk for hunk, verdict in sent.items() if verdict == "accept" and not change.is_hunk_clean(hunk)]

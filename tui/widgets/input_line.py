@@ -1,0 +1,61 @@
+"""An input of one line at the foot of a pane: closed until it is asked for, for one of the pane's purposes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
+
+from textual.binding import BindingType
+from textual.message import Message
+from textual.widgets import Input
+
+from tui.keymap import get_bindings
+from tui.widgets.key_hints import Hint
+
+
+class InputPurpose(NamedTuple):
+    """The text of the empty input, and the keys that the footer names."""
+
+    placeholder: str
+    hints: tuple[Hint, ...]
+
+
+class InputLine(Input):
+    """Asks for one line of text. A subclass names its `purposes`; the first one is the default."""
+
+    DEFAULT_CSS = """
+    InputLine, InputLine:focus { display: none; height: 1; border: none; padding: 0 1; background: $surface; }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = get_bindings("reason")
+    purposes: ClassVar[Mapping[str, InputPurpose]] = {}
+
+    class Cancelled(Message):
+        """The input was cancelled."""
+
+    def __init__(self, *, select_on_focus: bool = True) -> None:
+        super().__init__(compact=True, select_on_focus=select_on_focus)
+        self.cursor_blink = False  # a blinking cursor writes to the terminal while nothing happens
+        self.purpose = next(iter(self.purposes))
+
+    @property
+    def hints(self) -> tuple[Hint, ...]:
+        """The keys that the footer names."""
+        return self.purposes[self.purpose].hints
+
+    def ask(self, purpose: str, value: str = "") -> None:
+        """Open for a purpose, with the focus."""
+        self.purpose = purpose
+        self.value, self.placeholder = value, self.purposes[purpose].placeholder
+        self.cursor_position = len(value)
+        self.display = True
+        self.focus()
+
+    def close(self) -> str:
+        """Close and return what it was asked for."""
+        self.display = False
+        return self.purpose
+
+    def action_cancel(self) -> None:
+        """Close without an answer."""
+        self.post_message(self.Cancelled())
