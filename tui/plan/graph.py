@@ -14,6 +14,9 @@ from core.protocol.documents import Todo
 
 MAX_LANES: Final = 12
 UNDRAWN_MARK: Final = "┄"
+UNDRAWN_NOTE: Final = (
+    f"{UNDRAWN_MARK} Not all lines are drawn: {MAX_LANES} fit beside each other. The list names what each waits for."
+)
 # By (goes up, goes down, something comes from the left): how a lane is drawn where the row joins it.
 _JOINED: Final[Mapping[tuple[bool, bool, bool], str]] = {
     (True, True, False): "├",

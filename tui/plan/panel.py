@@ -16,40 +16,23 @@ from textual.containers import Vertical
 from textual.widgets import Input, Static
 
 from core.protocol.commands import MAX_SUBAGENTS
-from core.protocol.documents import Todo, TodoStatus
+from core.protocol.documents import Todo
 from core.protocol.events import TodoVerified
 from core.protocol.plans import Plan
 from core.protocol.review import Comment
 from tui.keymap import format_first_key, get_bindings, get_keymap, insert_keys
-from tui.plan import messages
+from tui.plan import messages, todo_edits
 from tui.plan.editor import PlanEditor
-from tui.plan.graph import MAX_LANES, UNDRAWN_MARK, GraphRow, layout_graph
+from tui.plan.graph import UNDRAWN_MARK, UNDRAWN_NOTE, GraphRow, layout_graph
 from tui.plan.input_line import PlanInput
-from tui.plan.text_view import PlanText
-from tui.plan.todo_edits import (
-    add_todo,
-    move_todo,
-    move_todo_to,
-    parse_ids,
-    set_content,
-    set_dependencies,
-    set_verification,
-)
+from tui.plan.text_view import EMPTY, PlanText
 from tui.plan.todo_list import TodoList
 from tui.plan.todo_rows import matches_filter, render_title
 from tui.review.hunk_editor import is_line_editable
 from tui.review.messages import CommentsRequested
 from tui.text import fit_line
 
-STATUS_CYCLE: Final[tuple[TodoStatus, ...]] = ("pending", "in_progress", "completed", "cancelled")
 TODO_ACTIONS: Final = frozenset({"cycle", "move", "remove", "show_hunks", "ask"})
-EMPTY: Final = (
-    "No plan yet\n\nIn Plan mode the agent writes one with you: todos that depend on each other, kept as a file in "
-    ".cursor/plans. Press {app.mode_next} for the mode; /plans opens one that is there."
-)
-UNDRAWN_NOTE: Final = (
-    f"{UNDRAWN_MARK} Not all lines are drawn: {MAX_LANES} fit beside each other. The list names what each waits for."
-)
 
 
 class PlanPanel(Vertical):
@@ -227,11 +210,7 @@ class PlanPanel(Vertical):
     def action_cycle(self) -> None:
         """Set the next status."""
         if (todo := self._current_todo) is not None:
-            self.post_message(
-                messages.StatusRequested(
-                    todo.id, STATUS_CYCLE[(STATUS_CYCLE.index(todo.status) + 1) % len(STATUS_CYCLE)]
-                )
-            )
+            self.post_message(messages.StatusRequested(todo.id, todo_edits.get_next_status(todo.status)))
 
     def action_build(self, how: str = "") -> None:
         """Build the plan; `how`: "", "one", "fresh" or "parallel"."""
@@ -243,7 +222,7 @@ class PlanPanel(Vertical):
     def action_move(self, step: int) -> None:
         """Move the todo by `step` places."""
         if (todo := self._current_todo) is not None:
-            self._post_edit(move_todo(self._todos, todo.id, step))
+            self._post_edit(todo_edits.move_todo(self._todos, todo.id, step))
 
     def action_remove(self) -> None:
         """Remove the todo."""
@@ -267,7 +246,7 @@ class PlanPanel(Vertical):
 
     @on(TodoList.Dropped)
     def _on_todo_dropped(self, event: TodoList.Dropped) -> None:
-        self._post_edit(move_todo_to(self._todos, event.id, event.target))
+        self._post_edit(todo_edits.move_todo_to(self._todos, event.id, event.target))
 
     @on(TodoList.TextRequested)
     def _on_text_requested(self) -> None:
@@ -392,15 +371,15 @@ class PlanPanel(Vertical):
         key = todo.id if todo else ""
         match purpose:
             case "add" if text:
-                todos = add_todo(self._todos, key, text)
+                todos = todo_edits.add_todo(self._todos, key, text)
                 self._expected_id = next(each.id for each in todos if each.id not in self._by_id)
                 self._post_edit(todos)
             case "edit" if text:
-                self._post_edit(set_content(self._todos, key, text))
+                self._post_edit(todo_edits.set_content(self._todos, key, text))
             case "needs":
-                self._post_edit(set_dependencies(self._todos, key, parse_ids(text)))
+                self._post_edit(todo_edits.set_dependencies(self._todos, key, todo_edits.parse_ids(text)))
             case "verify":
-                self._post_edit(set_verification(self._todos, key, text))
+                self._post_edit(todo_edits.set_verification(self._todos, key, text))
             case _:
                 return
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import get_args
 
 from msgspec.structs import replace
 
@@ -68,6 +69,13 @@ def set_dependencies(todos: Todos, key: str, needs: tuple[str, ...]) -> Todos:
 
 def set_verification(todos: Todos, key: str, command: str) -> Todos:
     return tuple(replace(todo, verify=command) if todo.id == key else todo for todo in todos)
+
+
+def get_next_status(status: TodoStatus) -> TodoStatus:
+    """Return the status after this one, in a circle."""
+    order = get_args(TodoStatus)
+    following: TodoStatus = order[(order.index(status) + 1) % len(order)]
+    return following
 
 
 def set_status(todos: Todos, keys: frozenset[str], status: TodoStatus) -> Todos:
