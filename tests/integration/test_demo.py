@@ -88,7 +88,7 @@ async def test_a_newcomer_does_the_whole_job_with_the_scripted_model(tmp_path, m
         user = Newcomer(app, pilot)
         await user.take_suggestion("Why do the tests fail?")
         await user.turn_over(1)
-        assert user.state.demo
+        assert user.state.is_demo
         assert user.state.mode == "ask"
         assert outcome_of(user.project).stderr.count("FAIL:") == 3
         await user.take_suggestion("Plan the smallest fixes.")

@@ -1,7 +1,7 @@
 """An open session: its lock, log, fold and shadow, its tasks, and how it is closed.
 
-Records are `StateError`-safe: the bytes of a change reach the disk first (blobs), then the event (`recorder`). What a
-command does to a session is in `core/engine/commands`, how a turn runs in `turns`.
+The bytes of a change reach the disk first (blobs), then its event (`recorder`). The effects of commands are in
+`core/engine/commands`; `opening` makes a session, `turns` runs its turns.
 """
 
 from __future__ import annotations
@@ -56,8 +56,7 @@ class Session:
     """A session that is open in this process; `opening` makes it.
 
     `subagents`: the open sessions of its subagents, by id; `is_building`: they work on a plan. `context`: that of the
-    last turn, None before the first. `subagent_limits`: what a subagent may, None = it is the user's own
-    session.
+    last turn, None before the first. `subagent_limits`: grants and budget of a subagent, None = it is none.
     """
 
     def __init__(

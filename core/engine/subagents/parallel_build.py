@@ -218,22 +218,22 @@ class ParallelBuild:
         others = tuple(key for key in self._tasks if key != todo.id)
         plan = replace(self._context.plans.store.load(self._plan), todos=self._load_todos())
         task = SubagentTask(plan=plan, todo=todo, others=others, why=why)
-        worker = SubagentRunner(self._session, child or await create_subagent_session(self._session), task, limits)
+        runner = SubagentRunner(self._session, child or await create_subagent_session(self._session), task, limits)
         end = SubagentEnd(reason="interrupted")
         try:
-            end = await worker.run()
+            end = await runner.run()
             if end.reason == "limit":
                 self._limit = end.message
             if end.reason == "done" and not end.message:
                 async with self._merge_lock:
-                    await self._merge_result(worker, todo, merges)
+                    await self._merge_result(runner, todo, merges)
             else:
                 self._reasons[todo.id] = end.message or STOPPED_REASON
         except AgentTuiError as problem:
             end = SubagentEnd(reason="failed", message=problem.format_with_hint())
             self._reasons[todo.id] = end.message
         finally:
-            await worker.close(end)
+            await runner.close(end)
 
     def _is_granted(self, access: Access) -> bool:
         """True if the parent itself may do this now; effects are kept only where its own would be."""
@@ -244,20 +244,20 @@ class ParallelBuild:
             and (access not in RUN_ACCESS or context.terminal.keeps_effects() or not context.permissions.is_contained)
         )
 
-    async def _merge_result(self, worker: SubagentRunner, todo: Todo, merges: int) -> None:
+    async def _merge_result(self, runner: SubagentRunner, todo: Todo, merges: int) -> None:
         """Merge the subagent's work and complete the todo if nothing speaks against it."""
         if all(each.id != todo.id or each.status in DONE for each in self._load_todos()):
             self._reasons[todo.id] = UNWANTED_REASON
             return
-        merged = merge_subagent(self._session, worker.child)
+        merged = merge_subagent(self._session, runner.child)
         others, self._merges = merges != self._merges, self._merges + 1
         if not others:
-            adopt_checks(self._session, worker.child)
+            adopt_checks(self._session, runner.child)
         if merged.refused:
             self._reasons[todo.id] = " ".join(merged.notes)
             return
         if merged.conflicts:
-            self._wait_for_user(todo, self._session.state.subagents[worker.id])
+            self._wait_for_user(todo, self._session.state.subagents[runner.id])
             self._notify_conflict(todo, merged)
             return
         why = await verify_todo(self._context, todo) if todo.verify and others else ""
