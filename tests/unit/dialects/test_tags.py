@@ -345,3 +345,9 @@ def test_function_calls_of_another_model_are_told_as_tags():
 )
 def test_the_model_is_told_what_came_of_a_call(result, wanted):
     assert TagDialect().format_result(result) == wanted
+
+
+def test_an_attribute_without_quotes_may_hold_a_slash():
+    text = "<file_edit path=src/a.py start=2 end=3>\nnew\n</file_edit>"
+    expected = {"path": "src/a.py", "draft": "new\n", "start": 2, "end": 3}
+    assert calls(TagParser, text) == [("file_edit", expected, "")]

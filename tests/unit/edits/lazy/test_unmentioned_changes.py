@@ -7,6 +7,8 @@ from core.edits.syntax import describe_first_flaw, find_new_flaws
 
 FILE = "".join(f"def f{number}():\n    return {number}\n\n\n" for number in range(8))
 DRAFT = "# ... existing code ...\ndef f3():\n    return 33\n\n\ndef extra():\n    pass\n# ... existing code ...\n"
+LOADED = "def load(path):\n    check(path)\n    rows = read(path)\n    return rows\n"
+LOADED_DRAFT = "def load(path):\n    check(path)\n    rows = read(path, 1)\n    # ... existing code ...\n"
 
 
 @pytest.mark.parametrize(
@@ -49,3 +51,18 @@ def test_flaws_that_were_there_are_not_new_wherever_they_stand():
     assert describe_first_flaw("a.py", before, f"{before}x = (\n") == ""
     assert describe_first_flaw("a.py", "x = 1\n", "x = (1\n").startswith("line 1: ")
     assert describe_first_flaw("a.txt", "x = 1\n", "x = (1\n") == ""
+
+
+def test_n7_an_edit_that_was_worked_out_keeps_every_line_that_its_draft_repeats():
+    after = LOADED.replace("read(path)", "read(path, 1)")
+    assert find_unmentioned_change(LOADED, after, LOADED_DRAFT) == ""
+    without = after.replace("    check(path)\n", "")
+    assert "check(path)" in find_unmentioned_change(LOADED, without, LOADED_DRAFT)
+
+
+def test_n7_a_line_that_is_there_twice_stays_as_often_as_the_draft_has_it():
+    before = LOADED + "\n\ndef save(path):\n    check(path)\n    write(path)\n"
+    draft = "# ... existing code ...\ndef save(path):\n    check(path)\n    write(path, 1)\n"
+    after = before.replace("write(path)", "write(path, 1)")
+    assert find_unmentioned_change(before, after, draft) == ""
+    assert "check(path)" in find_unmentioned_change(before, after.replace("    check(path)\n", ""), draft)
