@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from core.cli import sessions
 from core.errors import StateError
 from core.protocol.events import ChangeResolved, Envelope, SessionRenamed, SessionStarted, TurnStarted
-from core.sessions.listing import list_sessions, load_prompts, print_sessions
+from core.sessions.listing import list_sessions, load_prompts
 from core.sessions.log import SessionLog
 from core.sessions.store import SessionStore, is_locked
 from tests.support.session_log import load
@@ -83,14 +84,14 @@ def test_the_list_shows_the_latest_first_and_damage_as_a_problem(workspace, caps
     assert "damaged" in found[0].problem
     assert store.find_latest() == second
     assert load_prompts(store, limit=10)[-1:] == ("b",)
-    assert print_sessions(workspace) == 0
+    assert sessions.run(sessions.SessionsArguments(directory=workspace)) == 0
     printed = capsys.readouterr().out
     assert first in printed
     assert "\x1b" not in printed
 
 
 def test_a_workspace_without_sessions_says_how_to_start(workspace, capsys):
-    assert print_sessions(workspace) == 0
+    assert sessions.run(sessions.SessionsArguments(directory=workspace)) == 0
     assert "Start one" in capsys.readouterr().out
     assert SessionStore(workspace).find_latest() == ""
 
