@@ -96,12 +96,12 @@ class SavedRules:
         return known
 
     def _change(self, change: _Change) -> None:
-        def changed(book: _RuleBook) -> _RuleBook:
+        def replace_rules(book: _RuleBook) -> _RuleBook:
             now = change(self._select_valid(book.workspaces.get(self._workspace, ())))
             rest = {name: kept for name, kept in book.workspaces.items() if name != self._workspace}
             return _RuleBook(workspaces=rest | ({self._workspace: now} if now else {}))
 
-        self._file.update(changed)
+        self._file.update(replace_rules)
 
     def _select_valid(self, kept: tuple[SavedRule, ...]) -> tuple[SavedRule, ...]:
         here = _format_identity(self._root) if any(each.choice == "allow" for each in kept) else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 Verdict = Literal["accept", "reject"]
@@ -61,12 +61,12 @@ class Change(Struct, frozen=True, kw_only=True):
 
     `binary`, mode-only changes, symlinks, creations of empty files and deletions of them have exactly one hunk that
     stands for the whole file. `conflict` says why the change can't be promoted as it stands ("" = it can): of its
-    hunks only those that clash can't, all of them if none is marked. A `check`
-    holds for this pending state only. `risk`: what the file makes happen by itself ("" = nothing known); with
-    `protected` it is accepted only when that was confirmed, and never together with others. `broken`: the first place
-    that does not parse in a file whose base does or is not there ("" = nothing known); found a moment after the change.
-    While there are `rivals`, it is in conflict with them; the parts of theirs that fit are in `pending` already.
-    Of a rename (`moves.renames`), `source` is what the project has by its old name, and the hunks are counted in that.
+    hunks only those that clash can't, all of them if none is marked. A `check` holds for this pending state only.
+    `risk`: the effect that the file has by itself ("" = nothing known); with `protected` it is accepted only when that
+    was confirmed, and never together with others. `broken`: the first place that does not parse in a file whose base
+    does or is not there ("" = nothing known); found a moment after the change.
+    While there are `competing_versions`, it is in conflict with them; parts of theirs that fit are `pending` already.
+    Of a rename (`find_renames`), `source` is what the project has by its old name, and the hunks are counted in that.
     `apart`: the user wants the new file judged by itself, whatever it is like.
     """
 
@@ -86,7 +86,7 @@ class Change(Struct, frozen=True, kw_only=True):
     check: Check | None = None
     risk: str = ""
     broken: str = ""
-    rivals: tuple[CompetingVersion, ...] = ()
+    competing_versions: tuple[CompetingVersion, ...] = field(default=(), name="rivals")
     source: FileState | None = None
     apart: bool = False
 
@@ -209,11 +209,11 @@ class VerdictRecord(Struct, frozen=True, kw_only=True):
     Accepting moves the base (and the file on disk) from `base_before` to `base_after`; rejecting moves the pending
     state from `pending_before` to `pending_after`. `excerpt` shows the model which lines were meant. `directories` were
     made for the file when it was accepted, outermost first; they go with it when that is undone. With a `bulk`, the
-    verdict is on that, `path` is its root, and it has no hunks and no states. `rivals` were rejected with the change,
-    which came from `origin`. `beside`: the change stayed in conflict, so that the states on disk are not those in which
-    the hunks are counted. `settled`: no verdict but the settling of a conflict; the change as it was before. Of a
-    rename, `moved_with` is the verdict on the other path, given and taken back with this one; `renamed_from` and
-    `source` as in `Change`.
+    verdict is on that, `path` is its root, and it has no hunks and no states. `competing_versions` were rejected with
+    the change, which came from `origin`. `beside`: the change stayed in conflict, so that the states on disk are not
+    those in which the hunks are counted. `settled`: no verdict but the resolution of a conflict; the change as it was
+    before. Of a rename, `moved_with` is the verdict on the other path, given and undone with this one; `renamed_from`
+    and `source` as in `Change`.
     """
 
     id: str
@@ -228,7 +228,7 @@ class VerdictRecord(Struct, frozen=True, kw_only=True):
     excerpt: str = ""
     directories: tuple[str, ...] = ()
     bulk: Bulk | None = None
-    rivals: tuple[CompetingVersion, ...] = ()
+    competing_versions: tuple[CompetingVersion, ...] = field(default=(), name="rivals")
     origin: Origin | None = None
     beside: bool = False
     settled: Change | None = None
@@ -301,9 +301,9 @@ class ConflictRegion(Struct, frozen=True, kw_only=True):
 class ConflictSides(Struct, frozen=True, kw_only=True):
     """A change in conflict: the base, the file on disk (mine) and what the agent made (theirs).
 
-    With a rival: what it began with, what is pending (mine) and what it made (theirs); `mine_is` and `theirs_is` say
-    whose they are then. `whole`: it can't be merged by lines (deleted, binary, a link): one clash stands for the file,
-    and only one of the two can be taken. `problem`: why there is nothing to choose.
+    With a competing version: what it began with, what is pending (mine) and what it made (theirs); `mine_is` and
+    `theirs_is` say whose they are then. `whole`: it can't be merged by lines (deleted, binary, a link): one region
+    stands for the file, and only one of the two can be taken. `problem`: why there is nothing to choose.
     """
 
     path: str

@@ -203,4 +203,6 @@ def _find_git_directory(path: str) -> str:
 
 def copy_for_subagent(changes: Collection[Change]) -> list[Change]:
     """Return pending changes as a subagent begins with them: whole, and without conflicts to resolve here."""
-    return [replace(each, conflict="", rivals=(), check=None) for each in changes if each.base != each.pending]
+    return [
+        replace(each, conflict="", competing_versions=(), check=None) for each in changes if each.base != each.pending
+    ]

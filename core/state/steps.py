@@ -313,5 +313,5 @@ def record_merged_change(state: SessionState, _: ev.Envelope, event: ev.ChangePr
     change = event.change
     for each in state.subagents.values():
         is_theirs = change.origin is not None and change.origin.call == each.id
-        if each.state == "merging" and (is_theirs or any(rival.by == each.id for rival in change.rivals)):
+        if each.state == "merging" and (is_theirs or each.id in {other.by for other in change.competing_versions}):
             each.joined.add(change.path)

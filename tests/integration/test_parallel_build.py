@@ -71,7 +71,7 @@ async def test_four_at_once_are_merged_and_their_one_conflict_is_settled_by_hand
         }
         calc = state.changes["calc.py"]
         assert {each.todo for each in calc.hunks} == {"rounding", "showing"}
-        assert [each.todo for each in calc.rivals] == ["rate"]
+        assert [each.todo for each in calc.competing_versions] == ["rate"]
         assert state.changes["docs/use.md"].hunks[0].todo == "docs"
         assert {bulk.root for bulk in state.review.bulks} >= {"out"}
         await settle_by_hand(engine, team.session, project)

@@ -79,8 +79,8 @@ async def test_a_merge_that_was_cut_off_anywhere_is_carried_on_and_done_once(pro
         try:
             assert isinstance(await engine.submit(cmd.SessionResume(session=session)), cmd.Ack)
             state = engine.state(session)
-            assert {path: (each.pending, each.rivals) for path, each in state.changes.items()} == {
-                path: (each.pending, each.rivals) for path, each in wanted.changes.items()
+            assert {path: (each.pending, each.competing_versions) for path, each in state.changes.items()} == {
+                path: (each.pending, each.competing_versions) for path, each in wanted.changes.items()
             }
             assert {(each.root, each.files) for each in state.review.bulks} == {
                 (each.root, each.files) for each in wanted.review.bulks
@@ -105,9 +105,9 @@ async def test_killed_again_and_again_the_build_comes_to_the_same_end(project):
     async with resumed(project, session) as (engine, team):
         state = engine.state(session)
         assert state.current_turn is None
-        if "calc.py" not in state.changes or not state.changes["calc.py"].rivals:
+        if "calc.py" not in state.changes or not state.changes["calc.py"].competing_versions:
             await team.build(after=state.seq)
-        [rival] = state.changes["calc.py"].rivals
+        [rival] = state.changes["calc.py"].competing_versions
         assert {rival.todo} | {each.todo for each in state.changes["calc.py"].hunks} == {"rounding", "rate", "showing"}
         settle = cmd.ConflictResolve(session=session, path="calc.py", choices=(ConflictChoice(take="both"),))
         assert isinstance(await engine.submit(settle), cmd.Ack)

@@ -157,7 +157,9 @@ async def test_a_clash_of_two_todos_is_settled_in_the_dialog_that_names_them(sta
         pending=FileState(blob="m"),
         hunks=hunks,
         conflict="rate changed the same place in another way.",
-        rivals=(CompetingVersion(base=FileState(blob="b"), theirs=FileState(blob="t"), by="s3", todo="rate"),),
+        competing_versions=(
+            CompetingVersion(base=FileState(blob="b"), theirs=FileState(blob="t"), by="s3", todo="rate"),
+        ),
     )
     answers = {q.ConflictQuery: q.ConflictAnswer(sides=CLASH)}
     async with stage([*at_work(), e.ChangeProposed(change=change)], answers=answers) as on:

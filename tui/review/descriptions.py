@@ -174,7 +174,7 @@ def describe_problem(change: Change, refused: str | None, keymap: Mapping[str, s
     """
     if not change.conflict:
         return f"! Not done: {refused}" if refused else ""
-    advice = insert_keys(COMPETING_ADVICE if change.rivals else CONFLICT_ADVICE, keymap)
+    advice = insert_keys(COMPETING_ADVICE if change.competing_versions else CONFLICT_ADVICE, keymap)
     count = len(change.hunks)
     where = (
         f" in {count - len(change.clean_hunks)} of {count} hunks, the others can be accepted"

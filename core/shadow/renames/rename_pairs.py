@@ -63,7 +63,7 @@ class RenamePairs:
         return bool(change.renamed_from)
 
     def _is_still_rename(self, new: Change, old: Change) -> bool:
-        if new.apart or new.conflict or old.conflict or new.rivals or old.rivals:
+        if new.apart or new.conflict or old.conflict or new.competing_versions or old.competing_versions:
             return False
         return old.base.blob == new.pending.blob or self._score(old.base, new.pending) >= MIN_SIMILARITY
 
@@ -72,7 +72,7 @@ class RenamePairs:
         free = [
             each
             for each in self._state.changes.values()
-            if each.path not in taken and not (each.apart or each.conflict or each.rivals)
+            if each.path not in taken and not (each.apart or each.conflict or each.competing_versions)
         ]
         gone = {each.path: each.base for each in free if each.pending.kind == "absent" and _is_candidate(each.base)}
         new = {each.path: each.pending for each in free if each.base.kind == "absent" and _is_candidate(each.pending)}
@@ -142,7 +142,7 @@ def recount_hunks(contents: Contents, change: Change, moved: tuple[str, FileStat
         hunks=hunks,
         origin=change.origin,
         conflict=change.conflict,
-        rivals=change.rivals,
+        competing_versions=change.competing_versions,
         check=change.check,
         broken=change.broken,
         protected=found.protected or change.protected,

@@ -23,7 +23,7 @@ def mark_clashes(change: Change, contents: Contents, disk: FileState | None = No
     """Return a change in conflict with its hunks marked: those that clash with its competing versions, and with the
     file on `disk` (None: the disk holds the base)."""
     in_base = [] if disk is None else _find_base_ranges(contents, change.base, disk, change.pending)
-    in_pending = [_find_pending_ranges(change, rival, contents) for rival in change.rivals]
+    in_pending = [_find_pending_ranges(change, version, contents) for version in change.competing_versions]
     if in_base is None or None in in_pending:
         return _clear_clashes(change)
     places = [place for each in in_pending if each for place in each]
@@ -47,9 +47,9 @@ def _find_base_ranges(
     return None if found is None else [(each.start, each.end) for each in found if each.clashes]
 
 
-def _find_pending_ranges(change: Change, rival: CompetingVersion, contents: Contents) -> list[LineRange] | None:
+def _find_pending_ranges(change: Change, version: CompetingVersion, contents: Contents) -> list[LineRange] | None:
     """Return the ranges of the pending file where a competing version differs; None if they are no texts."""
-    found = _split_chunks(contents, rival.base, change.pending, rival.theirs)
+    found = _split_chunks(contents, version.base, change.pending, version.theirs)
     return None if found is None else list(_list_own_ranges(found))
 
 

@@ -16,9 +16,9 @@ BASE_CHANGED = "the file was changed in the same place since that work began."
 
 def describe_clash(change: Change) -> str:
     """Describe the conflict of a change with its competing versions, "" = it has none."""
-    if not change.rivals:
+    if not change.competing_versions:
         return ""
-    named = list(dict.fromkeys(each.todo or each.by for each in change.rivals))
+    named = list(dict.fromkeys(each.todo or each.by for each in change.competing_versions))
     return f"{' and '.join(named)} changed the same place in another way."
 
 
@@ -30,49 +30,51 @@ def describe_other_conflict(change: Change) -> str:
 def has_conflict_with(change: Change | None, by: str) -> bool:
     """True if what `by` made of a path is unresolved: beside what is pending, or over a file that has changed."""
     return change is not None and (
-        bool(describe_other_conflict(change)) or any(each.by == by for each in change.rivals)
+        bool(describe_other_conflict(change)) or any(each.by == by for each in change.competing_versions)
     )
 
 
-def include_competing_versions(change: Change, rivals: tuple[CompetingVersion, ...], contents: Contents) -> Change:
+def include_competing_versions(
+    change: Change, competing_versions: tuple[CompetingVersion, ...], contents: Contents
+) -> Change:
     """Return a newly compared change with these competing versions. When nothing of ours is left, theirs takes its
     place, over what they began with, in conflict with the file."""
-    if not rivals:
+    if not competing_versions:
         return change
     if change.base != change.pending:
-        return _keep_beside(change, rivals, contents)
-    first, rest = rivals[0], rivals[1:]
+        return _keep_beside(change, competing_versions, contents)
+    first, rest = competing_versions[0], competing_versions[1:]
     if (merged := contents.merge(first.base, change.base, first.theirs)) is not None:
         found = contents.build_change(change.path, ChangeSides(base=change.base, pending=merged))
         return include_competing_versions(replace(found, origin=change.origin), rest, contents)
     found = contents.build_change(change.path, ChangeSides(base=first.base, pending=first.theirs))
-    return replace(found, origin=change.origin, conflict=BASE_CHANGED, rivals=rest)
+    return replace(found, origin=change.origin, conflict=BASE_CHANGED, competing_versions=rest)
 
 
-def _keep_beside(change: Change, rivals: tuple[CompetingVersion, ...], contents: Contents) -> Change:
+def _keep_beside(change: Change, competing_versions: tuple[CompetingVersion, ...], contents: Contents) -> Change:
     """Keep the competing versions beside ours; those that fit by now are merged into it."""
-    pending, left = reconcile(change.pending, rivals, contents)
+    pending, left = reconcile(change.pending, competing_versions, contents)
     if pending != change.pending:
         found = contents.build_change(
             change.path, ChangeSides(base=change.base, pending=pending), change.hunks, change.rename_source
         )
-        todos = "" if len(rivals) > 1 else rivals[0].todo
+        todos = "" if len(competing_versions) > 1 else competing_versions[0].todo
         hunks = assign_todo(found.hunks, change.hunks, todos)
         change = replace(found, hunks=hunks, origin=change.origin, conflict=change.conflict, apart=change.apart)
-    found = replace(change, rivals=left)
+    found = replace(change, competing_versions=left)
     found = replace(found, conflict=change.conflict or describe_clash(found))
     return mark_clashes(found, contents) if left and found.conflict == describe_clash(found) else found
 
 
 def reconcile(
-    pending: FileState, rivals: tuple[CompetingVersion, ...], contents: Contents
+    pending: FileState, competing_versions: tuple[CompetingVersion, ...], contents: Contents
 ) -> tuple[FileState, tuple[CompetingVersion, ...]]:
     """Merge all competing versions that fit into what is pending; return that and those that do not fit.
 
     Of the latter, the parts that fit are merged as well.
     """
     left = []
-    for each in rivals:
+    for each in competing_versions:
         merged = contents.merge(each.base, pending, each.theirs)
         if merged is None:
             left.append(each)

@@ -79,9 +79,9 @@ class Conflicts:
     def _select_sides(self, change: Change) -> tuple[Change, tuple[str, str]]:
         """Return the change whose base and pending state are to be resolved, and the names of its two sides ("" = the
         user's file and the agent's): those of its first competing version, if that is the conflict."""
-        if not change.rivals or change.conflict != describe_clash(change):
+        if not change.competing_versions or change.conflict != describe_clash(change):
             return change, ("", "")
-        first = change.rivals[0]
+        first = change.competing_versions[0]
         return replace(change, base=first.base, pending=first.theirs), (PENDING_LABEL, first.todo or first.by)
 
     def _read_mine(self, change: Change, names: tuple[str, str]) -> FileState:
@@ -106,12 +106,14 @@ class Conflicts:
                 code="conflict_moved_on",
             )
         pending = self._apply_choices(change, own, choices)
-        base, rivals = (known.base, known.rivals[1:]) if names[0] else (own, known.rivals)
-        pending, rivals = reconcile(pending, rivals, self._contents)
+        base, competing_versions = (
+            (known.base, known.competing_versions[1:]) if names[0] else (own, known.competing_versions)
+        )
+        pending, competing_versions = reconcile(pending, competing_versions, self._contents)
         found = self._contents.build_change(path, ChangeSides(base=base, pending=pending), known.hunks)
-        todo = known.rivals[0].todo if names[0] else ""
+        todo = known.competing_versions[0].todo if names[0] else ""
         found = replace(found, hunks=assign_todo(found.hunks, known.hunks, todo), origin=known.origin)
-        found = include_competing_versions(found, rivals, self._contents)
+        found = include_competing_versions(found, competing_versions, self._contents)
         record = VerdictRecord(
             id=new_id("verdict"),
             path=path,

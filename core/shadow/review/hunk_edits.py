@@ -87,8 +87,8 @@ class HunkEdits:
         known = {each.id: each.yours for each in change.hunks if each is not hunk}
         hunks = tuple(replace(each, yours=known.get(each.id, True)) for each in edited.hunks)
         edited = replace(edited, hunks=hunks, origin=_mark_edited(change.origin))
-        edited = replace(edited, check=None, conflict=describe_other_conflict(change), rivals=())
-        edited = include_competing_versions(edited, change.rivals, self._contents)
+        edited = replace(edited, check=None, conflict=describe_other_conflict(change), competing_versions=())
+        edited = include_competing_versions(edited, change.competing_versions, self._contents)
         for event in build_pending_events(edited, known=True):
             self._emit(event)
         self._emit_edited(edited, hunk, lines)

@@ -139,10 +139,10 @@ class Proposals:
                 change, ChangeSides(base=left.then, pending=left.wanted), left.origin, conflict=BASE_CHANGED
             )
         else:
-            rival = CompetingVersion(base=left.then, theirs=left.wanted, by=left.origin.call, todo=left.origin.todo)
+            version = CompetingVersion(base=left.then, theirs=left.wanted, by=left.origin.call, todo=left.origin.todo)
             fitting = self._contents.merge(left.then, now, left.wanted, prefer_ours=True) or now
             conflict = describe_other_conflict(change)
-            change = replace(change, rivals=(*change.rivals, rival))
+            change = replace(change, competing_versions=(*change.competing_versions, version))
             sides = ChangeSides(base=change.base, pending=fitting)
             found = replace(change, hunks=self._assign_hunks(change, fitting, left.origin.todo))
             self._emit_change(found, sides, change.origin, conflict=conflict, renamed_from=change.renamed_from)
@@ -181,7 +181,7 @@ class Proposals:
         found = replace(found, hunks=hunks, origin=origin, conflict=conflict, apart=change.apart)
         if conflict and sides.base == change.base != ABSENT:
             found = self._mark_clashes(found)
-        found = include_competing_versions(found, change.rivals, self._contents)
+        found = include_competing_versions(found, change.competing_versions, self._contents)
         for event in build_pending_events(found, known=change.path in self._state.changes):
             self._emit(event)
         return found

@@ -74,20 +74,22 @@ class Verdicts:
         except PathRefused as error:
             return self._mark_conflict(change, error.message)
         if disk == change.base:
-            if (change.conflict or change.rivals) and change.conflict != (clash := describe_clash(change)):
+            if (change.conflict or change.competing_versions) and change.conflict != (clash := describe_clash(change)):
                 self._emit(ChangeRevised(change=mark_clashes(replace(change, conflict=clash), self._contents)))
             return self._state.changes[path]
         with explain_lost_content(path):
             merged = self._contents.merge(change.base, disk, change.pending)
         if merged is None:
             return self._mark_conflict(change, describe_moved_on(change, disk), disk)
-        if merged == disk and not change.rivals:
+        if merged == disk and not change.competing_versions:
             self._emit(ChangeResolved(path=path))
             return None
         found = self._contents.build_change(
             path, ChangeSides(base=disk, pending=merged), change.hunks, change.rename_source
         )
-        found = include_competing_versions(replace(found, origin=change.origin), change.rivals, self._contents)
+        found = include_competing_versions(
+            replace(found, origin=change.origin), change.competing_versions, self._contents
+        )
         self._promotion.run((), build_pending_events(found, known=True))
         return self._state.changes.get(path)
 
@@ -200,7 +202,7 @@ class Verdicts:
             reason=reason,
             excerpt=self._build_excerpt(change, chosen),
             directories=self._list_directories(change.path) if creates else (),
-            rivals=() if left else change.rivals,
+            competing_versions=() if left else change.competing_versions,
             origin=change.origin,
             beside=before != change.base,
             source=change.source,
@@ -209,8 +211,8 @@ class Verdicts:
         found = (
             replace(narrow_change(change, sides, left), origin=_narrow_origin(change.origin, left)) if left else None
         )
-        if found is not None and found.rivals:
-            found = include_competing_versions(replace(found, conflict=""), found.rivals, self._contents)
+        if found is not None and found.competing_versions:
+            found = include_competing_versions(replace(found, conflict=""), found.competing_versions, self._contents)
             found = found if found.base != found.pending else None
         return PlannedVerdict(change, record, found)
 
@@ -318,7 +320,9 @@ class Verdicts:
             hunks = (*(change.hunks if change else ()), *record.hunks)
             found = self._contents.build_change(record.path, sides, hunks, moved)
             found = replace(found, origin=change.origin if change else _strip_call(record))
-        found = include_competing_versions(found, (*(change.rivals if change else ()), *record.rivals), self._contents)
+        found = include_competing_versions(
+            found, (*(change.competing_versions if change else ()), *record.competing_versions), self._contents
+        )
         if record.renamed_from and found.operation == "create":  # what an earlier version of the program has recorded
             found = replace(found, operation="rename", renamed_from=record.renamed_from)
         events: list[AnyEvent] = [*build_pending_events(found, known=change is not None)]

@@ -148,20 +148,20 @@ def test_what_clashes_is_settled_by_hand_one_after_the_other_and_accepted_only_t
     clashing(review)
     change = review.state.changes["a"]
     assert review.shadow.read("a") == edited(edited(TEN, 2, into=b"one"), 9, into=b"two")
-    assert [(each.by, each.todo) for each in change.rivals] == [("two", "two"), ("three", "three")]
+    assert [(each.by, each.todo) for each in change.competing_versions] == [("two", "two"), ("three", "three")]
     assert change.conflict == "two and three changed the same place in another way."
     with pytest.raises(ReviewConflict):
         review.shadow.resolve("a")
     review.put("a", b"the user's\n" + TEN)  # and the user goes on, elsewhere
     review.shadow.check_disk("a")
-    assert [each.by for each in review.state.changes["a"].rivals] == ["two", "three"]
+    assert [each.by for each in review.state.changes["a"].competing_versions] == ["two", "three"]
     sides = review.shadow.conflicts.read_sides("a")
     assert [(each.mine, each.theirs) for each in sides.clashes] == [(("one 2",), ("two 2",))]
     assert sides.theirs_is == "two"
     review.shadow.conflicts.resolve("a", [THEIRS])
     assert review.shadow.conflicts.read_sides("a").theirs_is == "three"
     review.shadow.conflicts.resolve("a", [ConflictChoice(take="text", text="all 2")])
-    assert (review.state.changes["a"].conflict, review.state.changes["a"].rivals) == ("", ())
+    assert (review.state.changes["a"].conflict, review.state.changes["a"].competing_versions) == ("", ())
     review.shadow.resolve("a")
     assert review.disk("a") == b"the user's\n" + edited(TEN, 9, into=b"two").replace(b"line 2", b"all 2")
 
@@ -170,13 +170,13 @@ def test_a_rejected_change_takes_its_rivals_along_and_undoing_brings_them_back(r
     clashing(review)
     before = review.state.changes["a"]
     [record] = review.shadow.resolve("a", (), "reject")
-    assert (review.state.changes, record.rivals) == ({}, before.rivals)
+    assert (review.state.changes, record.competing_versions) == ({}, before.competing_versions)
     review.shadow.undo()
-    assert review.state.changes["a"].rivals == before.rivals
+    assert review.state.changes["a"].competing_versions == before.competing_versions
     assert review.state.changes["a"].conflict == before.conflict
     review.shadow.write("a", TEN)  # the agent takes ours back: theirs is what is left
     assert review.shadow.read("a") == edited(edited(TEN, 2, into=b"two"), 9, into=b"two")
-    assert [each.todo for each in review.state.changes["a"].rivals] == ["three"]
+    assert [each.todo for each in review.state.changes["a"].competing_versions] == ["three"]
 
 
 def test_files_that_are_made_removed_renamed_or_no_text_are_merged_or_in_conflict(review):
@@ -272,7 +272,7 @@ def test_joined_once_wherever_it_is_cut_off_and_carried_on(review, at):
     child.join(review, done=done)
     assert (review.shadow.read("a"), review.shadow.read("c")) == (edited(TEN, 2), b"made\n")
     assert review.shadow.read("b") == edited(TEN, 2, into=b"now ours")
-    assert [each.by for each in review.state.changes["b"].rivals] == ["one"]
+    assert [each.by for each in review.state.changes["b"].competing_versions] == ["one"]
     assert [(bulk.root, bulk.files) for bulk in review.state.bulks] == [("out", 1)]
 
 
