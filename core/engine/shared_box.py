@@ -81,7 +81,7 @@ class SharedBox:
     def tier(self) -> Tier:
         return self._result.tier
 
-    def words(self) -> str:
+    def describe(self) -> str:
         if self._result.box is None:
             return describe_containment()
         how = TIER_NAMES.get(self.tier, self.tier.value)

@@ -31,7 +31,7 @@ class BoxSource(Protocol):
         """Return the box, or None if this machine can't hold a command's effects. Raises nothing."""
         ...
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe for the user what holds a command's effects."""
         ...
 

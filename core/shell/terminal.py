@@ -34,7 +34,7 @@ class NoBox:
     async def find(self) -> Box | None:
         return None
 
-    def words(self) -> str:
+    def describe(self) -> str:
         return describe_containment()
 
 

@@ -29,7 +29,7 @@ class Held:
     async def find(self) -> Box | None:
         return self.box
 
-    def words(self) -> str:
+    def describe(self) -> str:
         return "a box"
 
 

@@ -97,7 +97,7 @@ class CallPermissions:
 
     def describe_box(self) -> str:
         """Describe for the user what holds a command's effects."""
-        return self._terminal.host.box.words()
+        return self._terminal.host.box.describe()
 
     def is_granted(self, access: Access) -> bool:
         """True if the mode, and the limits of a subagent, grant an access now."""
