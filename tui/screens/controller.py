@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.worker import Worker
 
-from core.protocol import commands
+from core.protocol import commands, queries
 from tui.bridge import Bridge, SessionRequest
 from tui.chat.prompt import Prompt
 from tui.chat.transcript import Transcript
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from core.protocol.events import ModeName
 
 T = TypeVar("T")
+A = TypeVar("A")
 W = TypeVar("W", bound=Widget)
 Ts = TypeVarTuple("Ts")
 Handler = Callable[..., Awaitable[None] | None]
@@ -77,6 +78,14 @@ class ScreenContext:
         if isinstance(reply, commands.Reject):
             self.notify_user(reply.message, reply.hint, is_error=True)
         return isinstance(reply, commands.Ack)
+
+    async def query(self, question: queries.AnyQuery, kind: type[A], problem: str) -> A | None:
+        """Ask the engine. Any other kind of answer becomes a toast: its own message, else `problem`."""
+        answer = await self.bridge.query(question)
+        if isinstance(answer, kind):
+            return answer
+        self.notify_user(answer.message if isinstance(answer, queries.RefusedAnswer) else problem, is_error=True)
+        return None
 
     def submit_soon(self, command: commands.AnyCommand) -> None:
         """Submit a command without waiting, for message handlers."""

@@ -100,11 +100,9 @@ class ModelController(Controller):
     async def _show_routes(self) -> None:
         from tui.screens.dialogs.routes import build_routes_page
 
-        found = await self.context.bridge.query(RoutesQuery())
-        if isinstance(found, RoutesAnswer):
+        found = await self.context.query(RoutesQuery(), RoutesAnswer, "That can't be told now.")
+        if found is not None:
             self.context.show(build_routes_page(found))
-        else:
-            self.context.notify_user(getattr(found, "message", "That can't be told now."), is_error=True)
 
 
 def check_model_id(text: str, found: ModelsAnswer) -> str:

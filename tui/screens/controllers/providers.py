@@ -35,9 +35,9 @@ class ProviderController(Controller):
         """Ask for a key; then for a model of that provider, unless one is in use already."""
         from tui.screens.dialogs.provider import KeyDialog
 
-        found = await self.context.bridge.query(queries.ModelsQuery(discover=False))
-        if not isinstance(found, queries.ModelsAnswer):
-            self.context.notify_user(getattr(found, "message", "The providers can't be listed."), is_error=True)
+        question = queries.ModelsQuery(discover=False)
+        found = await self.context.query(question, queries.ModelsAnswer, "The providers can't be listed.")
+        if found is None:
             return
         if named == ADDRESS:
             await self._add_address()

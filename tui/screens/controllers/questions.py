@@ -185,11 +185,10 @@ class QuestionController(Controller):
     async def _show_permissions(self) -> None:
         from tui.screens.dialogs.pages import PageDialog
 
-        found = await self.context.bridge.query(queries.PermissionsQuery())
-        if isinstance(found, queries.PermissionsAnswer):
+        problem = "The permissions can't be listed."
+        found = await self.context.query(queries.PermissionsQuery(), queries.PermissionsAnswer, problem)
+        if found is not None:
             self.context.show(PageDialog("Permissions", render_permissions(found)))
-        else:
-            self.context.notify_user(getattr(found, "message", "The permissions can't be listed."), is_error=True)
 
 
 def render_permissions(found: queries.PermissionsAnswer) -> Content:

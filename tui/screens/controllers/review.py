@@ -146,11 +146,9 @@ class ReviewController(Controller):
     async def _confirm_git(self, root: str) -> bool:
         from tui.screens.dialogs.consent import GitConsentDialog
 
-        found = await self.context.bridge.query(queries.GitPreviewQuery(root=root))
-        if not isinstance(found, queries.GitPreviewAnswer):
-            self.context.notify_user(getattr(found, "message", "The state of git can't be shown."), is_error=True)
-            return False
-        return await self.context.ask(GitConsentDialog(found.preview)) or False
+        question = queries.GitPreviewQuery(root=root)
+        found = await self.context.query(question, queries.GitPreviewAnswer, "The state of git can't be shown.")
+        return found is not None and (await self.context.ask(GitConsentDialog(found.preview)) or False)
 
     async def _confirm_risk(self, root: str, risk: str) -> bool:
         return await self._confirm(f"Accept {fit_line(root, 200)}?", f"It {fit_line(risk, 300)}.")
@@ -191,10 +189,11 @@ class ReviewController(Controller):
     async def _edit_hunk(self, path: str, hunk: str) -> None:
         from tui.review.hunk_editor import is_line_editable
 
-        found = await self.context.bridge.query(queries.HunkQuery(path=path, hunk=hunk))
-        if not isinstance(found, queries.HunkAnswer):
-            self.context.notify_user(getattr(found, "message", "The hunk can't be edited."), is_error=True)
-        elif not is_line_editable(found.text):
+        question = queries.HunkQuery(path=path, hunk=hunk)
+        found = await self.context.query(question, queries.HunkAnswer, "The hunk can't be edited.")
+        if found is None:
+            return
+        if not is_line_editable(found.text):
             problem = "This hunk has unusual line endings inside that an editor here would change."
             self.context.notify_user(problem, is_error=True)
         elif (review := self._panes.review) is not None and review.has_focus_within:  # else the user is elsewhere now

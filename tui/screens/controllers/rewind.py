@@ -38,10 +38,11 @@ class RewindController(Controller):
         from tui.screens.dialogs.picker import PickerDialog
         from tui.screens.dialogs.rewind import build_options
 
-        found = await self.context.bridge.query(queries.CheckpointsQuery())
-        if not isinstance(found, queries.CheckpointsAnswer):
-            self.context.notify_user(getattr(found, "message", "The checkpoints can't be listed."), is_error=True)
-        elif not found.checkpoints:
+        problem = "The checkpoints can't be listed."
+        found = await self.context.query(queries.CheckpointsQuery(), queries.CheckpointsAnswer, problem)
+        if found is None:
+            return
+        if not found.checkpoints:
             self.context.notify_user("There is nothing to go back to yet.", "Every prompt makes a checkpoint.")
         else:
             options = build_options(found.checkpoints, time.time_ns() // 1_000_000)
@@ -53,9 +54,10 @@ class RewindController(Controller):
     async def _preview_restore(self, info: queries.CheckpointInfo) -> None:
         from tui.screens.dialogs.rewind import RewindDialog
 
-        answer = await self.context.bridge.query(queries.CheckpointPreviewQuery(id=info.id))
-        if not isinstance(answer, queries.CheckpointPreviewAnswer):
-            self.context.notify_user(getattr(answer, "message", "The checkpoint can't be looked at."), is_error=True)
+        question = queries.CheckpointPreviewQuery(id=info.id)
+        problem = "The checkpoint can't be looked at."
+        answer = await self.context.query(question, queries.CheckpointPreviewAnswer, problem)
+        if answer is None:
             return
         match await self.context.ask(RewindDialog(answer)):
             case "files":
