@@ -49,7 +49,7 @@ class Newcomer:
                 await self.pilot.pause(0.05)
                 return
             await self.pilot.pause(0.01)
-        raise AssertionError(f"it never came to hold; the last blocks: {self.state.blocks[-3:]}")
+        raise AssertionError(f"it never came to hold; the last blocks: {self.state.transcript.blocks[-3:]}")
 
     async def press_until(self, key: str, holds: Callable[[], object]) -> None:
         """Keys that give consent are not taken in the first half second, so somebody in a hurry presses again."""
@@ -118,10 +118,10 @@ async def review(user: Newcomer) -> None:
     await user.until(lambda: user.app.main.query(DiffView))
     view = user.app.main.query_one(DiffView)
     docstring = user.state.changes["till/basket.py"].hunks[0].id
-    while left := user.state.pending_hunks:
+    while left := user.state.pending_hunk_count:
         await user.until(lambda: view.diff and view.diff.change.path in user.state.changes and view.current >= 0)
         hunk = view.diff.change.hunks[view.current].id
-        await user.press_until("r" if hunk == docstring else "a", lambda left=left: user.state.pending_hunks < left)
+        await user.press_until("r" if hunk == docstring else "a", lambda left=left: user.state.pending_hunk_count < left)
     assert FIXED in (user.project / "till/money.py").read_text()
     assert "one line an article" not in (user.project / "till/basket.py").read_text()
 
