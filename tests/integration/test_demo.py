@@ -68,7 +68,7 @@ class Newcomer:
 
     @property
     def turns(self) -> int:
-        return sum(block.kind == "turn_end" for block in self.state.blocks)
+        return sum(block.kind == "turn_end" for block in self.state.transcript.blocks)
 
     async def turn_over(self, turns: int) -> None:
         await self.until(lambda: self.turns >= turns)
@@ -121,7 +121,8 @@ async def review(user: Newcomer) -> None:
     while left := user.state.pending_hunk_count:
         await user.until(lambda: view.diff and view.diff.change.path in user.state.changes and view.current >= 0)
         hunk = view.diff.change.hunks[view.current].id
-        await user.press_until("r" if hunk == docstring else "a", lambda left=left: user.state.pending_hunk_count < left)
+        key = "r" if hunk == docstring else "a"
+        await user.press_until(key, lambda left=left: user.state.pending_hunk_count < left)
     assert FIXED in (user.project / "till/money.py").read_text()
     assert "one line an article" not in (user.project / "till/basket.py").read_text()
 
