@@ -53,7 +53,8 @@ class ShellBlock(Struct, frozen=True, kw_only=True):
     is_closed: bool = True
 
     @property
-    def says_done(self) -> bool:
+    def is_completion(self) -> bool:
+        """True if the command only prints a completion mark."""
         return _DONE.fullmatch(self.command) is not None
 
 
@@ -75,6 +76,7 @@ class ShellBlockReader:
         self._lines: list[str] = []
 
     def feed(self, text: str) -> None:
+        """Read on."""
         first, *rest = text.split("\n")
         self._read_piece(first)
         for piece in rest:
@@ -82,6 +84,7 @@ class ShellBlockReader:
             self._read_piece(piece)
 
     def finish(self) -> None:
+        """End the answer: an open block is handed over as such."""
         line = "".join(self._line)
         if self._inner is not None:
             if self._inner.is_closed_by(line):
@@ -209,13 +212,13 @@ class CommandParser(AnswerParser):
             self.ending = AnswerEnding(problem=self._explain(error.message, self._blocks))
             self._finish_calls(None)
         else:
-            self.ending = AnswerEnding(is_done=block.says_done)
+            self.ending = AnswerEnding(is_done=block.is_completion)
             self._finish_calls(block)
         return self._take_parts()
 
     def _add_block(self, block: ShellBlock) -> None:
         self._blocks.append(block)
-        if not block.says_done and block.command:
+        if not block.is_completion and block.command:
             self._parts.append(CallStarted(len(self._started), TOOL))
             self._started.append(block)
 
@@ -281,6 +284,7 @@ class CommandDialect(Dialect):
         return CommandParser(self._render_format_error, self._time_limit)
 
     def render_system_prompt(self) -> str:
+        """Render the system prompt."""
         return self._render("system_template")
 
     def format_prompt(self, prompt: str) -> str:

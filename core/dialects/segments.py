@@ -64,6 +64,7 @@ class Segmenter:
         self._spaces: list[str] = []
 
     def feed(self, text: str) -> list[SegmentEvent]:
+        """Read on, and return what became certain."""
         first, *rest = text.split("\n")
         self._read_piece(first)
         for piece in rest:

@@ -119,10 +119,12 @@ class TagReader:
         self._pending: list[str] = []
 
     def feed(self, text: str) -> None:
+        """Read on."""
         self._read(text, last=False)
         self._flush_text()
 
     def finish(self) -> None:
+        """End the answer: an open block is handed over as such."""
         self._read("", last=True)
         self._flush_text()
         if self._body is not None:

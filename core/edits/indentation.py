@@ -10,6 +10,7 @@ _WIDTHS = (4, 2, 8, 3)
 
 
 def extract_indent(line: str) -> str:
+    """Return the spaces and tabs that a line begins with."""
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 

@@ -69,6 +69,7 @@ class _PlainParser:
         return self._lines[self.at] if self.at < len(self._lines) else None
 
     def parse_block(self, column: int) -> YamlNode:
+        """Parse the list or mapping that begins at the next line. Raises `NotPlainYaml`."""
         line = self._peek()
         assert line is not None
         return self._parse_sequence(column) if line.text.startswith("- ") else self._parse_mapping(column)

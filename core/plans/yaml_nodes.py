@@ -44,6 +44,7 @@ class YamlMapping:
     is_own: bool = True
 
     def find_pair(self, key: str) -> YamlPair | None:
+        """Find the pair of a key; None = it has none."""
         return next((pair for pair in self.pairs if pair.name == key), None)
 
 

@@ -66,6 +66,7 @@ class _Composer:
         self._depth = 0
 
     def compose_document(self) -> YamlNode | None:
+        """Compose the one document; None = there is none. Raises `YamlError`."""
         found: YamlNode | None = None
         for event in self._events:
             kind = type(event).__name__

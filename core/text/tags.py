@@ -21,4 +21,5 @@ def parse_open_tag(row: str, tag: str) -> dict[str, str] | None:
 
 
 def has_closing_tag(row: str, tag: str) -> bool:
+    """True if the row closes a tag of this name."""
     return re.search(rf"</{re.escape(tag)}\s*>", row, re.IGNORECASE) is not None

@@ -175,6 +175,7 @@ class _UnifiedReader:
         self.is_seen = False
 
     def feed(self, row: str, following: str, number: int) -> Iterator[FilePatch]:
+        """Read one row; `following` is the next one, `number` counts from 1. Yields what ended before it."""
         git = _GIT.match(row)
         if git:
             yield from self.finish()
@@ -225,6 +226,7 @@ class _UnifiedReader:
         self.rows, self.line, self.anchors, self.open = None, None, (), [False, False]
 
     def finish(self) -> Iterator[FilePatch]:
+        """Yield the file that is being read."""
         self._close_hunk()
         if self.is_seen:
             old, new = _strip_prefix(self.old), _strip_prefix(self.new)

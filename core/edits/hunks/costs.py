@@ -38,6 +38,7 @@ def compute_insertion_cost(line: str, counts: Counter[str]) -> int:
 
 
 def compute_deletion_cost(line: str) -> int:
+    """Compute the cost of a line that goes."""
     return _GONE if is_telling(line) else _PLAIN
 
 

@@ -83,6 +83,7 @@ class PlacementFit(NamedTuple):
 
 
 def measure_fit(placement: Placement, index: LineIndex) -> PlacementFit:
+    """Measure how a placement holds on to the file."""
     old, new = index.lines[placement.first : placement.last], [row.rstrip() for row in placement.rows]
     head, tail = count_shared_head(old, new), count_shared_head(old[::-1], new[::-1])
     splits = [(head, tail)]

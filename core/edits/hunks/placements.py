@@ -85,6 +85,7 @@ class LineIndex:
         return any(map(is_telling, run)) or self.is_unique(run)
 
     def is_unique(self, run: Sequence[str]) -> bool:
+        """True if lines stand in the file once, one after the other."""
         size, rows = len(run), list(run)
         return size > 0 and sum(self.lines[at : at + size] == rows for at in self.places[rows[0]]) == 1
 

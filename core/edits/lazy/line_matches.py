@@ -131,6 +131,7 @@ class _Ancestry:
         self.known: dict[tuple[int, int], bool] = {}
 
     def is_same_place(self, token: int, line: int) -> bool:
+        """True if a line of the draft and one of the file lie below the same things."""
         mine, other = self.our_owners[token], self.their_owners[line]
         if mine >= 0 and not (other >= 0 and self._is_same_owner(mine, other)):
             return False

@@ -39,6 +39,8 @@ _ONE_PLACE = ("elided", "fuzzy")
 
 
 class LadderMatch(NamedTuple):
+    """The rung that knew a place, and the splices there."""
+
     rung: str
     splices: list[Splice]
 

@@ -78,12 +78,14 @@ class LineEdit:
         return self._replace_block(block, merge_unindented(self.lines, block, self.given, self.wanted))
 
     def build_splice(self, block: MatchedBlock, shift: Shift) -> Splice:
+        """Build the splice of a block, the new lines re-indented by `shift`."""
         return self._replace_block(block, merge_block(self.lines, block, self.given, self.wanted, shift))
 
     def _replace_block(self, block: MatchedBlock, replacement: str) -> Splice:
         return Splice(self.lines.starts[block.first], self.lines.find_end(block.last), replacement)
 
     def deduce_shift(self, block: MatchedBlock) -> Shift | None:
+        """Deduce the rule that turns the given indentation into that of a block; None when there is none."""
         return deduce_shift(self.pair_lines(block), self.wanted)
 
     def pair_lines(self, block: MatchedBlock) -> list[tuple[str, str]]:

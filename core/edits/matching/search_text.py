@@ -95,10 +95,12 @@ class SearchText:
 
     @cached_property
     def lines(self) -> TextLines:
+        """The text as lines."""
         return split_lines(self.text)
 
     @cached_property
     def words(self) -> frozenset[str]:
+        """Every word of the text."""
         return frozenset(_WORD.findall(self.text))
 
     @cached_property
@@ -113,6 +115,7 @@ class SearchText:
 
     @cached_property
     def is_ascii(self) -> bool:
+        """True if no character looks like another one."""
         return self.text.isascii()
 
     def fold_lines(self, fold: str, *, skip_blank: bool = False) -> FoldedLines:
