@@ -206,7 +206,7 @@ async def test_a_fork_and_a_conversation_taken_back_keep_what_was_thought(projec
         forked = await engine.submit(cmd.SessionFork(session=session))
         assert isinstance(forked, cmd.Ack)
         seen = await played(engine, forked.session, "Go on")
-        mark = [each for each in engine.state(session).marks.values() if each.prompt == "And then"][-1]
+        mark = [each for each in engine.state(session).checkpoints.values() if each.prompt == "And then"][-1]
         await submitted(engine, session, cmd.CheckpointRestore(session=session, id=mark.id, what="conversation"))
         seen += await played(engine, session, "Otherwise")
         assert (server.rules.refusals, server.rules.remarks, notices(seen)) == ([], [], [])
