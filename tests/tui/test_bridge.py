@@ -10,7 +10,7 @@ from tests.support import recorded
 from tests.support.scripted_client import SESSION, ScriptedClient
 from tui.app import AgentApp
 from tui.bridge import FLUSH_INTERVAL, TYPING_DURATION, TYPING_INTERVAL, SessionRequest
-from tui.chat.greeting import Greeting
+from tui.chat.transcript import Greeting
 from tui.notices import format_pending_notice
 
 

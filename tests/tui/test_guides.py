@@ -6,7 +6,7 @@ from textual.widgets import Static
 from core.protocol import events as e
 from tests.support import recorded
 from tui.bridge import SessionRequest
-from tui.chat.greeting import Greeting
+from tui.chat.transcript import Greeting
 
 
 def text(on, selector: str) -> str:

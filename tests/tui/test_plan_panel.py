@@ -8,7 +8,7 @@ from textual.widgets import Static
 from core.protocol.documents import Todo
 from core.protocol.events import TodoVerified
 from tests.tui.panes_case import PLAN, plan_app
-from tui.plan.input_line import PlanInput
+from tui.plan.inputs import PlanInput
 from tui.plan.panel import PlanPanel
 from tui.plan.text_view import PlanText
 from tui.plan.todo_list import TodoList

@@ -9,7 +9,7 @@ from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tests.tui.conftest import Stage
 from tui.bridge import SessionRequest
-from tui.chat.queued_messages import QueuedMessages
+from tui.chat.above_prompt import QueuedMessages
 
 RUNS = [*recorded.opening(), e.TurnStarted(prompt="rewrite it", mode="agent", model="m"), e.StepStarted(step=1)]
 OLD, NEW = "delete the old parser", "no, keep the old parser"

@@ -8,7 +8,7 @@ from block to block; enter opens; `c` and a selection by mouse copy logical text
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -16,18 +16,33 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import BindingType
+from textual.content import Content
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
+from textual.widgets import Static
 
+from core.modes import Mode
 from core.protocol.messages import Attachment
 from tui.block import TranscriptBlock
 from tui.chat.block_rows import can_open, copy_text
 from tui.chat.transcript_layout import TranscriptLayout
-from tui.keymap import get_bindings
+from tui.keymap import format_first_key, get_bindings
 from tui.widgets.text_rows import Piece, TextRow, apply_offsets, join_logical_text, slice_pieces
+
+_MUTED: Final = "$foreground 60%"
+_PROMISE: Final = "The agent works in a shadow of this project: nothing reaches your files until you accept it."
+_FIRST_KEYS: Final = (
+    ("@", "name a file"),
+    ("/", "commands"),
+    ("app.mode_next", f"mode: {', '.join(mode.title() for mode in Mode)}"),
+    ("app.review", "review what it changed"),
+    ("app.files", "files of the project"),
+    ("app.palette", "search every command"),
+    ("app.keys", "all keys"),
+)
 
 ROLES: Final = (
     "muted",
@@ -336,3 +351,16 @@ class Transcript(ScrollView, can_focus=True):
         """Go to the last block and follow the end again."""
         self._move(len(self._blocks))
         self._jump_to(self.max_scroll_y)
+
+
+class Greeting(Static):
+    """Shown until the first prompt; without state."""
+
+    def show(self, keymap: Mapping[str, str], note: str = "") -> None:
+        """Render with the user's keys and a note for the start, "" = none."""
+        parts = [("Say what you want done and press Enter.\n", "bold"), (f"{_PROMISE}\n", _MUTED)]
+        parts.append((f"{note}\n\n" if note else "\n", "$text-warning"))
+        for way, what in _FIRST_KEYS:
+            how = format_first_key(way, keymap) if "." in way else way
+            parts += [(f"{how:<11}", "$accent"), (f"{what}\n", _MUTED)]
+        self.update(Content.assemble(*parts))

@@ -1,4 +1,4 @@
-"""Where the transcript's blocks stand: heights, tops, and the few that are rendered at any time.
+"""The layout of the transcript's blocks: heights, tops, and the few that are rendered at any time.
 
 A block is rendered when it comes into view and dropped when it has not been seen for long; of the others only a
 height

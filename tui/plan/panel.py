@@ -22,9 +22,8 @@ from core.protocol.plans import Plan
 from core.protocol.review import Comment
 from tui.keymap import format_first_key, get_bindings, get_keymap, insert_keys
 from tui.plan import messages, todo_edits
-from tui.plan.editor import PlanEditor
 from tui.plan.graph import UNDRAWN_MARK, UNDRAWN_NOTE, GraphRow, layout_graph
-from tui.plan.input_line import PlanInput
+from tui.plan.inputs import PlanEditor, PlanInput
 from tui.plan.text_view import EMPTY, PlanText
 from tui.plan.todo_list import TodoList
 from tui.plan.todo_rows import matches_filter, render_title

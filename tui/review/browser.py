@@ -1,4 +1,4 @@
-"""What the review shows: one change with its lines under a header, or everything pending as a list.
+"""The browser of the review: one change with its lines under a header, or everything pending as a list.
 
 The cursor stays where it is while changes come and go. No verdict is given here.
 """

@@ -22,7 +22,7 @@ LIST_MIN_HEIGHT: Final = 24  # rows of the pane from which several files are lis
 
 
 class ReviewHeader:
-    """What stands above the diff: the files, where the current change came from, and why it can't be accepted.
+    """The lines above the diff: the files, where the current change came from, and why it can't be accepted.
 
     `widgets` are yielded by the widget that has the header, and laid out with what it has below.
     """

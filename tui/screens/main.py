@@ -21,9 +21,8 @@ from textual.widgets import Static
 
 from core.protocol import queries
 from tui.bridge import Bridge, Connect, SessionRequest
-from tui.chat.greeting import Greeting
 from tui.chat.prompt import Prompt
-from tui.chat.transcript import Transcript
+from tui.chat.transcript import Greeting, Transcript
 from tui.keymap import get_bindings
 from tui.modes import SCREEN_MODES
 from tui.screens.controller import ScreenContext

@@ -20,7 +20,7 @@ from tui.slash_commands import can_run_as_is, describe_unknown_command, find_com
 
 if TYPE_CHECKING:
     from tui.attachments.attach import Attacher
-    from tui.chat.completion import CompletionList
+    from tui.chat.above_prompt import CompletionList
 
 ASK_PREFIX: Final = "?"  # where the user types the commands: what goes to the model all the same
 
@@ -111,7 +111,7 @@ class PromptController(Controller):
             prompt.restore_text(steering.take_returned())
         prompt.has_queue = bool(steering.returned or state.pending_steers)
         if prompt.has_queue or self.context.find_bar("queued"):
-            from tui.chat.queued_messages import QueuedMessages
+            from tui.chat.above_prompt import QueuedMessages
 
             bar = await self.context.ensure_bar(QueuedMessages, "queued")
             bar.show([text for text, _ in steering.returned], list(state.pending_steers.values()))
@@ -150,7 +150,7 @@ class PromptController(Controller):
     async def _complete(self, kind: str, pattern: str) -> None:
         if not kind and not self.context.find_bar("completion"):
             return
-        from tui.chat.completion import CompletionList
+        from tui.chat.above_prompt import CompletionList
 
         found: list[tuple[str, str]] = []
         if kind == "/":

@@ -1,7 +1,8 @@
-"""Editor of a plan's Markdown in the place of the panel: saved, or left as it was."""
+"""The inputs of the plan panel: the line at its foot, and the editor of the plan's Markdown in its place."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -11,6 +12,27 @@ from textual.widgets import TextArea
 
 from core.protocol.plans import Plan
 from tui.keymap import get_bindings
+from tui.widgets.input_line import InputLine, InputPurpose
+from tui.widgets.key_hints import Hint
+
+DONE_HINTS: Final[tuple[Hint, ...]] = (("reason.submit", "done"), ("reason.cancel", "back"))
+FILTER_HINTS: Final[tuple[Hint, ...]] = (("reason.submit", "stay with it"), ("reason.cancel", "show all"))
+COMMENT_HINTS: Final[tuple[Hint, ...]] = (("reason.submit", "keep"), ("reason.cancel", "back"))
+
+
+class PlanInput(InputLine):
+    """Asks for what a todo says, waits for or is proved by, for words to filter by, or for a comment."""
+
+    purposes: ClassVar[Mapping[str, InputPurpose]] = {
+        "add": InputPurpose("What is to be done. Enter adds it below the marked todo", DONE_HINTS),
+        "edit": InputPurpose("What is to be done. Enter changes it", DONE_HINTS),
+        "needs": InputPurpose(
+            "Ids that it waits for, with commas between them; empty: it waits for nothing", DONE_HINTS
+        ),
+        "verify": InputPurpose("A command that has to pass before it is completed; empty: none", DONE_HINTS),
+        "filter": InputPurpose("Words, or ready, doing, blocked, done; esc: all", FILTER_HINTS),
+        "comment": InputPurpose("Your comment. Enter keeps it for S, empty removes it", COMMENT_HINTS),
+    }
 
 
 class PlanEditor(TextArea):
