@@ -14,6 +14,7 @@ from typing import Final
 from textual.binding import Binding, BindingType
 
 from core.modes import Mode
+from tui.panes import PANES
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +56,9 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("app.palette", "ctrl+p", "command_palette", "Commands", "Search all commands", priority=True),
     Key("app.keys", "f1", "pages.show_keys", "Keys", "All keys, by the place where they work", priority=True),
     Key("app.files", "ctrl+b", "panes.toggle_files", "Files", "Show or hide the files of the project", priority=True),
-    Key(
-        "app.review", "ctrl+r", "panes.show_pane('review')", "Review", "Show or hide the pending changes", priority=True
-    ),
-    Key("app.plan", "ctrl+t", "panes.show_pane('plan')", "Plan", "Show or hide the plan and the todos", priority=True),
-    Key("app.debug", "f6", "panes.show_pane('debug')", "Debug board", "Show or hide what is debugged", priority=True),
-    Key(
-        "app.preview", "ctrl+o", "panes.show_pane('preview')", "Preview", "Show or hide the file preview", priority=True
+    *(
+        Key(f"app.{pane.name}", pane.key, f"panes.show_pane('{pane.name}')", pane.label, pane.tooltip, priority=True)
+        for pane in PANES
     ),
     Key("app.interrupt", "escape", "turn.interrupt", "Interrupt / back", "Stop the turn, or go back to the prompt"),
     Key(

@@ -13,7 +13,6 @@ from typing import ClassVar, Final
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
@@ -26,7 +25,8 @@ from tui.debug.hypothesis_rows import OptionChip, render_card, render_overview
 from tui.debug.log_rows import PLAIN, BoardRow, render_comparison, render_log
 from tui.debug.messages import CardAnswered
 from tui.keymap import format_first_key, get_bindings, get_keymap, insert_keys
-from tui.state.view import MAX_LIVE_RECORDS, DebugView
+from tui.panes import PaneSource, StatePane
+from tui.state.view import MAX_LIVE_RECORDS, DebugView, ViewState
 from tui.widgets.input_line import InputLine, InputPurpose
 from tui.widgets.key_hints import NOTHING_HINTS, Hint, HintsChanged
 from tui.widgets.row_view import RowView
@@ -99,12 +99,12 @@ class LogFilterInput(InputLine):
     }
 
 
-class DebugBoard(Vertical):
+class DebugBoard(StatePane):
     """Shows a `DebugView`; `load` queries the log of a run, None if there is none."""
 
     DEFAULT_CSS = """
     DebugBoard { height: 1fr; }
-    DebugBoard LogFilterInput, DebugBoard LogFilterInput:focus { background: $foreground 8%; }
+    DebugBoard LogFilterInput, DebugBoard LogFilterInput:focus { padding: 0 1; background: $foreground 8%; }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = get_bindings("debug")
@@ -136,6 +136,13 @@ class DebugBoard(Vertical):
         """Focus the rows."""
         self.query_one(BoardRows).focus(scroll_visible)
         return self
+
+    @classmethod
+    def from_source(cls, source: PaneSource) -> DebugBoard:
+        return cls(source.load_probe_log)
+
+    def show_state(self, state: ViewState) -> None:
+        self.show(state.debug)
 
     def show(self, view: DebugView) -> None:
         """Show `view`. A run that has ended and a card that waits come up by themselves."""

@@ -8,7 +8,6 @@ from typing import ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Size
 from textual.strip import Strip
@@ -16,6 +15,7 @@ from textual.widgets import Static
 
 from core.protocol.queries import FileAnswer
 from tui.keymap import get_bindings, get_keymap, insert_keys
+from tui.panes import PaneSource, StatePane
 from tui.text import clean, format_path, shorten_lines
 from tui.widgets.code_view import CodeView
 from tui.widgets.delayed_load import DelayedLoad
@@ -95,7 +95,7 @@ class FileView(CodeView):
         return Strip.join([gutter, self.clip_line(code, style, shift=shift, room=room)])
 
 
-class FilePreview(Vertical):
+class FilePreview(StatePane):
     """`load(path)` returns a file's pending text, or its text on disk where `is_gone(path)`."""
 
     DEFAULT_CSS = """
@@ -124,6 +124,10 @@ class FilePreview(Vertical):
         title.display = False
         yield title
         yield FileView()
+
+    @classmethod
+    def from_source(cls, source: PaneSource) -> FilePreview:
+        return cls(source.load_file, is_gone=source.is_deleted)
 
     @property
     def path(self) -> str:

@@ -1,7 +1,6 @@
 """The plan panel: todos with their dependencies and states, and the text of the plan below.
 
-Todos of a plan and todos without one look the same. A key asks for a change; it shows when the engine has made
-it.
+Todos of a plan and todos without one look the same. A key asks for a change; it shows when the engine made it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from typing import ClassVar, Final
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.widgets import Input, Static
 
 from core.protocol.commands import MAX_SUBAGENTS
@@ -21,20 +19,22 @@ from core.protocol.events import TodoVerified
 from core.protocol.plans import Plan
 from core.protocol.review import Comment
 from tui.keymap import format_first_key, get_bindings, get_keymap, insert_keys
+from tui.panes import StatePane
 from tui.plan import messages, todo_edits
 from tui.plan.graph import UNDRAWN_MARK, UNDRAWN_NOTE, GraphRow, layout_graph
 from tui.plan.inputs import PlanEditor, PlanInput
 from tui.plan.text_view import EMPTY, PlanText
 from tui.plan.todo_list import TodoList
-from tui.plan.todo_rows import matches_filter, render_title
+from tui.plan.todo_rows import count_hunks_by_todo, map_todo_activity, matches_filter, render_title
 from tui.review.hunk_editor import is_line_editable
 from tui.review.messages import CommentsRequested
+from tui.state import ViewState
 from tui.text import fit_line
 
 TODO_ACTIONS: Final = frozenset({"cycle", "move", "remove", "show_hunks", "ask"})
 
 
-class PlanPanel(Vertical):
+class PlanPanel(StatePane):
     """Shows a plan, or todos alone, as a list or as a graph."""
 
     DEFAULT_CSS = """
@@ -52,12 +52,8 @@ class PlanPanel(Vertical):
 
     BINDINGS: ClassVar[list[BindingType]] = get_bindings("plan")
     hints: Final = (
-        ("plan.cycle", "status"),
-        ("plan.build", "build"),
-        ("plan.add", "new"),
-        ("plan.filter", "find"),
-        ("todos.read", "text"),
-        ("plan.view", "graph"),
+        *(("plan.cycle", "status"), ("plan.build", "build"), ("plan.add", "new"), ("plan.filter", "find")),
+        *(("todos.read", "text"), ("plan.view", "graph")),
     )
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
@@ -85,6 +81,17 @@ class PlanPanel(Vertical):
 
     def on_mount(self) -> None:
         self._render_plan()
+
+    def show_state(self, state: ViewState) -> None:
+        path = state.current_plan_path
+        self.show(
+            state.current_plan,
+            state.plan_todos,
+            {key: proof for key, proof in state.verifications.items() if proof.plan in {"", path}},
+            comments=tuple(each for each in state.comments.values() if each.on_plan and each.path == path),
+            hunks=count_hunks_by_todo(state.changes.values()),
+            doing=map_todo_activity(state),
+        )
 
     def show(
         self,
@@ -128,15 +135,13 @@ class PlanPanel(Vertical):
 
     def _render_plan(self, *, is_same: bool = True) -> None:
         plan, todos = self._plan, self._todos
-        heading = self.query_one(".plan--title", Static)
         self.set_class(not (plan or todos), "-empty")
-        heading.update(render_title(plan, todos, max(self.size.width - 2, 20)))
+        self._render_title()
         self._render_todos()
-        nothing = plan is None and not todos
         text = self.query_one(PlanText)
         text.show(
             plan.body if plan else "",
-            insert_keys(EMPTY, get_keymap(self.app)) if nothing else "",
+            insert_keys(EMPTY, get_keymap(self.app)) if not (plan or todos) else "",
             comments=self._comments,
             is_same=is_same,
         )
@@ -194,11 +199,12 @@ class PlanPanel(Vertical):
         self._pattern = ""
         self._render_todos()
 
-    def on_resize(self) -> None:
-        heading = self.query_one(".plan--title", Static)
-        heading.update(render_title(self._plan, self._todos, max(self.size.width - 2, 20)))
+    def _render_title(self) -> None:
+        title = render_title(self._plan, self._todos, max(self.size.width - 2, 20))
+        self.query_one(".plan--title", Static).update(title)
 
-    # What the keys do
+    def on_resize(self) -> None:
+        self._render_title()
 
     def action_toggle_view(self) -> None:
         """Switch between list and graph."""
@@ -278,8 +284,6 @@ class PlanPanel(Vertical):
         is_about_todo = action in TODO_ACTIONS and parameters != ("filter",)
         return not (is_about_todo and self.query_one(PlanText).has_focus)
 
-    # The text
-
     @property
     def is_writing(self) -> bool:
         """True if there is unsaved text."""
@@ -347,8 +351,6 @@ class PlanPanel(Vertical):
             self.post_message(messages.CommentEdited(known.path, text, id=known.hunk))
         elif known is None and text and self._plan is not None:
             self.post_message(messages.CommentEdited(self._plan.path, text, said.start, said.excerpt))
-
-    # The line at the foot
 
     @on(Input.Changed)
     def _on_input_changed(self, event: Input.Changed) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -11,6 +11,8 @@ from textual.content import Content
 from core.protocol.documents import Todo
 from core.protocol.events import TodoVerified
 from core.protocol.plans import Plan
+from core.protocol.review import Change
+from tui.state import ViewState
 from tui.text import fit_line
 from tui.widgets.text_rows import Piece, find_line_breaks
 
@@ -148,3 +150,22 @@ def render_title(plan: Plan | None, todos: Sequence[Todo], width: int) -> Conten
     if plan is not None and plan.overview.strip():
         parts.append(Content.styled("\n" + fit_line(plan.overview, width * 2), "$foreground 60%"))
     return Content.assemble(*parts)
+
+
+def map_todo_activity(state: ViewState) -> dict[str, str]:
+    """Map todos to the latest activity of the subagents that work on them."""
+    return {
+        todo: block.acts[-1].text if block.acts else "begins"
+        for todo, block in state.transcript.find_running_subagents().items()
+    }
+
+
+def count_hunks_by_todo(changes: Iterable[Change]) -> dict[str, int]:
+    """Count the pending hunks that were made for each todo, by its id."""
+    found: dict[str, int] = {}
+    for change in changes:
+        origin = change.origin.todo if change.origin else ""
+        for todo in [hunk.todo or origin for hunk in change.hunks] or [origin]:
+            if todo:
+                found[todo] = found.get(todo, 0) + 1
+    return found

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from time import monotonic
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from msgspec.structs import replace
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.widgets import Input
 
 from core.protocol.commands import HunkComment, HunkEdit, HunkSplit
 from core.protocol.queries import HunkAnswer
+from core.protocol.renames import list_changes
 from core.protocol.review import Change, ChangeDiff, Verdict
 from tui.keymap import get_bindings
+from tui.panes import PaneSource, StatePane
 from tui.review import messages
 from tui.review.browser import ChangeBrowser
 from tui.review.descriptions import needs_confirmation
@@ -30,8 +31,11 @@ from tui.review.hunk_editor import HunkEditor
 from tui.review.input_line import ReviewInput
 from tui.review.verdicts import SentVerdicts
 
+if TYPE_CHECKING:
+    from tui.state import ViewState
 
-class ReviewPane(Vertical):
+
+class ReviewPane(StatePane):
     """Gives verdicts on what its browser shows, and edits and comments hunks before; `load` as in `ChangeBrowser`."""
 
     DEFAULT_CSS = """
@@ -57,6 +61,10 @@ class ReviewPane(Vertical):
         self._before_undo: frozenset[str] | None = None
         self._input_target = ("", "")  # path and hunk
 
+    @classmethod
+    def from_source(cls, source: PaneSource) -> ReviewPane:
+        return cls(source.load_diff)
+
     def read_clock(self) -> float:
         """Return the seconds of the clock at hand."""
         return self._clock()
@@ -66,6 +74,13 @@ class ReviewPane(Vertical):
         yield ReviewInput()
 
     # What the screen tells
+
+    def show_state(self, state: ViewState) -> None:
+        todos = {each.id: each.content for each in state.todos}
+        self.browser.set_surroundings(state.bulks, state.comments, state.turn_numbers, todos)
+        self.set_changes(list_changes(state.changes))
+        refused, state.refusals = state.refusals, {}
+        self.show_refused(refused)
 
     def set_changes(self, changes: tuple[Change, ...]) -> None:
         """Set the pending changes; after an undo the cursor goes to the first hunk that came back."""

@@ -24,7 +24,8 @@ class InputLine(Input):
     """Asks for one line of text. A subclass names its `purposes`; the first one is the default."""
 
     DEFAULT_CSS = """
-    InputLine, InputLine:focus { display: none; height: 1; border: none; padding: 0 1; background: $surface; }
+    InputLine { display: none; height: 1; border: none; padding: 0 1; background: $surface; }
+    InputLine:focus { border: none; }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = get_bindings("reason")

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
-
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.keymap import get_keymap
+from tui.panes import PANES, PaneSource, StatePane
 from tui.widgets.key_hints import BACK_HINT, HintsChanged, find_hints, format_hints
-
-HIDDEN_UNTIL_SHOWN: Final = frozenset({"debug"})  # not named before it was shown
-TITLES: Final = {"review": "Review", "plan": "Plan", "debug": "Debug", "preview": "Preview"}
 
 
 class SidePane(Vertical):
-    """Shows the pane named `current`, "" = hidden; `makers` build a pane when it is first shown."""
+    """Shows the pane named `current`, "" = hidden; a pane is built from `source` when it is first shown."""
 
     class PaneShown(Message):
         """A pane came up."""
@@ -30,10 +24,10 @@ class SidePane(Vertical):
             super().__init__()
             self.name = name
 
-    def __init__(self, makers: dict[str, Callable[[], Widget]], *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, source: PaneSource, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
-        self._makers = makers
-        self._panes: dict[str, Widget] = {}
+        self._source = source
+        self._panes: dict[str, StatePane] = {}
         self._counts: dict[str, str] = {}
         self.current = ""
         self.display = False
@@ -42,14 +36,15 @@ class SidePane(Vertical):
         yield Static(id="side-title")
         yield Static(id="side-hint")
 
-    def get_pane(self, name: str) -> Widget | None:
+    def get_pane(self, name: str) -> StatePane | None:
         """Return a pane if it has been shown before."""
         return self._panes.get(name)
 
-    async def show(self, name: str) -> Widget | None:
+    async def show(self, name: str) -> StatePane | None:
         """Show a pane, mounted if need be; "" hides all."""
         if name and name not in self._panes:
-            pane = self._panes[name] = self._makers[name]()
+            spec = next(each for each in PANES if each.name == name)
+            pane = self._panes[name] = spec.build(self._source)
             await self.mount(pane, before="#side-hint")
         self._show_only(name)
         return self._panes.get(name)
@@ -104,8 +99,8 @@ class SidePane(Vertical):
 
     def _render_title(self) -> None:
         parts: list[tuple[str, str]] = []
-        for name, title in TITLES.items():
-            if name in HIDDEN_UNTIL_SHOWN and name not in self._panes:
+        for name, title, is_rare in ((each.name, each.title, each.is_rare) for each in PANES):
+            if is_rare and name not in self._panes:
                 continue
             parts.append((f" {title}", "bold" if name == self.current else "$foreground 60%"))
             count = self._counts.get(name, "")

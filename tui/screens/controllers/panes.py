@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from textual import on
@@ -10,13 +10,13 @@ from textual.widget import Widget
 
 from core.errors import AgentTuiError
 from core.protocol import queries
-from core.protocol.renames import list_changes
-from core.protocol.review import Change, ChangeDiff
+from core.protocol.review import ChangeDiff
 from tui.files.messages import FileSelected
 from tui.modes import SCREEN_MODES
 from tui.modes.base import AutoPane
+from tui.panes import PANES
 from tui.screens.controller import Controller, ScreenContext
-from tui.state import Topic, ViewState
+from tui.state import Topic
 from tui.text import format_path
 from tui.widgets.side_pane import SidePane
 
@@ -263,74 +263,23 @@ class PaneController(Controller):
         side, state = self.side, self.context.state
         if side is None:
             return
-        if "review" in topics:
-            count = len(list_changes(state.changes)) + sum(each.needs_verdict for each in state.bulks)
-            side.set_count("review", str(count) if count else "")
-            if (review := side.get_pane("review")) is not None:
-                pane = cast("ReviewPane", review)
-                pane.browser.set_surroundings(
-                    state.bulks, state.comments, state.turn_numbers, {each.id: each.content for each in state.todos}
-                )
-                pane.set_changes(list_changes(state.changes))
-                refused, state.refusals = state.refusals, {}
-                pane.show_refused(refused)
-        if "debug" in topics and (board := side.get_pane("debug")) is not None:
-            judged = sum(each.state != "open" for each in state.debug.hypotheses.values())
-            side.set_count("debug", f"{judged}/{len(state.debug.hypotheses)}" if state.debug.hypotheses else "")
-            cast("Any", board).show(state.debug)
-        if not topics.isdisjoint({"plan", "review"}):
-            open_todos = sum(todo.status in {"pending", "in_progress"} for todo in state.todos)
-            side.set_count("plan", str(open_todos) if open_todos else "")
-            if (plan := side.get_pane("plan")) is not None:
-                said = tuple(
-                    each for each in state.comments.values() if each.on_plan and each.path == state.current_plan_path
-                )
-                hunks = _count_hunks_by_todo(state.changes.values())
-                cast("Any", plan).show(
-                    state.current_plan,
-                    state.plan_todos,
-                    {
-                        key: proof
-                        for key, proof in state.verifications.items()
-                        if proof.plan in {"", state.current_plan_path}
-                    },
-                    comments=said,
-                    hunks=hunks,
-                    doing=_map_todo_activity(state),
-                )
+        for spec in PANES:
+            if not topics.isdisjoint(spec.topics):
+                if spec.badge is not None:
+                    side.set_count(spec.name, spec.badge(state))
+                if (pane := side.get_pane(spec.name)) is not None:
+                    pane.show_state(state)
 
     async def _mount_side(self) -> SidePane:
-        makers = {"review": self._make_review, "plan": self._make_plan, "debug": self._make_board}
-        makers |= {"preview": self._make_preview}
-        side = SidePane(makers, id="side")
+        side = SidePane(self, id="side")
         await self.context.screen.query_one("#body").mount(side)
         return side
 
-    def _make_review(self) -> Widget:
-        from tui.review.pane import ReviewPane
-
-        return ReviewPane(self._load_diff)
-
-    def _make_plan(self) -> Widget:
-        from tui.plan.panel import PlanPanel
-
-        return PlanPanel()
-
-    def _make_board(self) -> Widget:
-        from tui.debug.board import DebugBoard
-
-        return DebugBoard(self._load_log)
-
-    async def _load_log(self, query: queries.ProbeLogQuery) -> queries.ProbeLogAnswer | None:
+    async def load_probe_log(self, query: queries.ProbeLogQuery) -> queries.ProbeLogAnswer | None:
         answer = await self.context.bridge.query(query)
         return answer if isinstance(answer, queries.ProbeLogAnswer) else None
 
-    def _make_preview(self) -> Widget:
-        from tui.files.preview import FilePreview
-
-        return FilePreview(self._load_file, is_gone=self._is_deleted)
-
-    def _is_deleted(self, path: str) -> bool:
+    def is_deleted(self, path: str) -> bool:
         """True if the pending change of a file deletes it."""
         change = self.context.state.changes.get(path)
         return change is not None and change.operation == "delete"
@@ -343,36 +292,17 @@ class PaneController(Controller):
         answer = await self.context.bridge.query(queries.FindQuery(pattern=words, limit=MAX_FOUND_FILES))
         return answer.paths if isinstance(answer, queries.FindAnswer) else ()
 
-    async def _load_file(self, path: str) -> queries.FileAnswer:
+    async def load_file(self, path: str) -> queries.FileAnswer:
         # what is to be deleted is there on the user's side only
-        side: Literal["pending", "workspace"] = "workspace" if self._is_deleted(path) else "pending"
+        side: Literal["pending", "workspace"] = "workspace" if self.is_deleted(path) else "pending"
         answer = await self.context.bridge.query(queries.FileQuery(path=path, side=side))
         if isinstance(answer, queries.FileAnswer):
             return answer
         problem = answer.message if isinstance(answer, queries.RefusedAnswer) else "It can't be read."
         return queries.FileAnswer(path=path, text="", problem=problem)
 
-    async def _load_diff(self, path: str) -> ChangeDiff | None:
+    async def load_diff(self, path: str) -> ChangeDiff | None:
         answer = await self.context.bridge.query(queries.DiffQuery(path=path))
         if isinstance(answer, queries.RefusedAnswer):
             raise AgentTuiError(answer.message, hint=answer.hint)
         return answer.diff if isinstance(answer, queries.DiffAnswer) else None
-
-
-def _map_todo_activity(state: ViewState) -> dict[str, str]:
-    """Map todos to the latest activity of the subagents that work on them."""
-    return {
-        todo: block.acts[-1].text if block.acts else "begins"
-        for todo, block in state.transcript.find_running_subagents().items()
-    }
-
-
-def _count_hunks_by_todo(changes: Iterable[Change]) -> dict[str, int]:
-    """Count the pending hunks that were made for each todo, by its id."""
-    found: dict[str, int] = {}
-    for change in changes:
-        origin = change.origin.todo if change.origin else ""
-        for todo in [hunk.todo or origin for hunk in change.hunks] or [origin]:
-            if todo:
-                found[todo] = found.get(todo, 0) + 1
-    return found

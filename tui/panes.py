@@ -1,0 +1,129 @@
+"""The side panes: each is registered here, and nowhere else.
+
+A pane is a widget derived from `StatePane` and one record below, which gives it its key, its title and its count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
+
+from textual.containers import Vertical
+
+from core.protocol.queries import FileAnswer, ProbeLogAnswer, ProbeLogQuery
+from core.protocol.renames import list_changes
+from core.protocol.review import ChangeDiff
+
+if TYPE_CHECKING:
+    from tui.state import Topic, ViewState
+
+
+class PaneSource(Protocol):
+    """Where the panes load from what the state does not hold."""
+
+    async def load_diff(self, path: str) -> ChangeDiff | None:
+        """Return a change with its lines, None if nothing is pending there."""
+
+    async def load_probe_log(self, query: ProbeLogQuery) -> ProbeLogAnswer | None:
+        """Return the log of a debug run, None if there is none."""
+
+    async def load_file(self, path: str) -> FileAnswer:
+        """Return the text of a file as it would be, or as it is on disk if it is to be deleted."""
+
+    def is_deleted(self, path: str) -> bool:
+        """True if the pending change of a file deletes it."""
+
+
+class StatePane(Vertical):
+    """A pane of the side: built once, and fed whenever the state has changed."""
+
+    @classmethod
+    def from_source(cls, source: PaneSource) -> Self:
+        """Build the pane; one that loads something takes it from the source."""
+        return cls()
+
+    def show_state(self, state: ViewState) -> None:
+        """Show what the state says now; a pane without a part in it shows nothing."""
+
+
+def _count_review(state: ViewState) -> str:
+    count = len(list_changes(state.changes)) + sum(each.needs_verdict for each in state.bulks)
+    return str(count) if count else ""
+
+
+def _count_todos(state: ViewState) -> str:
+    count = sum(todo.status in {"pending", "in_progress"} for todo in state.todos)
+    return str(count) if count else ""
+
+
+def _count_verdicts(state: ViewState) -> str:
+    hypotheses = state.debug.hypotheses
+    return f"{sum(each.state != 'open' for each in hypotheses.values())}/{len(hypotheses)}" if hypotheses else ""
+
+
+class PaneSpec(NamedTuple):
+    """A pane: `widget` is "module:class", imported when it is first shown; it is fed when one of its `topics` changes.
+
+    `key`, `label` and `tooltip` are those of the key that shows it, `app.<name>`. `badge` stands beside the title;
+    None: whoever shows the pane sets it. `is_rare`: the title is not seen before the pane was shown.
+    """
+
+    name: str
+    title: str
+    widget: str
+    key: str
+    label: str
+    tooltip: str
+    topics: frozenset[Topic] = frozenset()
+    badge: Callable[[ViewState], str] | None = None
+    is_rare: bool = False
+
+    def build(self, source: PaneSource) -> StatePane:
+        """Import the widget and build it."""
+        module, _, name = self.widget.partition(":")
+        kind: type[StatePane] = getattr(import_module(module), name)
+        return kind.from_source(source)
+
+
+PANES: Final = (
+    PaneSpec(
+        "review",
+        "Review",
+        "tui.review.pane:ReviewPane",
+        "ctrl+r",
+        "Review",
+        "Show or hide the pending changes",
+        frozenset({"review"}),
+        _count_review,
+    ),
+    PaneSpec(
+        "plan",
+        "Plan",
+        "tui.plan.panel:PlanPanel",
+        "ctrl+t",
+        "Plan",
+        "Show or hide the plan and the todos",
+        frozenset({"plan", "review"}),
+        _count_todos,
+    ),
+    PaneSpec(
+        "debug",
+        "Debug",
+        "tui.debug.board:DebugBoard",
+        "f6",
+        "Debug board",
+        "Show or hide what is debugged",
+        frozenset({"debug"}),
+        _count_verdicts,
+        is_rare=True,
+    ),
+    PaneSpec(
+        "preview",
+        "Preview",
+        "tui.files.preview:FilePreview",
+        "ctrl+o",
+        "Preview",
+        "Show or hide the file preview",
+    ),
+)
