@@ -136,7 +136,7 @@ class PlanPanel(StatePane):
     def _render_plan(self, *, is_same: bool = True) -> None:
         plan, todos = self._plan, self._todos
         self.set_class(not (plan or todos), "-empty")
-        self._render_title()
+        self.on_resize()
         self._render_todos()
         text = self.query_one(PlanText)
         text.show(
@@ -199,12 +199,9 @@ class PlanPanel(StatePane):
         self._pattern = ""
         self._render_todos()
 
-    def _render_title(self) -> None:
+    def on_resize(self) -> None:
         title = render_title(self._plan, self._todos, max(self.size.width - 2, 20))
         self.query_one(".plan--title", Static).update(title)
-
-    def on_resize(self) -> None:
-        self._render_title()
 
     def action_toggle_view(self) -> None:
         """Switch between list and graph."""
