@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -12,6 +12,9 @@ from core.agent.turn.routes import Route, TurnRoutes
 from core.protocol.events import AnyEvent, ModelUsed
 from core.protocol.messages import Message, ModelJob, Usage
 from core.providers.base import ModelRequest, TextDelta, UsageReport
+
+# The conversation of a job, as the provider's cache is keyed.
+CONVERSATIONS: Mapping[ModelJob, str] = {"small": "notes", "apply": "apply"}
 
 
 def record_usage(
@@ -44,7 +47,7 @@ class SideRequests(Struct, frozen=True):
             messages=tuple(messages),
             max_tokens=max_tokens,
             effort=route.effort,
-            session=f"{self.session_id}-{job}",
+            session=f"{self.session_id}-{CONVERSATIONS[job]}",
             private=self.private,
         )
         parts: list[str] = []
