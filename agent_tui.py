@@ -55,7 +55,8 @@ def _real(entry: str) -> str:
 
 
 def _is_of_a_project(entry: str, root: str) -> bool:
-    """Whether a place to look for modules is relative, or lies in the current directory or one that is to be opened."""
+    """Return True if a place to look for modules is relative, or lies in the current directory or one that is to be
+    opened."""
     real = _real(entry)
     if real == root:
         return False
@@ -63,7 +64,7 @@ def _is_of_a_project(entry: str, root: str) -> bool:
     return not os.path.isabs(entry) or any(_lies_under(real, _real(each)) for each in ("", *named))
 
 
-def _led_into_a_project(root: str) -> "list[str]":
+def _list_project_entries(root: str) -> "list[str]":
     """The entries of PYTHONPATH that lead into a project, and the current directory if `python -m` put it first."""
     if sys.flags.ignore_environment:
         return []
@@ -85,7 +86,7 @@ def start_isolated() -> None:
         return
     root = own_root()
     homes = [name for name in HOMES if os.environ.get(name) and _is_of_a_project(os.environ[name], root)]
-    entries = _led_into_a_project(root)
+    entries = _list_project_entries(root)
     places = [_real(entry) for entry in entries]
     ran = sorted(
         name
@@ -184,9 +185,9 @@ def _start(arguments: "Arguments") -> int:
 
 def _run_screen(arguments: "Any") -> int:
     if arguments.continue_last or arguments.resume:
-        from core.cli.resuming import with_session
+        from core.cli.sessions import choose_session
 
-        arguments = with_session(arguments)
+        arguments = choose_session(arguments)
     if _lacks_terminal():
         from core.exits import ExitCode
 

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """How a run of `agent-tui` ended."""
+    """The end of a run of `agent-tui` ended."""
 
     DONE = 0
     FAILED = 1

@@ -156,7 +156,7 @@ class _BoxRun:
     async def _open(self) -> cmd.Reply:
         """The session that is kept for this, or a new one."""
         store = SessionStore(self._arguments.directory)
-        known = kept_session(store) if self._arguments.keep else ""
+        known = find_kept_session(store) if self._arguments.keep else ""
         mode = self._arguments.mode
         if not known:
             opened = await self._engine.submit(cmd.SessionOpen(mode=mode))
@@ -233,7 +233,7 @@ class _BoxRun:
             sys.stderr.write(f"agent-tui: the report could not be written: {error.strerror}\n")
 
 
-def kept_session(store: SessionStore) -> str:
+def find_kept_session(store: SessionStore) -> str:
     """The session of `box run --keep` in a workspace, "" = there is none."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         session = (store.path / POINTER).read_text(encoding="ascii").strip()
@@ -242,7 +242,7 @@ def kept_session(store: SessionStore) -> str:
 
 
 class _Before:
-    """What was pending before the command."""
+    """The changes that were pending before the command."""
 
     def __init__(self, state: SessionState) -> None:
         self._changes = dict(state.changes)
@@ -294,11 +294,11 @@ def _name(path: str) -> str:
 
 def _one_line(line: str) -> str:
     """Of names with newlines in them too: what stands on a line is told by nobody else. Backslashes are doubled."""
-    escaped = "".join(_escaped(each) for each in line)
+    escaped = "".join(_escape(each) for each in line)
     return expose_controls(escaped)
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     if character == "\\":
         return "\\\\"
     if character.isprintable():

@@ -76,7 +76,7 @@ def run(arguments: DoctorArguments, *, clipboard: Callable[[], str] | None = Non
 
 
 class _Check:
-    """What was found; `problems` keep a session from working, `notes` do not."""
+    """The findings; `problems` keep a session from working, `notes` do not."""
 
     def __init__(self, directory: Path, *, probe: bool) -> None:
         self._directory = directory
@@ -91,13 +91,13 @@ class _Check:
             f"{__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}",
         )
         yield "packages", ", ".join(f"{name} {_version(name)}" for name in _SHOWN)
-        yield "ripgrep", self._tried(find_program)
+        yield "ripgrep", self._report_trials(find_program)
         yield "git", shutil.which("git") or "none: the model is not told which files have changed"
         if self.clipboard is not None:
             yield "clipboard", self.clipboard()
-        yield "workspace", self._tried(self._workspace)
-        yield "state", self._tried(self._state)
-        settings = self._configured()
+        yield "workspace", self._report_trials(self._workspace)
+        yield "state", self._report_trials(self._state)
+        settings = self._load_settings()
         own = get_config_dir() / FILE_NAME
         yield "config", f"{own}{'' if own.is_file() else ' (none: the defaults hold)'}"
         if (self._directory / PROJECT_FILE).is_file():
@@ -108,9 +108,9 @@ class _Check:
         yield from _rows("commands", _containment(asyncio.run(_tiers(probe=self._probe)), probed=self._probe))
         found = asyncio.run(_models(settings))
         yield from _table(found)
-        yield "model", _chosen(found)
+        yield "model", _describe_choice(found)
 
-    def _tried(self, find: Callable[[], object]) -> str:
+    def _report_trials(self, find: Callable[[], object]) -> str:
         try:
             return str(find())
         except AgentTuiError as problem:
@@ -135,7 +135,7 @@ class _Check:
         count = len(SessionStore(self._directory).list_directories())
         return f"{directory} ({count} {'session' if count == 1 else 'sessions'} of this workspace)"
 
-    def _configured(self) -> Settings:
+    def _load_settings(self) -> Settings:
         loaded = LoadedSettings(settings=Settings())
         try:
             trust = TrustStore(self._directory.resolve())
@@ -148,7 +148,8 @@ class _Check:
 
 
 async def _tiers(*, probe: bool) -> TierReport:
-    """What contains commands here; with `probe` every tier is tried anew, and kept where there is a state directory."""
+    """Yield the ways to contain commands here; with `probe` every tier is tried anew, and kept where there is a state
+    directory."""
     from core.sandbox.tiers.selection import find_tier, load_cached_report
 
     state = get_state_dir()
@@ -185,7 +186,7 @@ def _version(name: str) -> str:
 
 
 async def _models(settings: Settings) -> ModelsAnswer:
-    from core.providers.registry import discover_models
+    from core.providers.catalog.discovery import discover_models
 
     return await discover_models(settings)
 
@@ -202,11 +203,11 @@ def _table(found: ModelsAnswer) -> Iterator[tuple[str, str]]:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
         yield "" if number else "providers", "  ".join((*cells, row[3])).rstrip()
     shown = {row[0] for row in rows}
-    if others := [f"{each.id} ({_wanted(each.id)})" for each in found.providers if each.id not in shown]:
+    if others := [f"{each.id} ({_describe_missing_key(each.id)})" for each in found.providers if each.id not in shown]:
         yield "", f"not set up: {', '.join(others)}"
 
 
-def _chosen(found: ModelsAnswer) -> str:
+def _describe_choice(found: ModelsAnswer) -> str:
     """The model that a session begins with, and why."""
     if found.default:
         return f"{found.default} ({found.reason})"
@@ -225,10 +226,10 @@ def _standing(status: ProviderStatus, found: ModelsAnswer) -> str:
         return status.problem.rstrip(".")
     if count:
         return f"{count} {'model' if count == 1 else 'models'}"
-    return "no models" if status.local or status.key else _wanted(status.id)
+    return "no models" if status.local or status.key else _describe_missing_key(status.id)
 
 
-def _wanted(provider: str) -> str:
+def _describe_missing_key(provider: str) -> str:
     from core.providers.catalog.presets import KNOWN
 
     known = KNOWN.get(provider)

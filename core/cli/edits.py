@@ -89,14 +89,14 @@ def answer(line: str) -> dict[str, Any]:
     if not isinstance(request, dict):
         return _error(None, "request_invalid", "The line is not a JSON object.")
     try:
-        return {"id": request.get("id"), "result": _applied(request)}
+        return {"id": request.get("id"), "result": _apply(request)}
     except AgentTuiError as error:
         return _error(request.get("id"), error.code, error.format_with_hint())
     except Exception as problem:  # one request must not end the others
         return _error(request.get("id"), "internal", f"{type(problem).__name__}: {problem}")
 
 
-def _applied(request: Mapping[str, Any]) -> Any:
+def _apply(request: Mapping[str, Any]) -> Any:
     apply = FORMATS.get(str(request.get("format")))
     if apply is None:
         known = ", ".join(FORMATS)

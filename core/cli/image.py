@@ -51,13 +51,13 @@ def run(_: ImageArguments) -> int:
     """Read standard input, print the path. `AttachmentRefused` for what is no picture, `ConfigError` for nothing."""
     if sys.stdin is None or sys.stdin.isatty():
         raise ConfigError("agent-tui image reads a picture from standard input.", hint=PLAIN, code="no_input")
-    path = kept(sys.stdin.buffer, get_state_dir() / FOLDER)
+    path = save_picture(sys.stdin.buffer, get_state_dir() / FOLDER)
     sys.stdout.write(f"{path}\n")
     return ExitCode.DONE
 
 
-def kept(source: BinaryIO, folder: Path) -> Path:
-    """Where the picture is now. `ConfigError` when it can't be written."""
+def save_picture(source: BinaryIO, folder: Path) -> Path:
+    """Save the picture and return its path. `ConfigError` when it can't be written."""
     made = prepare_attachment(source.read(MAX_INPUT_BYTES + 1), "standard input")
     suffix = made.attachment.media_type.rpartition("/")[2].replace("jpeg", "jpg")
     path = folder / f"{made.attachment.digest[:16]}.{suffix}"

@@ -12,7 +12,7 @@ from typing import ClassVar
 import msgspec
 
 from core.cli.parsing import Arguments, Front, build_parser, parse_directory
-from core.cli.printer import escaped
+from core.cli.printer import escape_hidden
 from core.errors import CommandRejected
 from core.exits import ExitCode
 from core.plans.plan_store import PlanStore
@@ -101,12 +101,12 @@ def parse(argv: Sequence[str]) -> PlanArguments:
 
 
 def run(arguments: PlanArguments) -> int:
-    """What `arguments.action` says. `ExitCode.FAILED` when a check finds faults, or a todo is not proved."""
+    """Carry out `arguments.action`. `ExitCode.FAILED` when a check finds faults, or a todo is not proved."""
     workspace = Workspace(arguments.directory)
     store = PlanStore(PlanFolder(workspace))
     if arguments.action == "list":
         return _list(store, json=arguments.json)
-    path = found(workspace, store, arguments.words[0] if arguments.words else "")
+    path = find_plan(workspace, store, arguments.words[0] if arguments.words else "")
     match arguments.action:
         case "check":
             return _check(store, path)
@@ -116,7 +116,7 @@ def run(arguments: PlanArguments) -> int:
             return _show(store.load(path), json=arguments.json)
 
 
-def found(workspace: Workspace, store: PlanStore, name: str) -> str:
+def find_plan(workspace: Workspace, store: PlanStore, name: str) -> str:
     """The plan's path in the workspace: a path, a file's name, the beginning of one, or "" for the only one."""
     given = Path(name).expanduser()
     if name and (len(given.parts) > 1 or given.is_file()):
@@ -246,4 +246,4 @@ def _write(text: str) -> None:
 
 
 def _json(record: msgspec.Struct) -> str:
-    return escaped(msgspec.json.format(encode_record(record), indent=2).decode())
+    return escape_hidden(msgspec.json.format(encode_record(record), indent=2).decode())

@@ -1,4 +1,4 @@
-"""How an answer is printed without a screen: as text while it comes, as one object, or as one event a line."""
+"""Printers of an answer without a screen: as text while it comes, as one object, or as one event a line."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def plain(text: str) -> str:
     return text.translate(_UNSAFE)
 
 
-def asked_lines(asked: d.ClarificationMetadata) -> list[str]:
-    """What the model asked, with the answers there were to choose from, and what was answered."""
+def format_questions(asked: d.ClarificationMetadata) -> list[str]:
+    """Return the lines of what the model asked, with the answers there were to choose from, and what was answered."""
     answers, lines = {answer.question: answer for answer in asked.answers}, list[str]()
     for question in asked.questions:
         lines.append(f"? {' '.join(question.text.split())}")
@@ -57,7 +57,7 @@ def asked_lines(asked: d.ClarificationMetadata) -> list[str]:
 
 
 def review_notice(response: Response) -> list[str]:
-    """What the user has to know about the edits that were not accepted."""
+    """Return what the user has to know about the edits that were not accepted."""
     waiting, bulks = response.metadata.pending_changes, response.metadata.pending_bulks
     lines = []
     if waiting:
@@ -67,14 +67,14 @@ def review_notice(response: Response) -> list[str]:
         lines.append(f"{count} {'file waits' if count == 1 else 'files wait'} for your review{renamed}: agent-tui -c")
     groups = group_renames(waiting)
     grouped = {path for each in groups for path in each.files}
-    lines += [f"  {moved_line(each)}" for each in groups]
+    lines += [f"  {format_rename(each)}" for each in groups]
     lines += [f"  {_waiting(each)}" for each in waiting if each.path not in grouped]
     if bulks:
         lines.append("Decided on as a whole, by name: agent-tui review --accept NAME")
     return [*lines, *(f"  {_whole(each)}" for each in bulks)]
 
 
-def moved_line(moved: RenamedDirectory) -> str:
+def format_rename(moved: RenamedDirectory) -> str:
     """`src/old/ -> src/new/ (100 files renamed)`."""
     return f"{display_name(moved.old)}/ -> {display_name(moved.new)}/ ({len(moved.files):,} files renamed)"
 
@@ -100,7 +100,7 @@ def _why(protected: bool, conflict: str) -> str:
     return ": protected, never accepted in bulk" if protected else ""
 
 
-def escaped(text: str) -> str:
+def escape_hidden(text: str) -> str:
     """JSON of the same value in which nothing moves a cursor, reorders or hides what is read in a terminal: C1, DEL,
     bidi, zero-width, tag and other invisible characters are written as escapes (those below U+0020 are already)."""
     return text if text.isascii() and "\x7f" not in text else _HIDDEN.sub(lambda each: json.dumps(each[0])[1:-1], text)
@@ -159,11 +159,11 @@ class TextPrinter:
                 told = (f"! {display_name(rule.path)}: {rule.note}" for rule in rules if rule.note)
                 self._note(*(line for line in told if line.removeprefix("! ") not in self._noted))
             case other:
-                self._note(_told(other))
+                self._note(_describe_event(other))
 
     def _retry(self, event: ev.StepRetried) -> None:
-        """What is wrong is said once; then a line for an attempt, on a terminal always the same one."""
-        line = _told(event)
+        """Print once what is wrong; then a line for an attempt, on a terminal always the same one."""
+        line = _describe_event(event)
         if f"{event.step} {event.message}" in self._noted:
             line = line.removeprefix(f"! {event.message} ")
             line = f"  {line}"
@@ -199,7 +199,7 @@ class TextPrinter:
         self._out.flush()
 
     def _finish(self, document: d.AnyDocument) -> None:
-        """What was not streamed of a text; code whole, in the fence that it came in."""
+        """Print what was not streamed of a text; code whole, in the fence that it came in."""
         content = document.content or ""
         match document:
             case d.TextDocument():
@@ -214,7 +214,7 @@ class TextPrinter:
                 head = f"{reference.start_line}:{reference.end_line}:{display_name(reference.file_path)}"
                 self._fence(document.id, head, content)
             case d.ClarificationDocument(metadata=asked):
-                self._note(*asked_lines(asked))
+                self._note(*format_questions(asked))
             case _:
                 pass
 
@@ -226,7 +226,7 @@ class TextPrinter:
         self._put(document, plain(f"{mark}{head}\n{content.rstrip()}\n{mark}"))
 
     def _end_words(self) -> None:
-        """What is told begins a line of its own."""
+        """End the line of the answer, so that a notice begins one of its own."""
         if self._open:
             self._err.write("\n")
             self._open = False
@@ -256,8 +256,8 @@ class TextPrinter:
         self._note(*review_notice(response))
 
 
-def _told(event: ev.AnyEvent) -> str:
-    """What a person has to know of an event, "" = nothing."""
+def _describe_event(event: ev.AnyEvent) -> str:
+    """Return what a person has to know of an event, "" = nothing."""
     match event:
         case ev.ToolFinished(status=status, tool=tool, summary=summary) if status != "completed":
             return f"! {tool}: {status}{f': {summary}' if summary else ''}"
@@ -266,12 +266,12 @@ def _told(event: ev.AnyEvent) -> str:
         case ev.SessionResumed(repaired=repaired) if repaired:
             return f"! {repaired}"
         case ev.StepRetried(message=message) as retried:
-            return f"! {message} {_again(retried)}"
+            return f"! {message} {_describe_retry(retried)}"
         case _:
             return ""
 
 
-def _again(event: ev.StepRetried) -> str:
+def _describe_retry(event: ev.StepRetried) -> str:
     if event.delay_ms:
         return f"Attempt {event.attempt} in {event.delay_ms / 1000:.1f} s."
     return f"Attempt {event.attempt} follows." if event.attempt > 1 else "It is asked again."
@@ -301,7 +301,7 @@ class JsonPrinter:
         """For people only."""
 
     def end(self, response: Response) -> None:
-        self._out.write(escaped(json.dumps(msgspec.to_builtins(response), indent=2, ensure_ascii=False)) + "\n")
+        self._out.write(escape_hidden(json.dumps(msgspec.to_builtins(response), indent=2, ensure_ascii=False)) + "\n")
         self._out.flush()
         for line in review_notice(response):
             self._err.write(f"{line}\n")
@@ -324,5 +324,5 @@ class StreamPrinter:
         self._line(encode_record({"type": "result", "response": response}))
 
     def _line(self, data: bytes) -> None:
-        self._out.write(escaped(data.decode("utf-8")) + "\n")
+        self._out.write(escape_hidden(data.decode("utf-8")) + "\n")
         self._out.flush()

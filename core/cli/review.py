@@ -13,9 +13,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from core.cli.box import bulk_line, kept_session
+from core.cli.box import bulk_line, find_kept_session
 from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
-from core.cli.printer import moved_line, plain
+from core.cli.printer import format_rename, plain
 from core.engine import Engine, EngineOptions
 from core.errors import PathRefused
 from core.exits import ExitCode
@@ -85,7 +85,7 @@ def session_to_review(directory: Path) -> str:
     """The session of `box run --keep`, else the last one with something pending, else the last one that keeps ignored
     files; "" = none."""
     store = SessionStore(directory)
-    kept = kept_session(store)
+    kept = find_kept_session(store)
     listed = list_sessions(store, limit=_LOOKED_AT)
     waiting = [each.id for each in listed if each.pending]
     if kept and (kept in waiting or not waiting):
@@ -146,8 +146,8 @@ class _Verdicts:
         ]
         for path in sorted(done):
             _say(f"{verb}  {path}")
-        left = self._named(state)
-        wanted = self._wanted()
+        left = self._list_left(state)
+        wanted = self._list_wanted()
         chosen = [
             each for each in state.review.bulks if each.root in wanted or (each.needs_verdict and "all" in wanted)
         ]
@@ -162,7 +162,7 @@ class _Verdicts:
             return (found.preview.refused if isinstance(found, q.GitPreviewAnswer) else "") or bulk.conflict
         return bulk.conflict
 
-    def _wanted(self) -> set[str]:
+    def _list_wanted(self) -> set[str]:
         return {self._relative(name) for name in self._arguments.paths}
 
     def _commands(self, state: SessionState) -> Iterator[cmd.AnyCommand]:
@@ -183,9 +183,9 @@ class _Verdicts:
             return path.relative_to(self._arguments.directory).as_posix()
         return path.as_posix()
 
-    def _named(self, state: SessionState) -> list[tuple[str, str]]:
-        """What was to be decided and is still pending, with the reason."""
-        wanted = self._wanted()
+    def _list_left(self, state: SessionState) -> list[tuple[str, str]]:
+        """Return what was to be decided and is still pending, with the reason."""
+        wanted = self._list_wanted()
         return [
             (format_change_path(change), change.conflict or ("protected" if change.protected else ""))
             for change in list_changes(state.changes)
@@ -202,7 +202,7 @@ async def _print(engine: Engine, state: SessionState, blobs: BlobStore) -> None:
     if not state.changes and not any(bulk.needs_verdict for bulk in bulks):
         sys.stdout.write(f"# {NOTHING}")
     waiting = list_changes(state.changes)
-    sys.stdout.writelines(f"# {moved_line(each)}\n" for each in group_renames(waiting))
+    sys.stdout.writelines(f"# {format_rename(each)}\n" for each in group_renames(waiting))
     for change in waiting:
         path = change.path
         answer = await engine.query(q.DiffQuery(session=session, path=path))

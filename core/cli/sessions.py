@@ -1,15 +1,18 @@
-"""`agent-tui sessions`: the sessions of a workspace as a table, the one written last first."""
+"""`agent-tui sessions`: the sessions of a workspace as a table; and the one that a screen is to go on with."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
+from core import demo
+from core.cli.arguments import ScreenArguments
 from core.cli.parsing import Arguments, Front
+from core.errors import StateError
 from core.exits import ExitCode
 from core.protocol.queries import SessionInfo
 from core.sessions.listing import list_sessions
@@ -69,3 +72,18 @@ def _format_title(session: SessionInfo) -> str:
 def _shorten(text: str) -> str:
     """Return the first 80 characters on one line: titles come from prompts."""
     return to_one_line(text)[:80]
+
+
+def choose_session(arguments: ScreenArguments) -> ScreenArguments:
+    """Return the arguments with the session named that is to be resumed. Raises `StateError` if there is none, or it is
+    open elsewhere."""
+    if not (arguments.continue_last or arguments.resume):
+        return arguments
+    store, session = SessionStore(arguments.directory), arguments.resume or ""
+    if arguments.demo and not (session := demo.find_latest_session()):
+        raise StateError("no demo was begun yet.", hint="Start one: agent-tui --demo", code="session_unknown")
+    if session and not store.has_session(session) and (copy := demo.find_project(session)):
+        store = SessionStore(copy)
+    session = store.resolve_id(session)
+    store.open(session).close()
+    return replace(arguments, continue_last=False, resume=session, demo=False)

@@ -1,4 +1,4 @@
-"""Which directories can hold the upper layer of an overlay (SAFETY C2).
+"""The test whether a directory can hold the upper layer of an overlay (SAFETY C2).
 
 Overlayfs takes no overlayfs (a container's root), network or FUSE file system as an upper layer; whether whiteouts can
 be made is found by making one.

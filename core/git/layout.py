@@ -1,4 +1,4 @@
-"""Where the parts of a project's repository lie, if they are the project's own (gitrepository-layout(5)).
+"""The places of the parts of a project's repository, if they are the project's own (gitrepository-layout(5)).
 
 A `.git` file or a `commondir` can name any directory on the machine. It is believed only if that directory says the
 same of the project: a linked worktree's by its `gitdir` file, a submodule's by its `core.worktree`.

@@ -1,4 +1,4 @@
-"""Which settings of a repository and of the user git is run with: those that only say how to compare files.
+"""The settings of a repository and of the user that git is run with: those that only say how to compare files.
 
 Settings that name a program, a file of the project or another place are not switched off one by one: only what these
 tables list is taken over, each value in one of its known forms.

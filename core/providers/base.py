@@ -1,4 +1,4 @@
-"""What every provider speaks: a request in, a stream of normalised deltas out."""
+"""The language of every provider: a request in, a stream of normalised deltas out."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class UsageReport(Struct, frozen=True):
 
 
 class RequestReport(Struct, frozen=True, kw_only=True):
-    """What became of a request. `dropped_reasoning`: answers of the history whose reasoning was void and not sent.
+    """The fate of a request. `dropped_reasoning`: answers of the history whose reasoning was void and not sent.
 
     `cache_miss`: what the API says about why its cache was not hit, "" = nothing. `notice`: what the user is to be told
     of the way it took, once.
@@ -134,7 +134,7 @@ class Provider(Protocol):
 
 
 class Suggestion(Struct, frozen=True, kw_only=True):
-    """What the user may say next, and the mode for it ("" = any)."""
+    """A suggestion of what the user may say next, and the mode for it ("" = any)."""
 
     text: str
     mode: str = ""

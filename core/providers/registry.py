@@ -1,4 +1,4 @@
-"""Which providers there are: from `provider/name` to a provider that is ready to stream.
+"""The registry of providers: from `provider/name` to a provider that is ready to stream.
 
 Nothing is imported, asked or connected here but what the chosen model needs; a provider looks for its key when it
 connects.
@@ -16,7 +16,6 @@ from urllib.parse import quote, urlsplit
 from core.config import ProviderSettings, Settings
 from core.errors import ConfigError
 from core.protocol.messages import WireProtocol
-from core.protocol.queries import ModelsAnswer
 from core.providers.base import Provider
 from core.providers.catalog.capabilities import Capabilities, find_capabilities, load_catalogue
 from core.providers.catalog.presets import KNOWN, Kind, ProviderPreset
@@ -97,7 +96,7 @@ def find_wire(provider: str, settings: Settings) -> WireProtocol:
 
 
 def resolve_capabilities(model_id: str, settings: Settings) -> Capabilities:
-    """What `provider/name` can do, as far as it is known here; nothing is asked. Never slow, raises nothing."""
+    """Return what `provider/name` can do, as far as it is known here; nothing is asked. Never slow, raises nothing."""
     try:
         provider, name = split_model_id(model_id, settings)
         if provider == SCRIPTED:
@@ -109,7 +108,7 @@ def resolve_capabilities(model_id: str, settings: Settings) -> Capabilities:
 
 
 def build_endpoint(provider: str, settings: Settings, model: str = "") -> Endpoint:
-    """Where a provider is and how its key is found. Raises `ConfigError` for an address that is none."""
+    """Return where a provider is and how its key is found. Raises `ConfigError` for an address that is none."""
     configured, known = _find_settings(provider, settings), KNOWN.get(provider, ProviderPreset(label=provider))
     base_url = find_base_url(provider, settings)
     variable = configured.api_key_env or known.key_variable
@@ -132,7 +131,8 @@ def build_endpoint(provider: str, settings: Settings, model: str = "") -> Endpoi
 
 
 def _build_query(provider: str, configured: ProviderSettings, known: ProviderPreset) -> dict[str, str]:
-    """What goes into the query of each request: what is configured, and the version that the environment names."""
+    """Return what goes into the query of each request: what is configured, and the version that the environment
+    names."""
     version = _key_variable(known.version_variable)
     return ({"api-version": version} if version else {}) | configured.query
 
@@ -146,7 +146,7 @@ def _host_of(url: str) -> str:
 
 
 def has_address(provider: str, settings: Settings) -> bool:
-    """Whether the user's own configuration says where a provider is, or the environment of one that is not local
+    """Return True if the user's own configuration says where a provider is, or the environment of one that is not local
     (`OLLAMA_HOST` is what a server listens on, whether or not it runs)."""
     known = KNOWN.get(provider, ProviderPreset(label=provider))
     return bool(_find_settings(provider, settings).base_url or (_key_variable(known.host_variable) and not known.local))
@@ -201,10 +201,3 @@ def preload_provider(model_id: str, settings: Settings | None = None) -> None:
     warm_up(lean_import.load_sdk(sdk), sdk)
     if provider not in pricing.FREE:
         pricing.load_prices()
-
-
-async def discover_models(settings: Settings, *, probe: bool = True) -> ModelsAnswer:
-    """See `core.providers.catalog.discovery`."""
-    from core.providers.catalog.discovery import discover as discovered
-
-    return await discovered(settings, probe=probe)

@@ -84,7 +84,7 @@ class BoxRequest(Struct, frozen=True, kw_only=True):
 
 
 class BoxResult(Struct, frozen=True, kw_only=True):
-    """How a command ended. `exit_code` is None unless `end_reason` is "exited"; 128 + number for a signal.
+    """The end of a command. `exit_code` is None unless `end_reason` is "exited"; 128 + number for a signal.
 
     `notes` are sentences for the user.
     """

@@ -1,4 +1,4 @@
-"""Which paths of the host a command may see, and which do not exist for it, for every tier (SAFETY D24, D25).
+"""The paths of the host that a command may see, and those that do not exist for it, for every tier (SAFETY D24, D25).
 
 Toolchains are allowed by name and part (`toolchains`), so that nothing beside them comes along.
 """

@@ -1,4 +1,4 @@
-"""How Python is started for a box: apart from the user's settings, and leaving nothing behind."""
+"""The command line of a Python for a box: apart from the user's settings, and leaving nothing behind."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class CommandResult(Struct, frozen=True, kw_only=True):
-    """What a command left.
+    """The result of a command.
 
     `exit_code` None: stopped by a time-out, an interrupt or the output limit; 128 + N for a signal.
 

@@ -1,4 +1,4 @@
-"""How a name is shown on every screen and in every printed line: no two look alike, and none acts.
+"""The form of names on every screen and in every printed line: no two look alike, and none acts.
 
 A name is that of a file, a branch, a todo: what somebody decides by and somebody else has chosen. What is not plainly
 seen as itself is written as `‹…›` or as a control picture; no name can hold these by itself, so what is shown can be

@@ -1,4 +1,5 @@
-"""What a tool is: a record whose fields are its arguments, one declared Access, and the capability that goes with it.
+"""The base of tools: a record whose fields are its arguments, one declared Access, and the capability that goes with
+it.
 
 A tool never sees the engine, the log or the workspace object: `run` is given the one capability of its Access, so a
 READ tool has nothing in its hands that could write.
@@ -179,7 +180,7 @@ class Editor(Reader, Protocol):
     def delete(self, path: str) -> FileEditDetail: ...
 
     def has_read_current(self, path: str) -> bool:
-        """Whether the model has read (or written) this file in its present state."""
+        """Return True if the model has read (or written) this file in its present state."""
         ...
 
     async def apply_with_model(self, order: EditRequest) -> str:
@@ -192,7 +193,7 @@ class Asker(Protocol):
 
     @property
     def is_reachable(self) -> bool:
-        """Whether there is somebody to ask."""
+        """True if there is somebody to ask."""
         ...
 
     async def ask(self, questions: tuple[Question, ...], title: str = "") -> tuple[QuestionAnswer, ...]:
@@ -212,7 +213,7 @@ class TodosUpdated(Struct, frozen=True, kw_only=True):
 
 
 class PlanChange(Struct, frozen=True, kw_only=True):
-    """What of a plan is to be changed; None and empty leave it as it is. `path` "" = the active plan."""
+    """The wanted changes of a plan; None and empty leave it as it is. `path` "" = the active plan."""
 
     path: str = ""
     name: str | None = None
@@ -278,7 +279,7 @@ class JobWatcher(Protocol):
         ...
 
     async def read(self, job: str, wait: float) -> JobReport:
-        """What it wrote since it was last read, after its end or `wait` seconds."""
+        """Return what it wrote since it was last read, after its end or `wait` seconds."""
         ...
 
     async def stop(self, job: str, *, interrupt: bool) -> JobReport:

@@ -1,4 +1,4 @@
-"""Which edit format a model is offered: the one that models of its name are best at, or the one that was configured.
+"""The edit format that a model is offered: the one that models of its name are best at, or the one that was configured.
 
 The other formats are understood all the same, under whatever name a model calls them.
 """

@@ -26,7 +26,7 @@ _SCRIPTS: Final = frozenset(["js", "jsx", "mjs", "cjs", "ts", "tsx", "mts", "cts
 
 
 class LintProblem(Struct, frozen=True, kw_only=True):
-    """What a linter complains of. `path` is relative to the workspace, lines and columns are 1-indexed, 0 = unknown."""
+    """A complaint of a linter. `path` is relative to the workspace, lines and columns are 1-indexed, 0 = unknown."""
 
     path: str
     line: int
@@ -128,7 +128,7 @@ class LintJob(Struct, frozen=True, kw_only=True):
 
 
 def plan_jobs(files: Iterable[str], configured: Callable[[Linter, str], bool]) -> list[LintJob]:
-    """What there is to run for these files, in the order of the table. `configured(linter, directory)`."""
+    """Return what there is to run for these files, in the order of the table. `configured(linter, directory)`."""
     found: dict[tuple[str, str, bool], list[str]] = {}
     files = list(files)
     for linter in LINTERS.values():
@@ -171,7 +171,7 @@ def _quote_files(job: LintJob) -> list[str]:
 
 
 def parse_problems(job: LintJob, output: str, root: str) -> list[LintProblem]:
-    """What the output of a job says, in its order. `root` is the workspace's absolute path."""
+    """Return what the output of a job says, in its order. `root` is the workspace's absolute path."""
     rows = _parse_json(output) if LINTERS[job.linter].reads_json else _parse_lines(output)
     found = []
     for path, line, column, text in rows:

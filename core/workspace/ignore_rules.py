@@ -1,4 +1,4 @@
-"""Which paths git ignores, and which the user keeps from the agent (`.cursorignore`).
+"""The paths that git ignores, and those that the user keeps from the agent (`.cursorignore`).
 
 The nearest file that decides wins, and nothing below an ignored directory can be brought back (gitignore(5)).
 """

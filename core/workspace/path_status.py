@@ -1,4 +1,4 @@
-"""What stands at a path: its kind, permissions, size, and the state that a review compares."""
+"""The status of a path: its kind, permissions, size, and the state that a review compares."""
 
 from __future__ import annotations
 

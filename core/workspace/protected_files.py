@@ -25,7 +25,7 @@ _AUTOMATIC_SCRIPTS: Final = (
 
 
 class FileRisk(Struct, frozen=True):
-    """What a file does. `risk` completes the sentence "it …": "runs by itself when …"."""
+    """The risk of a file. `risk` completes the sentence "it …": "runs by itself when …"."""
 
     risk: str
     is_protected: bool = False

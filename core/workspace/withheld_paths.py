@@ -1,4 +1,4 @@
-"""Which paths of the workspace a command must not read: what `.cursorignore` or a rule keeps from the agent, and
+"""The paths of the workspace that a command must not read: what `.cursorignore` or a rule keeps from the agent, and
 secrets that git ignores, also those in directories that git ignores.
 
 Commands start often and trees are large, so what was found in a directory holds until the directory or a file with
@@ -37,7 +37,7 @@ _Matches = Callable[[str, bool], bool]
 
 
 class WithheldPaths(Struct, frozen=True, kw_only=True):
-    """What a command must not read, workspace-relative and sorted.
+    """The paths that a command must not read, workspace-relative and sorted.
 
     `covered`: files, and directories with all below them, that it can neither read nor replace. `masked`: files in
     ignored directories, which it finds empty but may delete with the directory. `outside`: absolute paths that links

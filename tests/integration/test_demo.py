@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from core import demo
 from core.cli.arguments import parse
-from core.cli.resuming import with_session
+from core.cli.sessions import choose_session
 from core.engine import Engine, EngineOptions
 from core.errors import StateError
 from core.protocol import commands as cmd
@@ -134,7 +134,7 @@ async def test_a_demo_goes_on_in_its_own_project_after_the_engine_was_lost(tmp_p
     await first.submit(cmd.TurnSubmit(session=opened.session, text="Why do the tests fail?"))
     await first.wait_idle(opened.session)
     await first.close()
-    assert with_session(parse(["--demo", "-c"])).resume == opened.session
+    assert choose_session(parse(["--demo", "-c"])).resume == opened.session
     second = Engine(tmp_path, options=EngineOptions(watch=False))
     resumed = await second.submit(cmd.SessionResume(session=opened.session))
     assert isinstance(resumed, cmd.Ack)

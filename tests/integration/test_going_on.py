@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from core.cli.arguments import parse
-from core.cli.resuming import with_session
+from core.cli.sessions import choose_session
 from core.engine import Engine, EngineOptions
 from core.errors import StateError
 from core.protocol import commands as cmd
@@ -53,11 +53,11 @@ async def test_a_session_that_is_not_there_is_told_before_the_screen_opens(proje
 
 async def test_a_session_that_is_open_elsewhere_is_told_and_one_that_is_free_is_named(project):
     session = await held(project)
-    assert with_session(parse(["-c"])).resume == session
+    assert choose_session(parse(["-c"])).resume == session
     directory = SessionStore(project).open(session)
     for said in (["-c"], ["--resume", session]):
         with pytest.raises(StateError, match="is open in another agent-tui") as told:
-            with_session(parse(said))
+            choose_session(parse(said))
         assert told.value.code == "session_locked"
     directory.close()
 

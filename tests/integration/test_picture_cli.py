@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.cli.arguments import parse
-from core.cli.image import kept
+from core.cli.image import save_picture
 from core.exits import ExitCode
 from tests.support.pictures import picture
 from tests.support.program import environment, run
@@ -39,10 +39,10 @@ async def test_over_ssh_a_picture_becomes_a_path_that_can_be_pasted(project, iso
 
 
 def test_pictures_of_last_week_go(tmp_path):
-    new = kept(io.BytesIO(PNG), tmp_path / "pictures")
-    old = kept(io.BytesIO(picture(3, 3)), tmp_path / "pictures")
+    new = save_picture(io.BytesIO(PNG), tmp_path / "pictures")
+    old = save_picture(io.BytesIO(picture(3, 3)), tmp_path / "pictures")
     os.utime(old, (1.0, 1.0))
-    kept(io.BytesIO(PNG), tmp_path / "pictures")
+    save_picture(io.BytesIO(PNG), tmp_path / "pictures")
     assert list((tmp_path / "pictures").iterdir()) == [new]
 
 

@@ -136,7 +136,7 @@ def test_what_speaks_of_the_stream_is_no_field_of_the_message():
     call = {"index": 0, "id": "a", "function": {"name": "grep", "arguments": "{}"}}
     pieces = [{"index": 0, "token_ids": [1], "vendor": "v", "tool_calls": [call]}, {"index": 0, "logprobs": {}}]
     list(answer.feed({"choices": [{"delta": pieces[0]}, {"delta": pieces[1]}]}))
-    (answered,) = answer.answered()
+    (answered,) = answer.finish()
     assert answered.wire.items[0].keys() == {"role", "content", "tool_calls", "vendor"}
 
 
@@ -249,6 +249,6 @@ CHUNKS = st.lists(
 def test_no_chunk_however_odd_breaks_the_reading(chunks):
     answer = ChatAnswer(frozenset(), api=Api(label="x", base_url="http://127.0.0.1"))
     deltas = [delta for chunk in [7, None, *chunks] for delta in answer.feed(chunk)]
-    deltas += answer.answered()
+    deltas += answer.finish()
     calls = [each for each in deltas if isinstance(each, ToolCallDelta) and each.id]
     assert len({each.id for each in calls}) == len(calls)

@@ -12,10 +12,10 @@ from core.config import ProviderSettings, Settings
 from core.providers.catalog import listing
 from core.providers.catalog import reported as told
 from core.providers.catalog.capabilities import find_capabilities
+from core.providers.catalog.discovery import discover_models
 from core.providers.catalog.listing import fetch_capabilities
 from core.providers.catalog.presets import KNOWN
 from core.providers.connection.endpoint import Endpoint
-from core.providers.registry import discover_models
 from tests.support.provider_server import provider_server
 
 LIMIT = listing.LOCAL_SECONDS

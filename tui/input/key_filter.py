@@ -20,7 +20,7 @@ TEXT_WIDGETS: Final = (Input, TextArea)
 
 
 class TextTarget(Protocol):
-    """Where text goes that was typed or pasted where no text is written."""
+    """The target of text that was typed or pasted where no text is written."""
 
     def take_text(self, text: str) -> None:
         """Insert letters that are no command where they were typed."""

@@ -55,7 +55,7 @@ class MainScreen(Screen[None]):
 
     @cached_property
     def controllers(self) -> ControllerSet:
-        """What acts for the user; loaded after the first paint, or when it is first needed."""
+        """The controllers, which act for the user; loaded after the first paint, or when it is first needed."""
         from tui.screens.controller_set import ControllerSet
 
         return ControllerSet(self.context)

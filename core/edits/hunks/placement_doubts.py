@@ -60,7 +60,7 @@ def find_doubt(placement: Placement, lines: Sequence[str], *, outlined: bool) ->
 
 
 class PlacementFit(NamedTuple):
-    """How a placement holds on to the file.
+    """The measure of how well a placement holds on to the file.
 
     Lines of context `above` and `below`, six at most and none counted twice; `is_held` when both sides tell
     something, `is_unique` when the file has both only once; `is_unchanged` when nothing changes; `added` and

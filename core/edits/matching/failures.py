@@ -1,4 +1,4 @@
-"""What a model is told when its text was not found, or found too often: places, line numbers and a difference."""
+"""Messages to a model whose text was not found, or found too often: places, line numbers and a difference."""
 
 from __future__ import annotations
 

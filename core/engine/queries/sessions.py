@@ -45,7 +45,7 @@ async def answer_idle(source: QuerySource, query: q.IdleQuery) -> q.IdleAnswer:
 
 
 async def answer_models(source: QuerySource, query: q.ModelsQuery) -> q.ModelsAnswer:
-    from core.providers.registry import discover_models
+    from core.providers.catalog.discovery import discover_models
 
     return await discover_models(source.services.settings, probe=query.discover)
 

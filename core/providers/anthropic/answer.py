@@ -166,7 +166,7 @@ def _is_empty_block(block: dict[str, Any]) -> bool:
 
 
 def _describe_cache_miss(diagnostics: dict[str, Any]) -> str:
-    """Why the cache was not hit, in a few words; "" where the API has nothing to say that would help."""
+    """Return why the cache was not hit, in a few words; "" where the API has nothing to say that would help."""
     reason = get_table(diagnostics, "cache_miss_reason")
     kind = str(reason.get("type") or "")
     if not kind or kind in {"unavailable", "previous_message_not_found"}:

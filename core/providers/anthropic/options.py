@@ -1,4 +1,5 @@
-"""What stands after the history of a messages request: how much may be answered, and how it is to be thought.
+"""The options that stand after the history of a messages request: how much may be answered, and how it is to be
+thought.
 
 All of it may vary from one request to the next, and what a server refuses can be left out.
 """
@@ -66,7 +67,7 @@ def build_options(
 
 
 def choose_answer_limit(request: ModelRequest, able: Capabilities, *, thinks: bool) -> int:
-    """How many tokens thinking and answer may have together."""
+    """Return how many tokens thinking and answer may have together."""
     if request.max_tokens:
         wanted = request.max_tokens + (THINKING_ROOM if thinks else 0)
     else:
@@ -92,7 +93,8 @@ def _build_thinking(request: ModelRequest, able: Capabilities) -> dict[str, Any]
 
 
 def _can_begin_thinking(request: ModelRequest) -> bool:
-    """Whether thinking within a budget may be asked for: not while calls are answered that were made without it."""
+    """Return True if thinking within a budget may be asked for: not while calls are answered that were made without
+    it."""
     asked = next((each for each in reversed(request.messages) if isinstance(each, AssistantMessage)), None)
     if asked is None or not request.messages or not isinstance(request.messages[-1], ToolMessage):
         return True

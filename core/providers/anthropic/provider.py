@@ -112,7 +112,7 @@ class AnthropicProvider(SdkProvider):
         return {"anthropic-beta": INTERLEAVED} if self._official and budget else {}
 
     def _build_notice(self, refusal: str) -> str:
-        """What the user is to be told of the way of a request, once."""
+        """Return what the user is to be told of the way of a request, once."""
         untold, self._untold = self._untold, ""
         return " ".join(
             filter(None, (untold, refusal and f"Why {self._endpoint.label} refused: {to_one_line(refusal)}."))

@@ -106,7 +106,7 @@ class MessagesWire:
 
 
 def _is_matching(message: AssistantMessage, blocks: Sequence[Block]) -> bool:
-    """Whether the calls that will be answered are just those that stand in the blocks."""
+    """Return True if the calls that will be answered are just those that stand in the blocks."""
     return [each.wire_id for each in message.tool_calls] == [
         str(block.get("id")) for block in blocks if block.get("type") == "tool_use"
     ]

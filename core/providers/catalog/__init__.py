@@ -1,1 +1,1 @@
-"""What is known of providers and models: what they can do, what they cost."""
+"""The knowledge of providers and models: what they can do, what they cost."""

@@ -1,4 +1,4 @@
-"""What a model can do, as data: what its provider's models endpoint told, else the file `models.toml`."""
+"""The capabilities of models, as data: what its provider's models endpoint told, else the file `models.toml`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LOCAL: Final = frozenset({"scripted", "ollama", "lmstudio", "llamacpp", "vllm"})
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """What one model takes. `efforts` from the least to the most, () = it has none to choose; "none" = it need not
-    think. `default_effort`: what it takes when none is sent, "" = not known. `thinking`: the types of thinking that can
-    be asked for, the best first.
+    """The capabilities of one model. `efforts` from the least to the most, () = it has none to choose; "none" = it need
+    not think. `default_effort`: what it takes when none is sent, "" = not known. `thinking`: the types of thinking that
+    can be asked for, the best first.
 
     `sampling`: whether `temperature` may be sent. `freeform_tools`: tools whose input is free text. `context_window`
     and `max_output` in tokens, 0 = not known. `wire`: the protocol it speaks, None = its provider's. `edits`: the edit
@@ -62,9 +62,9 @@ class ModelCatalogue(Struct, frozen=True, kw_only=True):
 
 
 def find_capabilities(provider: str, model: str, *, wire: WireProtocol, origin: str = "") -> Capabilities:
-    """What `model` takes at a provider that speaks `wire` by itself ("responses": OpenAI's own host, or one that says
-    it speaks it). `origin`: the provider's base URL, under which its models endpoint told. Never slow; `wire` of the
-    result is never None."""
+    """Return what `model` takes at a provider that speaks `wire` by itself ("responses": OpenAI's own host, or one that
+    says it speaks it). `origin`: the provider's base URL, under which its models endpoint told. Never slow; `wire` of
+    the result is never None."""
     listed = _adapt_to_wire(find_canonical_name(model), wire)
     listed = replace(listed, context_window=0, max_output=0) if provider in LOCAL else listed
     told = load_reported(origin, model)
@@ -72,7 +72,7 @@ def find_capabilities(provider: str, model: str, *, wire: WireProtocol, origin: 
 
 
 def merge_reported(listed: Capabilities, told: ReportedCapabilities) -> Capabilities:
-    """What was told in the place of what the data file says."""
+    """Return what was told in the place of what the data file says."""
     news = {name: value for name, value in asdict(told).items() if value is False or value not in (None, 0)}
     best = told.thinking[:1] if told.thinking is not None else listed.thinking[:1]
     if listed.efforts and told.efforts and (told.thinking is None or best == ("enabled",)):
@@ -83,7 +83,7 @@ def merge_reported(listed: Capabilities, told: ReportedCapabilities) -> Capabili
 
 @lru_cache(maxsize=256)
 def find_canonical_name(model: str) -> Capabilities:
-    """What the data file says of a model of this name, wherever it runs; `wire` is its maker's."""
+    """Return what the data file says of a model of this name, wherever it runs; `wire` is its maker's."""
     name = strip_prefix(model)
     return next((each.capabilities for each in load_catalogue().models if each.matches(name)), Capabilities())
 
@@ -102,7 +102,7 @@ def _adapt_to_wire(found: Capabilities, wire: WireProtocol) -> Capabilities:
 
 
 def is_chat_model(model: str) -> bool:
-    """Whether one can converse with a model of this name."""
+    """Return True if one can converse with a model of this name."""
     name = strip_prefix(model)
     return not any(fnmatchcase(name, pattern) for pattern in load_catalogue().not_chat)
 

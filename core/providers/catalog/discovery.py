@@ -1,4 +1,4 @@
-"""What can be used here and now: providers with a key, and model servers that answer on this machine.
+"""The models that can be used here and now: providers with a key, and model servers that answer on this machine.
 
 All are asked at once, each for a limited time. When nothing listens, the answer is there at once.
 """
@@ -24,7 +24,7 @@ from core.providers.registry import SCRIPTED, build_endpoint, find_kind, has_add
 Found = tuple[ProviderStatus, list[ModelChoice]]
 
 
-async def discover(settings: Settings, *, probe: bool = True) -> ModelsAnswer:
+async def discover_models(settings: Settings, *, probe: bool = True) -> ModelsAnswer:
     """Every provider with its state, and the models that can be chosen. `probe` False: only where keys are."""
     ids = [each for each in list_provider_ids(settings) if each != SCRIPTED]
     found = await asyncio.gather(*(_probe_provider(each, settings, probe=probe) for each in ids))

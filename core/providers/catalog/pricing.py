@@ -1,4 +1,4 @@
-"""What a call cost and how large a model's window is, from the price list of genai-prices.
+"""The cost of calls and the windows of models, from the price list of genai-prices.
 
 Importing the list costs a fifth of a second: `load` does it, in the thread that imports the SDK, so that `cost` finds
 it ready. `context_window` never imports it: the list is only asked for models that the data file does not know.

@@ -1,4 +1,4 @@
-"""What models endpoints told of their models, kept in the user's cache directory: one file for each address.
+"""The reports of models endpoints on their models, kept in the user's cache directory: one file for each address.
 
 It is a cache: a file that can't be read or written is done without, and what an endpoint does not tell is asked of
 `models.toml`. It is read at the first use of an address, and written by whoever has just heard something.
@@ -41,7 +41,7 @@ _WINDOWS: Final = (
 
 
 class ReportedCapabilities(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was told of one model; None and 0: nothing. The fields are those of `Capabilities`."""
+    """The report on one model; None and 0: nothing. The fields are those of `Capabilities`."""
 
     efforts: tuple[Effort, ...] | None = None
     thinking: tuple[Thinking, ...] | None = None
@@ -65,12 +65,12 @@ _read: dict[Path, _CacheEntry] = {}
 
 
 def load_reported(origin: str, model: str) -> ReportedCapabilities | None:
-    """What the models endpoint of an address told of a model, None = nothing."""
+    """Return what the models endpoint of an address told of a model, None = nothing."""
     return _load_cache(origin).models.get(model) if origin else None
 
 
 def is_due(origin: str, model: str) -> bool:
-    """Whether an address is to be asked what this model can do."""
+    """Return True if an address is to be asked what this model can do."""
     return now_ms() - _load_cache(origin).asked.get(model, 0) > FRESH_MS
 
 
@@ -87,7 +87,8 @@ def save_reported(origin: str, entries: Iterable[Mapping[str, Any]], *, asked: s
 
 
 def parse_reported(entry: Mapping[str, Any]) -> ReportedCapabilities:
-    """What one entry of a models endpoint tells: Anthropic's, OpenRouter's, Mistral's, Ollama's and those of others."""
+    """Return what one entry of a models endpoint tells: Anthropic's, OpenRouter's, Mistral's, Ollama's and those of
+    others."""
     able = get_table(entry, "capabilities")
     plain = {name: value for name, value in able.items() if isinstance(value, bool)}
     words = entry.get("capabilities")
@@ -112,7 +113,7 @@ def parse_reported(entry: Mapping[str, Any]) -> ReportedCapabilities:
 
 
 def parse_model_infos(found: object) -> tuple[ModelInfo, ...]:
-    """What an answer to GET /models lists."""
+    """Return what an answer to GET /models lists."""
     return tuple(ModelInfo(name=str(each["id"]), context_window=parse_window(each)) for each in list_entries(found))
 
 

@@ -1,1 +1,1 @@
-"""Where a model API is, with which key, and how it is spoken to through an SDK."""
+"""The address of a model API, its key, and how it is spoken to through an SDK."""

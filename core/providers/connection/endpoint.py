@@ -1,4 +1,4 @@
-"""Where a model API is and with which key: everything that a provider has to know besides its dialect."""
+"""The endpoint of a model API: everything that a provider has to know besides its dialect."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
 
 def is_openai_host(url: str) -> bool:
-    """Whether an address is OpenAI's own, in any of its regions."""
+    """Return True if an address is OpenAI's own, in any of its regions."""
     host = urlsplit(url).hostname or ""
     return host == OPENAI_HOST or host.endswith(f".{OPENAI_HOST}")
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address is on this machine."""
+    """Return True if an address is on this machine."""
     host = urlsplit(url).hostname or ""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
@@ -118,7 +118,7 @@ def build_http_client(sdk: Sdk, endpoint: Endpoint) -> Any:
 
 
 def _build_header_filter(header: str) -> Callable[[Any], Awaitable[None]]:
-    """What takes the SDKs' own headers for a key out of a request, but for the one that is meant."""
+    """Return what takes the SDKs' own headers for a key out of a request, but for the one that is meant."""
 
     async def strip(request: Any) -> None:
         for name in KEY_HEADERS:

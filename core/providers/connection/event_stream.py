@@ -1,4 +1,4 @@
-"""What both SDKs' streams are asked to do besides: pass over events that say nothing, and notice how a stream ends.
+"""The additions to both SDKs' streams: pass over events that say nothing, and notice how a stream ends.
 
 Servers and proxies that call themselves compatible send empty data, lone `retry:` fields and pings to keep a connection
 open; an SDK would take each for a chunk. A page or a JSON object in place of a stream is told by its content type.
@@ -62,7 +62,7 @@ def build_stream_class(base: Any) -> Any:
 
 
 def is_midway(data: str) -> bool:
-    """Whether an event is a piece of a text or a call, behind which the next one comes without a thought."""
+    """Return True if an event is a piece of a text or a call, behind which the next one comes without a thought."""
     named = _TYPE.search(data)
     return _DELTA.fullmatch(named["type"]) is not None if named else _CHUNK.search(data) is not None
 

@@ -1,4 +1,4 @@
-"""What went wrong with a model API, in one set of codes and in words that say what to do.
+"""The errors of model APIs, in one set of codes and in words that say what to do.
 
 Nothing of an SDK leaves the provider: its exceptions are told by the names of their classes (no SDK has to be imported
 to look at an error), bodies are cut to one line, and keys are taken out of them.
@@ -52,9 +52,8 @@ _LASTING: Final = re.compile(r"(invalid|image|empty_image|unsupported|failed_to_
 
 
 class Api(Struct, frozen=True, kw_only=True):
-    """Who failed: for the words of an error. `key` says where the key is from, `variable` where one may be put.
-    `prefixed`: the base URL has the API's version in it (OpenAI's protocols).
-    """
+    """The API that failed, for the words of an error. `key` says where the key is from, `variable` where one may be
+    put. `prefixed`: the base URL has the API's version in it (OpenAI's protocols)."""
 
     label: str
     base_url: str
@@ -67,7 +66,7 @@ class Api(Struct, frozen=True, kw_only=True):
 
     @property
     def check_address(self) -> str:
-        """What to do about an address that is not the API's."""
+        """The advice about an address that is not the API's."""
         usual = "often ends in /v1" if self.prefixed else "stands without /v1, which is added"
         return f"Check the base URL ({redact(self.base_url)}): the path of the API {usual}."
 
@@ -113,7 +112,7 @@ def build_status_error(status: int, body: object, headers: Mapping[str, str], ap
 
 
 def _classify_status(status: int, detail: str, whole: str, api: Api, wait: float | None) -> ProviderError:
-    """What the status alone says."""
+    """Return what the status alone says."""
     from core.providers.connection.refusals import QUOTA
 
     match status:
@@ -266,13 +265,14 @@ def _build_unreachable_error(chain: list[BaseException], api: Api) -> ProviderEr
 
 
 def _is_tls(error: BaseException) -> bool:
-    """Whether TLS says what is wrong; that it waits for more bytes says nothing."""
+    """Return True if TLS says what is wrong; that it waits for more bytes says nothing."""
     names = {kind.__name__ for kind in type(error).__mro__}
     return "SSLError" in names and not names & {"SSLWantReadError", "SSLWantWriteError"}
 
 
 def _describe_system_error(error: BaseException) -> str:
-    """What the system calls it, without numbers and addresses; of TLS, whose numbers are its own, what is wrong."""
+    """Return what the system calls it, without numbers and addresses; of TLS, whose numbers are its own, what is
+    wrong."""
     if _is_tls(error):
         said = str(getattr(error, "verify_message", "") or getattr(error, "reason", "") or error)
         return said.replace("_", " ").lower() if said.isupper() else said

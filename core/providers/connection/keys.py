@@ -1,4 +1,5 @@
-"""Where keys are: a key command, the environment, the keyring, a 0600 file of our own; and where a pasted one is put.
+"""The places of keys: a key command, the environment, the keyring, a 0600 file of our own; and where a pasted one is
+put.
 
 A stored key belongs to one address: it is kept under provider and origin (`openai https://api.openai.com`), so that a
 key which was stored for one host can't be sent to another. A keyring that is missing, locked, broken or slow is no

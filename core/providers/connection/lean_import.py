@@ -61,7 +61,8 @@ class WaitingModule(ModuleType):
         return found
 
     def _from_its_own_module(self, name: str) -> Any:
-        """What `__init__` would bind to `name` with one relative import; None if that is not what it would do."""
+        """Return what `__init__` would bind to `name` with one relative import; None if that is not what it would
+        do."""
         index = self.__dict__.get("__waiting_names__")
         if index is None:
             index = self.__dict__["__waiting_names__"] = _find_relative_imports(self)

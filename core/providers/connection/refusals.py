@@ -1,4 +1,5 @@
-"""What a model API refuses a request for, as a table: by the words that servers really use, since their codes differ.
+"""The reasons for which model APIs refuse requests, as a table: by the words that servers really use, since their codes
+differ.
 
 The first row that speaks of an answer wins. `{who}` is the provider with its model, `{label}` the provider alone.
 """
@@ -24,7 +25,7 @@ class Refusal(Struct, frozen=True, kw_only=True):
     retryable: bool = False
 
     def matches(self, status: int, text: str) -> bool:
-        """Whether this is the reason for an answer of `status` with this body."""
+        """Return True if this is the reason for an answer of `status` with this body."""
         return (not self.statuses or status in self.statuses) and self.words.search(text) is not None
 
 
@@ -238,5 +239,5 @@ def find_refusal(status: int, text: str) -> Refusal | None:
 
 
 def is_too_large(status: int, text: str) -> bool:
-    """Whether the request was larger than the model, or whatever stands before it, takes."""
+    """Return True if the request was larger than the model, or whatever stands before it, takes."""
     return status == 413 or (status in TOO_LARGE_STATUSES and TOO_LARGE.search(text) is not None)

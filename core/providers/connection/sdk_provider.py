@@ -1,4 +1,4 @@
-"""What the providers over an official SDK share: its client, how it is opened and closed, and whose words errors take.
+"""The base of the providers over an official SDK: its client, how it is opened and closed, and whose words errors take.
 
 An heir names the SDK and says how a request becomes a stream of deltas. The SDK's retries are off: the loop retries,
 visibly.
@@ -147,5 +147,5 @@ class SdkProvider(ABC):
         )
 
     def _client_options(self) -> dict[str, Any]:
-        """What only this SDK's client takes."""
+        """Return what only this SDK's client takes."""
         return {}

@@ -14,7 +14,6 @@ from core.protocol.messages import Usage, WireAnswer
 from core.providers.base import AnswerReport, Delta, FinishReason, ReasoningDelta, StreamEnd, TextDelta, UsageReport
 from core.providers.connection.failures import Api, build_event_error
 from core.providers.openai.merged_pieces import MergedPieces
-from core.providers.openai.think_tags import ThinkTagSplitter
 from core.providers.wire.parsed_fields import get_count, get_table, get_tables, get_text
 from core.providers.wire.tool_calls import CallNormaliser
 from core.text.well_formed import map_texts
@@ -37,6 +36,58 @@ _FAILED: Final = {"error": 500, "abort": 500, "cancelled": 500, "insufficient_sy
 # Of a message, and what servers put into its pieces though it speaks of the stream.
 _OWN_FIELDS: Final = frozenset({"role", "content", "refusal", "tool_calls", "function_call"})
 _OF_THE_STREAM: Final = frozenset({"index", "finish_reason", "logprobs", "usage", "token_ids"})
+
+
+_THINK_OPEN: Final = "<think>"
+_THINK_CLOSE: Final = "</think>"
+
+
+class ThinkTagSplitter:
+    """Tells reasoning from text while a text streams, wherever it was cut. White space between the two is neither."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._inside = False
+        self._thought = False
+        self._begun = False  # the text itself: no tag counts from here on
+
+    def feed(self, piece: str) -> Iterator[Delta]:
+        if self._begun:
+            yield TextDelta(piece)
+            return
+        self._held += piece
+        while self._held and not self._begun:
+            if self._inside:
+                thought, closed, rest = self._held.partition(_THINK_CLOSE)
+                kept = 0 if closed else _find_partial_tag(thought, _THINK_CLOSE)
+                thought, self._held = thought[: len(thought) - kept], rest or thought[len(thought) - kept :]
+                if thought:
+                    yield ReasoningDelta(thought)
+                if not closed:
+                    return
+                self._inside = False
+                continue
+            said = self._held.lstrip()
+            if said.startswith(_THINK_OPEN):
+                self._inside = self._thought = True
+                self._held = said[len(_THINK_OPEN) :]
+            elif not said or _THINK_OPEN.startswith(said):
+                return
+            else:
+                self._begun = True
+                yield from self.flush()
+
+    def flush(self) -> Iterator[Delta]:
+        """Yield what was held back, at the end of the text."""
+        held = self._held.lstrip() if self._thought and not self._inside else self._held
+        self._held = ""
+        if held:
+            yield ReasoningDelta(held) if self._inside else TextDelta(held)
+
+
+def _find_partial_tag(text: str, tag: str) -> int:
+    """Return how many characters at the end of a text may be the beginning of a tag."""
+    return next((size for size in range(len(tag) - 1, 0, -1) if text.endswith(tag[:size])), 0)
 
 
 class ChatAnswer:
@@ -62,14 +113,15 @@ class ChatAnswer:
         # Some servers say "stop" although they asked for tools.
         return StreamEnd("tool_calls" if self._reason == "stop" and len(self._calls) else self._reason)
 
-    def unstated(self) -> StreamEnd | None:
-        """How an answer ended that the server marked as done without a reason; None: there is no whole answer."""
+    def infer_ending(self) -> StreamEnd | None:
+        """Return how an answer ended that the server marked as done without a reason; None: there is no whole
+        answer."""
         if len(self._calls):
             return StreamEnd("tool_calls") if self._calls.find_complete else None
         return StreamEnd("refused" if self._refused else "stop") if self._spoke else None
 
-    def answered(self) -> Iterator[Delta]:
-        """What was held back of the text; and the message as it is to go back, if it says more than text."""
+    def finish(self) -> Iterator[Delta]:
+        """Yield what was held back of the text; and the message as it is to go back, if it says more than text."""
         yield from self._split_thinking(self._tags.flush())
         calls, unknown = self._calls.list_calls(), self._unknown.build_value()
         if not calls and not any(unknown.values()):

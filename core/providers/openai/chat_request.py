@@ -34,8 +34,9 @@ ATTACHED: Final = "(what the results above are accompanied by)"
 
 
 class HostHabits(Struct, frozen=True, kw_only=True):
-    """What one server turned out to want. `refused`: fields of a returned message that it does not take; `demanded`:
-    what it wants with every call, also where it was another model that called. `short_ids`: see `shorten_id`."""
+    """The demands that one server turned out to have. `refused`: fields of a returned message that it does not take;
+    `demanded`: what it wants with every call, also where it was another model that called. `short_ids`: see
+    `shorten_id`."""
 
     refused: frozenset[str] = frozenset()
     demanded: frozenset[str] = frozenset()
@@ -73,7 +74,7 @@ class ChatWire:
         return head
 
     def tail(self) -> Item:
-        """What may vary from request to request."""
+        """Return what may vary from request to request."""
         request = self._request
         tail: Item = {"stream": True, "stream_options": {"include_usage": True}}
         if request.max_tokens:

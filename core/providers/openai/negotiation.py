@@ -1,4 +1,4 @@
-"""What one server turned out to want: learnt from how it refuses, once, and remembered.
+"""The demands of one server: learnt from how it refuses, once, and remembered.
 
 Servers that call themselves compatible refuse options that they do not know, and fields of the messages that they are
 sent back; some models are there over one of the two protocols alone. Where nobody needs what was refused, the request
@@ -82,7 +82,7 @@ class Negotiation:
     def learn(
         self, failure: ProviderError, error: Exception, wire: WireProtocol, request: ModelRequest, sent: dict[str, Any]
     ) -> bool:
-        """Whether a refusal says how the request would be taken, and that was not known. `sent`: its options."""
+        """Return True if a refusal says how the request would be taken, and that was not known. `sent`: its options."""
         text = str(getattr(error, "body", ""))
         if self._learn_wire(failure, getattr(error, "status_code", 0), text, wire, request.model):
             return True
@@ -119,7 +119,7 @@ class Negotiation:
         return names - self._refused
 
     def _learn_habit(self, text: str, request: ModelRequest) -> bool:
-        """What the server wants of the messages that go back: a field less, or one more."""
+        """Return what the server wants of the messages that go back: a field less, or one more."""
         known = self.habits
         if demanded := {name for name, pattern in _DEMANDED.items() if pattern.search(text)}:
             self.habits = replace(known, demanded=known.demanded | demanded)
@@ -133,6 +133,6 @@ class Negotiation:
 
 
 def _is_sent(sent: dict[str, Any], name: str) -> bool:
-    """Whether an option was sent; `table.field` names one within a table."""
+    """Return True if an option was sent; `table.field` names one within a table."""
     option, _, field = name.partition(".")
     return option in sent and (not field or (isinstance(sent[option], dict) and field in sent[option]))

@@ -68,10 +68,10 @@ class OpenAIProvider(SdkProvider):
                     yield delta
         finally:
             await events.close()
-        finished = answer.finished or (answer.unstated() if events.is_done else None)
+        finished = answer.finished or (answer.infer_ending() if events.is_done else None)
         if finished is None:
             raise build_cut_error(self._endpoint.build_api(), started=started)
-        for delta in answer.answered():
+        for delta in answer.finish():
             yield delta
         yield finished
 

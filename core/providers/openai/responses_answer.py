@@ -69,14 +69,14 @@ class ResponsesAnswer:
             return None
         return StreamEnd("refused" if self._refused else self._reason)
 
-    def unstated(self) -> StreamEnd | None:
-        """How an answer ended that the server marked as done without an end; None: there is no whole answer."""
+    def infer_ending(self) -> StreamEnd | None:
+        """Return how an answer ended that the server marked as done without an end; None: there is no whole answer."""
         if not self._outputs or not all(output.item for output in self._outputs):
             return None
         self._reason = "tool_calls" if self._calls else "stop"
         return self.finished
 
-    def answered(self) -> Iterator[AnswerReport]:
+    def finish(self) -> Iterator[AnswerReport]:
         """The whole answer; nothing if one of its items was never finished."""
         if self._outputs and all(output.item for output in self._outputs):
             items = tuple(map_texts(_repair_output(output)) for output in self._outputs)
@@ -209,7 +209,7 @@ def _read_index(event: Item, name: str, missing: int = 0) -> int:
 
 
 def _take_rest(output: _Output, part: _Part, found: str, *, is_whole: bool) -> str:
-    """What is new in a piece, or in a part that is whole by now."""
+    """Return what is new in a piece, or in a part that is whole by now."""
     passed = output.passed.get(part, 0)
     found = found[passed:] if is_whole else found
     if found:

@@ -57,7 +57,7 @@ class ResponsesWire:
         return head
 
     def tail(self) -> Item:
-        """What may vary from request to request."""
+        """Return what may vary from request to request."""
         request, thinks = self._request, bool(self._capabilities.efforts or self._request.effort)
         tail: Item = {"stream": True, "store": False}
         if thinks:

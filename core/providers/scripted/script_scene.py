@@ -1,4 +1,5 @@
-"""Where a conversation stands, read from its messages alone: the prompt, what was answered to it, what came of that."""
+"""The place at which a conversation stands, read from its messages alone: the prompt, what was answered to it, what
+came of that."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ class ScriptScene:
         self._messages.append(message)
 
     def _messages_before(self, moment: int) -> list[Message]:
-        """What was said between the answer before this moment and the moment."""
+        """Return what was said between the answer before this moment and the moment."""
         found: list[Message] = []
         seen = 0
         for message in self._messages:
@@ -45,7 +46,7 @@ class ScriptScene:
         return found
 
     def holds(self, condition: ScriptCondition | None, moment: int) -> bool:
-        """Whether a step may be played at a moment."""
+        """Return True if a step may be played at a moment."""
         if condition is None:
             return True
         before = self._messages_before(moment)

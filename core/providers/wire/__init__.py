@@ -1,1 +1,1 @@
-"""What the protocols share: texts, calls, bytes."""
+"""The parts that the protocols share: texts, calls, bytes."""

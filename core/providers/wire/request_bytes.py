@@ -28,15 +28,15 @@ _REASONING_FIELDS: Final = ("reasoning_content", "reasoning_details")
 
 
 class SentCall(Struct, frozen=True, kw_only=True):
-    """How a tool call was put: under which `id` its result belongs, and whether it was a free-text call."""
+    """A tool call as it was sent: under which `id` its result belongs, and whether it was a free-text call."""
 
     id: str
     freeform: bool = False
 
 
 class EncodedMessages(Struct, frozen=True, kw_only=True):
-    """What some messages become. `items`: elements of the request's array, JSON-ready; `calls`: the tool calls among
-    them by our own id. `dropped_reasoning`: answers whose reasoning could not be sent."""
+    """The encoding of some messages. `items`: elements of the request's array, JSON-ready; `calls`: the tool calls
+    among them by our own id. `dropped_reasoning`: answers whose reasoning could not be sent."""
 
     items: Sequence[Mapping[str, Any]] = ()
     calls: Mapping[str, SentCall] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class EncodedMessages(Struct, frozen=True, kw_only=True):
 
 
 class PrecedingRequest(Protocol):
-    """What stands before the messages that are being encoded."""
+    """The part of the request before the messages that are being encoded."""
 
     @property
     def binding(self) -> str:
@@ -53,11 +53,11 @@ class PrecedingRequest(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the array has no element yet."""
+        """True if the array has no element yet."""
         ...
 
     def find_call(self, call_id: str) -> SentCall | None:
-        """How our call `call_id` was put, None if it was not."""
+        """Return how our call `call_id` was put, None if it was not."""
         ...
 
 
@@ -91,7 +91,7 @@ def select_returnable(message: AssistantMessage, wire: str, model: str, *, bindi
 
 
 def has_reasoning(answer: WireAnswer | None) -> bool:
-    """Whether an answer came with reasoning that its model could have back."""
+    """Return True if an answer came with reasoning that its model could have back."""
     return answer is not None and any(
         item.get("type") in _REASONING_TYPES or any(item.get(name) for name in _REASONING_FIELDS)
         for item in answer.items
@@ -123,8 +123,8 @@ class RequestBytes(Struct, frozen=True, kw_only=True):
 
 
 def find_unit_end(messages: Sequence[Message], start: int) -> int:
-    """Where the unit that begins at `start` ends: the results of a step stay together, with whatever came between
-    them; any other message is a unit. A unit never reaches beyond an assistant's message."""
+    """Return where the unit that begins at `start` ends: the results of a step stay together, with whatever came
+    between them; any other message is a unit. A unit never reaches beyond an assistant's message."""
     end = start + 1
     if isinstance(messages[start], ToolMessage):
         for place in range(end, len(messages)):
@@ -229,7 +229,7 @@ def _collect_ids(calls: Mapping[str, SentCall]) -> set[str]:
 
 
 def _count_common(old: tuple[Message, ...], new: tuple[Message, ...]) -> int:
-    """How many messages both begin with."""
+    """Return how many messages both begin with."""
     shorter = min(len(old), len(new))
     if all(map(is_, old, new)):
         return shorter

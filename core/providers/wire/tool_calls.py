@@ -53,7 +53,7 @@ class CallNormaliser:
 
     @property
     def find_complete(self) -> bool:
-        """Whether the arguments of every call are whole."""
+        """True if the arguments of every call are whole."""
         return all(call.is_complete() or not "".join(call.arguments).strip() for call in self._calls)
 
     def list_calls(self) -> list[dict[str, Any]]:

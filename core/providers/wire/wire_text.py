@@ -1,4 +1,4 @@
-"""What every dialect has to make sure of before a message is sent: valid UTF-8, names, ids and tool arguments.
+"""The checks of every message before it is sent: valid UTF-8, names, ids and tool arguments.
 
 The rules are the strictest of the providers', and each is a function of its input alone, so that a message is sent in
 the same bytes every time and caches stay warm.
@@ -27,7 +27,7 @@ def clean_tool_name(name: str) -> str:
 
 
 def is_call_id(text: object) -> bool:
-    """Whether an API can have given this to a tool call; it goes back to that API alone."""
+    """Return True if an API can have given this to a tool call; it goes back to that API alone."""
     return isinstance(text, str) and _ID.fullmatch(text) is not None
 
 

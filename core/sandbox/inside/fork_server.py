@@ -53,7 +53,7 @@ def _reserve_descriptors(requests: int) -> int:
 
 
 class _BoxRecord:
-    """What the server keeps of a running box."""
+    """The server's record of a running box."""
 
     def __init__(self, launcher: int, control: _socket.socket, group: cgroups.BoxCgroup | None) -> None:
         self.launcher = launcher

@@ -1,4 +1,4 @@
-"""What a command changed in a copy, written as a layer, as overlayfs would have done over the project itself.
+"""The changes of a command in a copy, written as a layer, as overlayfs would have done over the project itself.
 
 A deletion is a whiteout (a character device 0:0, which Linux lets anyone make since 5.8); a new or changed file is the
 file itself, moved out of the copy. Nothing here follows a symbolic link, and a tree that the command made is moved as

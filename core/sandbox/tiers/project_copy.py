@@ -41,7 +41,7 @@ class CopyLimits(Struct, frozen=True, kw_only=True):
 
 
 class FileSignature(NamedTuple):
-    """What changes when a file is touched in any way; the ctime can't be set back."""
+    """The values of which one changes when a file is touched in any way; the ctime can't be set back."""
 
     mode: int
     inode: int

@@ -1,4 +1,4 @@
-"""Why a tier is not available, and what its user can do about it: the signatures of degraded machines (SAFETY C9).
+"""The reasons why a tier is not available, and the remedies: the signatures of degraded machines (SAFETY C9).
 
 The narrowest remedy is given: a profile for this program before a switch for the whole system.
 """
@@ -24,7 +24,7 @@ _TEXTS = {
 
 
 class MachineTraits(Struct, frozen=True, kw_only=True):
-    """What this machine says about namespaces. None: it has no such switch."""
+    """The switches of this machine about namespaces. None: it has no such switch."""
 
     user_namespaces: int | None = None
     apparmor_restricts: bool = False

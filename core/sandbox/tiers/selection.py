@@ -1,4 +1,4 @@
-"""Which tier this machine offers: found by really running commands in it, cached for a day, never lowered silently.
+"""The tier that this machine offers: found by really running commands in it, cached for a day, never lowered silently.
 
 The strongest that holds every attempt of the self-test is taken (SAFETY D15-D20, S12, S18). The report says of each
 stronger one why it is not.
@@ -29,7 +29,7 @@ _CACHE_SECONDS = 24 * 3600
 
 
 class TierTrial(Struct, frozen=True, kw_only=True):
-    """What came of trying a tier. `errno`: a name such as "EPERM"; `cure`: what the user can do; "" without.
+    """The outcome of trying a tier. `errno`: a name such as "EPERM"; `cure`: what the user can do; "" without.
 
     `too_slow`: it was not done in time, which says something of this moment and not of the machine.
     """
@@ -52,7 +52,7 @@ class TierReport(Struct, frozen=True, kw_only=True):
 
     @property
     def failed_trials(self) -> tuple[TierTrial, ...]:
-        """Why each stronger tier is not used."""
+        """The reasons why each stronger tier is not used."""
         return tuple(each for each in self.reasons if not each.ok)
 
 

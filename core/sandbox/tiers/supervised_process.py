@@ -47,7 +47,7 @@ def _do_nothing() -> None:
 
 
 class PreparedLaunch(Struct, kw_only=True):
-    """What to start. `finish` runs in a thread when the command is over and returns notes for the user.
+    """A process to start. `finish` runs in a thread when the command is over and returns notes for the user.
 
     `undo` runs instead of it if nothing was started.
     """

@@ -43,7 +43,7 @@ class TreeNode(Struct, frozen=True, kw_only=True):
 
 
 class _TreeCache:
-    """What was found in a tree that does not change meanwhile. `covered`: True for paths below a pending file or link;
+    """The cache of a tree that does not change meanwhile. `covered`: True for paths below a pending file or link;
     `shows`: by removed directory, True if it has content again; `moment`: the version of the review and the record of
     the layers that it is about."""
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.providers.base import ReasoningDelta, TextDelta
-from core.providers.openai.think_tags import ThinkTagSplitter
+from core.providers.openai.chat_answer import ThinkTagSplitter
 
 
 def told_apart(*pieces):

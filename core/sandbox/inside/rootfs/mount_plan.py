@@ -19,7 +19,7 @@ COVERS = b"dev/.covers"  # holds the empty files and directories that are mounte
 
 
 class MountPlan:
-    """What is going to be mounted where: pairs of a target and the step that mounts there, outer ones first."""
+    """The mounts to make: pairs of a target and the step that mounts there, outer ones first."""
 
     def __init__(self) -> None:
         self._steps: list[tuple[bytes, Callable[[bytes], None]]] = []

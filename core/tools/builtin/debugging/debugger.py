@@ -1,4 +1,4 @@
-"""What the tools of Debug mode are handed: the board of hypotheses, the probes, and the runs with their logs."""
+"""The capability of the tools of Debug mode: the board of hypotheses, the probes, and the runs with their logs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.sandbox.results import CommandResult
 
 
 class Reproduction(Struct, frozen=True, kw_only=True):
-    """How the fault is shown: by a command, or by the user, who follows the steps. `seconds` a command may take."""
+    """A way to show the fault: by a command, or by the user, who follows the steps. `seconds` a command may take."""
 
     command: str = ""
     steps: tuple[str, ...] = ()
@@ -20,8 +20,8 @@ class Reproduction(Struct, frozen=True, kw_only=True):
 
 
 class ReproductionReport(Struct, frozen=True, kw_only=True):
-    """What came of it. `result` of a command; `note`: what is told of what the user said; `lost`: probes whose place is
-    gone; `unseen`: files with a fix that the run did not see, since it is pending."""
+    """The outcome of a reproduction. `result` of a command; `note`: what is told of what the user said; `lost`: probes
+    whose place is gone; `unseen`: files with a fix that the run did not see, since it is pending."""
 
     run: ProbeRun
     outcome: ReproduceOutcome
@@ -69,7 +69,7 @@ class Debugger(Protocol):
         ...
 
     def records(self, run: str) -> tuple[ProbeRecord, ...]:
-        """What a run logged. `ToolInputInvalid`: there is no such run."""
+        """Return what a run logged. `ToolInputInvalid`: there is no such run."""
         ...
 
     def save_output(self, run: str, text: str) -> str:

@@ -78,7 +78,7 @@ class ApplyPatch(Tool[Editor], frozen=True, kw_only=True):
 
 
 def _apply_file(reader: Editor, patch: FilePatch, sides: Mapping[str, _FileState]) -> dict[str, _FileState]:
-    """What one file of a patch makes of the files, on top of what earlier ones made of them. Raises `EditError`."""
+    """Return the files as one file of a patch leaves them, on top of what earlier ones did. Raises `EditError`."""
     path = reader.relative(patch.path)
     side = sides[path] if path in sides else _read_state(reader, path)
     if side.text is None and patch.action != "add":

@@ -79,7 +79,7 @@ class EditFile(Tool[Editor], frozen=True, kw_only=True):
 
 
 async def apply_with_model(capability: Editor, order: EditRequest) -> str:
-    """What a model makes of the order. Refused when the file changed while the model thought about it."""
+    """Return what a model makes of the order. Refused when the file changed while the model thought about it."""
     text = await capability.apply_with_model(order)
     if capability.stat(order.path) is None or read_editable(capability, order.path).text != order.text:
         raise ToolInputInvalid(

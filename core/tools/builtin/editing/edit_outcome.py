@@ -1,4 +1,4 @@
-"""What a model is told of an edit: the changed region as it is now, how it was matched, and what it broke.
+"""The account of an edit for a model: the changed region as it is now, how it was matched, and what it broke.
 
 Parsing takes its time, so it is done in a thread: after the edit, which is made in one go.
 """
@@ -37,7 +37,7 @@ RUNGS = {
 
 
 def describe_match(rungs: Sequence[str]) -> str:
-    """What to check, where something was not exactly as the model had written it; "" else."""
+    """Return what to check, where something was not exactly as the model had written it; "" else."""
     lenient = [f"{number}: {RUNGS[rung]}" for number, rung in enumerate(rungs, start=1) if rung in RUNGS]
     if not lenient:
         return ""

@@ -1,4 +1,4 @@
-"""What a path of a tool call points at, and what to say when it is not what the tool needs."""
+"""The files that paths of tool calls point at, and what to say when it is not what the tool needs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REPLACING = {
 
 
 def require_present(reader: Reader, path: str) -> FileStat:
-    """What is at `path`; `ToolInputInvalid` with near names when nothing is."""
+    """Return what is at `path`; `ToolInputInvalid` with near names when nothing is."""
     stat = reader.stat(path)
     if stat is None:
         raise build_missing_error(reader, path)

@@ -117,7 +117,7 @@ def _check_text(whose: str, what: str, text: str, limit: int) -> None:
 
 
 def _strip_invisible(text: str) -> str:
-    """What can be read of it: without white space and what is never drawn."""
+    """Return what can be read of it: without white space and what is never drawn."""
     return "".join(each for each in text if each.isprintable() and not each.isspace())
 
 
@@ -140,7 +140,7 @@ def _format_answer(question: Question, answer: QuestionAnswer | None) -> str:
 
 
 def _advise_without_answer(questions: Sequence[Question]) -> str:
-    """How to go on without an answer: by what was recommended, where something was."""
+    """Return how to go on without an answer: by what was recommended, where something was."""
     best = {each.id: [o for o in each.options if o.recommended] for each in questions}
     named = "; ".join(
         f"{key}: {', '.join(f'{o.id} ({o.label})' for o in found)}" for key, found in best.items() if found

@@ -37,7 +37,7 @@ _CONFIGURATION = 1_000_000
 
 
 class _LintResult(Struct, frozen=True, kw_only=True):
-    """What came of a job: new problems, how many older ones, or why nothing is known."""
+    """The outcome of a job: new problems, how many older ones, or why nothing is known."""
 
     job: LintJob
     new: Sequence[LintProblem] = ()
@@ -116,7 +116,7 @@ def _is_configured(reader: Reader, linter: Linter, directory: str) -> bool:
 
 
 def _describe_trouble(run: LintRun, seen: Sequence[LintProblem]) -> str:
-    """Why a run says nothing; "" when it did its work."""
+    """Return why a run says nothing; "" when it did its work."""
     if run.exit_code == NOT_INSTALLED:
         return "is not installed here"
     if run.ended == "timed_out":

@@ -75,7 +75,7 @@ async def run_ripgrep(arguments: Sequence[str], *, cwd: str, time_limit: float) 
 
 
 def has_unusual_rules(root: str) -> bool:
-    """Whether an ignore file below a directory is there and no regular file."""
+    """Return True if an ignore file below a directory is there and no regular file."""
     waiting, left = [root], _MOST
     if _is_unusual(f"{root}/.git/info/exclude"):
         return True

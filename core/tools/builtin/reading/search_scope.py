@@ -1,4 +1,4 @@
-"""Which files a search looks at: one path, include and exclude patterns, and what the agent may see at all."""
+"""The files that a search looks at: one path, include and exclude patterns, and what the agent may see at all."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class SearchScope:
         return below and wanted and not (self._exclude and self._matches(self._exclude, path))
 
     def is_searched_on_disk(self, path: str) -> bool:
-        """Whether a file that ripgrep found on disk is one that the agent sees there."""
+        """Return True if a file that ripgrep found on disk is one that the agent sees there."""
         return path not in self.pending and self.includes(path) and self._is_visible(path)
 
     def list_pending_files(self) -> list[str]:

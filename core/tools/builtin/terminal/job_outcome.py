@@ -1,4 +1,4 @@
-"""What a model is told of a command in the background."""
+"""The account for a model of a command in the background."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from core.tools.base import JobReport, ToolOutcome
 
 
 def describe_job(report: JobReport) -> str:
-    """How a job is: one line."""
+    """Describe a job in one line."""
     seconds = f"{report.duration_ms / 1000:.1f} s"
     result = report.result
     if result is None:

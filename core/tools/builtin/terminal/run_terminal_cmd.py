@@ -62,7 +62,7 @@ class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):
 
 
 def format_outcome(command: str, result: CommandResult) -> ToolOutcome:
-    """What the model and the user are told of a command that ended, or that goes on as a job."""
+    """Return what the model and the user are told of a command that ended, or that goes on as a job."""
     head = _format_head(result)
     parts = [head, *result.notes, result.output.rstrip("\n") if result.output.strip() else "(no output)"]
     if result.effects:
