@@ -53,6 +53,8 @@ def _start_turn(view: ViewState, envelope: events.Envelope, event: events.TurnSt
     view.turn_numbers.setdefault(envelope.turn, len(view.turn_numbers) + 1)
     view.steering.returned.clear()
     view.transcript.add_prompt("prompt", envelope, event.prompt)
+    if event.model not in {"", view.shown_model}:
+        view.model_choices.route = events.RouteTaken(model=event.model)  # a log without routes names it here alone
 
 
 def _finish_step(view: ViewState, _: events.Envelope, event: events.StepFinished) -> None:
