@@ -100,9 +100,9 @@ class ViewState(SessionState):
 
     @property
     def shown_model(self) -> str:
-        """The model that answers."""
-        route = self.model_choices.route
-        return route.model if route is not None else self.model
+        """The model that answers: the turn's while one runs."""
+        route, turn = self.model_choices.route, self.current_turn
+        return route.model if route is not None else (turn.model if turn is not None else "") or self.model
 
     @property
     def takes_commands(self) -> bool:
