@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PaneSource(Protocol):
-    """Where the panes load from what the state does not hold."""
+    """The source from which the panes load what the state does not hold."""
 
     async def load_diff(self, path: str) -> ChangeDiff | None:
         """Return a change with its lines, None if nothing is pending there."""

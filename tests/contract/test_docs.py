@@ -183,7 +183,8 @@ def test_every_protected_name_is_told():
 
 
 def test_modules_that_the_pages_name_exist():
-    named = {path for page in PAGES for path in re.findall(r"`((?:core|tui|tests|docs)/[\w/.]+\.\w+)`", text_of(page))}
+    pages = [page for page in PAGES if page.name != "first-change.md"]  # its reader makes what it names
+    named = {path for page in pages for path in re.findall(r"`((?:core|tui|tests|docs)/[\w/.]+\.\w+)`", text_of(page))}
     assert len(named) > 30
     assert [path for path in sorted(named) if not (ROOT / path).is_file()] == []
 

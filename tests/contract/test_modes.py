@@ -6,10 +6,10 @@ from typing import get_args
 
 import pytest
 
-from core.cli.arguments import MODES
+from core.cli.parsing import MODES
 from core.modes import Mode
 from core.protocol.events import ModeName
-from core.tools.registry import TOOLS
+from core.tools.toolset import Toolset
 from tests.contract.source_tree import ROOT
 from tui.keymap import KEYS
 from tui.modes import SCREEN_MODES
@@ -23,7 +23,7 @@ def test_wire_command_line_and_screen_take_their_list_of_modes_from_one_place():
 @pytest.mark.parametrize("mode", Mode)
 def test_each_mode_has_a_text_for_the_model_and_tools_that_it_grants(mode):
     assert (ROOT / "core" / "prompts" / "modes" / f"{mode}.md.j2").is_file()
-    assert {TOOLS[name].access for name in mode.rules.tools} <= mode.rules.grants
+    assert {Toolset()[name].access for name in mode.rules.tools} <= mode.rules.grants
 
 
 @pytest.mark.parametrize("mode", Mode)

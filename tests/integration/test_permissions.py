@@ -111,16 +111,8 @@ async def test_m5_an_answer_for_good_does_not_hold_in_another_mode_directory_or_
 
 async def test_n16_m5_an_answer_for_good_does_not_hold_for_another_value_of_a_variable(project):
     again = command("echo 1")
-    steps = [
-        command("export X=1"),
-        again,
-        again,
-        command("export X=2"),
-        again,
-        command("export X=1"),
-        again,
-        says("ok"),
-    ]
+    one, two = command("export X=1"), command("export X=2")
+    steps = [one, again, again, two, again, one, again, says("ok")]
     async with engine_of(project, *steps) as (engine, session):
         answers = ("allow_once", "allow_always", "allow_once", "allow_once", "allow_once")
         seen = asked(await turn(engine, session, *answers))

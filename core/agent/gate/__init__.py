@@ -1,1 +1,1 @@
-"""Gate."""
+"""The gate: the one path of every tool call, and the capabilities that calls are handed."""

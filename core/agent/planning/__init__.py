@@ -1,1 +1,1 @@
-"""Planning."""
+"""Plans and todos during a turn: kept in step with their files, and completed when they are proved."""

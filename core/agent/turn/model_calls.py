@@ -51,10 +51,7 @@ class ModelCalls:
         backoff: Backoff | None = None
         shortened = False
         while True:
-            job = self._context.memory.foreground_job
-            reception = AnswerReceiver(
-                self._routes, self._documents, self.setup.dialect, self._context.tools, job, self._emit
-            )
+            reception = self._open_reception()
             try:
                 answer = await reception.receive(await self._build_request())
                 self._routes.answered.add(self._routes.current.id)
@@ -88,6 +85,10 @@ class ModelCalls:
             except asyncio.CancelledError:
                 self._abandon(reception, "cancelled by the user.")
                 raise
+
+    def _open_reception(self) -> AnswerReceiver:
+        job, tools = self._context.memory.foreground_job, self._context.tools
+        return AnswerReceiver(self._routes, self._documents, self.setup.dialect, tools, job, self._emit)
 
     async def _repair(self, reception: AnswerReceiver, error: ProviderError) -> bool:
         """True if the step can do without what the server refused, so that it is asked again at once."""

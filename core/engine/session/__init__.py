@@ -1,1 +1,1 @@
-"""Session."""
+"""An open session: made, recorded, run turn by turn, restored and closed."""

@@ -47,6 +47,7 @@ from core.shell.python_repl import PythonRepl
 from core.shell.terminal import Terminal
 from core.state.session import SessionState
 from core.user_dirs import get_config_dir, get_state_dir
+from core.workspace import Workspace
 from core.workspace.plan_folder import PlanFolder
 
 TITLE_LENGTH = 60
@@ -78,17 +79,8 @@ class Session:
         self.syntax_checker = SyntaxChecker(self.review, blobs, self.emit_outside_turn)
         self.recorder.listeners += [self.syntax_checker.observe, services.trust.observe]
         self.bulk_acceptance = BulkAcceptance(self.shadow, self.review, sync=log.sync, report_error=self.report_error)
-        folder = PlanFolder(services.workspace)
-        folder.remove_abandoned()
-        self.plans = PlanSync(PlanStore(folder), state, self.emit)
-        self.permissions = SessionPermissions(
-            directory.path,
-            services,
-            self.shadow,
-            audit=audit,
-            settings=lambda: self.settings,
-            report_error=self.report_error,
-        )
+        self.plans = PlanSync(_open_plans(services.workspace), state, self.emit)
+        self.permissions = self._build_permissions(audit)
         self.terminal = Terminal(self._build_command_host())
         self.routes = ModelRoutes(services.models, lambda: self.settings, state, self.emit)
         self.user = UserChannel(self.emit, is_interactive=services.interactive)
@@ -103,6 +95,16 @@ class Session:
         self.warm_up: asyncio.Task[None] | None = None
         self.subagents: dict[str, Session] = {}
         self.is_building = False
+
+    def _build_permissions(self, audit: AuditLog) -> SessionPermissions:
+        return SessionPermissions(
+            self.directory.path,
+            self.services,
+            self.shadow,
+            audit=audit,
+            settings=lambda: self.settings,
+            report_error=self.report_error,
+        )
 
     def _build_command_host(self) -> CommandHost:
         return CommandHost(
@@ -318,3 +320,9 @@ def derive_title(prompt: str) -> str:
         return line
     head = line[: TITLE_LENGTH - 1]
     return f"{head.rsplit(' ', 1)[0] if ' ' in head[20:] else head}…"
+
+
+def _open_plans(workspace: Workspace) -> PlanStore:
+    folder = PlanFolder(workspace)
+    folder.remove_abandoned()
+    return PlanStore(folder)

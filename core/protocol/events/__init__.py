@@ -24,7 +24,9 @@ from core.protocol.events.turn import *
 if TYPE_CHECKING:
     AnyEvent = Event
 else:  # what can be decoded: every class that is an event itself
-    AnyEvent = Union[(*(set(Event.__subclasses__()) - {LossyEvent}), *LossyEvent.__subclasses__())]
+    AnyEvent = Union[
+        (*(each for each in Event.__subclasses__() if each is not LossyEvent), *LossyEvent.__subclasses__())
+    ]
 
 
 class Envelope(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,1 +1,1 @@
-"""Bulk."""
+"""Bulks: generated and ignored paths, decided on together, and undone together."""

@@ -1,1 +1,1 @@
-"""Checkpoints."""
+"""Files at checkpoints: what a restore needs beside the layers."""

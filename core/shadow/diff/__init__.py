@@ -1,1 +1,1 @@
-"""Diff."""
+"""Differences of texts: lines, hunks, words, and merges of three."""

@@ -1,1 +1,1 @@
-"""Promotion."""
+"""Promotion: accepted bytes become files of the user, journalled and atomic."""

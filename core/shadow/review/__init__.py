@@ -1,1 +1,1 @@
-"""Review."""
+"""The review: verdicts on hunks, conflicts, competing versions, edits of hunks."""

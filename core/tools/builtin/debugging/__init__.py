@@ -1,1 +1,1 @@
-"""Debugging."""
+"""Tools of Debug mode."""

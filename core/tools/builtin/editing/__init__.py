@@ -1,1 +1,1 @@
-"""Editing."""
+"""Tools that edit files in the shadow."""

@@ -1,1 +1,1 @@
-"""Planning."""
+"""Tools for plans, todos, questions and modes."""

@@ -1,1 +1,1 @@
-"""Reading."""
+"""Tools that read and search files as the agent sees them."""

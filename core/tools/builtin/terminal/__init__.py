@@ -1,1 +1,1 @@
-"""Terminal."""
+"""Tools that run commands."""

@@ -11,13 +11,8 @@ from hypothesis import strategies as st
 from core.errors import CommandRejected, ReviewConflict
 from core.protocol.renames import find_renames, list_changes
 from core.protocol.review import Change, ConflictChoice, Origin
-from core.shadow.renames.similarity import (
-    MAX_COMPARED_BYTES,
-    compute_similarity,
-    count_pieces,
-    match_identical,
-    match_similar,
-)
+from core.shadow.renames.similarity import MAX_COMPARED_BYTES as LIMIT
+from core.shadow.renames.similarity import compute_similarity, count_pieces, match_identical, match_similar
 from tests.unit.shadow.command_layer import Layer
 from tests.unit.shadow.review_case import ReviewCase
 from tests.unit.shadow.test_subagent_merge import Child
@@ -359,14 +354,14 @@ def test_n16a_the_work_of_comparing_is_bounded_and_what_is_of_one_name_is_found_
     moved = [{f"{top}/{number}/index.ts": 100 for number in range(60)} for top in ("a", "b")]
     assert match_similar(*moved, score) == {f"b/{number}/index.ts": f"a/{number}/index.ts" for number in range(60)}
     few = (
-        {f"a/{number}": MAX_COMPARED_BYTES for number in range(10)},
-        {f"b/{number + 20}": MAX_COMPARED_BYTES for number in range(10)},
+        {f"a/{number}": LIMIT for number in range(10)},
+        {f"b/{number + 20}": LIMIT for number in range(10)},
     )
     asked.clear()
     assert (match_similar(*few, score), asked) == ({}, [])
     assert match_similar({"a": 10, "b": 30}, {"c": 20, "d": 61}, score) == {"c": "a"}
     assert asked == [("a", "c"), ("b", "c")]
-    assert match_similar({"a": MAX_COMPARED_BYTES + 1}, {"c": MAX_COMPARED_BYTES + 1}, score) == {}
+    assert match_similar({"a": LIMIT + 1}, {"c": LIMIT + 1}, score) == {}
 
 
 @given(st.integers(0, 1 << 32))

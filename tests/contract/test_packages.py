@@ -1,0 +1,59 @@
+"""Packages are rooms of one size: few files in each, none that is a mere slice of its only importer, no circles."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
+
+from tests.contract.source_tree import ROOT, Module, imports, program
+
+MOST_FILES, SLICE = 15, 60
+HOUSE = program()
+NAMES = {module.name: module for module in HOUSE}
+
+
+def targets(module: Module) -> set[str]:
+    """The modules of the program that a module imports, wherever it does; `import a.b` counts as a.b."""
+    return {each.target for each in imports(module) if each.target in NAMES and each.target != module.name}
+
+
+def importers() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for module in HOUSE:
+        for target in targets(module):
+            found[target].add(module.name)
+    return found
+
+
+def find_circle(graph: dict[str, set[str]]) -> list[str]:
+    """Return modules that import each other, the first one twice; empty: there are none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as circle:
+        return list(circle.args[1])
+    return []
+
+
+def test_a_folder_holds_at_most_fifteen_files():
+    count: dict[str, int] = defaultdict(int)
+    for module in HOUSE:
+        count[module.path.parent.relative_to(ROOT).as_posix()] += 1
+    assert {folder: files for folder, files in count.items() if files > MOST_FILES} == {}
+
+
+def test_no_import_runs_in_a_circle():
+    assert find_circle({module.name: targets(module) for module in HOUSE}) == []
+
+
+def test_a_circle_is_seen():
+    assert find_circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+
+
+def test_no_small_file_serves_a_single_importer():
+    found = importers()
+    slices = [
+        f"{module.name} ({module.lines} lines) is imported by {next(iter(found[module.name]))} alone"
+        for module in HOUSE
+        if module.lines < SLICE and len(found[module.name]) == 1 and module.path.name != "__init__.py"
+    ]
+    assert slices == []
