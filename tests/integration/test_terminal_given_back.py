@@ -105,7 +105,7 @@ from pathlib import Path
 from core.cli.arguments import ScreenArguments
 from tests.support.scripted_client import ScriptedClient
 from tui import app
-from tui.screens.main import MainScreen
+from tui.screens.controllers.pages import PageController
 
 async def connect(_):
     return ScriptedClient()
@@ -113,8 +113,8 @@ async def connect(_):
 def broken(self, *_):
     raise BREAKS("nobody thought of that")
 
-MainScreen.action_show_help = broken
-MainScreen.action_show_keys = broken
+PageController.action_show_help = broken
+PageController.action_show_keys = broken
 sys.exit(app.run(ScreenArguments(directory=Path.cwd(), model="m"), connect))
 """
 
