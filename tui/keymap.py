@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from textual.binding import Binding, BindingType
 
@@ -19,8 +19,7 @@ from tui.panes import PANES
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key binding. `scope` names the widget that has it; `id` is `scope.word` and stable; `keys` are comma-
-    separated."""
+    """One key binding. `id` is `scope.word` and stable, `scope` names the widget; `keys` are separated by commas."""
 
     id: str
     keys: str
@@ -364,8 +363,7 @@ def format_first_key(name: str, keymap: Mapping[str, str]) -> str:
 
 def get_keymap(app: object) -> Mapping[str, str]:
     """Return the keys that the user of an app has changed, by id."""
-    keymap: Mapping[str, str] = getattr(app, "keymap", {})
-    return keymap
+    return cast("Mapping[str, str]", getattr(app, "keymap", {}))
 
 
 def insert_keys(text: str, keymap: Mapping[str, str]) -> str:
@@ -374,18 +372,9 @@ def insert_keys(text: str, keymap: Mapping[str, str]) -> str:
 
 
 def get_bindings(*scopes: str, priority: bool = False) -> list[BindingType]:
-    """Return the bindings of one or more scopes, for a class's `BINDINGS`. `priority`: before the widget's own
-    keys."""
+    """Return the bindings of scopes, for a class's `BINDINGS`. `priority`: before the widget's own keys."""
     return [
-        Binding(
-            each.keys,
-            each.action,
-            each.label,
-            show=False,
-            priority=priority or each.priority,
-            tooltip=each.tooltip,
-            id=each.id,
-        )
+        Binding(each.keys, each.action, each.label, False, None, priority or each.priority, each.tooltip, each.id)
         for each in KEYS
         if each.scope in scopes
     ]

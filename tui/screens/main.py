@@ -31,7 +31,7 @@ from tui.text import fit_line
 from tui.widgets.status_bar import StatusBar
 
 if TYPE_CHECKING:
-    from tui.screens.controller_set import ControllerSet
+    from tui.screens.controllers import ControllerSet
 
 TOO_SMALL_NOTICE: Final = (
     "agent-tui needs a larger window: 60 columns and 16 rows show all of it. Nothing is lost; what runs goes on."
@@ -56,7 +56,7 @@ class MainScreen(Screen[None]):
     @cached_property
     def controllers(self) -> ControllerSet:
         """The controllers, which act for the user; loaded after the first paint, or when it is first needed."""
-        from tui.screens.controller_set import ControllerSet
+        from tui.screens.controllers import ControllerSet
 
         return ControllerSet(self.context)
 

@@ -1,1 +1,54 @@
-"""The controllers of the main screen, one per field."""
+"""The controllers of the main screen, one per field, each with those that it works with.
+
+They are loaded together, after the first paint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from textual.message import Message
+
+from tui.screens.controller import Controller, Handler, ScreenContext
+from tui.screens.controllers.chat import ChatController
+from tui.screens.controllers.editor import EditorController
+from tui.screens.controllers.models import ModelController
+from tui.screens.controllers.modes import ModeController
+from tui.screens.controllers.pages import PageController
+from tui.screens.controllers.panes import FocusController, PaneController
+from tui.screens.controllers.plan import PlanController
+from tui.screens.controllers.prompt import PromptController
+from tui.screens.controllers.providers import ProviderController
+from tui.screens.controllers.questions import QuestionController
+from tui.screens.controllers.review import ReviewController
+from tui.screens.controllers.rewind import RewindController
+from tui.screens.controllers.sessions import SessionController
+from tui.screens.controllers.turn import TurnController
+
+
+class ControllerSet:
+    """One of each kind, under the name that actions of the key table have before the dot."""
+
+    def __init__(self, context: ScreenContext) -> None:
+        self.panes = PaneController(context)
+        self.questions = QuestionController(context, self.panes)
+        self.modes = ModeController(context, self.questions)
+        self.review = ReviewController(context, self.panes)
+        self.editor = EditorController(context)
+        self.plan = PlanController(context, self.panes, self.review, self.editor)
+        self.sessions = SessionController(context, self.plan)
+        self.prompt = PromptController(context, self.modes, self.panes, self.questions)
+        self.chat = ChatController(context, self.panes, self.sessions)
+        self.models = ModelController(context)
+        self.providers = ProviderController(context, self.models)
+        self.rewind = RewindController(context)
+        self.turn = TurnController(context, self.panes, self.rewind)
+        self.pages = PageController(context)
+        self.focus = FocusController(context, self.panes)
+        self.by_name: Mapping[str, Controller] = dict(vars(self))
+
+    def find_handlers(self, message: Message) -> Iterator[tuple[type, Handler]]:
+        """Yield the handlers of a message, each with its controller's class."""
+        for controller in self.by_name.values():
+            for handler in controller.find_handlers(message):
+                yield type(controller), handler
