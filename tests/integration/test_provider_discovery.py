@@ -166,8 +166,9 @@ async def test_a_header_can_not_smuggle_a_line():
 
 def test_the_search_imports_no_sdk():
     code = (
-        "import asyncio, sys\nfrom core.config import Settings\nfrom core.providers.registry import discover\n"
-        "asyncio.run(discover(Settings()))\n"
+        "import asyncio, sys\nfrom core.config import Settings\n"
+        "from core.providers.catalog.discovery import discover_models\n"
+        "asyncio.run(discover_models(Settings()))\n"
         "print([name for name in ('openai', 'anthropic', 'httpx2', 'pydantic', 'genai_prices') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)

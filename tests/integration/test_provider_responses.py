@@ -211,7 +211,7 @@ def test_an_item_is_found_again_by_its_place_or_by_its_id(named):
     answer = reading()
     deltas = [each for one in (*events, {"type": "response.completed", "response": done}) for each in answer.feed(one)]
     assert "".join(each.text for each in deltas) == "One.\n\nTwo."
-    (answered,) = answer.answered()
+    (answered,) = answer.finish()
     assert [item["content"][0]["text"] for item in answered.wire.items] == ["One.", "Two."]
 
 
@@ -360,6 +360,6 @@ EVENTS = st.lists(
 def test_no_event_however_odd_breaks_the_reading(events):
     answer = reading()
     deltas = [delta for event in [7, None, *events] for delta in answer.feed(event)]
-    deltas += answer.answered()
+    deltas += answer.finish()
     calls = [each for each in deltas if isinstance(each, ToolCallDelta) and each.id]
     assert len({each.id for each in calls}) == len(calls)

@@ -206,7 +206,7 @@ async def test_without_a_key_nothing_is_sent_where_one_is_needed(dialect):
 
 async def test_the_models_of_a_server_are_listed(dialect):
     async with playing(dialect) as (_, provider):
-        assert [info.name for info in await provider.models()] == ["tiny-1", "tiny-2"]
+        assert [info.name for info in await provider.list_models()] == ["tiny-1", "tiny-2"]
 
 
 async def test_one_client_serves_many_calls(dialect):

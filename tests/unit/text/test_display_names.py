@@ -17,7 +17,7 @@ ODD = list(
     "\u2024\u2044\u2019😀\U0001f3fb日力カロ口ー한\u1112\u1161ಲల०০٠۰ꓑꭰⲣ𝐩ℓ\u0e31\u093c|1lI0O_-"
 )
 NAMES = st.text(st.one_of(st.sampled_from(ODD), st.characters()), min_size=1, max_size=12)
-_SHOWN = re.compile(r"‹byte (..)›|‹U\+([0-9A-F]+)›|‹(.) U\+([0-9A-F]+)›|‹([^‹›·]+)·[A-Z][a-z-]+›|(.)", re.DOTALL)
+_SHOWN = re.compile(r"‹byte (..)›|‹U\+([0-9A-F]+)›|‹(.) U\+([0-9A-F]+)›|‹([^‹›·]+)·[A-Z][A-Za-z-]+›|(.)", re.DOTALL)
 
 
 def read_back(shown: str) -> str:
@@ -42,6 +42,7 @@ def read_back(shown: str) -> str:
 @example("\U000e0041\U000e0042")
 @example("a\u0302\u0301\u0301\u0301\u0301")
 @example("‹U+200B›")
+@example("\ua840")
 def test_n14_a_name_can_be_read_back_from_how_it_is_shown(name):
     shown = display_name(name)
     assert read_back(shown) == name
