@@ -46,6 +46,7 @@ from core.shell.command_host import CommandHost
 from core.shell.python_repl import PythonRepl
 from core.shell.terminal import Terminal
 from core.state.session import SessionState
+from core.tools.toolset import Toolset
 from core.user_dirs import get_config_dir, get_state_dir
 from core.workspace import Workspace
 from core.workspace.plan_folder import PlanFolder
@@ -85,6 +86,7 @@ class Session:
         self.routes = ModelRoutes(services.models, lambda: self.settings, state, self.emit)
         self.user = UserChannel(self.emit, is_interactive=services.interactive)
         self.python = PythonRepl(self.terminal)
+        self.tools = Toolset()
         self.call_permissions = CallPermissions(
             self.terminal, self.settings, self.permissions.saved_rules, self.permissions.network_grants
         )

@@ -22,7 +22,6 @@ from core.ids import new_id
 from core.modes import Mode
 from core.protocol.events import Notice, PromptSuggested, TurnEnd, TurnStarted
 from core.providers.base import SuggestingProvider
-from core.tools.toolset import Toolset
 
 Work = Callable[[TurnContext], Awaitable[None]]
 
@@ -142,7 +141,7 @@ def build_context(session: Session) -> TurnContext:
         session.memory = ModelMemory.of_session(session.directory.path)
     session.call_permissions.is_trusted = services.is_trusted
     context = TurnContext(
-        tools=Toolset(),
+        tools=session.tools,
         id=session.id,
         turn_id=session.recorder.turn_id,
         state=session.state,
