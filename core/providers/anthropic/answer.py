@@ -54,7 +54,7 @@ class MessageAnswer:
         self._parts: dict[int, _Part] = {}
         self._counts: dict[str, int] = {}
         self._thinking_tokens = 0
-        self.finished: StreamEnd | None = None
+        self.ending: StreamEnd | None = None
         self.id = ""
         self.cache_miss = ""
         self.refusal = ""
@@ -90,7 +90,7 @@ class MessageAnswer:
 
     def _on_stop(self, delta: dict[str, Any]) -> None:
         if reason := get_text(delta, "stop_reason"):
-            self.finished = StreamEnd(_REASONS.get(reason, "stop"))
+            self.ending = StreamEnd(_REASONS.get(reason, "stop"))
         details = get_table(delta, "stop_details")
         self.refusal = (
             get_text(details, "explanation") or get_text(details, "category").replace("_", " ") or self.refusal

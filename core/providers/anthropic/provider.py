@@ -53,14 +53,14 @@ class AnthropicProvider(SdkProvider):
         try:
             await refuse_other(events, self._build_api(request.model))
             while (
-                event := await read_next(events, _GRACE_SECONDS if answer.finished else None, patience=patience)
+                event := await read_next(events, _GRACE_SECONDS if answer.ending else None, patience=patience)
             ) is not END:
                 for delta in answer.feed(event):
                     started = True
                     yield delta
         finally:
             await events.close()
-        if answer.finished is None:
+        if answer.ending is None:
             raise build_cut_error(self._endpoint.build_api(), started=started)
         self._note_refusal(request, answer.id)
         yield RequestReport(
@@ -70,7 +70,7 @@ class AnthropicProvider(SdkProvider):
         )
         if (wire := answer.build_wire_answer(sent.binding)) is not None:
             yield AnswerReport(wire)
-        yield answer.finished
+        yield answer.ending
 
     async def _send(self, request: ModelRequest) -> tuple[Any, RequestBytes]:
         """The stream of events. What a server refuses although nobody needs it is left out from then on."""

@@ -85,7 +85,7 @@ async def refuse_other(stream: Any, api: Api) -> None:
     raise ProviderError(
         f"{api.label} answered with {kind} and not with a stream of events{f': {detail}' if detail else ''}.",
         code="stream_invalid",
-        hint=api.check_address,
+        hint=api.address_hint,
     )
 
 

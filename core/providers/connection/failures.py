@@ -65,13 +65,13 @@ class Api(Struct, frozen=True, kw_only=True):
     prefixed: bool = True
 
     @property
-    def check_address(self) -> str:
+    def address_hint(self) -> str:
         """The advice about an address that is not the API's."""
         usual = "often ends in /v1" if self.prefixed else "stands without /v1, which is added"
         return f"Check the base URL ({redact(self.base_url)}): the path of the API {usual}."
 
     @property
-    def describe(self) -> str:
+    def full_label(self) -> str:
         """The provider with its model."""
         return f"{self.label} ({self.model})" if self.model else self.label
 
@@ -130,9 +130,9 @@ def _build_refused(refusal: Refusal, status: int, detail: str, api: Api, wait: f
     """The error for a reason that is known."""
     if refusal.code == "key_rejected":
         return _build_key_error(status, detail, api)
-    fields = {"who": api.describe, "label": api.label, "model": api.model or "the model", "id": api.id}
+    fields = {"who": api.full_label, "label": api.label, "model": api.model or "the model", "id": api.id}
     what = refusal.what.replace("{model!r}", repr(api.model)).format(**fields)
-    hint = refusal.hint.format(**fields, check_address=api.check_address)
+    hint = refusal.hint.format(**fields, check_address=api.address_hint)
     text = f"{what} ({status})" if status else what
     return _build_error(text, detail, code=refusal.code, hint=hint, retryable=refusal.retryable, retry_after=wait)
 
@@ -147,11 +147,11 @@ def _build_page_error(status: int, detail: str, api: Api) -> ProviderError:
 
 def _build_busy_error(status: int, detail: str, wait: float | None, api: Api) -> ProviderError | None:
     if status == 429:
-        what, code = f"{api.describe} limits the rate of requests (429)", "rate_limited"
+        what, code = f"{api.full_label} limits the rate of requests (429)", "rate_limited"
     elif status in {498, 503, 529}:
-        what, code = f"{api.describe} is overloaded ({status})", "overloaded"
+        what, code = f"{api.full_label} is overloaded ({status})", "overloaded"
     elif status in {408, 409, 425} or status >= 500:
-        what, code = f"{api.describe} failed ({status})", "server_failed"
+        what, code = f"{api.full_label} failed ({status})", "server_failed"
     else:
         return None
     when = (
@@ -174,7 +174,7 @@ def _build_invalid_error(status: int, detail: str, api: Api) -> ProviderError:
         hint = f"{redact(api.base_url)} redirects; set the base URL to the address it leads to."
     else:
         hint = "Choose another model with /model if this one does not support what was asked."
-    return _build_error(f"{api.describe} refused the request ({status})", detail, code="request_invalid", hint=hint)
+    return _build_error(f"{api.full_label} refused the request ({status})", detail, code="request_invalid", hint=hint)
 
 
 def _build_key_error(status: int, detail: str, api: Api) -> ProviderError:
@@ -182,7 +182,9 @@ def _build_key_error(status: int, detail: str, api: Api) -> ProviderError:
         hint = f"The key is from {api.key}; correct it there."
     else:
         hint = f"No key was found; set {api.variable}." if api.variable else "This server wants a key."
-    what = f"{api.describe} does not allow this with the key" if status == 403 else f"{api.describe} rejected the key"
+    what = (
+        f"{api.full_label} does not allow this with the key" if status == 403 else f"{api.full_label} rejected the key"
+    )
     return _build_error(f"{what} ({status})", detail, code="key_rejected", hint=hint)
 
 
@@ -192,11 +194,11 @@ def _build_not_found_error(status: int, detail: str, whole: str, api: Api) -> Pr
             f"{api.label} has no model {api.model!r}", detail, code="model_unknown", hint="Choose one with /model."
         )
     what = f"{api.label} has no such address ({status})"
-    return _build_error(what, detail, code="address_unknown", hint=api.check_address)
+    return _build_error(what, detail, code="address_unknown", hint=api.address_hint)
 
 
 def build_overflow_error(api: Api, detail: str = "") -> ContextOverflow:
-    whom = api.describe if api.model else "the model"
+    whom = api.full_label if api.model else "the model"
     text = f"The conversation is too large for {whom}{': ' + detail if detail else ''}."
     return ContextOverflow(text, hint="Shorten it with /compact, or choose a model with a larger window.")
 
@@ -235,7 +237,7 @@ def _build_transport_error(chain: list[BaseException], api: Api, *, started: boo
         return _build_unreachable_error(chain, api)
     if names & _TIMEOUTS or "TimeoutError" in names:
         silent = next((each for each in chain if isinstance(each, SilentTooLong)), SilentTooLong(api.stall_seconds))
-        return ProviderError(f"{api.describe} sent {silent}.", code="stalled", retryable=True, hint="Try again.")
+        return ProviderError(f"{api.full_label} sent {silent}.", code="stalled", retryable=True, hint="Try again.")
     if names & _CUT or isinstance(chain[0], ConnectionError):
         return build_cut_error(api, started=started)
     reason = to_one_line(f"{type(chain[0]).__name__}: {chain[0]}")

@@ -105,7 +105,7 @@ class ChatAnswer:
         self._spoke = False
 
     @property
-    def finished(self) -> StreamEnd | None:
+    def ending(self) -> StreamEnd | None:
         if self._reason is None:
             return None
         if self._refused:
@@ -117,7 +117,7 @@ class ChatAnswer:
         """Return how an answer ended that the server marked as done without a reason; None: there is no whole
         answer."""
         if len(self._calls):
-            return StreamEnd("tool_calls") if self._calls.find_complete else None
+            return StreamEnd("tool_calls") if self._calls.is_complete else None
         return StreamEnd("refused" if self._refused else "stop") if self._spoke else None
 
     def finish(self) -> Iterator[Delta]:

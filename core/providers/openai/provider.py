@@ -62,18 +62,18 @@ class OpenAIProvider(SdkProvider):
         patience, grace = self._endpoint.patience, _GRACE[exchange.wire]
         try:
             await refuse_other(events, self._build_api(request.model))
-            while (event := await read_next(events, grace if answer.finished else None, patience=patience)) is not END:
+            while (event := await read_next(events, grace if answer.ending else None, patience=patience)) is not END:
                 for delta in answer.feed(event):
                     started = True
                     yield delta
         finally:
             await events.close()
-        finished = answer.finished or (answer.infer_ending() if events.is_done else None)
-        if finished is None:
+        ending = answer.ending or (answer.infer_ending() if events.is_done else None)
+        if ending is None:
             raise build_cut_error(self._endpoint.build_api(), started=started)
         for delta in answer.finish():
             yield delta
-        yield finished
+        yield ending
 
     async def _send(self, request: ModelRequest) -> _Exchange:
         """The request, as often as the server says anew how it wants it."""

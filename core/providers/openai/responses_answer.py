@@ -64,7 +64,7 @@ class ResponsesAnswer:
         self._reason: FinishReason | None = None
 
     @property
-    def finished(self) -> StreamEnd | None:
+    def ending(self) -> StreamEnd | None:
         if self._reason is None:
             return None
         return StreamEnd("refused" if self._refused else self._reason)
@@ -74,7 +74,7 @@ class ResponsesAnswer:
         if not self._outputs or not all(output.item for output in self._outputs):
             return None
         self._reason = "tool_calls" if self._calls else "stop"
-        return self.finished
+        return self.ending
 
     def finish(self) -> Iterator[AnswerReport]:
         """The whole answer; nothing if one of its items was never finished."""

@@ -52,7 +52,7 @@ class CallNormaliser:
         return len(self._calls)
 
     @property
-    def find_complete(self) -> bool:
+    def is_complete(self) -> bool:
         """True if the arguments of every call are whole."""
         return all(call.is_complete() or not "".join(call.arguments).strip() for call in self._calls)
 
