@@ -18,7 +18,7 @@ from core.errors import ConfigError
 from core.protocol.messages import WireProtocol
 from core.providers.base import Provider
 from core.providers.catalog.capabilities import Capabilities, find_capabilities, load_catalogue
-from core.providers.catalog.presets import KNOWN, Kind, ProviderPreset
+from core.providers.catalog.presets import KNOWN, Kind, ProviderPreset, find_preset
 from core.providers.connection import keys
 from core.providers.connection.endpoint import Endpoint, is_openai_host
 from core.secrets import register_secret
@@ -83,7 +83,7 @@ def split_model_id(model_id: str, settings: Settings) -> tuple[str, str]:
 def find_kind(provider: str, settings: Settings) -> Kind:
     """The dialect that a provider speaks."""
     chosen = _find_settings(provider, settings).kind
-    return chosen or (KNOWN[provider].kind if provider in KNOWN else "openai")
+    return chosen or find_preset(provider).kind
 
 
 def find_wire(provider: str, settings: Settings) -> WireProtocol:
@@ -109,7 +109,7 @@ def resolve_capabilities(model_id: str, settings: Settings) -> Capabilities:
 
 def build_endpoint(provider: str, settings: Settings, model: str = "") -> Endpoint:
     """Return where a provider is and how its key is found. Raises `ConfigError` for an address that is none."""
-    configured, known = _find_settings(provider, settings), KNOWN.get(provider, ProviderPreset(label=provider))
+    configured, known = _find_settings(provider, settings), find_preset(provider)
     base_url = find_base_url(provider, settings)
     variable = configured.api_key_env or known.key_variable
     if not variable and provider not in KNOWN:
@@ -148,13 +148,13 @@ def _host_of(url: str) -> str:
 def has_address(provider: str, settings: Settings) -> bool:
     """Return True if the user's own configuration says where a provider is, or the environment of one that is not local
     (`OLLAMA_HOST` is what a server listens on, whether or not it runs)."""
-    known = KNOWN.get(provider, ProviderPreset(label=provider))
+    known = find_preset(provider)
     return bool(_find_settings(provider, settings).base_url or (_key_variable(known.host_variable) and not known.local))
 
 
 def find_base_url(provider: str, settings: Settings) -> str:
     """The environment's address, else the configured one, else the provider's own. Raises `ConfigError`."""
-    known = KNOWN.get(provider, ProviderPreset(label=provider))
+    known = find_preset(provider)
     named = _key_variable(known.host_variable)
     source = known.host_variable if named else f"providers.{provider}.base_url"
     url = named or _find_settings(provider, settings).base_url or known.base_url

@@ -7,20 +7,14 @@ what stood before it; otherwise as what it said and called.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from core.protocol.attachment_labels import PDF_MEDIA_TYPE
 from core.protocol.messages import AssistantMessage, Attachment, Message, ToolMessage, UserMessage
 from core.providers.base import ModelRequest
-from core.providers.wire.attachment_data import encode_base64
-from core.providers.wire.request_bytes import (
-    EncodedMessages,
-    PrecedingRequest,
-    SentCall,
-    has_reasoning,
-    select_returnable,
-)
+from core.providers.wire.request_bytes import EncodedHistory, EncodedMessages, SentCall, Wire, has_reasoning
 from core.providers.wire.wire_text import NO_OUTPUT, clean, clean_tool_name, parse_arguments
 
 Block = dict[str, Any]
@@ -29,20 +23,16 @@ GOES_ON: Final = "(the conversation goes on)"
 THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 
 
-class MessagesWire:
-    """One request's head and history. `provider` is the id under which the models of this API are known to a session;
-    `marked`: whether the system prompt carries a cache mark, so that other sessions hit it, too."""
+class MessagesWire(Wire):
+    """One request's head and history. `marked`: whether the system prompt carries a cache mark, so that other sessions
+    hit it, too."""
 
+    name = "messages"
     array = "messages"
 
     def __init__(self, request: ModelRequest, *, provider: str, marked: bool) -> None:
-        self._request = request
-        self._model = f"{provider}/{request.model}"
+        super().__init__(request, provider=provider)
         self._marked = marked
-
-    @property
-    def key(self) -> Hashable:
-        return self._model
 
     def head(self) -> Mapping[str, Any]:
         request = self._request
@@ -57,20 +47,19 @@ class MessagesWire:
             head["system"] = [{"type": "text", "text": clean(request.system), **mark}]
         return head
 
-    def encode(self, messages: Sequence[Message], before: PrecedingRequest) -> EncodedMessages:
+    def encode(self, messages: Sequence[Message], before: EncodedHistory) -> EncodedMessages:
         first = messages[0]
         if isinstance(first, AssistantMessage):
             return self._encode_answer(first, before)
         results = [self._encode_result(each, before) for each in messages if isinstance(each, ToolMessage)]
-        said = [
-            block for each in messages if isinstance(each, UserMessage) for block in self._encode_user_message(each)
-        ]
-        content = [*results, *said]
+        asked = [each for each in messages if isinstance(each, UserMessage)]
+        said = [[*map(self._encode_attachment, each.attachments), *_build_text_blocks(each.content)] for each in asked]
+        content = [*results, *chain.from_iterable(said)]
         return EncodedMessages(items=[{"role": "user", "content": content}] if content else [])
 
-    def _encode_answer(self, message: AssistantMessage, before: PrecedingRequest) -> EncodedMessages:
+    def _encode_answer(self, message: AssistantMessage, before: EncodedHistory) -> EncodedMessages:
         lead: list[Block] = [{"role": "user", "content": _build_text_blocks(GOES_ON)}] if before.is_empty else []
-        found = None if lead else select_returnable(message, "messages", self._model, binding=before.binding)
+        found = None if lead else self._find_returnable(message, binding=before.binding)
         if found is not None and _is_matching(message, found.items):
             calls = {call.id: SentCall(id=call.wire_id) for call in message.tool_calls}
             return EncodedMessages(items=[{"role": "assistant", "content": found.items}], calls=calls)
@@ -82,25 +71,17 @@ class MessagesWire:
         answer = {"role": "assistant", "content": content}
         return EncodedMessages(items=[*lead, answer], calls=plain, dropped_reasoning=dropped)
 
-    def _encode_result(self, message: ToolMessage, before: PrecedingRequest) -> Block:
+    def _encode_result(self, message: ToolMessage, before: EncodedHistory) -> Block:
         sent = before.find_call(message.call_id)
-        content = clean(message.content)
-        block: Block = {"type": "tool_result", "tool_use_id": sent.id if sent else message.call_id}
-        shown = self._encode_attachments(message.attachments)
-        block["content"] = (
-            [*_build_text_blocks(content), *shown] if shown else (content if content.strip() else NO_OUTPUT)
-        )
+        content: str | list[Block] = clean(message.content) if message.content.strip() else NO_OUTPUT
+        if message.attachments:
+            content = [*_build_text_blocks(message.content), *map(self._encode_attachment, message.attachments)]
+        block = {"type": "tool_result", "tool_use_id": sent.id if sent else message.call_id, "content": content}
         return block | ({"is_error": True} if message.is_error else {})
-
-    def _encode_user_message(self, message: UserMessage) -> list[Block]:
-        return [*self._encode_attachments(message.attachments), *_build_text_blocks(message.content)]
-
-    def _encode_attachments(self, attachments: Sequence[Attachment]) -> list[Block]:
-        return [self._encode_attachment(each) for each in attachments]
 
     def _encode_attachment(self, attachment: Attachment) -> Block:
         kind = "document" if attachment.media_type == PDF_MEDIA_TYPE else "image"
-        data = encode_base64(attachment, self._request)
+        data = self._encode_base64(attachment)
         title = {"title": clean(attachment.name)} if kind == "document" and attachment.name else {}
         return {"type": kind, "source": {"type": "base64", "media_type": attachment.media_type, "data": data}, **title}
 
@@ -120,9 +101,9 @@ def _build_call_blocks(message: AssistantMessage) -> list[Block]:
     return [
         {
             "type": "tool_use",
-            "id": call.id,
-            "name": clean_tool_name(call.name),
-            "input": parse_arguments(call.arguments),
+            "id": each.id,
+            "name": clean_tool_name(each.name),
+            "input": parse_arguments(each.arguments),
         }
-        for call in message.tool_calls
+        for each in message.tool_calls
     ]

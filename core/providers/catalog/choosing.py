@@ -23,7 +23,7 @@ from msgspec import Struct
 from core.config import Settings
 from core.errors import AgentTuiError
 from core.providers.catalog import listing
-from core.providers.catalog.presets import KNOWN, ProviderPreset
+from core.providers.catalog.presets import KNOWN, find_preset
 from core.providers.registry import build_endpoint, find_kind, has_address
 
 CONFIGURED: Final = "your configuration"
@@ -60,7 +60,7 @@ async def find_default_model(settings: Settings, known: Listing = MappingProxyTy
 
 async def _choose_model(provider: str, settings: Settings, listings: Listing, *, keyring: bool) -> DefaultModel:
     """The model to start with at a provider; no reason: nobody has set it up."""
-    known, named = KNOWN.get(provider, ProviderPreset(label=provider)), has_address(provider, settings)
+    known, named = find_preset(provider), has_address(provider, settings)
     has_command = provider in settings.providers and bool(settings.providers[provider].key_command)
     if (known.local and not named) or not (named or has_command or known.base_url):
         return DefaultModel()

@@ -12,7 +12,7 @@ from msgspec import Struct
 Kind = Literal["openai", "anthropic"]
 
 
-class ProviderPreset(Struct, frozen=True, kw_only=True):
+class ProviderPreset(Struct, frozen=True):
     """A provider that needs no configuration. `host_variable`: the environment variable that may name its address.
 
     `base_url` "" = each account has an address of its own, below whose host `path` leads to the API; `dated_path` does
@@ -22,68 +22,51 @@ class ProviderPreset(Struct, frozen=True, kw_only=True):
 
     label: str
     base_url: str = ""
-    kind: Kind = "openai"
     key_variable: str = ""
+    suggested: tuple[str, ...] = ()
+    kind: Kind = "openai"
     key_header: str = ""
     host_variable: str = ""
     version_variable: str = ""
     path: str = ""
     dated_path: str = ""
     local: bool = False
-    suggested: tuple[str, ...] = ()
 
 
+# label, address, variable of the key, models
 KNOWN: Final[dict[str, ProviderPreset]] = {
     "anthropic": ProviderPreset(
-        label="Anthropic",
-        base_url="https://api.anthropic.com",
+        "Anthropic",
+        "https://api.anthropic.com",
+        "ANTHROPIC_API_KEY",
+        ("claude-sonnet-5-5", "claude-opus-5-5", "claude-haiku-5-5"),
         kind="anthropic",
-        key_variable="ANTHROPIC_API_KEY",
         host_variable="ANTHROPIC_BASE_URL",
-        suggested=("claude-sonnet-5-5", "claude-opus-5-5", "claude-haiku-5-5"),
     ),
     "openai": ProviderPreset(
-        label="OpenAI",
-        base_url="https://api.openai.com/v1",
-        key_variable="OPENAI_API_KEY",
+        "OpenAI",
+        "https://api.openai.com/v1",
+        "OPENAI_API_KEY",
+        ("gpt-6.1-terra", "gpt-6.1-sol", "gpt-5-mini"),
         host_variable="OPENAI_BASE_URL",
-        suggested=("gpt-6.1-terra", "gpt-6.1-sol", "gpt-5-mini"),
     ),
     "openrouter": ProviderPreset(
-        label="OpenRouter",
-        base_url="https://openrouter.ai/api/v1",
-        key_variable="OPENROUTER_API_KEY",
-        suggested=("openrouter/auto",),
+        "OpenRouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", ("openrouter/auto",)
     ),
     "gemini": ProviderPreset(
-        label="Google Gemini",
-        base_url="https://generativelanguage.googleapis.com/v1beta/openai",
-        key_variable="GEMINI_API_KEY",
-        suggested=("gemini-3.8-flash",),
+        "Google Gemini",
+        "https://generativelanguage.googleapis.com/v1beta/openai",
+        "GEMINI_API_KEY",
+        ("gemini-3.8-flash",),
     ),
-    "mistral": ProviderPreset(
-        label="Mistral",
-        base_url="https://api.mistral.ai/v1",
-        key_variable="MISTRAL_API_KEY",
-        suggested=("mistral-medium-latest",),
-    ),
+    "mistral": ProviderPreset("Mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", ("mistral-medium-latest",)),
     "deepseek": ProviderPreset(
-        label="DeepSeek",
-        base_url="https://api.deepseek.com",
-        key_variable="DEEPSEEK_API_KEY",
-        suggested=("deepseek-v4-pro", "deepseek-v4-flash"),
+        "DeepSeek", "https://api.deepseek.com", "DEEPSEEK_API_KEY", ("deepseek-v4-pro", "deepseek-v4-flash")
     ),
-    "xai": ProviderPreset(
-        label="xAI", base_url="https://api.x.ai/v1", key_variable="XAI_API_KEY", suggested=("grok-4.7",)
-    ),
-    "groq": ProviderPreset(
-        label="Groq",
-        base_url="https://api.groq.com/openai/v1",
-        key_variable="GROQ_API_KEY",
-        suggested=("openai/gpt-oss-120b",),
-    ),
+    "xai": ProviderPreset("xAI", "https://api.x.ai/v1", "XAI_API_KEY", ("grok-4.7",)),
+    "groq": ProviderPreset("Groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", ("openai/gpt-oss-120b",)),
     "azure": ProviderPreset(
-        label="Azure OpenAI",
+        "Azure OpenAI",
         key_variable="AZURE_OPENAI_API_KEY",
         key_header="api-key",
         host_variable="AZURE_OPENAI_ENDPOINT",
@@ -91,10 +74,13 @@ KNOWN: Final[dict[str, ProviderPreset]] = {
         path="/openai/v1",
         dated_path="/openai/deployments/{model}",
     ),
-    "ollama": ProviderPreset(
-        label="Ollama", base_url="http://127.0.0.1:11434/v1", host_variable="OLLAMA_HOST", local=True
-    ),
-    "lmstudio": ProviderPreset(label="LM Studio", base_url="http://127.0.0.1:1234/v1", local=True),
-    "llamacpp": ProviderPreset(label="llama.cpp", base_url="http://127.0.0.1:8080/v1", local=True),
-    "vllm": ProviderPreset(label="vLLM", base_url="http://127.0.0.1:8000/v1", local=True),
+    "ollama": ProviderPreset("Ollama", "http://127.0.0.1:11434/v1", host_variable="OLLAMA_HOST", local=True),
+    "lmstudio": ProviderPreset("LM Studio", "http://127.0.0.1:1234/v1", local=True),
+    "llamacpp": ProviderPreset("llama.cpp", "http://127.0.0.1:8080/v1", local=True),
+    "vllm": ProviderPreset("vLLM", "http://127.0.0.1:8000/v1", local=True),
 }
+
+
+def find_preset(provider: str) -> ProviderPreset:
+    """The preset of a provider; for one that is not known, nothing but its name."""
+    return KNOWN.get(provider) or ProviderPreset(provider)

@@ -12,15 +12,13 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from core.errors import AgentTuiError, ContextOverflow, ProviderError
+from core.providers.connection.refusals import QUOTA, Refusal, find_refusal, is_too_large
 from core.secrets import redact
-
-if TYPE_CHECKING:
-    from core.providers.connection.refusals import Refusal
 
 MAX_DETAIL: Final = 300
 MAX_DEPTH: Final = 8
@@ -90,9 +88,7 @@ class SilentTooLong(TimeoutError):
 
 def build_status_error(status: int, body: object, headers: Mapping[str, str], api: Api) -> ProviderError:
     """The error for an HTTP answer of 300 or more; `body` is parsed JSON, text or None."""
-    # Their patterns are compiled (6 ms) when something has gone wrong, not at every start.
-    from core.providers.connection.refusals import find_refusal, is_too_large
-    from core.providers.connection.retry_delay import parse_wait
+    from core.providers.connection.retry_delay import parse_wait  # its patterns are compiled when something went wrong
 
     detail = extract_detail(body)
     whole = f"{detail} {json.dumps(body) if isinstance(body, (dict, list)) else body or ''}"
@@ -112,9 +108,10 @@ def build_status_error(status: int, body: object, headers: Mapping[str, str], ap
 
 
 def _classify_status(status: int, detail: str, whole: str, api: Api, wait: float | None) -> ProviderError:
-    """Return what the status alone says."""
-    from core.providers.connection.refusals import QUOTA
-
+    """The error that the status alone tells."""
+    who, hint = api.full_label, "Try again in a moment."
+    if wait and wait >= LONG_WAIT:
+        hint = f"It asks to be left alone for {format_duration(wait)}."
     match status:
         case 402:
             return _build_refused(QUOTA, status, detail, api, wait)
@@ -122,12 +119,22 @@ def _classify_status(status: int, detail: str, whole: str, api: Api, wait: float
             return _build_key_error(status, detail, api)
         case 404 | 405:
             return _build_not_found_error(status, detail, whole, api)
+        case 429:
+            what, code = f"{who} limits the rate of requests", "rate_limited"
+        case 498 | 503 | 529:
+            what, code = f"{who} is overloaded", "overloaded"
+        case _ if status in {408, 409, 425} or status >= 500:
+            what, code = f"{who} failed", "server_failed"
         case _:
-            return _build_busy_error(status, detail, wait, api) or _build_invalid_error(status, detail, api)
+            what, code = f"{who} refused the request", "request_invalid"
+            hint = "Choose another model with /model if this one does not support what was asked."
+            if 300 <= status < 400:
+                hint = f"{redact(api.base_url)} redirects; set the base URL to the address it leads to."
+    retryable = code != "request_invalid"
+    return _build_error(f"{what} ({status})", detail, code=code, hint=hint, retryable=retryable, retry_after=wait)
 
 
 def _build_refused(refusal: Refusal, status: int, detail: str, api: Api, wait: float | None) -> ProviderError:
-    """The error for a reason that is known."""
     if refusal.code == "key_rejected":
         return _build_key_error(status, detail, api)
     fields = {"who": api.full_label, "label": api.label, "model": api.model or "the model", "id": api.id}
@@ -138,28 +145,11 @@ def _build_refused(refusal: Refusal, status: int, detail: str, api: Api, wait: f
 
 
 def _build_page_error(status: int, detail: str, api: Api) -> ProviderError:
-    """A web page in place of an answer: another server answers there, or something stands in between."""
+    """The error for a web page: another server answers there, or something stands in between."""
     if status in {404, 405}:
         return _build_not_found_error(status, detail, "", api)
     hint = f"Check the base URL ({redact(api.base_url)}), the proxy, the VPN, and whether that host wants a sign-in."
     return _build_error(f"{api.label} answered with a web page ({status})", detail, code="page_answered", hint=hint)
-
-
-def _build_busy_error(status: int, detail: str, wait: float | None, api: Api) -> ProviderError | None:
-    if status == 429:
-        what, code = f"{api.full_label} limits the rate of requests (429)", "rate_limited"
-    elif status in {498, 503, 529}:
-        what, code = f"{api.full_label} is overloaded ({status})", "overloaded"
-    elif status in {408, 409, 425} or status >= 500:
-        what, code = f"{api.full_label} failed ({status})", "server_failed"
-    else:
-        return None
-    when = (
-        f"It asks to be left alone for {format_duration(wait)}."
-        if wait and wait >= LONG_WAIT
-        else "Try again in a moment."
-    )
-    return _build_error(what, detail, code=code, hint=when, retryable=True, retry_after=wait)
 
 
 def format_duration(seconds: float) -> str:
@@ -169,30 +159,19 @@ def format_duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds < 2 * 3600 else f"{seconds / 3600:.0f} hours"
 
 
-def _build_invalid_error(status: int, detail: str, api: Api) -> ProviderError:
-    if 300 <= status < 400:
-        hint = f"{redact(api.base_url)} redirects; set the base URL to the address it leads to."
-    else:
-        hint = "Choose another model with /model if this one does not support what was asked."
-    return _build_error(f"{api.full_label} refused the request ({status})", detail, code="request_invalid", hint=hint)
-
-
 def _build_key_error(status: int, detail: str, api: Api) -> ProviderError:
     if api.key:
         hint = f"The key is from {api.key}; correct it there."
     else:
         hint = f"No key was found; set {api.variable}." if api.variable else "This server wants a key."
-    what = (
-        f"{api.full_label} does not allow this with the key" if status == 403 else f"{api.full_label} rejected the key"
-    )
-    return _build_error(f"{what} ({status})", detail, code="key_rejected", hint=hint)
+    verb = "does not allow this with" if status == 403 else "rejected"
+    return _build_error(f"{api.full_label} {verb} the key ({status})", detail, code="key_rejected", hint=hint)
 
 
 def _build_not_found_error(status: int, detail: str, whole: str, api: Api) -> ProviderError:
     if status == 404 and _MODEL.search(whole):
-        return _build_error(
-            f"{api.label} has no model {api.model!r}", detail, code="model_unknown", hint="Choose one with /model."
-        )
+        what = f"{api.label} has no model {api.model!r}"
+        return _build_error(what, detail, code="model_unknown", hint="Choose one with /model.")
     what = f"{api.label} has no such address ({status})"
     return _build_error(what, detail, code="address_unknown", hint=api.address_hint)
 
@@ -207,12 +186,9 @@ def build_event_error(body: object, api: Api) -> ProviderError:
     """The error for an error object that came inside a stream."""
     found = body.get("error", body) if isinstance(body, dict) else {}
     found = found if isinstance(found, dict) else {}
-    words = [str(found.get(key, "")) for key in ("type", "code")]
-    code = str(found.get("code", ""))
-    status = int(code) if re.fullmatch("[45][0-9][0-9]", code) else 0
-    lasting = 400 if _LASTING.match(code) else 500
-    status = status or next((_TYPES[word] for word in reversed(words) if word in _TYPES), lasting)
-    return build_status_error(status, body, {}, api)
+    code, kind = (str(found.get(key, "")) for key in ("code", "type"))
+    status = int(code) if re.fullmatch("[45][0-9][0-9]", code) else _TYPES.get(code) or _TYPES.get(kind)
+    return build_status_error(status or (400 if _LASTING.match(code) else 500), body, {}, api)
 
 
 def build_exception_error(error: BaseException, api: Api, *, started: bool = False) -> ProviderError:
@@ -273,8 +249,7 @@ def _is_tls(error: BaseException) -> bool:
 
 
 def _describe_system_error(error: BaseException) -> str:
-    """Return what the system calls it, without numbers and addresses; of TLS, whose numbers are its own, what is
-    wrong."""
+    """Return what the system calls it, without numbers and addresses; of TLS, what is wrong."""
     if _is_tls(error):
         said = str(getattr(error, "verify_message", "") or getattr(error, "reason", "") or error)
         return said.replace("_", " ").lower() if said.isupper() else said
@@ -286,9 +261,8 @@ def _describe_system_error(error: BaseException) -> str:
 def build_cut_error(api: Api, *, started: bool) -> ProviderError:
     """The stream ended before the answer did."""
     when = "in the middle of the answer" if started else "before any answer came"
-    return ProviderError(
-        f"The connection to {api.label} ended {when}.", code="stream_cut", retryable=True, hint="Try again."
-    )
+    text = f"The connection to {api.label} ended {when}."
+    return ProviderError(text, code="stream_cut", retryable=True, hint="Try again.")
 
 
 def extract_detail(body: object) -> str:
@@ -304,8 +278,7 @@ def extract_detail(body: object) -> str:
 
 
 def _extract_message(body: Any, depth: int = 0) -> str:
-    """The first text below the keys that servers use for it. What a router was told by the server behind it says more
-    than its own words; a list of faults says where each is; JSON in a text is looked into."""
+    """The first text below the keys that servers use for it; a router's own words tell less than those it was told."""
     if depth > MAX_DEPTH:
         return ""
     if isinstance(body, str):

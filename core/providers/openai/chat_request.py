@@ -11,22 +11,15 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from core.protocol.attachment_labels import PDF_MEDIA_TYPE
 from core.protocol.messages import AssistantMessage, Attachment, Message, ToolCall, ToolMessage, UserMessage
 from core.providers.base import ModelRequest, ToolSpec
 from core.providers.catalog.capabilities import Capabilities
-from core.providers.wire.attachment_data import build_data_url, choose_file_name
-from core.providers.wire.request_bytes import (
-    EncodedMessages,
-    PrecedingRequest,
-    SentCall,
-    has_reasoning,
-    select_returnable,
-)
+from core.providers.openai.openai_wire import Item, OpenAIWire
+from core.providers.wire.request_bytes import EncodedHistory, EncodedMessages, SentCall, has_reasoning
 from core.providers.wire.wire_text import NO_OUTPUT, clean, clean_tool_name, encode_arguments
 
-Item = dict[str, Any]
 # What stands for reasoning, and for its signature, in a call that another model made: each as its host documents it.
 _NO_THOUGHT: Final = " "
 _NO_SIGNATURE: Final = {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
@@ -43,11 +36,12 @@ class HostHabits(Struct, frozen=True, kw_only=True):
     short_ids: bool = False
 
 
-class ChatWire:
-    """Writes one request. `provider` is the id under which the models of this API are known to a session; `official`:
-    it goes to OpenAI itself, which has fields that others refuse."""
+class ChatWire(OpenAIWire):
+    """Writes one request. `official`: it goes to OpenAI itself, which has fields that others refuse."""
 
+    name = "chat"
     array = "messages"
+    text_type = "text"
 
     def __init__(
         self,
@@ -58,10 +52,8 @@ class ChatWire:
         official: bool = False,
         habits: HostHabits | None = None,
     ) -> None:
-        self._request = request
-        self._model = f"{provider}/{request.model}"
-        self._capabilities, self._official = capabilities, official
-        self._habits = habits or HostHabits()
+        super().__init__(request, provider=provider, capabilities=capabilities)
+        self._official, self._habits = official, habits or HostHabits()
 
     @property
     def key(self) -> Hashable:
@@ -70,11 +62,10 @@ class ChatWire:
     def head(self) -> Item:
         head: Item = {"model": self._request.model}
         if self._request.tools:
-            head["tools"] = [_encode_tool(each) for each in self._request.tools]
+            head["tools"] = [{"type": "function", "function": _describe_tool(each)} for each in self._request.tools]
         return head
 
     def tail(self) -> Item:
-        """Return what may vary from request to request."""
         request = self._request
         tail: Item = {"stream": True, "stream_options": {"include_usage": True}}
         if request.max_tokens:
@@ -89,22 +80,20 @@ class ChatWire:
             tail["prompt_cache_key"] = request.session[:64]
         return tail
 
-    def encode(self, messages: Sequence[Message], before: PrecedingRequest) -> EncodedMessages:
+    def encode(self, messages: Sequence[Message], before: EncodedHistory) -> EncodedMessages:
         first = messages[0]
         if isinstance(first, AssistantMessage):
             found = self._encode_answer(first)
         elif isinstance(first, ToolMessage):
             found = EncodedMessages(items=self._encode_results(messages, before))
         else:
-            found = EncodedMessages(items=[_build_user_message(self._encode_content(first.content, first.attachments))])
+            found = EncodedMessages(items=[self._encode_user_message(first.content, first.attachments)])
         if before.is_empty and found.items and self._request.system:
             system = {"role": "system", "content": clean(self._request.system)}
-            return EncodedMessages(
-                items=[system, *found.items], calls=found.calls, dropped_reasoning=found.dropped_reasoning
-            )
+            return replace(found, items=[system, *found.items])
         return found
 
-    def _encode_results(self, messages: Sequence[Message], before: PrecedingRequest) -> list[Item]:
+    def _encode_results(self, messages: Sequence[Message], before: EncodedHistory) -> list[Item]:
         """All results first; pictures can only stand in a user's message, so one follows that holds them."""
         results = [each for each in messages if isinstance(each, ToolMessage)]
         items = [
@@ -116,44 +105,36 @@ class ChatWire:
             for each in results
         ]
         if attached := [attachment for each in results for attachment in each.attachments]:
-            items.append(_build_user_message(self._encode_content(ATTACHED, attached)))
+            items.append(self._encode_user_message(ATTACHED, attached))
         said = [each for each in messages if isinstance(each, UserMessage)]
-        return [*items, *(_build_user_message(self._encode_content(each.content, each.attachments)) for each in said)]
+        return [*items, *(self._encode_user_message(each.content, each.attachments) for each in said)]
+
+    def _encode_user_message(self, text: str, attachments: Sequence[Attachment]) -> Item:
+        return {"role": "user", "content": self._encode_content(text, attachments)}
 
     def _encode_answer(self, message: AssistantMessage) -> EncodedMessages:
         """Nothing if there is nothing in it: no API takes an assistant's message without content and calls."""
-        answer = select_returnable(message, "chat", self._model, binding="")
-        if (
-            answer is not None
-            and answer.items
-            and _list_calls(answer.items[0]) == [call.wire_id for call in message.tool_calls]
-        ):
+        returned = (answer.items if (answer := self._find_returnable(message)) else ())[:1]
+        ids = [call["id"] for each in returned for call in each.get("tool_calls", ())]
+        if returned and ids == [call.wire_id for call in message.tool_calls]:
             calls = {call.id: SentCall(id=call.wire_id) for call in message.tool_calls}
-            return EncodedMessages(items=[self._select_accepted(answer.items[0])], calls=calls)
+            return EncodedMessages(items=[self._select_accepted(returned[0])], calls=calls)
         if not message.content and not message.tool_calls:
             return EncodedMessages()
         found: Item = {"role": "assistant", "content": clean(message.content) or None}
+        ids = [shorten_id(call.id) if self._habits.short_ids else call.id for call in message.tool_calls]
         if message.tool_calls:
             demanded = self._habits.demanded
             signature = _NO_SIGNATURE if "thought_signature" in demanded else {}
-            found["tool_calls"] = [
-                _build_call(call, self._choose_call_id(call)) | signature for call in message.tool_calls
-            ]
+            pairs = zip(message.tool_calls, ids, strict=True)
+            found["tool_calls"] = [_build_call(call, call_id) | signature for call, call_id in pairs]
             found |= {"reasoning_content": _NO_THOUGHT} if "reasoning_content" in demanded else {}
-        return EncodedMessages(
-            items=[found],
-            calls={call.id: SentCall(id=self._choose_call_id(call)) for call in message.tool_calls},
-            dropped_reasoning=int(has_reasoning(message.wire)),
-        )
-
-    def _choose_call_id(self, call: ToolCall) -> str:
-        return shorten_id(call.id) if self._habits.short_ids else call.id
+        calls = {call.id: SentCall(id=call_id) for call, call_id in zip(message.tool_calls, ids, strict=True)}
+        return EncodedMessages(items=[found], calls=calls, dropped_reasoning=int(has_reasoning(message.wire)))
 
     def _select_accepted(self, message: Mapping[str, Any]) -> Item:
         """The message without what its server refuses, wherever it stands in it."""
         refused = self._habits.refused
-        if not refused:
-            return dict(message)
         kept = {key: value for key, value in message.items() if key not in refused}
         if "tool_calls" in kept:
             kept["tool_calls"] = [
@@ -161,16 +142,10 @@ class ChatWire:
             ]
         return kept
 
-    def _encode_content(self, text: str, attachments: Sequence[Attachment]) -> str | list[Item]:
-        if not attachments:
-            return clean(text)
-        said = [{"type": "text", "text": clean(text)}] if text.strip() else []
-        return [*said, *map(self._encode_attachment, attachments)]
+    def _build_file(self, name: str, url: str) -> Item:
+        return {"type": "file", "file": {"filename": name, "file_data": url}}
 
-    def _encode_attachment(self, attachment: Attachment) -> Item:
-        url = build_data_url(attachment, self._request)
-        if attachment.media_type == PDF_MEDIA_TYPE:
-            return {"type": "file", "file": {"filename": choose_file_name(attachment), "file_data": url}}
+    def _build_picture(self, url: str) -> Item:
         return {"type": "image_url", "image_url": {"url": url}}
 
 
@@ -186,14 +161,6 @@ def find_unknown_fields(messages: Sequence[Message]) -> set[str]:
     return found
 
 
-def _build_user_message(content: str | list[Item]) -> Item:
-    return {"role": "user", "content": content}
-
-
-def _list_calls(message: Mapping[str, Any]) -> list[str]:
-    return [call["id"] for call in message.get("tool_calls", ())]
-
-
 def _build_call(call: ToolCall, call_id: str) -> Item:
     function = {"name": clean_tool_name(call.name), "arguments": encode_arguments(call.arguments)}
     return {"id": call_id, "type": "function", "function": function}
@@ -204,6 +171,5 @@ def shorten_id(call_id: str) -> str:
     return hashlib.blake2b(call_id.encode(), digest_size=5).hexdigest()[:9]
 
 
-def _encode_tool(spec: ToolSpec) -> Item:
-    function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
-    return {"type": "function", "function": function}
+def _describe_tool(spec: ToolSpec) -> Item:
+    return {"name": spec.name, "description": spec.description, "parameters": spec.parameters}

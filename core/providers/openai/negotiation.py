@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from core.errors import ContextOverflow, ProviderError
 from core.protocol.messages import WireProtocol
 from core.providers.base import ModelRequest
+from core.providers.connection.refusals import NEEDS_RESPONSES, is_said
 from core.providers.openai.chat_request import HostHabits, find_unknown_fields
 
 NAMES: Final[dict[WireProtocol, str]] = {"chat": "chat completions", "responses": "the Responses API"}
@@ -23,34 +24,23 @@ _LIMITS: Final = {"max_completion_tokens": "max_tokens", "max_tokens": "max_comp
 _EFFORTS: Final = frozenset({"reasoning_effort", "reasoning.effort", "reasoning"})
 
 
-def _build_pattern(words: str) -> re.Pattern[str]:
-    return re.compile(words, re.IGNORECASE | re.DOTALL)
-
-
 # By option (`table.field`): how a server names it as what it refuses.
 _OPTIONS: Final = {
-    **{
-        name: _build_pattern(name) for name in ("stream_options", "prompt_cache_key", "reasoning_effort", "temperature")
-    },
-    **{name: _build_pattern(name) for name in _LIMITS},
-    "include": _build_pattern(r"'param': 'include|encrypted content is not supported|unknown parameter: 'include"),
-    "reasoning.summary": _build_pattern(r"reasoning\.summary|reasoning summar"),
-    "reasoning.effort": _build_pattern(r"reasoning\.effort"),
-    "reasoning": _build_pattern(
-        r"'param': 'reasoning'|(unsupported|unknown|unrecognized|extra)[^.]{0,40}\breasoning\b(?![._])"
-    ),
+    **{name: name for name in ("stream_options", "prompt_cache_key", "reasoning_effort", "temperature", *_LIMITS)},
+    "include": r"'param': 'include|encrypted content is not supported|unknown parameter: 'include",
+    "reasoning.summary": r"reasoning\.summary|reasoning summar",
+    "reasoning.effort": r"reasoning\.effort",
+    "reasoning": r"'param': 'reasoning'|(unsupported|unknown|unrecognized|extra)[^.]{0,40}\breasoning\b(?![._])",
 }
-_UNKNOWN_FIELD: Final = _build_pattern(
+_UNKNOWN_FIELD: Final = (
     r"extra (inputs|fields)|additional propert|(unknown|unsupported) (field|parameter|argument)|unrecognized"
 )
-_NEEDS_CHAT: Final = _build_pattern(r"(use|only( supported)? in) (the )?/?v1/chat/completions")
+_NEEDS_CHAT: Final = r"(use|only( supported)? in) (the )?/?v1/chat/completions"
 _DEMANDED: Final = {
-    name: _build_pattern(
-        rf"{name}.{{0,60}}(missing|required|must be (passed|provided|included)|passed back)|missing.{{0,20}}{name}"
-    )
+    name: rf"{name}.{{0,60}}(missing|required|must be (passed|provided|included)|passed back)|missing.{{0,20}}{name}"
     for name in ("reasoning_content", "thought_signature")
 }
-_SHORT_IDS: Final = _build_pattern(r"tool call id.{0,120}length of 9")
+_SHORT_IDS: Final = r"tool call id.{0,120}length of 9"
 _NO_SUCH_PATH: Final = frozenset({404, 405, 501})
 _WIRE_REFUSED: Final = frozenset({"request_invalid", "model_unknown", "address_unknown", "tools_unsupported"})
 _OPTION_REFUSED: Final = frozenset({"request_invalid", "access_denied", "reasoning_refused"})
@@ -100,12 +90,10 @@ class Negotiation:
         if model in self._wires or failure.code not in _WIRE_REFUSED:
             return False
         if wire == "chat":
-            from core.providers.connection.refusals import NEEDS_RESPONSES
-
-            asked = NEEDS_RESPONSES.search(text) is not None
+            asked = is_said(NEEDS_RESPONSES, text)
         else:
             is_missing = status in _NO_SUCH_PATH and failure.code != "model_unknown"
-            asked = is_missing or _NEEDS_CHAT.search(text) is not None
+            asked = is_missing or is_said(_NEEDS_CHAT, text)
         if asked:
             other = self._wires[model] = _OTHER[wire]
             self.notice = f"{self._label} takes {model} over {NAMES[other]} only; it is used from here on."
@@ -113,17 +101,17 @@ class Negotiation:
 
     def _find_dispensable(self, text: str, sent: dict[str, Any]) -> set[str]:
         """The options that the server named as the reason, and that it can do without."""
-        names = {name for name, pattern in _OPTIONS.items() if _is_sent(sent, name) and pattern.search(text)}
-        if not names and not self._official and "stream_options" in sent and _UNKNOWN_FIELD.search(text):
+        names = {name for name, pattern in _OPTIONS.items() if _is_sent(sent, name) and is_said(pattern, text)}
+        if not names and not self._official and "stream_options" in sent and is_said(_UNKNOWN_FIELD, text):
             names = {"stream_options"}
         return names - self._refused
 
     def _learn_habit(self, text: str, request: ModelRequest) -> bool:
         """Return what the server wants of the messages that go back: a field less, or one more."""
         known = self.habits
-        if demanded := {name for name, pattern in _DEMANDED.items() if pattern.search(text)}:
+        if demanded := {name for name, pattern in _DEMANDED.items() if is_said(pattern, text)}:
             self.habits = replace(known, demanded=known.demanded | demanded)
-        elif _SHORT_IDS.search(text):
+        elif is_said(_SHORT_IDS, text):
             self.habits = replace(known, short_ids=True)
         else:
             unknown = find_unknown_fields(request.messages)

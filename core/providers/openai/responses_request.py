@@ -6,47 +6,31 @@ The model's own answers go back item for item, unchanged and in order, with the 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from core.protocol.attachment_labels import PDF_MEDIA_TYPE
-from core.protocol.messages import AssistantMessage, Attachment, Message, ToolCall, ToolMessage, UserMessage, WireAnswer
+from core.protocol.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, WireAnswer
 from core.providers.base import ModelRequest, ToolSpec
 from core.providers.catalog.capabilities import Capabilities
-from core.providers.wire.attachment_data import build_data_url, choose_file_name
-from core.providers.wire.request_bytes import (
-    EncodedMessages,
-    PrecedingRequest,
-    SentCall,
-    has_reasoning,
-    select_returnable,
-)
+from core.providers.openai.openai_wire import Item, OpenAIWire
+from core.providers.wire.request_bytes import EncodedHistory, EncodedMessages, SentCall, has_reasoning
 from core.providers.wire.wire_text import NO_OUTPUT, clean, clean_tool_name, encode_arguments, parse_arguments
 
-Item = dict[str, Any]
 CALLS: Final = {"function_call": False, "custom_tool_call": True}  # and whether it is free text
 _OUTPUTS: Final = {False: "function_call_output", True: "custom_tool_call_output"}
 
 
-class ResponsesWire:
-    """Writes one request. `provider` is the id under which the models of this API are known to a session."""
+class ResponsesWire(OpenAIWire):
+    """Writes one request. `freeform`: by the name of each free-text tool, the argument that its text is."""
 
+    name = "responses"
     array = "input"
+    text_type = "input_text"
 
     def __init__(self, request: ModelRequest, *, provider: str, capabilities: Capabilities) -> None:
-        self._request = request
-        self._model = f"{provider}/{request.model}"
-        self._capabilities = capabilities
-        self._freeform = {each.name: each.freeform for each in request.tools if self._is_freeform(each)}
-
-    @property
-    def key(self) -> Hashable:
-        return self._model
-
-    @property
-    def freeform(self) -> Mapping[str, str]:
-        """By the name of each free-text tool: the argument that its text is."""
-        return self._freeform
+        super().__init__(request, provider=provider, capabilities=capabilities)
+        listed = request.tools if capabilities.freeform_tools else ()
+        self.freeform = {each.name: each.freeform for each in listed if each.freeform}
 
     def head(self) -> Item:
         head: Item = {"model": self._request.model}
@@ -57,7 +41,6 @@ class ResponsesWire:
         return head
 
     def tail(self) -> Item:
-        """Return what may vary from request to request."""
         request, thinks = self._request, bool(self._capabilities.efforts or self._request.effort)
         tail: Item = {"stream": True, "store": False}
         if thinks:
@@ -71,7 +54,7 @@ class ResponsesWire:
             tail["prompt_cache_key"] = request.session[:64]
         return tail
 
-    def encode(self, messages: Sequence[Message], before: PrecedingRequest) -> EncodedMessages:
+    def encode(self, messages: Sequence[Message], before: EncodedHistory) -> EncodedMessages:
         first = messages[0]
         if isinstance(first, AssistantMessage):
             return self._encode_answer(first, before)
@@ -83,8 +66,8 @@ class ResponsesWire:
                 items.append(_build_message("user", self._encode_content(each.content, each.attachments)))
         return EncodedMessages(items=items)
 
-    def _encode_answer(self, message: AssistantMessage, before: PrecedingRequest) -> EncodedMessages:
-        answer = select_returnable(message, "responses", self._model, binding=before.binding)
+    def _encode_answer(self, message: AssistantMessage, before: EncodedHistory) -> EncodedMessages:
+        answer = self._find_returnable(message, binding=before.binding)
         if answer is not None and (items := select_sendable(answer, message.tool_calls)) is not None:
             kinds = {item["call_id"]: CALLS[item["type"]] for item in items if item.get("type") in CALLS}
             called = ((call.id, call.wire_id) for call in message.tool_calls)
@@ -100,15 +83,11 @@ class ResponsesWire:
 
     def _encode_call(self, call: ToolCall) -> Item:
         name = clean_tool_name(call.name)
-        text = parse_arguments(call.arguments).get(self._freeform[name]) if name in self._freeform else None
+        text = parse_arguments(call.arguments).get(self.freeform[name]) if name in self.freeform else None
         if isinstance(text, str):
             return {"type": "custom_tool_call", "call_id": call.id, "name": name, "input": clean(text)}
-        return {
-            "type": "function_call",
-            "call_id": call.id,
-            "name": name,
-            "arguments": encode_arguments(call.arguments),
-        }
+        arguments = encode_arguments(call.arguments)
+        return {"type": "function_call", "call_id": call.id, "name": name, "arguments": arguments}
 
     def _encode_output(self, message: ToolMessage, call: SentCall | None) -> Item:
         output = self._encode_content(message.content if message.content.strip() else NO_OUTPUT, message.attachments)
@@ -116,31 +95,17 @@ class ResponsesWire:
             return _build_message("user", output)
         return {"type": _OUTPUTS[call.freeform], "call_id": call.id, "output": output}
 
-    def _encode_content(self, text: str, attachments: Sequence[Attachment]) -> str | list[Item]:
-        if not attachments:
-            return clean(text)
-        said = [{"type": "input_text", "text": clean(text)}] if text.strip() else []
-        return [*said, *map(self._encode_attachment, attachments)]
+    def _build_file(self, name: str, url: str) -> Item:
+        return {"type": "input_file", "filename": name, "file_data": url}
 
-    def _encode_attachment(self, attachment: Attachment) -> Item:
-        url = build_data_url(attachment, self._request)
-        if attachment.media_type == PDF_MEDIA_TYPE:
-            return {"type": "input_file", "filename": choose_file_name(attachment), "file_data": url}
+    def _build_picture(self, url: str) -> Item:
         return {"type": "input_image", "detail": "auto", "image_url": url}
 
-    def _is_freeform(self, spec: ToolSpec) -> bool:
-        return bool(spec.freeform) and self._capabilities.freeform_tools
-
     def _encode_tool(self, spec: ToolSpec) -> Item:
-        if self._is_freeform(spec):
-            return {"type": "custom", "name": spec.name, "description": spec.description, "format": {"type": "text"}}
-        return {
-            "type": "function",
-            "name": spec.name,
-            "description": spec.description,
-            "parameters": spec.parameters,
-            "strict": False,
-        }
+        told = {"name": spec.name, "description": spec.description}
+        if spec.name in self.freeform:
+            return {"type": "custom", **told, "format": {"type": "text"}}
+        return {"type": "function", **told, "parameters": spec.parameters, "strict": False}
 
 
 def _build_message(role: str, content: str | list[Item]) -> Item:

@@ -9,15 +9,17 @@ are a function of the request alone, and a request costs as much as what is new 
 
 from __future__ import annotations
 
+import base64
 import hashlib
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from operator import is_
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final
 
 from msgspec import Struct, field
 
-from core.protocol.messages import AssistantMessage, Message, ToolMessage, WireAnswer
+from core.protocol.messages import AssistantMessage, Attachment, Message, ToolMessage, WireAnswer, WireProtocol
 from core.providers.base import ModelRequest
 from core.text.well_formed import encode_record
 
@@ -43,51 +45,42 @@ class EncodedMessages(Struct, frozen=True, kw_only=True):
     dropped_reasoning: int = 0
 
 
-class PrecedingRequest(Protocol):
-    """The part of the request before the messages that are being encoded."""
+class Wire(ABC):
+    """One protocol's way to write one request. `array`: the name of the history's field; `provider`: the id under which
+    the models of this API are known to a session."""
+
+    name: ClassVar[WireProtocol]
+    array: ClassVar[str]
+
+    def __init__(self, request: ModelRequest, *, provider: str) -> None:
+        self._request = request
+        self._model = f"{provider}/{request.model}"
 
     @property
-    def binding(self) -> str:
-        """The digest of head and array so far."""
-        ...
+    def key(self) -> Hashable:
+        """Whatever the items depend on besides the messages and the head."""
+        return self._model
 
-    @property
-    def is_empty(self) -> bool:
-        """True if the array has no element yet."""
-        ...
-
-    def find_call(self, call_id: str) -> SentCall | None:
-        """Return how our call `call_id` was put, None if it was not."""
-        ...
-
-
-class Wire(Protocol):
-    """One protocol's way to write one request. `array` is the name of the history's field; `key` holds whatever the
-    items depend on besides the messages and the head."""
-
-    array: str
-
-    @property
-    def key(self) -> Hashable: ...
-
+    @abstractmethod
     def head(self) -> Mapping[str, Any]:
         """The fields before the array."""
-        ...
 
-    def encode(self, messages: Sequence[Message], before: PrecedingRequest) -> EncodedMessages:
-        """A unit of the history (see `find_unit_end`) as elements of the array. It may depend on nothing but the
-        unit, what
-        stands before it, the head, and the key."""
-        ...
+    @abstractmethod
+    def encode(self, messages: Sequence[Message], before: EncodedHistory) -> EncodedMessages:
+        """A unit of the history (see `find_unit_end`) as elements of the array, of which `before` is what stands
+        before it. It may depend on nothing but these, the head, and the key."""
 
+    def _find_returnable(self, message: AssistantMessage, *, binding: str = "") -> WireAnswer | None:
+        """An answer as it came, if it may go back like that: over the wire and to the model that gave it, and if its
+        reasoning is bound, then to just what stands before it (`binding`)."""
+        answer = message.wire
+        if answer is None or answer.wire != self.name or message.model != self._model:
+            return None
+        return answer if answer.binding in {"", binding} else None
 
-def select_returnable(message: AssistantMessage, wire: str, model: str, *, binding: str) -> WireAnswer | None:
-    """An answer as it came, if it may go back like that: over the wire and to the model (`provider/name`) that gave it,
-    and if its reasoning is bound, then to just what stands before it (`binding`)."""
-    answer = message.wire
-    if answer is None or answer.wire != wire or message.model != model:
-        return None
-    return answer if answer.binding in {"", binding} else None
+    def _encode_base64(self, attachment: Attachment) -> str:
+        """Raises `StateError` if its bytes are gone."""
+        return base64.b64encode(self._request.blobs(attachment.digest)).decode("ascii")
 
 
 def has_reasoning(answer: WireAnswer | None) -> bool:
@@ -146,11 +139,8 @@ class _Part(Struct, frozen=True):
     dropped_reasoning: int
 
 
-class _History:
-    """One history as it was last encoded. It is what its wire sees of what stands before a unit (`PrecedingRequest`).
-
-    `_data` only ever grows: what was given out stays as it is.
-    """
+class EncodedHistory:
+    """One history as it was last encoded. `_data` only ever grows: what was given out stays as it is."""
 
     def __init__(self, head: bytes) -> None:
         self._data = bytearray(head)
@@ -162,13 +152,16 @@ class _History:
 
     @property
     def binding(self) -> str:
+        """The digest of head and array so far."""
         return str(self._last_part.digest.hexdigest())
 
     @property
     def is_empty(self) -> bool:
+        """True if the array has no element yet."""
         return self._last_part.size == self._head.size
 
     def find_call(self, call_id: str) -> SentCall | None:
+        """Return how our call `call_id` was put, None if it was not."""
         return next((part.calls[call_id] for part in reversed(self._parts) if call_id in part.calls), None)
 
     def advance(self, wire: Wire, messages: tuple[Message, ...]) -> RequestBytes:
@@ -205,7 +198,7 @@ class _History:
         if count < len(self._parts):
             del self._parts[count:]
             self._data = self._data[: self._last_part.size]
-            self._call_ids = {each for part in self._parts for each in _collect_ids(part.calls)}
+            self._call_ids = set().union(*(_collect_ids(part.calls) for part in self._parts))
         self._messages = messages[: self._last_part.end]
 
     def _start(self, number: int) -> int:
@@ -248,13 +241,13 @@ class RequestEncoder:
     beside the conversation)."""
 
     def __init__(self) -> None:
-        self._histories: OrderedDict[Hashable, _History] = OrderedDict()
+        self._histories: OrderedDict[Hashable, EncodedHistory] = OrderedDict()
 
     def encode(self, wire: Wire, request: ModelRequest) -> RequestBytes:
         """The bytes of a request. Raises what `wire` raises; the next request is not harmed by it."""
         head = encode_record(wire.head())[:-1] + b',"' + wire.array.encode() + b'":['
         kind = (request.session, wire.key, head)
-        history = self._histories.pop(kind, None) or _History(head)
+        history = self._histories.pop(kind, None) or EncodedHistory(head)
         self._histories[kind] = history
         if len(self._histories) > MAX_HISTORIES:
             self._histories.popitem(last=False)
