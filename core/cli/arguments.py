@@ -99,10 +99,8 @@ environment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionArguments(Arguments):
-    """A command line that is about a session. None: not given, so that the configuration decides.
-
-    `trust`: hear the project, in this run. `private`: keep nothing of it.
-    """
+    """A command line that is about a session. None: not given, so that the configuration decides. `trust`: hear the
+    project, in this run. `private`: keep nothing of it."""
 
     continue_last: bool = False
     resume: str | None = None
@@ -264,10 +262,8 @@ def _check_together(front: Front, said: argparse.Namespace, parser: Parser) -> N
 
 
 def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Arguments:
-    """Check a command line (without the program's name).
-
-    Raises SystemExit: 0 after `--help` and `--version`, `ExitCode.USAGE` with a message on stderr for anything wrong.
-    """
+    """Check a command line (without the program's name). Raises SystemExit: 0 after `--help` and `--version`,
+    `ExitCode.USAGE` with a message on stderr for anything wrong."""
     if argv and argv[0] in SUBCOMMANDS:
         subcommand: Arguments = import_module(f"core.cli.{argv[0]}").parse(argv[1:])
         return subcommand

@@ -309,10 +309,8 @@ def _escape(character: str) -> str:
 
 
 class _Out:
-    """Standard output or error: to a terminal comes plain text, to a pipe or a file every byte as it was.
-
-    When nobody reads it any more the command goes on, and what it did is told all the same.
-    """
+    """Standard output or error: to a terminal comes plain text, to a pipe or a file every byte as it was. When nobody
+    reads it any more the command goes on, and what it did is told all the same."""
 
     def __init__(self, stream: TextIO) -> None:
         self.failure = ""

@@ -1,7 +1,6 @@
 """`agent-tui -p`: one prompt, no screen. The answer goes to standard output, everything else to standard error.
 
-Nobody can be asked, so what needs an approval is refused by the program. Edits wait for a review unless `--accept
-all`.
+Nobody can be asked, so what needs an approval is refused by the program. Edits wait for a review unless `--accept all`.
 """
 
 from __future__ import annotations

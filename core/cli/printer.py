@@ -107,11 +107,8 @@ def escape_hidden(text: str) -> str:
 
 
 class TextPrinter:
-    """The model's words to `out`, what it does to `err`.
-
-    On a terminal the words come as they flow. In a pipe a step's words wait until the step is done, so that an answer
-    that was cut off and given again is there once.
-    """
+    """The model's words to `out`, what it does to `err`. On a terminal the words come as they flow. In a pipe a step's
+    words wait until the step is done, so that an answer that was cut off and given again is there once."""
 
     def __init__(self, out: TextIO, err: TextIO) -> None:
         self._out = out

@@ -1,9 +1,8 @@
 """Rules that a project gives its agent: `AGENTS.md` files and `.cursor/rules/**/*.mdc`.
 
-They are read from the workspace itself, so a rule that an agent proposes binds nobody before the user
-accepts it. They are text from a repository: bounded, strictly UTF-8, and without characters that a reader
-of the file would not see; what was stripped is counted and reported. An unreadable rule is noted and left
-out; nothing here is fatal.
+They are read from the workspace itself, so a rule that an agent proposes binds nobody before the user accepts it. They
+are text from a repository: bounded, strictly UTF-8, and without characters that a reader of the file would not see;
+what was stripped is counted and reported. An unreadable rule is noted and left out; nothing here is fatal.
 """
 
 from __future__ import annotations
@@ -47,10 +46,8 @@ class ProjectRule(Struct, frozen=True, kw_only=True):
 
 
 class ProjectRules(Struct, frozen=True, kw_only=True):
-    """`always` belongs into the system prompt; `scoped` joins when a file that it matches does.
-
-    `problems` name the files that could not be read, each with the reason.
-    """
+    """`always` belongs into the system prompt; `scoped` joins when a file that it matches does. `problems` name the
+    files that could not be read, each with the reason."""
 
     always: tuple[ProjectRule, ...] = ()
     scoped: tuple[ProjectRule, ...] = ()
@@ -73,10 +70,8 @@ def is_rule_path(path: str) -> bool:
 
 
 def load_rules(workspace: Workspace, is_trusted: TrustCheck = trust_everything) -> ProjectRules:
-    """Load every rule of the workspace but nested `AGENTS.md` files, in the order of their paths.
-
-    `is_trusted`: whether the bytes of a file may be interpreted.
-    """
+    """Load every rule of the workspace but nested `AGENTS.md` files, in the order of their paths. `is_trusted`: whether
+    the bytes of a file may be interpreted."""
     always: list[ProjectRule] = []
     scoped: list[ProjectRule] = []
     problems: list[LoadedRule] = []

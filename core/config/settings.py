@@ -41,9 +41,7 @@ class TurnLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class CommandSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`confirm` asks before each command, `auto` runs contained ones unasked, `human` leaves them to the user.
-
-    `checks`: how further commands begin that check the code, such as "bin/verify" or "nix flake check*".
-    """
+    `checks`: how further commands begin that check the code, such as "bin/verify" or "nix flake check*"."""
 
     policy: CommandPolicy = "auto"
     checks: tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...] = ()
@@ -94,11 +92,8 @@ SHORT_KEYS: Final[Mapping[ModelJob, str]] = {"chat": "model", "small": "small_mo
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The whole configuration; the defaults are the program's.
-
-    `model`, `small_model` and `apply_model` are short for the `model` of the routes `chat`, `small` and
-    `apply`; use `resolve_route`.
-    """
+    """The whole configuration; the defaults are the program's. `model`, `small_model` and `apply_model` are short for
+    the `model` of the routes `chat`, `small` and `apply`; use `resolve_route`."""
 
     model: str = ""
     small_model: str = ""
@@ -134,10 +129,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class LoadedSettings(Struct, frozen=True, kw_only=True):
-    """The settings of a workspace. `notices`: ignored lines of the project's file, one sentence each.
-
-    `bounds`: the project's values by section and key, which may be narrowed and not widened.
-    """
+    """The settings of a workspace. `notices`: ignored lines of the project's file, one sentence each. `bounds`: the
+    project's values by section and key, which may be narrowed and not widened."""
 
     settings: Settings
     notices: tuple[str, ...] = ()

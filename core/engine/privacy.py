@@ -110,10 +110,8 @@ def _recover_promotion(session: Path, services: EngineServices) -> None:
 
 
 async def keep_pending(sessions: Mapping[str, Session], name: str, services: EngineServices) -> Session:
-    """Create a session on the disk with the pending changes of a private one and nothing else of it.
-
-    Raises `CommandRejected`, `StateError`.
-    """
+    """Create a session on the disk with the pending changes of a private one and nothing else of it. Raises
+    `CommandRejected`, `StateError`."""
     if (session := sessions.get(name)) is not None:
         await session.tasks.wait_idle()
         await session.stop_turn()

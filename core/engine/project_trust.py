@@ -70,10 +70,8 @@ class ProjectTrust:
                 self.voices.is_trusted(path, data)
 
     def decide(self, trusted: bool) -> LoadedSettings:
-        """Apply the user's answer (a yes is saved) and return the settings that hold then.
-
-        Raises `ConfigError`, `StateError`, with nothing changed.
-        """
+        """Apply the user's answer (a yes is saved) and return the settings that hold then. Raises `ConfigError`,
+        `StateError`, with nothing changed."""
         if self.trusted and self.voices.untrusted:
             return self._decide_on_changes(trusted)
         loaded = load_with_notices(self._root if trusted else None)

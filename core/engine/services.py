@@ -19,10 +19,8 @@ from core.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
-    """Options of the command line on top of the configuration; None = not given.
-
-    `watch`: report changes on disk. `tier`: the one tier of box to use. `trust`: trust the project for this run.
-    """
+    """Options of the command line on top of the configuration; None = not given. `watch`: report changes on disk.
+    `tier`: the one tier of box to use. `trust`: trust the project for this run."""
 
     mode: ModeName | None = None
     model: str | None = None

@@ -42,10 +42,8 @@ def format_label(attachment: Attachment, number: int) -> str:
 
 
 def find_attachments(text: str, known: Mapping[str, Attachment]) -> tuple[Attachment, ...]:
-    """Return the attachments whose labels occur in a text, each once, in the order of the text.
-
-    `known` maps labels to attachments.
-    """
+    """Return the attachments whose labels occur in a text, each once, in the order of the text. `known` maps labels to
+    attachments."""
     found = {label: known[label] for label in LABEL_PATTERN.findall(text) if label in known} if known else {}
     return tuple(found.values())
 

@@ -27,10 +27,7 @@ class Client(Protocol):
 
     def events(self, session: str, *, after: int = 0, brief: bool = False) -> AsyncIterator[Envelope]:
         """Iterate over durable events with `seq > after`, in order and without gaps; then the live ones, lossy ones
-        too.
-
-        `brief`: leave out messages and documents of turns that are long over.
-        """
+        too. `brief`: leave out messages and documents of turns that are long over."""
         ...
 
     async def query(self, query: AnyQuery) -> AnyAnswer:

@@ -37,10 +37,8 @@ class SessionResume(Command, frozen=True, kw_only=True, tag="session.resume"):
 
 
 class SessionFork(Command, frozen=True, kw_only=True, tag="session.fork"):
-    """Start a second session with the state of this one, now or at the checkpoint `at`.
-
-    The `Ack` names it; it is open. Refused while a turn or a command runs.
-    """
+    """Start a second session with the state of this one, now or at the checkpoint `at`. The `Ack` names it; it is open.
+    Refused while a turn or a command runs."""
 
     at: str = ""
 
@@ -64,10 +62,8 @@ class ModelSet(Command, frozen=True, kw_only=True, tag="model.set"):
 
 
 class PendingKeep(Command, frozen=True, kw_only=True, tag="pending.keep"):
-    """Keep what waits for a verdict, without the conversation, before a private session ends.
-
-    The `Ack` names the session that has it; a running turn is stopped.
-    """
+    """Keep what waits for a verdict, without the conversation, before a private session ends. The `Ack` names the
+    session that has it; a running turn is stopped."""
 
 
 class LimitsSet(Command, frozen=True, kw_only=True, tag="limits.set"):
@@ -180,11 +176,8 @@ class ShellReset(Command, frozen=True, kw_only=True, tag="shell.reset"):
 
 
 class ApprovalAnswer(Command, frozen=True, kw_only=True, tag="approval.answer"):
-    """Answer an approval request.
-
-    `pattern`, with "allow_always" or "reject_always": saved in place of the exact command; `*` matches
-    anything, and the pattern has to match this very command.
-    """
+    """Answer an approval request. `pattern`, with "allow_always" or "reject_always": saved in place of the exact
+    command; `*` matches anything, and the pattern has to match this very command."""
 
     id: str
     decision: ApprovalDecision
@@ -203,8 +196,7 @@ class HunkResolve(Command, frozen=True, kw_only=True, tag="hunk.resolve"):
     """`hunks` empty = all of the file; `path` "" = every change that is not protected.
 
     `origin`, with `path` "": of these only the changes whose origin agrees in every field that is not ""; `paths`: only
-    these files, whole.
-    `confirmed`: the user was told of the risk; without it a protected change is not accepted.
+    these files, whole. `confirmed`: the user was told of the risk; without it a protected change is not accepted.
     """
 
     path: str
@@ -249,11 +241,8 @@ class CommentsSend(Command, frozen=True, kw_only=True, tag="comments.send"):
 
 
 class ConflictResolve(Command, frozen=True, kw_only=True, tag="conflict.settle"):
-    """Resolve a conflict with one choice for each region, in order.
-
-    `mine` and `theirs` are the blobs of the two sides that were looked at. The result waits for a verdict,
-    made from the file as it is on disk.
-    """
+    """Resolve a conflict with one choice for each region, in order. `mine` and `theirs` are the blobs of the two sides
+    that were looked at. The result waits for a verdict, made from the file as it is on disk."""
 
     path: str
     choices: tuple[ConflictChoice, ...]
@@ -276,10 +265,8 @@ class VerdictUndo(Command, frozen=True, kw_only=True, tag="verdict.undo"):
 
 
 class CheckpointRestore(Command, frozen=True, kw_only=True, tag="checkpoint.restore"):
-    """Return to a checkpoint with the files, the conversation or both; what the user changed since stays.
-
-    Refused while a turn or a command runs. A checkpoint is made before, so that it can be undone.
-    """
+    """Return to a checkpoint with the files, the conversation or both; what the user changed since stays. Refused while
+    a turn or a command runs. A checkpoint is made before, so that it can be undone."""
 
     id: str
     what: Literal["files", "conversation", "both"] = "both"
@@ -298,10 +285,8 @@ class PlanEdit(Command, frozen=True, kw_only=True, tag="plan.edit"):
 
 
 class PlanComment(Command, frozen=True, kw_only=True, tag="plan.comment"):
-    """Comment on lines of a plan: `excerpt` as they stand in its body from line `start` on (1-indexed).
-
-    With `id`, the text of that comment is replaced; without `text` it is removed.
-    """
+    """Comment on lines of a plan: `excerpt` as they stand in its body from line `start` on (1-indexed). With `id`, the
+    text of that comment is replaced; without `text` it is removed."""
 
     path: str
     text: str
@@ -312,9 +297,8 @@ class PlanComment(Command, frozen=True, kw_only=True, tag="plan.comment"):
 
 class PlanBuild(Command, frozen=True, kw_only=True, tag="plan.build"):
     """Switch to Agent and work the plan, from where it stands. `todo`: only this one. `fresh`: the model is sent
-    nothing of the conversation until here. `workers`: how many subagents work at once, at most
-    MOST_AT_ONCE; 1 = none, the agent
-    itself does it."""
+    nothing of the conversation until here. `workers`: how many subagents work at once, at most MOST_AT_ONCE; 1 = none,
+    the agent itself does it."""
 
     path: str
     todo: str = ""
@@ -381,8 +365,7 @@ AnyCommand = (
 
 
 class Ack(Struct, frozen=True, kw_only=True, tag="ack"):
-    """The command was accepted. `session` is the session it is about; `seq` its last durable event at that
-    moment."""
+    """The command was accepted. `session` is the session it is about; `seq` its last durable event at that moment."""
 
     session: str = ""
     seq: int = 0

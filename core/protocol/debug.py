@@ -1,5 +1,4 @@
-"""Records of debugging: hypotheses with their evidence, probes in the code, and the runs that they logged
-in."""
+"""Records of debugging: hypotheses with their evidence, probes in the code, and the runs that they logged in."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
 
 class Hypothesis(Struct, frozen=True, kw_only=True):
-    """A possible cause. `expects`: what a log would show if it were true; `reason`: why its verdict is what it
-    is."""
+    """A possible cause. `expects`: what a log would show if it were true; `reason`: why its verdict is what it is."""
 
     id: str
     statement: str

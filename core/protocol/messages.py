@@ -40,10 +40,8 @@ class WireAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`id` is ours and unique in the session; `arguments` is the JSON text exactly as the model wrote it.
-
-    `wire_id`: the provider's own id of the call, under which its result goes back beside the answer's own items.
-    """
+    """`id` is ours and unique in the session; `arguments` is the JSON text exactly as the model wrote it. `wire_id`:
+    the provider's own id of the call, under which its result goes back beside the answer's own items."""
 
     id: str
     name: str
@@ -96,9 +94,7 @@ Message = UserMessage | AssistantMessage | ToolMessage
 
 class Usage(Struct, frozen=True, kw_only=True):
     """Tokens of one or more model calls; `cost` in US dollars, None when the model's price is not known.
-
-    `prompt_tokens` counts the whole prompt; the parts read from and written to a cache are also given alone.
-    """
+    `prompt_tokens` counts the whole prompt; the parts read from and written to a cache are also given alone."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0

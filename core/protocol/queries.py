@@ -124,10 +124,8 @@ class CheckpointPreviewQuery(Query, frozen=True, kw_only=True, tag="checkpoint.p
 
 
 class ProbeLogQuery(Query, frozen=True, kw_only=True, tag="probe.log"):
-    """The log of a run, and its differences from another one.
-
-    Both are filtered by `hypothesis` and by all of `words`, where these are given.
-    """
+    """The log of a run, and its differences from another one. Both are filtered by `hypothesis` and by all of `words`,
+    where these are given."""
 
     run: str
     compare_with: str = ""
@@ -350,10 +348,8 @@ class CheckpointPreviewAnswer(Answer, frozen=True, kw_only=True, tag="checkpoint
 
 
 class ProbeLogAnswer(Answer, frozen=True, kw_only=True, tag="probe.log"):
-    """At most so many records as a screen can use, of `total`.
-
-    With `compare_with`, `places` are the locations that either run logged at, that run's records first.
-    """
+    """At most so many records as a screen can use, of `total`. With `compare_with`, `places` are the locations that
+    either run logged at, that run's records first."""
 
     run: str
     total: int = 0

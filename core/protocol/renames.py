@@ -44,10 +44,8 @@ class ListedChange(Protocol):
 
 
 def find_renames(changes: Mapping[str, Change]) -> dict[str, str]:
-    """Map the new path of each pending rename to its old one.
-
-    The two paths get one verdict together; the hunks of the new path have their own.
-    """
+    """Map the new path of each pending rename to its old one. The two paths get one verdict together; the hunks of the
+    new path have their own."""
     found = {path: each.renamed_from for path, each in changes.items() if _is_rename(each, changes)}
     count = Counter(found.values())
     return {new: old for new, old in found.items() if count[old] == 1}
@@ -75,11 +73,8 @@ def map_conflicting_renames(changes: Mapping[str, Change]) -> dict[str, str]:
 
 
 def list_changes(changes: Mapping[str, Change]) -> tuple[Change, ...]:
-    """Return the changes in the order of their paths, a rename as one.
-
-    A rename in conflict counts as two changes, since each path may have to be resolved; one whose old path is
-    not deleted any more is a creation.
-    """
+    """Return the changes in the order of their paths, a rename as one. A rename in conflict counts as two changes,
+    since each path may have to be resolved; one whose old path is not deleted any more is a creation."""
     pairs = {
         new: old for new, old in find_renames(changes).items() if not (changes[new].conflict or changes[old].conflict)
     }
@@ -103,10 +98,8 @@ def format_change_path(row: ListedChange) -> str:
 
 
 def group_renames(rows: Iterable[ListedChange]) -> list[RenamedDirectory]:
-    """Group the listed changes into renamed directories, sorted by their new name.
-
-    Only renames without other differences count; what is protected or in conflict belongs to no group.
-    """
+    """Group the listed changes into renamed directories, sorted by their new name. Only renames without other
+    differences count; what is protected or in conflict belongs to no group."""
     found: dict[tuple[str, str], list[str]] = {}
     for each in rows:
         if each.renamed_from and not (each.protected or each.conflict or each.added or each.removed):

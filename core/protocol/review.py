@@ -119,10 +119,8 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 class Origin(Struct, frozen=True, kw_only=True):
-    """The source of the latest edit of a change. `command`: the text of the command whose side effect it is.
-
-    `tool` "you": the user edited in the review what the tool `over` made; all else is as it was before.
-    """
+    """The source of the latest edit of a change. `command`: the text of the command whose side effect it is. `tool`
+    "you": the user edited in the review what the tool `over` made; all else is as it was before."""
 
     turn: str = ""
     call: str = ""
@@ -252,10 +250,8 @@ class DiffLine(Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class ChangeDiff(Struct, frozen=True, kw_only=True):
-    """A change with its lines. `marks` of a line are [start, end) character ranges changed within the line.
-
-    A `gap` line stands for unchanged lines left out; its `text` says how many.
-    """
+    """A change with its lines. `marks` of a line are [start, end) character ranges changed within the line. A `gap`
+    line stands for unchanged lines left out; its `text` says how many."""
 
     change: Change
     lines: tuple[DiffLine, ...]
@@ -264,12 +260,11 @@ class ChangeDiff(Struct, frozen=True, kw_only=True):
 
 
 class Comment(Struct, frozen=True, kw_only=True):
-    """The user's comment on a hunk, or on lines of a plan, until all comments are sent as one message. One per
-    path and hunk.
+    """The user's comment on a hunk, or on lines of a plan, until all comments are sent as one message. One per path and
+    hunk.
 
-    `start` and `lines` are the hunk's place in the pending file (1-indexed), `excerpt` its `-` and `+` lines.
-    With `on_plan` they are the place in the plan's body and the lines themselves, and `hunk` is an id of the
-    comment's own.
+    `start` and `lines` are the hunk's place in the pending file (1-indexed), `excerpt` its `-` and `+` lines. With
+    `on_plan` they are the place in the plan's body and the lines themselves, and `hunk` is an id of the comment's own.
     """
 
     path: str

@@ -22,12 +22,8 @@ DAMAGED = "The log is damaged; what is whole of it can be resumed."
 def list_sessions(
     store: SessionStore, *, limit: int, known: Mapping[str, SessionSummary] | None = None
 ) -> tuple[SessionInfo, ...]:
-    """Return at most `limit` sessions, the one written last first; an unreadable log is listed with its
-    `problem`.
-
-    `known` are summaries of sessions that are open in this process. Only a log without a fitting summary is
-    read.
-    """
+    """Return at most `limit` sessions, the one written last first; an unreadable log is listed with its `problem`.
+    `known` are summaries of sessions that are open in this process. Only a log without a fitting summary is read."""
     directories = store.list_directories()[: max(limit, 0)]
     return tuple(_load_summary(directory, known or {}).info for directory in directories)
 

@@ -38,11 +38,10 @@ _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class LogExtent(Struct):
-    """The layout of a log: the offsets of its whole records, and the spans [start, end) in bytes that are
-    damaged.
+    """The layout of a log: the offsets of its whole records, and the spans [start, end) in bytes that are damaged.
 
-    `size` bytes were read, whose CRC-32 is `crc`; `skippable` has a 1 for each record that a brief reading
-    leaves out; `gaps` counts missing records.
+    `size` bytes were read, whose CRC-32 is `crc`; `skippable` has a 1 for each record that a brief reading leaves out;
+    `gaps` counts missing records.
     """
 
     starts: array[int] = field(default_factory=lambda: array("Q"))
@@ -70,10 +69,8 @@ class LogExtent(Struct):
 
 
 def read_log(path: Path, take: TakeEnvelope, known: LogExtent | None = None) -> LogExtent:
-    """Read a log without changing it, from behind what is `known` of it (which grows); `take` gets each record.
-
-    Raises `StateError` if it can't be read or a newer program has written it.
-    """
+    """Read a log without changing it, from behind what is `known` of it (which grows); `take` gets each record. Raises
+    `StateError` if it can't be read or a newer program has written it."""
     extent, last = known or LogExtent(), len(known.starts) if known else 0
     try:
         with path.open("rb") as file:
@@ -107,10 +104,8 @@ def _note_damage(spans: list[tuple[int, int]], start: int, end: int) -> None:
 
 
 def repair_log(path: Path, found: LogExtent) -> str:
-    """Move damaged bytes into a side file and leave a log of whole records, numbered densely.
-
-    Returns one sentence for the user. The log is replaced at once (write, sync, rename) or not at all.
-    """
+    """Move damaged bytes into a side file and leave a log of whole records, numbered densely. Returns one sentence for
+    the user. The log is replaced at once (write, sync, rename) or not at all."""
     side = _save_damaged_spans(path, found.damaged) if found.damaged else None
     numbers = count(1)
     try:
@@ -261,10 +256,8 @@ class SessionLog:
             return
 
     def read(self, *, after: int, limit: int = 512, brief: bool = False) -> list[Envelope]:
-        """Return at most `limit` records with `seq > after`, in order; none once the log is closed.
-
-        `brief`: without the types in `SKIPPED_WHEN_BRIEF` but for those of the last `NEVER_SKIPPED` records.
-        """
+        """Return at most `limit` records with `seq > after`, in order; none once the log is closed. `brief`: without
+        the types in `SKIPPED_WHEN_BRIEF` but for those of the last `NEVER_SKIPPED` records."""
         if self._fd < 0:
             return []
         written = len(self.extent.starts)

@@ -1,5 +1,4 @@
-"""The format of one record: `{"crc":"<8 hex>","e":<envelope>}` and a line feed; the sum is CRC-32 of the
-envelope.
+"""The format of one record: `{"crc":"<8 hex>","e":<envelope>}` and a line feed; the sum is CRC-32 of the envelope.
 
 The envelope's own bytes are kept as they were written, so a check never depends on how JSON is formatted.
 """
@@ -44,11 +43,8 @@ def encode_with_new_id(envelope: Envelope, old: bytes, new: bytes) -> bytes:
 
 
 def decode_record(line: bytes) -> Envelope | None:
-    """Decode one record (without its line feed); None if it is damaged.
-
-    Raises `StateError` (code `state_newer`) for a whole record that a newer version of the program has
-    written.
-    """
+    """Decode one record (without its line feed); None if it is damaged. Raises `StateError` (code `state_newer`) for a
+    whole record that a newer version of the program has written."""
     if not line.startswith(_HEAD) or line[_SUM_END:_START] != _MIDDLE or not line.endswith(b"}"):
         return None
     raw = line[_START:-1]

@@ -58,10 +58,8 @@ class SnapshotHead(Struct, frozen=True, kw_only=True):
 
 
 def open_session(directory: Path, make: MakeState) -> tuple[SessionLog, SessionState, str]:
-    """Open the log of a session and fold its state; the third value says what was repaired ("" = nothing).
-
-    `make` returns an empty state. Raises `StateError`.
-    """
+    """Open the log of a session and fold its state; the third value says what was repaired ("" = nothing). `make`
+    returns an empty state. Raises `StateError`."""
     path = directory / "log.jsonl"
     states = list[SessionState]()
     kept = _load_snapshot(directory / FILE_NAME, path)
@@ -77,10 +75,8 @@ def open_session(directory: Path, make: MakeState) -> tuple[SessionLog, SessionS
 
 
 def save_snapshot(directory: Path, log: SessionLog, state: SessionState, *, least: int = MIN_GROWTH) -> bool:
-    """Write a snapshot of the whole log, if it has grown by `least` bytes since the last one.
-
-    Returns False if it was not worth it or not possible, which costs nothing but time.
-    """
+    """Write a snapshot of the whole log, if it has grown by `least` bytes since the last one. Returns False if it was
+    not worth it or not possible, which costs nothing but time."""
     extent, path = log.extent, directory / FILE_NAME
     if log.deferred_count or extent.size - _read_covered_size(path) < least:
         return False

@@ -1,8 +1,7 @@
-"""The store of sessions: `<state>/workspaces/<name>-<8 hex>/sessions/<id>/`; directories 0700, files 0600,
-one writer.
+"""The store of sessions: `<state>/workspaces/<name>-<8 hex>/sessions/<id>/`; directories 0700, files 0600, one writer.
 
-An open session is locked (flock): a second program on the same workspace gets a session of its own, never
-half of this one. A lock dies with its process, so it can't go stale.
+An open session is locked (flock): a second program on the same workspace gets a session of its own, never half of this
+one. A lock dies with its process, so it can't go stale.
 """
 
 from __future__ import annotations
@@ -137,8 +136,7 @@ def is_locked(directory: Path) -> bool:
 
 
 def is_lock_held(lock: Path, *, absent: bool) -> bool:
-    """True if a program holds this lock, this one included. `absent`: the result for a lock that can't be
-    opened."""
+    """True if a program holds this lock, this one included. `absent`: the result for a lock that can't be opened."""
     try:
         descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -153,8 +151,7 @@ def is_lock_held(lock: Path, *, absent: bool) -> bool:
 
 
 class SessionStore:
-    """The sessions of one workspace, below `home` (None = the state directory). Nothing is written until
-    `create`."""
+    """The sessions of one workspace, below `home` (None = the state directory). Nothing is written until `create`."""
 
     def __init__(self, workspace: Path, home: Path | None = None) -> None:
         real = workspace.resolve()

@@ -1,7 +1,6 @@
 """Debugging in the session's state: hypotheses, the probes in place, the runs that were recorded.
 
-No probe outlives its turn or Debug mode: the end of either drops all of them here, whatever else was
-recorded.
+No probe outlives its turn or Debug mode: the end of either drops all of them here, whatever else was recorded.
 """
 
 from __future__ import annotations

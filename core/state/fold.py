@@ -20,10 +20,8 @@ Steps = Mapping[type[ev.Event], tuple[Step, ...]]
 
 
 def apply_event(state: SessionState, envelope: ev.Envelope, table: Steps | None = None) -> bool:
-    """Apply one event; lossy events and repeated ones change nothing. Returns whether it was new.
-
-    `table`: the steps to take, None = all that an engine keeps.
-    """
+    """Apply one event; lossy events and repeated ones change nothing. Returns whether it was new. `table`: the steps to
+    take, None = all that an engine keeps."""
     event = envelope.event
     if isinstance(event, ev.LossyEvent) or envelope.seq <= state.seq:
         return False

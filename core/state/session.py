@@ -30,10 +30,8 @@ def refuse_recall(wanted: Sequence[int]) -> Iterable[ev.Envelope]:
 
 @dataclass(slots=True, kw_only=True)
 class TurnState:
-    """One turn: `documents` in order, until the next turn begins; `reason` is "" while it runs.
-
-    `seq` is that of the record that began it; `step` the one at work, `steps` those that have ended. Times in ms.
-    """
+    """One turn: `documents` in order, until the next turn begins; `reason` is "" while it runs. `seq` is that of the
+    record that began it; `step` the one at work, `steps` those that have ended. Times in ms."""
 
     id: str
     seq: int
@@ -98,9 +96,8 @@ class Branch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationCheckpoint:
-    """A checkpoint in the conversation: number of `messages` in the history, the records of the last message and
-    the last turn, and the verdicts that the model knew. `questions` were open, or their answers unreported. `at` in ms.
-    """
+    """A checkpoint in the conversation: number of `messages` in the history, the records of the last message and the
+    last turn, and the verdicts that the model knew. `questions` were open, or their answers unreported. `at` in ms."""
 
     id: str
     seq: int

@@ -82,9 +82,7 @@ def _apply_change(session: Session, event: LimitsChanged | PolicyChanged) -> Non
 
 def announce_limits(session: Session, options: Any = None) -> None:
     """Record the limits and policy that hold now where that is news: on opening, or when the configuration changed.
-
-    `options`: those of the command line, which outweigh what was chosen in the session before.
-    """
+    `options`: those of the command line, which outweigh what was chosen in the session before."""
     state = session.state
     said = _read_limits(options) if options is not None else {}
     if said and state.limits.by == "user":

@@ -46,9 +46,7 @@ def prepare_approval(session: Session, command: cmd.ApprovalAnswer) -> Effect:
 
 def prepare_question_reply(session: Session, command: cmd.QuestionReply, *, begins: bool = True) -> Effect:
     """Check the answers to a question and return their effect. Raises `CommandRejected` if they do not fit it.
-
-    `begins`: a late answer starts a turn. For a subagent's question it does not: its build starts that turn.
-    """
+    `begins`: a late answer starts a turn. For a subagent's question it does not: its build starts that turn."""
     asked = session.state.questions.get(command.id)
     if asked is not None and asked.subagent in session.subagents:
         return prepare_question_reply(session.subagents[asked.subagent], command, begins=False)

@@ -240,10 +240,8 @@ async def prepare_comments_send(session: Session, command: cmd.CommentsSend) -> 
 
 
 def format_comments(comments: Sequence[Comment], note: str = "", plans: Mapping[str, Plan] | None = None) -> str:
-    """Format each comment with its path, lines and excerpt, in the order of the files.
-
-    `plans`, by path, as they are now: the commented lines may have moved since, or be gone.
-    """
+    """Format each comment with its path, lines and excerpt, in the order of the files. `plans`, by path, as they are
+    now: the commented lines may have moved since, or be gone."""
     ordered = sorted(comments, key=lambda each: (each.path, each.start))
     told = [_quote_comment(each, (plans or {}).get(each.path)) for each in ordered]
     return render("review_comments", comments=told, heading=_format_heading(ordered), note=note.strip()).strip()

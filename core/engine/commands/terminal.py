@@ -54,9 +54,7 @@ def prepare_reset(session: Session, _: cmd.ShellReset) -> Effect:
 
 async def run_verify(terminal: Terminal, plan: str, todo: Todo) -> CommandResult | None:
     """Run the `verify` command of a todo. Returns its result; None = it could not be started, which was reported.
-
-    Raises `CommandRejected` where nothing contains its effects.
-    """
+    Raises `CommandRejected` where nothing contains its effects."""
     if not await terminal.find_box():
         raise CommandRejected(
             f"{todo.id} is proved by `{todo.verify}`, and nothing on this machine can hold what it does.",

@@ -1,5 +1,4 @@
-"""The files of the workspace by name, for completion: listed by ripgrep in a thread, cached until something
-changes."""
+"""The files of the workspace by name, for completion: listed by ripgrep in a thread, cached until something changes."""
 
 from __future__ import annotations
 

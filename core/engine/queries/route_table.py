@@ -19,10 +19,8 @@ JOBS: tuple[ModelJob, ...] = get_args(ModelJob)
 def build_route_table(
     settings: Settings, models: ModelAccess, state: SessionState | None, default: str = ""
 ) -> RoutesAnswer:
-    """Return a row per job, and per mode with a model or effort of its own. Slow: looks up prices.
-
-    `default`: the model of a session that would begin now, where there is none to look at.
-    """
+    """Return a row per job, and per mode with a model or effort of its own. Slow: looks up prices. `default`: the model
+    of a session that would begin now, where there is none to look at."""
     if state is None:
         route = settings.resolve_route("chat")
         model, effort = route.model or default, str(route.effort)

@@ -81,9 +81,7 @@ def answer_pattern(source: QuerySource, query: q.PatternQuery) -> q.PatternAnswe
 
 def answer_probe_log(source: QuerySource, query: q.ProbeLogQuery) -> q.ProbeLogAnswer:
     """The log of a debug run, filtered, and its comparison with another run; both limited to what a screen can use.
-
-    Raises `CommandRejected` for an unknown run, `StateError` for a log that can't be read.
-    """
+    Raises `CommandRejected` for an unknown run, `StateError` for a log that can't be read."""
     from core.debug.run_comparison import compare_runs, narrow_place
 
     session, other = source.require_session(query.session), query.compare_with

@@ -37,10 +37,8 @@ class BulkAcceptance:
         return [each for each in found if select_hunks(each, origin) is not None]
 
     def accept(self, origin: Origin | None, paths: tuple[str, ...]) -> list[str]:
-        """Promote every change (of an origin, or of these paths) that may be accepted in bulk.
-
-        Returns the paths left: protected, in conflict, or not writable.
-        """
+        """Promote every change (of an origin, or of these paths) that may be accepted in bulk. Returns the paths left:
+        protected, in conflict, or not writable."""
         left, ready = [], []
         self._shadow.refresh_annotations()
         pairs = map_conflicting_renames(self._review.changes)
@@ -98,10 +96,8 @@ class BulkAcceptance:
 
 
 def select_hunks(change: Change, origin: Origin | None) -> tuple[str, ...] | None:
-    """Return the hunks of a change that are of an origin; () = the whole change, None = nothing.
-
-    Hunks that were made for several todos can stand in one file.
-    """
+    """Return the hunks of a change that are of an origin; () = the whole change, None = nothing. Hunks that were made
+    for several todos can stand in one file."""
     whose = change.origin.todo if change.origin else ""
     if origin is None or origin != Origin(todo=origin.todo) or not any(hunk.todo for hunk in change.hunks):
         return () if origin is None or origin.covers(change.origin) else None

@@ -37,11 +37,8 @@ AUDITED: Final[Mapping[type, tuple[str, tuple[str, ...]]]] = {
 
 
 class EventRecorder:
-    """Records the events of one session.
-
-    `prepare(event)` is called ahead of an event of a turn, and may emit others. `turn_id` stamps events, "" = no turn
-    runs. `listeners` get every recorded event, after it counts.
-    """
+    """Records the events of one session. `prepare(event)` is called ahead of an event of a turn, and may emit others.
+    `turn_id` stamps events, "" = no turn runs. `listeners` get every recorded event, after it counts."""
 
     def __init__(
         self, session: str, log: SessionLog, state: SessionState, *, audit: AuditLog, prepare: Listener

@@ -36,10 +36,8 @@ INTERRUPTED_RESULT = "The call was interrupted before it gave a result; whether 
 def close_open_turn(
     state: SessionState, emit: Emit, *, reason: TurnEnd = "interrupted", message: str = "", reopened: bool = False
 ) -> str:
-    """End the turn that `state` shows as running and mend the history. Returns what was done, "" = nothing.
-
-    `reopened`: another engine left it, so its jobs are gone as well.
-    """
+    """End the turn that `state` shows as running and mend the history. Returns what was done, "" = nothing. `reopened`:
+    another engine left it, so its jobs are gone as well."""
     turn = state.current_turn
     done = []
     for identity, text in list(state.pending_steers.items()):
@@ -98,10 +96,8 @@ def _mend_history(state: SessionState, emit: Emit) -> str:
 
 
 def complete_results(messages: Sequence[Message], *, still_open: Container[str] = ()) -> list[Message]:
-    """Return the history with exactly one result per call, right after the message that made it.
-
-    `still_open`: calls whose question the user may still answer.
-    """
+    """Return the history with exactly one result per call, right after the message that made it. `still_open`: calls
+    whose question the user may still answer."""
     mended: list[Message] = []
     waiting: list[str] = []
     for message in messages:

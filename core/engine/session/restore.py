@@ -34,10 +34,8 @@ MAX_NAMED = 10
 
 
 class PendingRestore(Struct, frozen=True, kw_only=True):
-    """A restore of `checkpoint`, with the checkpoint `before` made ahead of it.
-
-    `files`: the paths that change; `roots`: the bulks that are taken back.
-    """
+    """A restore of `checkpoint`, with the checkpoint `before` made ahead of it. `files`: the paths that change;
+    `roots`: the bulks that are taken back."""
 
     checkpoint: str
     before: str

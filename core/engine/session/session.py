@@ -246,10 +246,8 @@ class Session:
             snapshot.save_snapshot(self.directory.path, self.log, self.state)
 
     async def close(self, reason: str = "") -> None:
-        """Interrupt what runs, carry out what was accepted, write what is left and release the lock.
-
-        A session in which nothing happened leaves nothing behind.
-        """
+        """Interrupt what runs, carry out what was accepted, write what is left and release the lock. A session in which
+        nothing happened leaves nothing behind."""
         await self.tasks.finish_effects()
         await self._stop()
         if self._is_empty:

@@ -86,10 +86,8 @@ class SessionTasks:
 
 
 class TurnSlot:
-    """The one turn that a session may run at a time: claimed, started, interrupted, waited for.
-
-    `interrupt_work()` stops what the turn waits for; False: it waits for nothing, so its task is cancelled.
-    """
+    """The one turn that a session may run at a time: claimed, started, interrupted, waited for. `interrupt_work()`
+    stops what the turn waits for; False: it waits for nothing, so its task is cancelled."""
 
     def __init__(self, tasks: SessionTasks, interrupt_work: Callable[[], bool]) -> None:
         self._tasks = tasks
@@ -104,10 +102,8 @@ class TurnSlot:
         return self._is_reserved or (self._task is not None and not self._task.done())
 
     async def reserve(self, prepare: Callable[[], Awaitable[None]]) -> None:
-        """Claim the next turn, then `prepare` it; waits for one that is being stopped.
-
-        Raises `CommandRejected` while another one runs, and what `prepare` raises: then it is free again.
-        """
+        """Claim the next turn, then `prepare` it; waits for one that is being stopped. Raises `CommandRejected` while
+        another one runs, and what `prepare` raises: then it is free again."""
         if self.is_stopping and self._task is not None:
             await asyncio.wait({self._task}, timeout=STOP_LIMIT)
         if self.is_running:

@@ -20,10 +20,8 @@ LOST = "Its session is not there any more: what it had done since could not be t
 
 
 def merge_subagent(parent: Session, child: Session) -> SubagentMerged:
-    """Take the changes of a subagent that is at rest into what is pending in its parent.
-
-    Raises `StateError` if nothing or only a part was merged; it can be called again.
-    """
+    """Take the changes of a subagent that is at rest into what is pending in its parent. Raises `StateError` if nothing
+    or only a part was merged; it can be called again."""
     known = parent.state.subagents[child.id]
     child.log.sync()
     if known.state != "merging":

@@ -70,10 +70,8 @@ class ReproduceEnded(Event, frozen=True, kw_only=True, tag="reproduce.ended"):
 
 
 class FixJudged(Event, frozen=True, kw_only=True, tag="fix.judged"):
-    """The user's verdict on the fix; "unsure": they can't say, or (`by` program) nobody could be asked.
-
-    `run` showed the fix, `taken_back` are the files in which a fix that did not help was undone.
-    """
+    """The user's verdict on the fix; "unsure": they can't say, or (`by` program) nobody could be asked. `run` showed
+    the fix, `taken_back` are the files in which a fix that did not help was undone."""
 
     run: str
     outcome: FixOutcome

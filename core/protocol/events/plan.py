@@ -97,9 +97,8 @@ class SubagentMerging(Event, frozen=True, kw_only=True, tag="subagent.merging"):
 
 
 class SubagentMerged(Event, frozen=True, kw_only=True, tag="subagent.merged"):
-    """The changes of a subagent are pending here: `paths`, of which `conflicts` wait for the user; `generated`
-    files beside the review, and `notes` on differences. `refused` paths can't be merged now, and are tried
-    again later."""
+    """The changes of a subagent are pending here: `paths`, of which `conflicts` wait for the user; `generated` files
+    beside the review, and `notes` on differences. `refused` paths can't be merged now, and are tried again later."""
 
     id: str
     paths: tuple[str, ...] = ()

@@ -81,19 +81,15 @@ class ModelChanged(Event, frozen=True, kw_only=True, tag="model.changed"):
 
 
 class EffortChanged(Event, frozen=True, kw_only=True, tag="effort.changed"):
-    """The reasoning effort from now on, "" = as configured, else each model's default. `mode` as in
-    `ModelChanged`."""
+    """The reasoning effort from now on, "" = as configured, else each model's default. `mode` as in `ModelChanged`."""
 
     effort: Effort | Literal[""] = ""
     mode: ModeName | Literal[""] = ""
 
 
 class RouteTaken(Event, frozen=True, kw_only=True, tag="route.taken"):
-    """The model that answers from now on, and its effort (`effort` "" = its default).
-
-    `wanted`: the effort that was asked for, where the model does not have it. `instead_of`: the model that
-    can't answer now, and `reason` why.
-    """
+    """The model that answers from now on, and its effort (`effort` "" = its default). `wanted`: the effort that was
+    asked for, where the model does not have it. `instead_of`: the model that can't answer now, and `reason` why."""
 
     model: str
     effort: str = ""

@@ -8,11 +8,8 @@ from core.protocol.events.base import Event
 
 
 class BoxFound(Event, frozen=True, kw_only=True, tag="box.found"):
-    """The containment of commands on this machine: `tier` is "T1" to "T4" (SAFETY D 15-19), "T4" contains
-    nothing.
-
-    `reason`: why it is not a stronger one, `cure`: what would make it so ("" = it is the strongest).
-    """
+    """The containment of commands on this machine: `tier` is "T1" to "T4" (SAFETY D 15-19), "T4" contains nothing.
+    `reason`: why it is not a stronger one, `cure`: what would make it so ("" = it is the strongest)."""
 
     tier: str
     reason: str = ""
@@ -20,9 +17,8 @@ class BoxFound(Event, frozen=True, kw_only=True, tag="box.found"):
 
 
 class ShellMoved(Event, frozen=True, kw_only=True, tag="shell.moved"):
-    """The working directory of the next command in the workspace, the variables that commands have set and those
-    that they have removed, whole. Values that look like secrets are left out: they last as long as the
-    program."""
+    """The working directory of the next command in the workspace, the variables that commands have set and those that
+    they have removed, whole. Values that look like secrets are left out: they last as long as the program."""
 
     directory: str = "."
     environment: dict[str, str] = field(default_factory=dict)

@@ -30,10 +30,8 @@ class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
 
 
 class TurnSteered(Event, frozen=True, kw_only=True, tag="turn.steered"):
-    """A message given while the turn runs; it reaches the model at its next step.
-
-    It waits until a `message.appended` or `steer.delivered` names its `id`, or `steer.returned` gives it back.
-    """
+    """A message given while the turn runs; it reaches the model at its next step. It waits until a `message.appended`
+    or `steer.delivered` names its `id`, or `steer.returned` gives it back."""
 
     text: str
     id: str = ""
@@ -149,9 +147,7 @@ class ContextCompacted(Event, frozen=True, kw_only=True, tag="context.compacted"
 
 class ReasoningDropped(Event, frozen=True, kw_only=True, tag="reasoning.dropped"):
     """The model's API no longer takes the reasoning of the answers so far: they go back without it from now on.
-
-    `answers` is how many had any. What was said and done in them stays.
-    """
+    `answers` is how many had any. What was said and done in them stays."""
 
     answers: int
 
