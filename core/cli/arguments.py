@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import Any, ClassVar, Final
 
@@ -20,9 +20,7 @@ from core.cli.parsing import (
     OUTPUT_FORMATS,
     AcceptPolicy,
     Arguments,
-    Effort,
     Front,
-    ModeName,
     OutputFormat,
     Parser,
     parse_count,
@@ -32,6 +30,7 @@ from core.cli.parsing import (
     parse_session_id,
 )
 from core.exits import EXIT_MEANINGS, ExitCode
+from core.options import EngineOptions
 
 # Each is a module beside this one, with `parse(argv)` and `run(arguments)`.
 SUBCOMMANDS: Final = ("box", "image", "models", "permissions", "plan", "review")
@@ -98,20 +97,11 @@ environment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionArguments(Arguments):
-    """A command line that is about a session. None: not given, so that the configuration decides. `trust`: hear the
-    project, in this run. `private`: keep nothing of it."""
+class SessionArguments(Arguments, EngineOptions):
+    """A command line that is about a session: its engine's options, and which session to go on with."""
 
     continue_last: bool = False
     resume: str | None = None
-    mode: ModeName | None = None
-    model: str | None = None
-    effort: Effort | None = None
-    max_steps: int | None = None
-    max_cost: float | None = None
-    max_tokens: int | None = None
-    trust: bool = False
-    private: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +119,8 @@ class PrintArguments(SessionArguments):
     """`prompt` is None when it is to be read from stdin. `images`: files to send with it, "-" = stdin."""
 
     front: ClassVar[Front] = "print"
+    interactive: bool = False
+    watch: bool = False
     prompt: str | None = None
     output_format: OutputFormat = "text"
     accept: AcceptPolicy = "none"
@@ -275,19 +267,9 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Arguments:
     if front in WORDS:
         listed: Arguments = import_module(f"core.cli.{front}").build_arguments(directory, said)
         return listed
-    session: dict[str, Any] = {
-        "directory": directory,
-        "continue_last": said.continue_last,
-        "resume": said.resume,
-        "mode": said.mode,
-        "model": said.model,
-        "effort": said.effort,
-        "max_steps": said.max_steps,
-        "max_cost": said.max_cost,
-        "max_tokens": said.max_tokens,
-        "trust": said.trust,
-        "private": said.private,
-    }
+    given = vars(said)
+    session: dict[str, Any] = {each.name: given[each.name] for each in fields(SessionArguments) if each.name in given}
+    session["directory"] = directory
     if front == "engine":
         return EngineArguments(**session)
     if front == "screen":

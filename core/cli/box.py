@@ -126,9 +126,8 @@ class _BoxRun:
         self._out, self._errors = _Out(sys.stdout), _Out(sys.stderr)
         wanted = Tier(arguments.tier) if arguments.tier else None
         self._boxes = SharedBox(wanted=wanted)
-        said = EngineOptions(
-            mode=arguments.mode, interactive=False, watch=False, tier=wanted, private=False if arguments.keep else None
-        )
+        private = False if arguments.keep else None
+        said = EngineOptions(mode=arguments.mode, interactive=False, watch=False, private=private)
         self._engine = Engine(arguments.directory, options=said, boxes=self._boxes)
 
     async def go(self) -> int:

@@ -27,7 +27,6 @@ from core.state.session import SessionState, TurnState
 from core.tasks import TaskOwner
 from core.transports.response import build_refusal, build_response, list_pending_bulks
 from core.transports.session_view import SessionView
-from core.transports.startup import build_engine_options
 
 MAX_STDIN = 16 * 1024 * 1024
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -37,9 +36,7 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 def run_print(arguments: PrintArguments, *, models: ModelAccess | None = None) -> int:
     """Run one prompt and print the answer. Returns the exit code; `BrokenPipeError` when nobody reads it any more."""
     prompt = read_prompt(arguments, sys.stdin)
-    engine = Engine(
-        arguments.directory, options=build_engine_options(arguments, interactive=False, watch=False), models=models
-    )
+    engine = Engine(arguments.directory, options=arguments, models=models)
     return asyncio.run(_PrintRun(engine, arguments, prompt).run())
 
 

@@ -10,12 +10,12 @@ from typing import ClassVar, Literal, NoReturn, get_args
 
 from core.exits import ExitCode
 from core.modes import Mode
+from core.options import Effort
 
 Front = Literal[
     "screen", "print", "engine", "sessions", "doctor", "box", "review", "permissions", "plan", "models", "image"
 ]
 ModeName = str
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 OutputFormat = Literal["text", "json", "stream-json"]
 AcceptPolicy = Literal["none", "all"]
 

@@ -23,7 +23,7 @@ from core.engine.privacy import Privacy, keep_pending, prune_abandoned
 from core.engine.project_trust import ProjectTrust
 from core.engine.queries import answer_query
 from core.engine.queries.source import QuerySource
-from core.engine.services import EngineOptions, EngineServices
+from core.engine.services import EngineServices
 from core.engine.session.fork import fork_session
 from core.engine.session.opening import create_session, resume_session
 from core.engine.session.session import Session
@@ -32,9 +32,11 @@ from core.engine.settings_file import save_provider, save_settings
 from core.engine.shared_box import SharedBox
 from core.engine.subagents.merging import finish_merges
 from core.errors import AgentTuiError, CommandRejected
+from core.options import EngineOptions
 from core.protocol import commands as cmd
 from core.protocol.events import EffortChanged, Envelope, ModeName, Notice, SessionRenamed, SessionStarted, TrustStated
 from core.protocol.queries import AnyAnswer, AnyQuery, RefusedAnswer
+from core.sandbox.box import Tier
 from core.sessions.store import SessionDirectory
 from core.shell.terminal import Terminal
 from core.state.session import SessionState
@@ -56,7 +58,8 @@ class Engine:
         self._directory = directory
         self._options = options or EngineOptions()
         self._models = models or ModelAccess()
-        self._boxes = boxes or SharedBox(wanted=self._options.tier)
+        tier = self._options.tier
+        self._boxes = boxes or SharedBox(wanted=Tier(tier) if tier else None)
         self._tasks = TaskOwner()
         self._source: QuerySource | None = None
         self._sessions: dict[str, Session] = {}

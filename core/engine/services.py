@@ -1,4 +1,4 @@
-"""Options of an engine, and the services that all its sessions share: workspace, settings, models, box, trust."""
+"""Services that all sessions of an engine share: workspace, settings, models, box, trust."""
 
 from __future__ import annotations
 
@@ -10,29 +10,8 @@ from core.config import Settings
 from core.engine.models import ModelAccess
 from core.engine.project_trust import ProjectTrust
 from core.engine.shared_box import SharedBox
-from core.protocol.events import ModeName
-from core.protocol.messages import Effort
-from core.sandbox.box import Tier
 from core.sessions.store import SessionStore
 from core.workspace import Workspace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineOptions:
-    """Options of the command line on top of the configuration; None = not given. `watch`: report changes on disk.
-    `tier`: the one tier of box to use. `trust`: trust the project for this run."""
-
-    mode: ModeName | None = None
-    model: str | None = None
-    effort: Effort | None = None
-    max_steps: int | None = None
-    max_cost: float | None = None
-    max_tokens: int | None = None
-    interactive: bool = True
-    watch: bool = True
-    tier: Tier | None = None
-    trust: bool = False
-    private: bool | None = None
 
 
 @dataclass(slots=True, kw_only=True)

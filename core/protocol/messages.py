@@ -6,8 +6,10 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from core import options
+
+Effort = options.Effort
 WireProtocol = Literal["chat", "responses", "messages"]
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 ModelJob = Literal["chat", "apply", "small", "embed", "subagent"]
 
 

@@ -27,7 +27,6 @@ from core.protocol.frames import ABSENT, ClientFrame, Subscribe
 from core.protocol.queries import AnyQuery, RefusedAnswer
 from core.tasks import TaskOwner
 from core.text.well_formed import encode_record
-from core.transports.startup import build_engine_options
 
 LINE_LIMIT: Final = 64 * 1024 * 1024
 CLOSE_LIMIT: Final = 12.0
@@ -71,7 +70,7 @@ async def _serve(arguments: EngineArguments, channel: int, models: ModelAccess |
         lambda: asyncio.streams.FlowControlMixin(loop), os.fdopen(channel, "wb", buffering=0)
     )
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
-    engine = Engine(arguments.directory, options=build_engine_options(arguments), models=models)
+    engine = Engine(arguments.directory, options=arguments, models=models)
     server = _StdioServer(engine, writer)
     listening = server.start(reader)
     loop.add_signal_handler(signal.SIGTERM, listening.cancel)

@@ -22,6 +22,7 @@ LADDER: tuple[frozenset[str], ...] = (
             ".exits",
             ".languages",
             ".modes",
+            ".options",
             ".filesystem",
             ".protocol",
             ".secrets",

@@ -1,0 +1,29 @@
+"""Options of a run: a command line gives them, an engine takes them. Light, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """Options on top of the configuration; None = not given, so that the configuration decides.
+
+    `interactive`: a user can be asked. `watch`: report changes on disk. `tier`: the one tier of box to use. `trust`:
+    trust the project for this run. `private`: keep nothing of it.
+    """
+
+    mode: str | None = None
+    model: str | None = None
+    effort: Effort | None = None
+    max_steps: int | None = None
+    max_cost: float | None = None
+    max_tokens: int | None = None
+    interactive: bool = True
+    watch: bool = True
+    tier: str | None = None
+    trust: bool = False
+    private: bool | None = None
