@@ -30,7 +30,7 @@ from core.cli.parsing import (
     parse_session_id,
 )
 from core.exits import EXIT_MEANINGS, ExitCode
-from core.options import EngineOptions
+from core.protocol.options import EngineOptions
 
 # Each is a module beside this one, with `parse(argv)` and `run(arguments)`.
 SUBCOMMANDS: Final = ("box", "image", "models", "permissions", "plan", "review")

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, NoReturn, get_args
 
 from core.exits import ExitCode
 from core.modes import Mode
-from core.options import Effort
+from core.protocol.options import Effort
 
 Front = Literal[
     "screen", "print", "engine", "sessions", "doctor", "box", "review", "permissions", "plan", "models", "image"

@@ -7,6 +7,6 @@ Reading order: `engine` routes; `commands` maps a command to its check and effec
 from __future__ import annotations
 
 from core.engine.engine import Engine
-from core.options import EngineOptions
+from core.protocol.options import EngineOptions
 
 __all__ = ["Engine", "EngineOptions"]

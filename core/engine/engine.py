@@ -32,9 +32,9 @@ from core.engine.settings_file import save_provider, save_settings
 from core.engine.shared_box import SharedBox
 from core.engine.subagents.merging import finish_merges
 from core.errors import AgentTuiError, CommandRejected
-from core.options import EngineOptions
 from core.protocol import commands as cmd
 from core.protocol.events import EffortChanged, Envelope, ModeName, Notice, SessionRenamed, SessionStarted, TrustStated
+from core.protocol.options import EngineOptions
 from core.protocol.queries import AnyAnswer, AnyQuery, RefusedAnswer
 from core.sandbox.box import Tier
 from core.sessions.store import SessionDirectory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Union
 
 from msgspec import Meta, Struct
 
@@ -320,48 +320,10 @@ class ContextCompact(Command, frozen=True, kw_only=True, tag="context.compact"):
     pass
 
 
-AnyCommand = (
-    SessionOpen
-    | SessionResume
-    | SessionFork
-    | SessionRename
-    | SessionClose
-    | ModeSet
-    | ModelSet
-    | LimitsSet
-    | PendingKeep
-    | PolicySet
-    | EffortSet
-    | TrustSet
-    | PermissionRemove
-    | ProviderConfigure
-    | ThemeKeep
-    | AttachmentAdd
-    | TurnSubmit
-    | TurnSteer
-    | TurnUnsteer
-    | DraftKeep
-    | TurnInterrupt
-    | CommandRun
-    | JobStop
-    | ShellReset
-    | ApprovalAnswer
-    | QuestionReply
-    | HunkResolve
-    | HunkSplit
-    | HunkEdit
-    | HunkComment
-    | CommentsSend
-    | ConflictResolve
-    | BulkResolve
-    | VerdictUndo
-    | CheckpointRestore
-    | PlanEdit
-    | PlanComment
-    | PlanBuild
-    | TodoSet
-    | ContextCompact
-)
+if TYPE_CHECKING:
+    AnyCommand = Command
+else:  # what can be decoded: every command
+    AnyCommand = Union[(*Command.__subclasses__(),)]
 
 
 class Ack(Struct, frozen=True, kw_only=True, tag="ack"):

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from core import options
+from core.protocol import options
 
 Effort = options.Effort
 WireProtocol = Literal["chat", "responses", "messages"]

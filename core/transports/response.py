@@ -10,7 +10,7 @@ import datetime
 import inspect
 import json
 import sys
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args
 
 import msgspec
 from msgspec import Struct, field
@@ -22,18 +22,10 @@ from core.protocol.renames import list_changes
 from core.protocol.review import Change, Operation
 from core.state.session import SessionState, TurnState
 
-ResponseDocument = (
-    d.TextDocument
-    | d.CodeReferenceDocument
-    | d.CodeBlockDocument
-    | d.FileEditDocument
-    | d.ToolCallDocument
-    | d.TerminalCommandDocument
-    | d.PlanDocument
-    | d.ClarificationDocument
-    | d.ErrorDocument
-    | d.TodoUpdateDocument
-)
+if TYPE_CHECKING:
+    ResponseDocument = d.Document
+else:
+    ResponseDocument = Union[(*(each for each in get_args(d.AnyDocument) if each is not d.ReasoningDocument),)]
 Status = Literal["completed", "streaming", "error"]
 
 

@@ -13,7 +13,7 @@ import contextlib
 import os
 import signal
 import sys
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -22,7 +22,6 @@ from core.engine import Engine
 from core.engine.models import ModelAccess
 from core.exits import ExitCode
 from core.protocol.commands import AnyCommand, Reject
-from core.protocol.events import Envelope
 from core.protocol.frames import ABSENT, ClientFrame, Subscribe
 from core.protocol.queries import AnyQuery, RefusedAnswer
 from core.tasks import TaskOwner
@@ -33,6 +32,7 @@ CLOSE_LIMIT: Final = 12.0
 TASKS_LIMIT: Final = 1.0
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
 
+T = TypeVar("T")
 _lines = msgspec.json.Decoder(ClientFrame)
 _commands = msgspec.json.Decoder(AnyCommand)
 _queries = msgspec.json.Decoder(AnyQuery)
@@ -72,7 +72,7 @@ async def _serve(arguments: EngineArguments, channel: int, models: ModelAccess |
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
     engine = Engine(arguments.directory, options=arguments, models=models)
     server = _StdioServer(engine, writer)
-    listening = server.start(reader)
+    listening = asyncio.create_task(server.listen(reader), name="lines")
     loop.add_signal_handler(signal.SIGTERM, listening.cancel)
     with contextlib.suppress(asyncio.CancelledError, ConnectionError):
         await listening
@@ -86,10 +86,6 @@ class _StdioServer:
         self._engine = engine
         self._writer = writer
         self._tasks = TaskOwner()
-
-    def start(self, reader: asyncio.StreamReader) -> asyncio.Task[None]:
-        """Start to answer lines until the client is gone."""
-        return self._tasks.start(self.listen(reader), name="lines")
 
     async def listen(self, reader: asyncio.StreamReader) -> None:
         """Answer lines until the client is gone."""
@@ -107,61 +103,44 @@ class _StdioServer:
                 return
 
     async def _handle_line(self, line: bytes) -> None:
-        try:
-            said = _lines.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-            self._send(
-                {"id": 0, "reply": Reject(code="line_invalid", message=f"not a line of this protocol: {problem}")}
-            )
+        """Answer commands one by one, in the order in which they came; the rest beside them."""
+        if (said := self._decode(_lines, line, 0, "line_invalid", "a line of this protocol")) is None:
             return
+        number = said.id
         if said.submit != ABSENT:
-            await self._submit(said.id, said.submit)
+            if (command := self._decode(_commands, said.submit, number, "command_invalid", "a command")) is not None:
+                self._send({"id": number, "reply": await self._engine.submit(command)})
         elif said.query != ABSENT:
-            self._start_task(self._query(said.id, said.query))
+            if (query := self._decode(_queries, said.query, number, "query_invalid", "a question")) is not None:
+                self._start_task(self._query(number, query))
         elif said.subscribe != ABSENT:
-            self._subscribe(said.id, said.subscribe)
+            raw, what = said.subscribe, "a subscription"
+            if (wanted := self._decode(_subscriptions, raw, number, "command_invalid", what)) is not None:
+                self._start_task(self._pump(number, wanted))
 
-    async def _submit(self, number: int, raw: msgspec.Raw) -> None:
-        """Answer commands one by one, in the order in which they came."""
+    def _decode(
+        self, decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw, number: int, code: str, what: str
+    ) -> T | None:
+        """Decode what a client sent; None: it is not `what` it should be, which was answered."""
         try:
-            command = _commands.decode(raw)
+            return decoder.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-            self._send({"id": number, "reply": Reject(code="command_invalid", message=f"not a command: {problem}")})
-            return
-        self._send({"id": number, "reply": await self._engine.submit(command)})
+            verb, refuse = ("answer", RefusedAnswer) if code == "query_invalid" else ("reply", Reject)
+            self._send({"id": number, verb: refuse(code=code, message=f"not {what}: {problem}")})
+            return None
 
-    async def _query(self, number: int, raw: msgspec.Raw) -> None:
-        try:
-            query = _queries.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-            self._send(
-                {"id": number, "answer": RefusedAnswer(code="query_invalid", message=f"not a question: {problem}")}
-            )
-            return
+    async def _query(self, number: int, query: AnyQuery) -> None:
         self._send({"id": number, "answer": await self._engine.query(query)})
-
-    def _subscribe(self, number: int, raw: msgspec.Raw) -> None:
-        try:
-            wanted = _subscriptions.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-            self._send(
-                {"id": number, "reply": Reject(code="command_invalid", message=f"not a subscription: {problem}")}
-            )
-            return
-        self._start_task(self._pump(number, wanted))
 
     async def _pump(self, number: int, wanted: Subscribe) -> None:
         try:
             async for envelope in self._engine.events(wanted.session, after=wanted.after, brief=wanted.brief):
-                await self._send_event(number, envelope)
+                self._send({"id": number, "event": envelope})
+                await self._writer.drain()
         except Exception as problem:  # told to the client, who can ask again
             self._send({"id": number, "reply": Reject(code="subscription_ended", message=str(problem))})
             return
         self._send({"id": number, "end": True})
-
-    async def _send_event(self, number: int, envelope: Envelope) -> None:
-        self._send({"id": number, "event": envelope})
-        await self._writer.drain()
 
     def _send(self, line: dict[str, Any]) -> None:
         if not self._writer.transport.is_closing():

@@ -22,7 +22,6 @@ LADDER: tuple[frozenset[str], ...] = (
             ".exits",
             ".languages",
             ".modes",
-            ".options",
             ".filesystem",
             ".protocol",
             ".secrets",
