@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Final
@@ -24,7 +25,8 @@ In the program, `F1` shows this table and `Ctrl+P` searches it. This file is wri
 
 
 def page() -> str:
-    """The whole page, as Markdown."""
+    """The whole page, as Markdown. It names no mode, so that a new one changes no page."""
+    from core.modes import Mode
     from tui.keymap import group_by_scope
     from tui.slash_commands import SLASH_COMMANDS
 
@@ -34,7 +36,8 @@ def page() -> str:
         parts.append("\n".join([f"## {scope}\n", "| id | keys | name | does |", "|---|---|---|---|", *rows, ""]))
     rows = [f"| `/{each.word}` | {_cell(each.argument)} | {_cell(each.label)} |" for each in SLASH_COMMANDS]
     parts.append("\n".join(["## Commands in the prompt\n", "| command | takes | does |", "|---|---|---|", *rows, ""]))
-    return "\n".join(parts)
+    named = {", ".join(mode.title() for mode in Mode): "The modes", _cell(" | ".join(Mode)): "name of a mode"}
+    return re.sub("|".join(map(re.escape, named)), lambda found: named[found[0]], "\n".join(parts))
 
 
 def _keys(keys: str) -> str:

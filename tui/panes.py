@@ -57,7 +57,7 @@ def _count_todos(state: ViewState) -> str:
     return str(count) if count else ""
 
 
-def _count_verdicts(state: ViewState) -> str:
+def _count_judged(state: ViewState) -> str:
     hypotheses = state.debug.hypotheses
     return f"{sum(each.state != 'open' for each in hypotheses.values())}/{len(hypotheses)}" if hypotheses else ""
 
@@ -65,19 +65,28 @@ def _count_verdicts(state: ViewState) -> str:
 class PaneSpec(NamedTuple):
     """A pane: `widget` is "module:class", imported when it is first shown; it is fed when one of its `topics` changes.
 
-    `key`, `label` and `tooltip` are those of the key that shows it, `app.<name>`. `badge` stands beside the title;
-    None: whoever shows the pane sets it. `is_rare`: the title is not seen before the pane was shown.
+    `key`, `label` and `shown` (what it shows or hides) are those of the key `app.<name>`. `badge` stands beside the
+    title; None: whoever shows the pane sets it. `is_rare`: the title is not seen before the pane was shown.
     """
 
     name: str
-    title: str
     widget: str
     key: str
     label: str
-    tooltip: str
+    shown: str
     topics: frozenset[Topic] = frozenset()
     badge: Callable[[ViewState], str] | None = None
     is_rare: bool = False
+
+    @property
+    def title(self) -> str:
+        """The name as it stands above the pane."""
+        return self.name.capitalize()
+
+    @property
+    def tooltip(self) -> str:
+        """An explanation of the key."""
+        return f"Show or hide {self.shown}"
 
     def build(self, source: PaneSource) -> StatePane:
         """Import the widget and build it."""
@@ -86,44 +95,21 @@ class PaneSpec(NamedTuple):
         return kind.from_source(source)
 
 
+_REVIEW: Final[frozenset[Topic]] = frozenset({"review"})
+_PLAN: Final[frozenset[Topic]] = frozenset({"plan", "review"})
+_DEBUG: Final[frozenset[Topic]] = frozenset({"debug"})
 PANES: Final = (
-    PaneSpec(
-        "review",
-        "Review",
-        "tui.review.pane:ReviewPane",
-        "ctrl+r",
-        "Review",
-        "Show or hide the pending changes",
-        frozenset({"review"}),
-        _count_review,
-    ),
-    PaneSpec(
-        "plan",
-        "Plan",
-        "tui.plan.panel:PlanPanel",
-        "ctrl+t",
-        "Plan",
-        "Show or hide the plan and the todos",
-        frozenset({"plan", "review"}),
-        _count_todos,
-    ),
+    PaneSpec("review", "tui.review.pane:ReviewPane", "ctrl+r", "Review", "the pending changes", _REVIEW, _count_review),
+    PaneSpec("plan", "tui.plan.panel:PlanPanel", "ctrl+t", "Plan", "the plan and the todos", _PLAN, _count_todos),
     PaneSpec(
         "debug",
-        "Debug",
         "tui.debug.board:DebugBoard",
         "f6",
         "Debug board",
-        "Show or hide what is debugged",
-        frozenset({"debug"}),
-        _count_verdicts,
+        "what is debugged",
+        _DEBUG,
+        _count_judged,
         is_rare=True,
     ),
-    PaneSpec(
-        "preview",
-        "Preview",
-        "tui.files.preview:FilePreview",
-        "ctrl+o",
-        "Preview",
-        "Show or hide the file preview",
-    ),
+    PaneSpec("preview", "tui.files.preview:FilePreview", "ctrl+o", "Preview", "the file preview"),
 )

@@ -13,25 +13,11 @@ from textual.content import Content
 from textual.strip import Strip
 
 from core.text import display_names as names
-from core.text.display_names import ELLIPSIS, HIDDEN, expose_controls
-
-__all__ = [
-    "ELLIPSIS",
-    "LINE_LIMIT",
-    "TAB_SIZE",
-    "clean",
-    "expose_controls",
-    "fit_line",
-    "format_path",
-    "guard_renderer",
-    "render_carriage_returns",
-    "replace_hidden",
-    "shorten_lines",
-    "to_content",
-]
+from core.text.display_names import ELLIPSIS, HIDDEN
 
 TAB_SIZE: Final = 4
 LINE_LIMIT: Final = 2_000
+expose_controls: Final = names.expose_controls
 
 # CSI, the string commands (OSC, DCS, APC, PM, SOS; only when they end, so that none can swallow a page), two-byte ones.
 _TERMINAL_SEQUENCE = re.compile(
@@ -39,12 +25,12 @@ _TERMINAL_SEQUENCE = re.compile(
     r"|\x1b[0-OQ-WYZ\\`-~]|\x9b[0-?]*[ -/]*[@-~]"
 )
 _EMOJI_JOINT = re.compile("(?<=[^\x00-\u1fff])\u200d(?=[^\x00-\u1fff])")
-_ON_THE_WIRE = re.compile(f"[{HIDDEN}\n\t]")
+_NEVER_WRITTEN = re.compile(f"[{HIDDEN}\n\t]")
 _NEVER_DRAWN = re.compile(f"[{HIDDEN}]")
 
 
 def clean(text: str) -> str:
-    """Remove terminal sequences (colours, titles, links), expand tabs, and make the rest visible as `exposed` does."""
+    """Remove terminal sequences (colours, titles, links), expand tabs, and expose the other controls."""
     if text.isascii() and text.isprintable():
         return text
     if "\x1b" in text or "\x9b" in text:
@@ -74,17 +60,13 @@ def shorten_lines(text: str, limit: int = LINE_LIMIT) -> str:
 
 
 def fit_line(text: str, width: int = 200) -> str:
-    """Clean `text` and fit it on one line of at most `width` characters: white space is one space, the end may be an
-    ellipsis."""
-    if len(text) > 8 * width:
-        text = text[: 8 * width]
-    line = " ".join(clean(text).split())
+    """Clean `text` and fit it on one line of `width` characters: white space is one space, an ellipsis ends it."""
+    line = " ".join(clean(text[: 8 * width]).split())
     return line if len(line) <= width else line[: max(width - 1, 0)] + ELLIPSIS
 
 
 def format_path(path: str, width: int = 400) -> str:
-    """Format a path so that it can be judged, on one line of at most `width` characters; see
-    `core.text.display_names`."""
+    """Format a path so that it can be judged, on one line of at most `width` characters."""
     return names.display_name(path, width)
 
 
@@ -94,15 +76,12 @@ def replace_hidden(text: str) -> str:
 
 
 def to_content(text: str, style: str = "") -> Content:
-    """Return foreign text as literal content: brackets are brackets. `style` is ours, a theme variable or a Textual
-    style."""
-    return Content.styled(shorten_lines(clean(text)), style) if style else Content(shorten_lines(clean(text)))
+    """Return foreign text as literal content: brackets are brackets. `style` is ours."""
+    return Content.styled(shorten_lines(clean(text)), style)
 
 
 def _replace_control(text: str) -> str:
-    if text.isascii() and text.isprintable():
-        return text
-    return _ON_THE_WIRE.sub("\ufffd", text)
+    return text if text.isascii() and text.isprintable() else _NEVER_WRITTEN.sub("\ufffd", text)
 
 
 def guard_renderer() -> None:
@@ -115,7 +94,7 @@ def guard_renderer() -> None:
         if self._render_cache is None:
             for index, segment in enumerate(self._segments):
                 text, style, control = segment
-                if (harmless := _replace_control(text)) is not text and harmless != text:
+                if (harmless := _replace_control(text)) != text:
                     self._segments[index] = type(segment)(harmless, style, control)
                 if style is not None and style.link and _replace_control(style.link) != style.link:
                     self._segments[index] = type(segment)(harmless, style.update_link(None), control)

@@ -6,42 +6,29 @@ All of Textual's themes can be chosen as well. The mode's accent is set by the s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from textual.theme import Theme
 
 DEFAULT_THEME: Final = "agent-dark"
 
+_ROLES: Final = "primary secondary warning error success foreground background surface panel"
+
+
+def _build_theme(name: str, colors: str, selection: str) -> Theme:
+    """Build a theme of the colours of `_ROLES`; `selection` is how opaque a selection is."""
+    named: dict[str, Any] = dict(zip(_ROLES.split(), colors.split(), strict=True))
+    primary = named["primary"]
+    variables = {"footer-key-foreground": primary, "input-selection-background": f"{primary} {selection}"}
+    return Theme(name=name, accent=primary, dark=name.endswith("dark"), variables=variables, **named)
+
+
 THEMES: Final = (
-    Theme(
-        name="agent-dark",
-        primary="#7aa2f7",
-        secondary="#9d8cf0",
-        accent="#7aa2f7",
-        warning="#e0af68",
-        error="#f7768e",
-        success="#8fc878",
-        foreground="#d5d9e5",
-        background="#14161c",
-        surface="#1a1d25",
-        panel="#222632",
-        dark=True,
-        variables={"footer-key-foreground": "#7aa2f7", "input-selection-background": "#7aa2f7 30%"},
+    _build_theme(
+        DEFAULT_THEME, "#7aa2f7 #9d8cf0 #e0af68 #f7768e #8fc878 #d5d9e5 #14161c #1a1d25 #222632", selection="30%"
     ),
-    Theme(
-        name="agent-light",
-        primary="#2f5fc4",
-        secondary="#6b4fc9",
-        accent="#2f5fc4",
-        warning="#96610a",
-        error="#c0334d",
-        success="#3f7a2a",
-        foreground="#23262f",
-        background="#fbfbfa",
-        surface="#f1f1ef",
-        panel="#e6e6e3",
-        dark=False,
-        variables={"footer-key-foreground": "#2f5fc4", "input-selection-background": "#2f5fc4 25%"},
+    _build_theme(
+        "agent-light", "#2f5fc4 #6b4fc9 #96610a #c0334d #3f7a2a #23262f #fbfbfa #f1f1ef #e6e6e3", selection="25%"
     ),
 )
 

@@ -26,12 +26,8 @@ def start_worker(
 ) -> Worker[T]:
     """Run `work(*args)` as a worker of `node`, named after its `group`.
 
-    `exclusive`: replaces other workers of that group. An exception ends the program, unless `exit_on_error` is
-    False
+    `exclusive`: replaces other workers of that group. An exception ends the program, unless `exit_on_error` is False
     and it is shown in the worker's place.
     """
     begun: Any = partial(work, *args)
-    worker: Worker[T] = node.run_worker(
-        begun, name=group, group=group, exclusive=exclusive, exit_on_error=exit_on_error
-    )
-    return worker
+    return node.run_worker(begun, name=group, group=group, exclusive=exclusive, exit_on_error=exit_on_error)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from tui.modes.base import BOARD, REVIEW, ScreenMode
+from tui.modes.base import ScreenMode
 
 SCREEN_MODE: Final = ScreenMode(
     title="Agent",
     note="edits wait for your review, commands ask",
     placeholder="What shall be done?   @ file   / command   shift+tab mode",
     accent="primary",
-    panes=(REVIEW, BOARD),
 )

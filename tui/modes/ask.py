@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from tui.modes.base import BOARD, REVIEW, ScreenMode
+from tui.modes.base import ScreenMode
 
 SCREEN_MODE: Final = ScreenMode(
     title="Ask",
     note="answers, changes nothing",
     placeholder="Ask about the code. Nothing is changed.",
     accent="success",
-    panes=(REVIEW, BOARD),
 )

@@ -27,21 +27,6 @@ class AutoPane:
     repeats: Literal["always", "when_due_again", "never"] = "always"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScreenMode:
-    """One mode on the screen.
-
-    `note` explains it in the list of modes, `placeholder` stands in the empty prompt, `accent` is the theme colour of
-    prompt and status bar (the class `-accent-<name>` of `app.tcss`). Of `panes`, the first that is due is shown.
-    """
-
-    title: str
-    note: str
-    placeholder: str
-    accent: Accent
-    panes: tuple[AutoPane, ...]
-
-
 REVIEW: Final = AutoPane(
     name="review",
     topics=frozenset({"review", "debug"}),
@@ -54,3 +39,18 @@ BOARD: Final = AutoPane(
     is_due=lambda state: bool(state.debug.hypotheses),
     repeats="never",
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScreenMode:
+    """One mode on the screen.
+
+    `note` explains it in the list of modes, `placeholder` stands in the empty prompt, `accent` is the theme colour of
+    prompt and status bar (the class `-accent-<name>` of `app.tcss`). Of `panes`, the first that is due is shown.
+    """
+
+    title: str
+    note: str
+    placeholder: str
+    accent: Accent
+    panes: tuple[AutoPane, ...] = (REVIEW, BOARD)

@@ -71,11 +71,7 @@ class ModeController(Controller):
         modes = list(Mode)
         self._set_mode(modes[(modes.index(Mode(self.context.mode)) + 1) % len(modes)].value)
 
-    def action_show_mode_menu(self) -> None:
-        """Choose the mode from a list."""
-        self.action_choose_mode("")
-
-    def action_choose_mode(self, mode: str) -> None:
+    def action_choose_mode(self, mode: str = "") -> None:
         """Switch to a mode by name, or choose from a list."""
         if mode in SCREEN_MODES:
             self._set_mode(mode)
