@@ -1,9 +1,7 @@
 """The bar that asks before a command runs: what exactly would run, where, and what it could reach.
 
-The bar never takes a key from the prompt, and Enter does nothing in it. Keys are ignored until it has been on
-screen for half a second with all of the command visible. It shows what the answer binds, and nothing that the
-model
-chose but its explanation, which is set apart and labelled.
+It takes no key from the prompt, and Enter does nothing in it. Keys are ignored until it has been on screen for half a
+second with all of the command visible. Of what the model chose it shows the explanation alone, set apart.
 """
 
 from __future__ import annotations
@@ -111,7 +109,6 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         return parts
 
     def action_answer(self, decision: ApprovalDecision) -> None:
-        """Decide, once the request has been on screen long enough to be read."""
         request = self._request
         if request is None or decision not in request.options or not self.can_take_answer():
             return
@@ -122,13 +119,11 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         return is_fully_visible(self.query_one("#approval-subject")) and super().can_take_answer()
 
     def action_page(self, lines: int) -> None:
-        """Scroll a long command by `lines`."""
         self.query_one("#approval-subject", VerticalScroll).scroll_relative(y=lines, animate=False)
 
     # A pattern of the user's own.
 
     def action_type_pattern(self) -> None:
-        """Open the input for a pattern to allow from now on."""
         request = self._request
         if request is None or request.kind != "command" or "allow_always" not in request.options:
             return
@@ -139,7 +134,6 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
             box.focus()
 
     def action_cancel_pattern(self) -> None:
-        """Close the input and show the choices again."""
         if not self.query_one("#approval-pattern").display:
             raise SkipAction
         self._show_input(False)

@@ -1,7 +1,4 @@
-"""Messages of the bars that ask, which the main screen carries out.
-
-They stand apart from the widgets, so that their handlers can be typed without a widget being imported.
-"""
+"""Messages of the bars that ask to the main screen, whose handlers are typed without a widget being imported."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The bar with the model's questions: a tab for each, options by number, arrows or mouse, and free text.
 
-A hidden option is never chosen: an answer that would take one scrolls it into view first. A question that no turn
-waits
+A hidden option is never chosen: an answer that would take one scrolls it into view first. A question that no turn waits
 for folds to one line while it has no focus.
 """
 
@@ -56,7 +55,7 @@ class QuestionBar(GuardedWidget, Vertical, can_focus=True):
     # What is asked.
 
     def show(self, asked: QuestionAsked | None, *, is_awaited: bool = True) -> bool:
-        """Show questions, None hides the bar. True if they are new. `awaited`: a turn waits for them."""
+        """Show questions, None hides the bar. True if they are new. `is_awaited`: a turn waits for them."""
         is_new = asked is not None and (self._asked is None or asked.id != self._asked.id)
         self._asked, self._is_awaited = asked, is_awaited
         self.display = asked is not None
@@ -70,13 +69,11 @@ class QuestionBar(GuardedWidget, Vertical, can_focus=True):
 
     @property
     def question(self) -> Question | None:
-        """The current question."""
         asked = self._asked
         return asked.questions[self._index] if asked and self._index < len(asked.questions) else None
 
     @property
     def has_several(self) -> bool:
-        """True if there are tabs."""
         return len(self._drafts) > 1
 
     @property
@@ -166,7 +163,6 @@ class QuestionBar(GuardedWidget, Vertical, can_focus=True):
         self._show_question(event.at)
 
     def action_switch_question(self, by: int) -> None:
-        """Switch to the next question (`by` 1) or the previous one (-1), in a circle."""
         if not self.has_several:
             raise SkipAction
         self.focus()
@@ -187,12 +183,10 @@ class QuestionBar(GuardedWidget, Vertical, can_focus=True):
         self.query_one(QuestionBody).reveal_option(self._draft.marked)
 
     def action_page(self, by: int) -> None:
-        """Page through a long question."""
         rows = self.query_one(QuestionBody)
         rows.scroll_relative(y=by * max(rows.size.height - 1, 1), animate=False)
 
     def action_postpone_question(self) -> None:
-        """Go to the prompt; from the free text first back to the options."""
         if self._free_text.has_focus and self.question is not None and self.question.options:
             self._draft.marked = min(self._draft.marked, len(self.question.options) - 1)
             self.focus()
@@ -243,7 +237,6 @@ class QuestionBar(GuardedWidget, Vertical, can_focus=True):
         event.stop()
 
     def on_paste(self, event: events.Paste) -> None:
-        """Paste into the free-text answer."""
         event.stop()
         self._free_text.focus()
         self._free_text._on_paste(event)
@@ -270,7 +263,6 @@ class QuestionBar(GuardedWidget, Vertical, can_focus=True):
             self.action_accept_option()
 
     def action_tick(self) -> None:
-        """Tick or untick the marked option."""
         question = self.question
         if question is None or not question.allow_multiple or self._draft.marked >= len(question.options):
             raise SkipAction
@@ -341,7 +333,6 @@ class QuestionBar(GuardedWidget, Vertical, can_focus=True):
         self._is_sent = False
 
     def action_dismiss_question(self) -> None:
-        """Go on without an answer."""
         if self._asked is not None and self._can_answer:
             self._is_sent = True
             self.post_message(messages.AnswersGiven(self._asked.id, ()))

@@ -29,7 +29,6 @@ class QuestionTabs(Static):
     spans: Sequence[range] = ()
 
     def on_click(self, event: events.Click) -> None:
-        """Switch to the tab under the mouse."""
         at = next((index for index, span in enumerate(self.spans) if event.x in span), None)
         if at is not None:
             self.post_message(self.TabClicked(at))
@@ -72,12 +71,10 @@ class QuestionBody(RowView, can_focus=False):
         return not rows or self.scroll_offset.y <= rows[0] < self.scroll_offset.y + self.size.height
 
     def reveal_option(self, item: int) -> None:
-        """Scroll an option into view."""
         if rows := self._find_rows(item):
             self.scroll_to_region(Region(0, rows[0], 1, len(rows)), animate=False)
 
     def on_click(self, event: events.Click) -> None:
-        """Choose the option under the mouse."""
         row = self.scroll_offset.y + event.y
         item = self._lines[row].option if row < len(self._lines) else NO_ITEM
         if item != NO_ITEM and not self.screen.selections:

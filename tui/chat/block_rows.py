@@ -1,7 +1,4 @@
-"""Rows of each kind of transcript block: one function per kind, without widgets or colours.
-
-Foreign text passes `tui.text` here. Tool calls are one row until they are opened.
-"""
+"""Rows of each kind of transcript block: one function per kind, without widgets or colours."""
 
 from __future__ import annotations
 
@@ -59,7 +56,7 @@ def can_open(block: TranscriptBlock) -> bool:
 
 
 def render_block(block: TranscriptBlock, width: int, *, is_open: bool, has_gap: bool) -> list[TextRow]:
-    """Return the rows of a block, none wider than `width` cells; `gap` puts an empty row first."""
+    """Return the rows of a block, none wider than `width` cells; `has_gap` puts an empty row first."""
     width = max(width - 1, 12)
     rows = _RENDERERS.get(block.kind, _render_notice)(block, width, is_open)
     return [TextRow([("", "")]), *rows] if has_gap else rows

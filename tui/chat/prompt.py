@@ -1,11 +1,7 @@
 """The prompt: multi-line text with a history, completion of files and commands, and large pastes as chips.
 
-Only the send key sends: a newline inside a paste is text, even where the terminal passes a paste on as single
-keys.
-Nothing typed is ever lost, not even before the engine is there.
-
-A binding runs at once, while letters typed just before it may still wait in this widget's queue: it would act on
-an
+Only the send key sends: a newline inside a paste is text, even where the terminal passes a paste on as single keys.
+A binding runs at once, while letters typed just before it may still wait in this widget's queue: it would act on an
 older text. So every action here passes through that queue as well.
 """
 
@@ -153,11 +149,7 @@ class Prompt(TextArea):
             self.post_message(self.SuggestionRequested())
 
     def restore_text(self, text: str) -> None:
-        """Put an earlier message into the prompt.
-
-        In an empty prompt all of it is selected: whoever types on without looking replaces it, and the history
-        has it.
-        """
+        """Put an earlier message into the prompt; in an empty one it is selected, so that typing on replaces it."""
         if self.text:
             self.insert(f"{text}\n", (0, 0), maintain_selection_offset=True)
         else:
@@ -222,7 +214,6 @@ class Prompt(TextArea):
         self.replace(text + " ", (row, start), (row, column))
 
     def action_attach(self) -> None:
-        """Attach what is on the clipboard."""
         self.call_later(self._request_attachment, self.AttachRequested(asked=True))
 
     def _request_attachment(self, wanted: AttachRequested) -> None:
@@ -248,7 +239,6 @@ class Prompt(TextArea):
             self._delete_via_keyboard((row, column), (row, found.end()))
 
     def on_click(self) -> None:
-        """Show the attachment whose label was clicked."""
         row, column = self.cursor_location
         for found in LABEL_PATTERN.finditer(self.document.get_line(row)):
             if found.start() < column < found.end() and self.selection.is_empty:
@@ -279,7 +269,6 @@ class Prompt(TextArea):
         return bool(count)
 
     def action_newline(self) -> None:
-        """Insert a newline."""
         self.call_later(self._insert_newline)
 
     def _insert_newline(self) -> None:
@@ -287,7 +276,6 @@ class Prompt(TextArea):
             self.insert("\n")
 
     def action_complete(self) -> None:
-        """Accept the completion, else focus the next pane."""
         self.call_later(self._complete)
 
     def _complete(self) -> None:
@@ -297,7 +285,6 @@ class Prompt(TextArea):
             self.screen.focus_next()
 
     def action_older(self) -> None:
-        """Show the previous prompt from the first line, else move a line up."""
         self.call_later(self._show_older)
 
     def _show_older(self) -> None:
@@ -313,7 +300,6 @@ class Prompt(TextArea):
             self._show_history(self._history_index - 1)
 
     def action_newer(self) -> None:
-        """Show the next prompt from the last line, else move a line down."""
         self.call_later(self._show_newer)
 
     def _show_newer(self) -> None:

@@ -30,7 +30,7 @@ _NOT_IN_MODE: Final = re.compile(r"(\w+) mode does not allow")
 
 
 def render_head(sign: str, pieces: Sequence[Piece], width: int, *, outcome: Sequence[Piece] = ()) -> TextRow:
-    """Return the one row of a closed block. `pieces` are cut to fit; the outcome `came` is not."""
+    """Return the one row of a closed block. `pieces` are cut to fit, the `outcome` is not."""
     taken = measure_pieces(outcome)
     if width - taken < MIN_SUBJECT_WIDTH:
         pieces, outcome, taken = [*pieces, *outcome], (), 0

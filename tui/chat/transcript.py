@@ -1,9 +1,4 @@
-"""The conversation: one line-API widget over all blocks, whatever their number.
-
-It follows the end unless the user scrolled up, and shows when something new is below. With the focus, up and down
-go
-from block to block; enter opens; `c` and a selection by mouse copy logical text.
-"""
+"""The conversation: one line-API widget over all blocks, which follows the end unless the user scrolled up."""
 
 from __future__ import annotations
 
@@ -305,11 +300,9 @@ class Transcript(ScrollView, can_focus=True):
         self.refresh()
 
     def action_previous_block(self) -> None:
-        """Go to the block above."""
         self._move(-1)
 
     def action_next_block(self) -> None:
-        """Go to the block below."""
         self._move(1)
 
     def action_toggle_block(self) -> None:
@@ -329,7 +322,6 @@ class Transcript(ScrollView, can_focus=True):
         self._reveal_block()
 
     def action_copy_block(self) -> None:
-        """Copy the block without gutters and wraps."""
         if 0 <= self.cursor < len(self._blocks):
             self.post_message(self.Copied(copy_text(self._blocks[self.cursor])))
 
@@ -344,11 +336,9 @@ class Transcript(ScrollView, can_focus=True):
         self.scroll_page(1)
 
     def action_top(self) -> None:
-        """Go to the first block."""
         self._move(-len(self._blocks))
 
     def action_bottom(self) -> None:
-        """Go to the last block and follow the end again."""
         self._move(len(self._blocks))
         self._jump_to(self.max_scroll_y)
 

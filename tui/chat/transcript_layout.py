@@ -1,9 +1,7 @@
 """The layout of the transcript's blocks: heights, tops, and the few that are rendered at any time.
 
-A block is rendered when it comes into view and dropped when it has not been seen for long; of the others only a
-height
-is kept, estimated until first rendered. So memory and the cost of one more line do not grow with the
-conversation.
+A block is rendered when it comes into view and dropped when it has not been seen for long; of the others only a height
+is kept, estimated until first rendered. So memory and the cost of one more line do not grow with the conversation.
 """
 
 from __future__ import annotations

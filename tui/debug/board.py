@@ -1,7 +1,4 @@
-"""The debug board: the card that waits for the user, hypotheses with verdicts and evidence, runs, and a log.
-
-It shows what the engine knows; the log of a run is queried when it is looked at.
-"""
+"""The debug board: the card that waits for the user, hypotheses with verdicts and evidence, runs, and a log."""
 
 from __future__ import annotations
 
@@ -133,7 +130,6 @@ class DebugBoard(StatePane):
         yield LogFilterInput()
 
     def focus(self, scroll_visible: bool = True) -> DebugBoard:
-        """Focus the rows."""
         self.query_one(BoardRows).focus(scroll_visible)
         return self
 
@@ -276,7 +272,6 @@ class DebugBoard(StatePane):
             self.render_rows()
 
     def action_filter(self) -> None:
-        """Open the input for words of the log."""
         line = self.query_one(LogFilterInput)
         line.ask("filter", line.value)
 
@@ -289,7 +284,6 @@ class DebugBoard(StatePane):
         self.focus()
 
     def action_next_run(self) -> None:
-        """Show the log of the next run, in turn."""
         runs = list(self._view.runs)
         if runs:
             at = runs.index(self._run) if self._run in runs else -1
@@ -297,7 +291,6 @@ class DebugBoard(StatePane):
             self._reveal_log()
 
     def action_compare(self) -> None:
-        """Compare the shown run with the one before it, or show its log alone again."""
         runs = list(self._view.runs)
         at = runs.index(self._run) if self._run in runs else 0
         if len(runs) < 2:
@@ -310,7 +303,6 @@ class DebugBoard(StatePane):
         self._reveal_log()
 
     def action_next_hypothesis(self) -> None:
-        """Show only the lines of the next hypothesis, in turn; after the last one, all."""
         names = ["", *self._view.hypotheses]
         self._hypothesis = names[(names.index(self._hypothesis) + 1) % len(names)]
         self._apply_filter()

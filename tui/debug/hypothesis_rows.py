@@ -1,7 +1,4 @@
-"""Hypotheses, cards and runs of the debug board as rows of styled pieces. No widgets.
-
-A card comes first: it waits for the user.
-"""
+"""Hypotheses, cards and runs of the debug board as rows of styled pieces. No widgets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The log of a debug run as rows of styled pieces, and two logs side by side. No widgets.
 
-Data are shown field by field (`key=tea hit=false`): a record is a handful of values, and JSON's braces and quotes
-hide them. What does not fit a few rows is cut; copying a row gives what is seen.
+Data are shown field by field (`key=tea hit=false`); what does not fit a few rows is cut.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ NARROW: Final = 72  # cells below which two runs stand one above the other
 
 
 def flow_pieces(pieces: Sequence[Piece], width: int, *, indent: int, max_rows: int) -> list[BoardRow]:
-    """Break pieces at spaces into at most `most` rows of `width` cells; rows after the first are indented."""
+    """Break pieces at spaces into at most `max_rows` rows of `width` cells; rows after the first are indented."""
     rows: list[list[Piece]] = [[]]
     used = 0
     for word in _split_words(pieces):

@@ -59,10 +59,7 @@ def sort_topologically(todos: Sequence[Todo]) -> list[Todo]:
 
 
 def layout_graph(todos: Sequence[Todo]) -> list[GraphRow]:
-    """Return the rows of the graph, all lines equally wide.
-
-    At most `MAX_LANES` lanes are drawn; rows that would join a lane left out end in `UNDRAWN_MARK`.
-    """
+    """Return the rows of the graph, equally wide; those that would join a lane left out end in `UNDRAWN_MARK`."""
     rows = sort_topologically(todos)
     place = {todo.id: number for number, todo in enumerate(rows)}
     last = {todo.id: -1 for todo in rows}

@@ -67,9 +67,7 @@ class PlanEditor(TextArea):
         return self.text != self.plan.body
 
     def action_save(self) -> None:
-        """Save the text."""
         self.post_message(self.Saved(self.plan, self.text) if self.is_changed else self.Cancelled(changed=False))
 
     def action_cancel(self) -> None:
-        """Leave; confirmed first if there is unsaved text."""
         self.post_message(self.Cancelled(self.is_changed))

@@ -1,7 +1,4 @@
-"""Messages of the plan's panel, which the main screen carries out.
-
-They stand apart from the widgets, so that their handlers can be typed without a widget being imported.
-"""
+"""Messages of the plan's panel to the main screen, whose handlers are typed without a widget being imported."""
 
 from __future__ import annotations
 
@@ -23,11 +20,7 @@ class StatusRequested(Message, namespace="plan_panel"):
 
 @dataclass
 class BuildRequested(Message, namespace="plan_panel"):
-    """A plan is to be worked through.
-
-    `todo`: this one alone, "" = all; `fresh`: without the conversation; `workers`: number of subagents at
-    once.
-    """
+    """A plan is to be built: one `todo`, "" = all; `fresh` = without the conversation; by so many subagents."""
 
     path: str
     todo: str = ""

@@ -1,7 +1,4 @@
-"""The plan panel: todos with their dependencies and states, and the text of the plan below.
-
-Todos of a plan and todos without one look the same. A key asks for a change; it shows when the engine made it.
-"""
+"""The plan panel: todos with their dependencies and states, and the text of the plan below."""
 
 from __future__ import annotations
 
@@ -184,7 +181,6 @@ class PlanPanel(StatePane):
 
     @property
     def _current_todo(self) -> Todo | None:
-        """The todo under the cursor."""
         return self.query_one(TodoList).current_todo
 
     def select_todo(self, key: str) -> None:
@@ -195,7 +191,6 @@ class PlanPanel(StatePane):
             listed.select_todo(key)
 
     def action_unfilter(self) -> None:
-        """Clear the filter."""
         self._pattern = ""
         self._render_todos()
 
@@ -204,13 +199,11 @@ class PlanPanel(StatePane):
         self.query_one(".plan--title", Static).update(title)
 
     def action_toggle_view(self) -> None:
-        """Switch between list and graph."""
         self._is_graph = not self._is_graph
         self._render_todos()
 
     @on(TodoList.StatusClicked)
     def action_cycle(self) -> None:
-        """Set the next status."""
         if (todo := self._current_todo) is not None:
             self.post_message(messages.StatusRequested(todo.id, todo_edits.get_next_status(todo.status)))
 
@@ -222,28 +215,23 @@ class PlanPanel(StatePane):
             self.post_message(messages.BuildRequested(self._plan.path, todo, how == "fresh", workers))
 
     def action_move(self, step: int) -> None:
-        """Move the todo by `step` places."""
         if (todo := self._current_todo) is not None:
             self._post_edit(todo_edits.move_todo(self._todos, todo.id, step))
 
     def action_remove(self) -> None:
-        """Remove the todo."""
         if self._plan is not None and (todo := self._current_todo) is not None:
             self.post_message(messages.RemovalRequested(self._plan.path, todo.id))
 
     @on(TodoList.HunksRequested)
     def action_show_hunks(self) -> None:
-        """Show the changes made for this todo."""
         if (todo := self._current_todo) is not None:
             self.post_message(messages.HunksRequested(todo.id))
 
     def action_edit_text(self) -> None:
-        """Edit the text of the plan in the user's editor."""
         if self._plan is not None:
             self.post_message(messages.ExternalEditRequested(self._plan))
 
     def action_send_comments(self) -> None:
-        """Review the comments and send them."""
         self.post_message(CommentsRequested())
 
     @on(TodoList.Dropped)
@@ -261,7 +249,6 @@ class PlanPanel(StatePane):
         self.focus()
 
     def action_ask(self, purpose: str) -> None:
-        """Open the input for a purpose."""
         todo = self._current_todo
         if purpose != "filter" and (self._plan is None or (purpose != "add" and todo is None)):
             return
@@ -287,7 +274,6 @@ class PlanPanel(StatePane):
         return any(editor.is_changed for editor in self.query(PlanEditor))
 
     async def action_edit_here(self) -> None:
-        """Edit the text of the plan in the panel."""
         if self._plan is None or self.query(PlanEditor):
             return
         if not is_line_editable(self._plan.body):

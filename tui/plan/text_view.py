@@ -1,8 +1,6 @@
 """The text of a plan with a line cursor and the user's comments below the lines that they quote.
 
-A row knows the Markdown lines that it comes from, so a comment quotes these whatever the layout made of them. A
-comment
-whose lines are gone stands at the end.
+A row knows the Markdown lines that it comes from, so a comment quotes these whatever the layout made of them.
 """
 
 from __future__ import annotations
@@ -55,11 +53,7 @@ TEXT_HINTS: Final[tuple[Hint, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class PlanTextRow:
-    """One screen line.
-
-    `first` to `last` are its lines of the body, from 1, 0 = none. Rows of one `stop` are marked together, 0 =
-    never.
-    """
+    """One screen line of the body's lines `first` to `last`, from 1, 0 = none. A `stop` is marked as one."""
 
     pieces: Sequence[Piece]
     first: int = 0
@@ -146,8 +140,7 @@ class PlanText(RowView):
         self._is_commenting = False
 
     def show(self, body: str, message: str = "", *, comments: tuple[Comment, ...] = (), is_same: bool = True) -> None:
-        """Show a body with its comments, or `message` if there is nothing. `again`: the same plan, so the cursor
-        stays."""
+        """Show a body with its comments, or `message` if there is nothing. The cursor stays in the same plan."""
         if (body, message, comments) == (self._body, self._message, self._comments):
             return
         self._body, self._message, self._comments = body, message, comments
@@ -205,12 +198,10 @@ class PlanText(RowView):
 
     @property
     def _marked_stops(self) -> range:
-        """The marked stops."""
         return range(min(self._stop, self._anchor), max(self._stop, self._anchor) + 1)
 
     @property
     def current_comment(self) -> Comment | None:
-        """The comment under the cursor."""
         return next((row.comment for row in self._rows if row.stop == self._stop), None)
 
     def get_marked_lines(self) -> tuple[int, str]:
@@ -232,15 +223,12 @@ class PlanText(RowView):
         self.redraw()
 
     def action_move(self, step: int) -> None:
-        """Move the cursor by `step` lines."""
         self._move_to(self._stop + step)
 
     def action_extend(self, step: int) -> None:
-        """Extend the mark by `step` lines."""
         self._move_to(self._stop + step, extends=True)
 
     def action_page(self, step: int) -> None:
-        """Move a screenful; `step` 1 = down, -1 = up."""
         here = next((at for at, row in enumerate(self._rows) if row.stop == self._stop), 0)
         at = max(0, min(here + step * max(self.size.height - 1, 1), len(self._rows) - 1))
         near = [row.stop for row in (self._rows[at:] if step > 0 else self._rows[at::-1]) if row.stop]
@@ -266,7 +254,6 @@ class PlanText(RowView):
     # What is said
 
     def action_comment(self) -> None:
-        """Comment the marked lines, or change the comment under the cursor."""
         if (said := self.current_comment) is not None:
             self.post_message(self.CommentRequested(0, "", said))
             return
@@ -275,10 +262,8 @@ class PlanText(RowView):
             self.post_message(self.CommentRequested(start, excerpt, None))
 
     def action_uncomment(self) -> None:
-        """Remove the comment under the cursor."""
         if (said := self.current_comment) is not None:
             self.post_message(self.CommentRemoved(said))
 
     def action_show_todos(self) -> None:
-        """Go back to the todos."""
         self.post_message(self.Left())

@@ -1,8 +1,6 @@
 """The todos of a plan as a list or a graph with a cursor; rows are rendered when they are seen.
 
 Five thousand todos cost no more than a screenful: for all of them only the row is computed at which each ends.
-The keys
-that change a todo belong to the panel; the mouse does the same here.
 """
 
 from __future__ import annotations
@@ -189,11 +187,9 @@ class TodoList(RowView):
     # Keys
 
     def action_move(self, step: int) -> None:
-        """Move the cursor by `step` todos."""
         self._move_to(self._cursor + step)
 
     def action_page(self, step: int) -> None:
-        """Move a screenful; `step` 1 = down, -1 = up."""
         row = self._find_first_row(self._cursor) if self._ends else 0
         entry = self._find_entry(row + step * max(self.size.height - 1, 1))
         self._move_to(entry if entry >= 0 else (len(self._rows) if step > 0 else 0))
@@ -205,7 +201,6 @@ class TodoList(RowView):
         self._move_to(len(self._rows) - 1)
 
     def action_read_text(self) -> None:
-        """Go to the text."""
         self.post_message(self.TextRequested())
 
     # The mouse

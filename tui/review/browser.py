@@ -1,7 +1,4 @@
-"""The browser of the review: one change with its lines under a header, or everything pending as a list.
-
-The cursor stays where it is while changes come and go. No verdict is given here.
-"""
+"""The browser of the review: one change with its lines, or everything pending as a list. The cursor stays in place."""
 
 from __future__ import annotations
 
@@ -98,10 +95,7 @@ class ChangeBrowser(Vertical):
         self._sent.bulks &= {bulk.root for bulk in bulks}
 
     def set_changes(self, changes: tuple[Change, ...], *, before_undo: frozenset[str] | None = None) -> bool:
-        """Set the pending changes; the cursor stays where it is as far as that still exists.
-
-        With the ids of the hunks `before_undo`, it goes to the first other one instead: then True.
-        """
+        """Set the pending changes; the cursor stays, or goes to the first hunk not in `before_undo`: then True."""
         path, loaded = self._get_path(), self.get_diff()
         if changes and not self.changes:
             self.start_grace()
@@ -142,7 +136,6 @@ class ChangeBrowser(Vertical):
         return False
 
     def show_file(self, path: str) -> None:
-        """Go to a changed file."""
         for index, change in enumerate(self.changes):
             if change.path == path and index != self.index:
                 self.index = index
@@ -204,12 +197,10 @@ class ChangeBrowser(Vertical):
 
     @property
     def diff_view(self) -> DiffView:
-        """The diff of the current change."""
         return self.query_one(DiffView)
 
     @property
     def change_list(self) -> ChangeList:
-        """The list of everything pending."""
         return self.query_one(ChangeList)
 
     @property
@@ -348,7 +339,6 @@ class ChangeBrowser(Vertical):
             self._go_to_file(self.index + step, "first" if step > 0 else "last")
 
     def move_file(self, step: int) -> None:
-        """Go to the next or previous file."""
         self.attention.note_moved(by_hand=True)
         if self.is_list_shown:
             self.change_list.move_cursor(step)

@@ -1,7 +1,4 @@
-"""Everything pending as one list: files, grouped by directory where there are many, and one row per bulk.
-
-Rows are plain data, rendered when they are seen: ten thousand files cost no more than a screenful.
-"""
+"""Everything pending as one list: files, grouped by directory where there are many, and one row per bulk."""
 
 from __future__ import annotations
 
@@ -55,9 +52,8 @@ def build_rows(
 ) -> list[ChangeRow]:
     """Return the rows in order of path, bulks last.
 
-    `pattern`: words that must be in the path or in the command that made it. `toggled`: directories that differ
-    from their
-    initial state (deleted ones closed, others open).
+    `pattern`: words of the path, or of the command that made it. `toggled`: directories that are not as they are at
+    first (deleted ones closed, others open).
     """
     words = pattern.lower().split()
     chosen = [index for index, each in enumerate(changes) if not words or _has_words(_search_text(each), words)]
@@ -163,7 +159,6 @@ class ChangeList(RowView):
         return [self.get_target(row) for row in self._rows[top : top + height]]
 
     def reveal_current(self) -> None:
-        """Scroll the cursor into view."""
         self._move_to(self._cursor)
 
     def set_filter(self, pattern: str) -> None:
@@ -193,7 +188,6 @@ class ChangeList(RowView):
         self.redraw()
 
     def move_cursor(self, step: int) -> None:
-        """Move the cursor by `step` rows."""
         self._move_to(self._cursor + step)
 
     def count_rows(self) -> int:
@@ -266,7 +260,6 @@ class ChangeList(RowView):
     # Keys and the mouse
 
     def action_open_row(self) -> None:
-        """Open the file, or open or close the directory."""
         row = self.current_row
         if row is None or row.kind == "bulk":
             return
@@ -276,14 +269,12 @@ class ChangeList(RowView):
             self.post_message(self.Opened(row.members[0]))
 
     def action_fold(self) -> None:
-        """Open or close the directory."""
         row = self.current_row
         if row is not None and row.kind == "directory":
             self._toggled ^= {row.name}
             self._lay_out()
 
     def action_move(self, step: int) -> None:
-        """Move the cursor by `step` rows."""
         self.move_cursor(step)
 
     def action_top(self) -> None:

@@ -132,10 +132,7 @@ def describe_check(change: Change, shown: int = COMMAND_LENGTH) -> Part:
 
 
 def describe_change(change: Change, turns: Mapping[str, int], todos: Mapping[str, str], room: int) -> list[Part]:
-    """Return origin and check of a change in `room` cells; [] if nothing is known.
-
-    Commands are cut first, then the last parts of the origin are left out.
-    """
+    """Return origin and check of a change; cut to `room` cells: commands first, then the last parts of the origin."""
     found, broken = _find_origin(change), f" ✗ does not parse: {fit_line(change.broken, 60)} ·" if change.broken else ""
     if not describe_origin(found, turns, todos):
         return []
@@ -168,10 +165,7 @@ def needs_confirmation(change: Change) -> bool:
 
 
 def describe_problem(change: Change, refused: str | None, keymap: Mapping[str, str]) -> str:
-    """Return why a change cannot be accepted.
-
-    `refused`: what its last verdict failed for, "" = for its conflict.
-    """
+    """Return why a change cannot be accepted. `refused`: what its last verdict failed for, "" = for its conflict."""
     if not change.conflict:
         return f"! Not done: {refused}" if refused else ""
     advice = insert_keys(COMPETING_ADVICE if change.competing_versions else CONFLICT_ADVICE, keymap)

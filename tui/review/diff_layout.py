@@ -1,7 +1,4 @@
-"""A change laid out as rows: the lines of a diff, safe to show, in one column or two.
-
-Pure data, without widgets or colours. Foreign text passes `tui.text` here; positions of marks move along with it.
-"""
+"""A change laid out as rows: the lines of a diff, safe to show, in one column or two. No widgets, no colours."""
 
 from __future__ import annotations
 
@@ -36,12 +33,7 @@ class CleanLine(NamedTuple):
 
 
 class DiffRow(NamedTuple):
-    """One row on screen.
-
-    `left` and `right` are indices of lines (-1 = none on that side); a row of context in one column has both the
-    same.
-    `text` is that of gaps, notes and comments.
-    """
+    """One row on screen. `left` and `right` are indices of lines, -1 = none there; `text` is that of other kinds."""
 
     kind: RowKind
     hunk: int = -1
@@ -59,12 +51,8 @@ class DiffLayout(NamedTuple):
 
 
 def find_seen_targets(diff: ChangeDiff, layout: DiffLayout, current: int, seen: range) -> list[tuple[str, ...]]:
-    """Return what can be judged among the visible rows.
-
-    Path and id of each hunk that is visible as a whole, or in part if it is taller than the view; and the buttons
-    of the
-    current one.
-    """
+    """Return what can be judged among the visible rows: the buttons of the current hunk, and path and id of each hunk
+    that is visible as a whole, or in part if it is taller than the view."""
     found: list[tuple[str, ...]] = []
     for hunk, head, tail in zip(diff.change.hunks, layout.head_rows, layout.end_rows, strict=False):
         shown, above = min(tail, seen.stop) - max(head, seen.start), min(CONTEXT_ABOVE, len(seen) // 4)
@@ -277,11 +265,8 @@ def _describe_size(state: FileState) -> str:
 
 
 def find_matching_hunk(before: Sequence[Hunk], current: int, now: Sequence[Hunk]) -> int:
-    """Return the index in `now` of the hunk that a reader of hunk `current` of `before` should see.
-
-    The same hunk, else the one in its place, else the next that is still there, else the last one before it; -1 =
-    none.
-    """
+    """Return the index in `now` of the hunk that a reader of hunk `current` of `before` should see, -1 = none: the same
+    one, else the one in its place, else the next that is still there, else the last one before it."""
     if not now:
         return -1
     if not 0 <= current < len(before):

@@ -1,7 +1,4 @@
-"""The body of the review: one change as a diff, row by row, with the current hunk marked.
-
-It renders the diff and knows which hunk is meant; the pane gives the verdicts.
-"""
+"""The body of the review: one change as a diff, row by row, with the current hunk marked. No verdict is given here."""
 
 from __future__ import annotations
 
@@ -64,12 +61,7 @@ CONFLICT_HINTS: Final[tuple[Hint, ...]] = tuple(
 
 
 class DiffView(CodeView):
-    """Shows a `ChangeDiff`.
-
-    `current` is the index of the hunk under the cursor, `picked` the index of a line in it that was clicked or
-    walked to;
-    -1 = none.
-    """
+    """Shows a `ChangeDiff`; the indices of the `current` hunk and of its marked line are -1 where there is none."""
 
     DEFAULT_CSS = "DiffView { scrollbar-size-horizontal: 0; }"
 

@@ -56,12 +56,10 @@ class HunkEditor(TextArea):
         return self.text + "\n" if self._has_final_newline and self.text else self.text
 
     def action_save(self) -> None:
-        """Save the text as the pending state."""
         path, hunk = self._place
         self.post_message(self.Saved(path, hunk, self.result) if self.result != self._before else self.Cancelled())
 
     def action_cancel(self) -> None:
-        """Leave the hunk as it was."""
         self.post_message(self.Cancelled())
 
 

@@ -1,8 +1,7 @@
 """The review: pending changes, file by file and hunk by hunk, with verdicts from the keyboard.
 
-A verdict names hunks by the ids of the diff on screen, never of an unseen one: if the change moved on meanwhile, the
-engine refuses the id and nothing is lost. Verdict keys are ignored for a moment after the pane appears. The cursor
-stays where it is while changes come and go.
+A verdict names hunks by the ids of the diff on screen: if the change moved on meanwhile, the engine refuses the id and
+nothing is lost. Verdict keys are ignored for a moment after the pane appears.
 """
 
 from __future__ import annotations
@@ -66,7 +65,6 @@ class ReviewPane(StatePane):
         return cls(source.load_diff)
 
     def read_clock(self) -> float:
-        """Return the seconds of the clock at hand."""
         return self._clock()
 
     def compose(self) -> ComposeResult:
@@ -107,19 +105,15 @@ class ReviewPane(StatePane):
     # Moving
 
     def action_move_hunk(self, step: int) -> None:
-        """Go to the next or previous hunk, across files; in the list: to the next row."""
         self.browser.move_hunk(step)
 
     def action_move_file(self, step: int) -> None:
-        """Go to the next or previous file."""
         self.browser.move_file(step)
 
     def action_toggle_list(self) -> None:
-        """Switch between the list and the diff."""
         self.browser.toggle_list()
 
     def action_toggle_columns(self) -> None:
-        """Switch between one column and two; two ask for the width that they need."""
         self.browser.toggle_columns()
 
     # Verdicts
@@ -132,11 +126,9 @@ class ReviewPane(StatePane):
         return is_refused
 
     def action_resolve_hunk(self, verdict: Verdict) -> None:
-        """Give a verdict on the hunk; in the list: on the row."""
         self._resolve(verdict)
 
     def action_resolve_file(self, verdict: Verdict) -> None:
-        """Give a verdict on the rest of the file; in the list: on the row."""
         self._resolve(verdict, whole_file=True)
 
     @on(DiffView.VerdictClicked)
@@ -206,7 +198,6 @@ class ReviewPane(StatePane):
             self.browser.go_to_next_unsent()
 
     def action_undo(self) -> None:
-        """Take back the last verdict."""
         if self.browser.is_too_early():
             return
         self.reopen()
@@ -214,13 +205,11 @@ class ReviewPane(StatePane):
         self.post_message(messages.UndoRequested())
 
     def action_reject_with_reason(self) -> None:
-        """Reject the hunk and give the reason."""
         if here := self.browser.find_judgeable_hunk():
             self._input_target = (here[0], here[1].id)
             self.query_one(ReviewInput).ask("reason")
 
     def action_open_file(self) -> None:
-        """Show the file at the hunk."""
         if (change := self.browser.current_change) is not None:
             diff, at = self.browser.get_diff(), self.browser.diff_view.current
             hunk = diff.change.hunks[at] if diff is not None and at >= 0 and not self.browser.is_list_shown else None
@@ -229,24 +218,20 @@ class ReviewPane(StatePane):
     # A hunk
 
     def action_mark_line(self, step: int) -> None:
-        """Move the line mark within the hunk."""
         if not self.browser.is_list_shown:
             self.browser.diff_view.move_line_mark(step)
 
     def action_split_hunk(self) -> None:
-        """Split the hunk before the marked line, else at its gaps."""
         if here := self.browser.find_judgeable_hunk():
             line = self.browser.diff_view.marked_line
             split = HunkSplit(path=here[0], hunk=here[1].id, line=line if line > 1 else 0)
             self.post_message(messages.CommandRequested(split))
 
     def action_edit_hunk(self) -> None:
-        """Edit the new side of the hunk."""
         if here := self.browser.find_judgeable_hunk():
             self.post_message(messages.HunkTextRequested(here[0], here[1].id))
 
     async def edit_hunk(self, hunk: HunkAnswer) -> None:
-        """Open the editor with the text of a hunk."""
         if not self.query(HunkEditor):
             await self.browser.mount(HunkEditor(), after=self.browser.diff_view)
         editor = self.query_one(HunkEditor)
@@ -269,20 +254,17 @@ class ReviewPane(StatePane):
         self.focus()
 
     def action_comment(self) -> None:
-        """Comment the hunk."""
         if here := self.browser.find_judgeable_hunk():
             self._input_target = (here[0], here[1].id)
             said = self.browser.comments.get((here[0], here[1].id))
             self.query_one(ReviewInput).ask("comment", said.text if said else "")
 
     def action_send_comments(self) -> None:
-        """Review the comments and send them."""
         self.post_message(messages.CommentsRequested())
 
     # More than a hunk
 
     def action_resolve_origin(self) -> None:
-        """Give one verdict on all changes of one origin."""
         if (change := self.browser.current_change) is not None and not self.browser.is_too_early():
             here = self.browser.find_judgeable_hunk()
             if change.origin is not None and here is not None and here[1].todo:
@@ -290,7 +272,6 @@ class ReviewPane(StatePane):
             self.post_message(messages.OriginVerdictRequested(change))
 
     def action_show_todo(self) -> None:
-        """Show the todo that this change was made for."""
         if (change := self.browser.current_change) is not None:
             here = self.browser.find_judgeable_hunk()
             self.post_message(messages.TodoRequested(change, here[1].todo if here else ""))
@@ -301,12 +282,10 @@ class ReviewPane(StatePane):
         self.action_resolve_conflict()
 
     def action_resolve_conflict(self) -> None:
-        """Resolve the conflict of this file."""
         if (change := self.browser.current_change) is not None:
             self.post_message(messages.ConflictRequested(change.path))
 
     def action_filter(self) -> None:
-        """Filter the list of changes."""
         if not self.browser.changes and not self.browser.bulks:
             return
         if not self.browser.is_list_shown:

@@ -73,7 +73,7 @@ class SentVerdicts:
         return True
 
     def forget_answered(self, changes: Sequence[Change], unchanged: Iterable[str]) -> tuple[str, str]:
-        """Drop verdicts whose hunk is gone or turned out to be in conflict, and reasons of files that have changed.
+        """Drop what was answered or ran into a conflict, and reasons of files that have changed.
 
         Return path and hunk of one in conflict, else "" and "".
         """

@@ -84,14 +84,12 @@ class CodeView(RowView):
         return shown.adjust_cell_length(room, base)
 
     def action_shift(self, step: int) -> None:
-        """Scroll half a pane sideways; `step` 1 = right, -1 = left."""
         self.scroll_to(x=self.scroll_offset.x + step * max(self.get_line_width() // 2, 8), animate=False)
 
     def action_line_start(self) -> None:
         self.scroll_to(x=0, animate=False)
 
     def action_line_end(self) -> None:
-        """Scroll to the end of the longest visible line."""
         top = self.scroll_offset.y
         seen = range(top, min(top + self.size.height, self.count_rows()))
         widest = max((measure_text(self.get_row_text(row)) for row in seen), default=0)

@@ -1,7 +1,6 @@
 """Syntax highlighting: lines of code become spans with roles, chunk by chunk, so that only visible lines are lexed.
 
-A role is a name in `tui.themes.SYNTAX`, which maps it to a style in theme variables. Nothing here touches a widget:
-`highlight_chunk` is meant for a thread. Lines that are too long for a regular expression are left plain.
+A role is a name in `tui.themes.SYNTAX`. Nothing here touches a widget: `highlight_chunk` is meant for a thread.
 """
 
 from __future__ import annotations

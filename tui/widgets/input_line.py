@@ -41,7 +41,6 @@ class InputLine(Input):
 
     @property
     def hints(self) -> tuple[Hint, ...]:
-        """The keys that the footer names."""
         return self.purposes[self.purpose].hints
 
     def ask(self, purpose: str, value: str = "") -> None:
@@ -58,5 +57,4 @@ class InputLine(Input):
         return self.purpose
 
     def action_cancel(self) -> None:
-        """Close without an answer."""
         self.post_message(self.Cancelled())

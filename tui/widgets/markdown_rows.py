@@ -140,8 +140,7 @@ TableCell = list[list[Piece]]  # its lines
 
 
 def _render_table(layout: _MarkdownLayout, tokens: Sequence[Any]) -> None:
-    """Render a table: columns as wide as they need to be while they fit, else the widest shrink and their text
-    wraps."""
+    """Render a table: columns as wide as they need to be while they fit, else the widest ones wrap."""
     table: list[list[TableCell]] = []
     sources: list[tuple[int, int]] = []
     for token in tokens:
@@ -272,10 +271,7 @@ def _render_nesting(layout: _MarkdownLayout, token: Any) -> None:
 
 
 def render_markdown(text: str, width: int, highlight: Highlight) -> list[TextRow]:
-    """Render Markdown as rows of at most `width` cells.
-
-    `text` has passed `tui.text.clean`; `highlight(code, language)` gives lines.
-    """
+    """Render clean Markdown as rows of at most `width` cells; `highlight(code, language)` gives lines."""
     layout = _MarkdownLayout(max(width, 8), highlight)
     table: list[Any] | None = None
     for token in Markdown(text).parsed:

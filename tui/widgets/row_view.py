@@ -1,8 +1,7 @@
 """The base of every view that renders rows on demand: the review, plans, the debug board, questions and files.
 
-A row is rendered when it is seen and kept in a bounded cache. Styles are theme variables resolved by the stylesheet,
-so a change of theme only empties the cache. The transcript has a cache of its own: its rows are rendered while they
-stream, block by block.
+A row is rendered when it is seen and kept in a bounded cache, which a change of theme empties. The transcript has a
+cache of its own: its rows are rendered while they stream, block by block.
 """
 
 from __future__ import annotations

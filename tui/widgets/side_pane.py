@@ -50,7 +50,6 @@ class SidePane(Vertical):
         return self._panes.get(name)
 
     def hide(self) -> None:
-        """Hide all panes."""
         self._show_only("")
 
     def _show_only(self, name: str) -> None:

@@ -1,5 +1,4 @@
-"""The status bar: mode, model, cost, and what waits. It is animated only while a turn or a command of the user
-runs."""
+"""The status bar: mode, model, cost, and what waits. It is animated only while a turn or a command runs."""
 
 from __future__ import annotations
 

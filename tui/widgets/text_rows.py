@@ -1,9 +1,7 @@
 """Rows: lines of (text, role) pieces before they get colours, and the wrapping of text into them.
 
-A role is a name of the palette ("" = plain), never a colour. A row knows which part of it is logical text: `lead`
-characters at its start are decoration, and `soft` says that the row continues the one before without a line break
-of
-its own. So copied text has neither gutters nor wraps.
+A role is a name of the palette ("" = plain), never a colour. `lead` characters at the start of a row are decoration,
+and a `soft` row continues the one before without a line break of its own: copied text has neither gutters nor wraps.
 """
 
 from __future__ import annotations
@@ -55,9 +53,7 @@ class TextRow:
 def apply_offsets(strip: Strip, y: int, console: Console) -> Strip:
     """Return a strip that knows that it is row `y`, for the selection.
 
-    With an offset each segment has a style of its own; it is given the rendered codes of the style it came from,
-    which
-    Textual would otherwise compute and keep for each.
+    Each segment gets the rendered codes of the style it came from, which Textual would otherwise compute for each.
     """
     colors = COLOR_SYSTEMS[console.color_system or "truecolor"]
     found = strip.apply_offsets(0, y)
@@ -68,10 +64,7 @@ def apply_offsets(strip: Strip, y: int, console: Console) -> Strip:
 
 
 def find_line_breaks(text: str, width: int) -> list[tuple[int, int]]:
-    """Return the [start, end) of lines of at most `width` cells, without the space between.
-
-    Words are kept whole where they fit a line; a longer one is cut.
-    """
+    """Return the [start, end) of lines of at most `width` cells, without the space between; longer words are cut."""
     width = max(width, 2)
     if len(text) <= width and (text.isascii() or cell_len(text) <= width):
         return [(0, len(text))]
@@ -158,10 +151,7 @@ def wrap_text(
 
 
 def join_logical_text(rows: Sequence[TextRow], start: int = 0, end: int | None = None) -> str:
-    """Return the text of rows without decoration and wraps.
-
-    From character `start` of the first row to `end` of the last.
-    """
+    """Return the text of rows from `start` in the first row to `end` in the last, without decoration and wraps."""
     parts: list[str] = []
     for index, row in enumerate(rows):
         text = row.text
