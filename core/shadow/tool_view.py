@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec import Struct
-
 from core.errors import PathRefused
 from core.protocol.review import Origin
 from core.shadow.review.proposals import ShadowEdit
 from core.shadow.shadow import Shadow
-from core.workspace import PathStat
-
-
-class ShadowEntry(Struct, frozen=True, kw_only=True):
-    """One entry of a directory; `ignored`: by git, or kept from the agent."""
-
-    name: str
-    kind: str
-    ignored: bool = False
+from core.workspace import DirectoryEntry, PathStat
 
 
 class ShadowView:
@@ -49,12 +39,12 @@ class ShadowView:
             raise PathRefused(f"{rel!r} does not exist.", code="not_found")
         return data
 
-    def list_dir(self, path: str) -> tuple[ShadowEntry, ...]:
+    def list_dir(self, path: str) -> tuple[DirectoryEntry, ...]:
         """Directories first, then the rest, each by name."""
         rel = self.relative(path)
         ignored = self._shadow.ignore.match_in(rel)
         return tuple(
-            ShadowEntry(name=each.name, kind=each.kind, ignored=ignored(each.name, each.kind == "directory"))
+            DirectoryEntry(name=each.name, kind=each.kind, ignored=ignored(each.name, each.kind == "directory"))
             for each in self._shadow.list_dir(rel)
         )
 

@@ -24,9 +24,10 @@ def convert_arguments(tool: ToolType, arguments: str) -> Tool[Any]:
     """The call as a record of `tool`. Raises `ToolInputInvalid`."""
     given = _rename_arguments(tool, _decode_object(tool, arguments))
     schema = build_parameters(tool)
-    for name, value in list(given.items()):
-        given[name] = _normalize_items(tool, value, schema["properties"][name])
-    required = schema.get("required", ())
+    for name, value in given.items():
+        if (kind := schema["properties"][name]).get("type") == "array":
+            given[name] = _normalize_items(tool, value, kind["items"].get("properties", {}))
+    required = schema["required"]
     kept = {name: value for name, value in given.items() if value is not None or name in required}
     try:
         return msgspec.convert(kept, tool, strict=False)
@@ -83,16 +84,13 @@ def _rename_arguments(tool: ToolType, given: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _normalize_items(tool: ToolType, value: Any, schema: dict[str, Any]) -> Any:
+def _normalize_items(tool: ToolType, value: Any, known: dict[str, Any]) -> Any:
     """A list argument: also one that was sent as its JSON text, and with the other names in use inside its items."""
-    if schema.get("type") != "array":
-        return value
     if isinstance(value, str):
         try:
             value = json.loads(value, object_pairs_hook=_reject_duplicates)
         except (ValueError, RecursionError):
             return value
-    known = schema["items"].get("properties", {})
     if not isinstance(value, list):
         return value
     return [_rename_item(tool, item, known) if isinstance(item, dict) else item for item in value]

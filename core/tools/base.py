@@ -1,5 +1,4 @@
-"""The base of tools: a record whose fields are its arguments, one declared Access, and the capability that goes with
-it.
+"""The base of tools: a record whose fields are its arguments, one Access, and the capability that goes with it.
 
 A tool never sees the engine, the log or the workspace object: `run` is given the one capability of its Access, so a
 READ tool has nothing in its hands that could write.
@@ -7,7 +6,7 @@ READ tool has nothing in its hands that could write.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from msgspec import Struct
@@ -15,19 +14,12 @@ from msgspec import Struct
 from core.attachments import PreparedAttachment
 from core.modes import Access
 from core.plans.todo_changes import TodoChange
-from core.protocol.documents import (
-    FileEditDiff,
-    FileOperation,
-    Question,
-    QuestionAnswer,
-    Todo,
-    TodoStatusUpdate,
-)
+from core.protocol.documents import FileEditDiff, FileOperation, Question, QuestionAnswer, Todo, TodoStatusUpdate
 from core.protocol.plans import Plan
 from core.protocol.review import Hunk
-from core.sandbox.results import CommandResult as CommandResult  # noqa: PLC0414 (part of this contract)
-from core.sandbox.results import JobReport as JobReport  # noqa: PLC0414
+from core.sandbox.results import CommandResult, JobReport
 from core.tools.linters import LintJob
+from core.workspace import DirectoryEntry, PathStat
 
 
 class FileEditDetail(Struct, frozen=True, kw_only=True):
@@ -97,18 +89,6 @@ class Tool(Struct, Generic[Capability_contra], frozen=True, kw_only=True, forbid
         return ()
 
 
-class FileStat(Struct, frozen=True, kw_only=True):
-    kind: str
-    size: int
-    mode: int
-
-
-class DirEntry(Struct, frozen=True, kw_only=True):
-    name: str
-    kind: str
-    ignored: bool = False
-
-
 class LintRun(Struct, frozen=True, kw_only=True):
     """A linter that was run. `exit_code` None: it was stopped, and `ended` says why."""
 
@@ -118,49 +98,47 @@ class LintRun(Struct, frozen=True, kw_only=True):
 
 
 class Reader(Protocol):
-    """READ: files as the agent sees them, shadow over workspace. Paths are workspace-relative POSIX or absolute within
-    the workspace; anything else raises `PathRefused`. Nothing here can write."""
+    """READ: files as the agent sees them, shadow over workspace. Nothing here can write.
+
+    Paths are workspace-relative POSIX or absolute within the workspace; anything else raises `PathRefused`.
+    """
 
     @property
     def root(self) -> str:
         """The workspace's absolute path."""
-        ...
 
     def relative(self, path: str) -> str:
         """The normalised workspace-relative form of a path ("." for the workspace)."""
-        ...
 
-    def stat(self, path: str) -> FileStat | None:
+    def stat(self, path: str) -> PathStat | None:
         """None: nothing is there."""
-        ...
 
     def read_bytes(self, path: str, limit: int) -> bytes:
         """At most `limit` bytes of a regular file."""
-        ...
 
-    def list_dir(self, path: str) -> tuple[DirEntry, ...]:
+    def list_dir(self, path: str) -> tuple[DirectoryEntry, ...]:
         """Directories first, then the rest, each by name."""
-        ...
 
     def pending_paths(self) -> Mapping[str, str]:
         """Pending change by path: "create", "edit", "delete", …"""
-        ...
 
     def read_spilled(self, path: str) -> bytes | None:
         """The content of a clipped output that was put aside for the model, by the path it was given."""
-        ...
 
     def mark_read(self, path: str) -> None:
         """Note that the model has seen this file's present content."""
-        ...
 
     async def lint(self, job: LintJob, *, pending: bool) -> LintRun:
-        """Run a known linter where nothing of it stays: over what is `pending`, or over the user's files. `ToolFailed`
-        says why it was not run."""
-        ...
+        """Run a linter where nothing of it stays: over what is `pending`, or on disk. Raises `ToolFailed`."""
 
 
-class EditRequest(Struct, frozen=True, kw_only=True):
+class ReadTool(Tool[Reader], frozen=True, kw_only=True):
+    """Base of the tools that read."""
+
+    access: ClassVar[Access] = Access.READ
+
+
+class EditRequest(Struct, frozen=True):
     """An edit that could not be decided by rules: the file's text, what was wanted, and why it was not decided."""
 
     path: str
@@ -175,17 +153,14 @@ class Editor(Reader, Protocol):
 
     def write(self, path: str, data: bytes) -> FileEditDetail:
         """Create or replace a file. Protected and unreachable paths raise `PathRefused`."""
-        ...
 
     def delete(self, path: str) -> FileEditDetail: ...
 
     def has_read_current(self, path: str) -> bool:
         """Return True if the model has read (or written) this file in its present state."""
-        ...
 
     async def apply_with_model(self, order: EditRequest) -> str:
         """The text that a model makes of the order, checked to change nothing else. Raises `EditError`."""
-        ...
 
 
 class Asker(Protocol):
@@ -194,18 +169,15 @@ class Asker(Protocol):
     @property
     def is_reachable(self) -> bool:
         """True if there is somebody to ask."""
-        ...
 
     async def ask(self, questions: tuple[Question, ...], title: str = "") -> tuple[QuestionAnswer, ...]:
         """Empty when the user dismissed the question or nobody can be asked. `title`: what stands over them."""
-        ...
 
     async def request_mode(self, mode: str, explanation: str) -> bool: ...
 
 
 class TodosUpdated(Struct, frozen=True, kw_only=True):
-    """A task list after it was set: not always as it was wanted. `notes` say what came otherwise, and why; `failed`: a
-    todo was not completed because its command did not pass."""
+    """A task list after it was set. `notes`: what is not as it was wanted; `failed`: a todo's command did not pass."""
 
     todos: tuple[Todo, ...]
     notes: tuple[str, ...] = ()
@@ -231,12 +203,9 @@ class TodoBoard(Protocol):
     @property
     def plan(self) -> str:
         """The file of the plan that the list belongs to, "" = none."""
-        ...
 
     async def set_todos(self, todos: tuple[Todo, ...]) -> TodosUpdated:
-        """Replace the list; refused (`ToolInputInvalid`) for duplicate ids, unknown dependencies, cycles, and a todo
-        that begins before its time."""
-        ...
+        """Replace the list. Raises `ToolInputInvalid`: a cycle, an unknown or doubled id, a todo before its time."""
 
 
 class Planner(TodoBoard, Protocol):
@@ -244,31 +213,24 @@ class Planner(TodoBoard, Protocol):
 
     def create_plan(self, plan: Plan) -> Plan:
         """Write a new plan file; `plan.path` is ignored and set in the answer."""
-        ...
 
     async def update_plan(self, change: PlanChange) -> tuple[Plan, TodosUpdated]:
         """Change a plan file; what its user changed in it meanwhile stays."""
-        ...
 
 
 class Runner(Protocol):
-    """EXEC: run exactly what the gate has let through, once. `on_output` gets text as it comes."""
+    """EXEC: run exactly what the gate has let through, once. The screen gets output as it comes."""
 
-    async def run_command(
-        self, command: str, *, time_limit: float, on_output: Callable[[str], None]
-    ) -> CommandResult: ...
+    async def run_command(self, command: str, *, time_limit: float) -> CommandResult: ...
 
     async def run_python(self, code: str, approved: str, *, time_limit: float) -> CommandResult:
         """Run a block in the session's Python. `approved` is the call's subject, as the gate let it through."""
-        ...
 
     async def start_job(self, command: str, *, wait: float) -> CommandResult:
         """Start a command in the background and look at it for `wait` seconds; it goes on if the result has a `job`."""
-        ...
 
     async def send(self, job: str, text: str, *, wait: float) -> JobReport:
         """Put text on the standard input of a job, and look at it for `wait` seconds."""
-        ...
 
 
 class JobWatcher(Protocol):
@@ -276,15 +238,12 @@ class JobWatcher(Protocol):
 
     def list(self) -> tuple[JobReport, ...]:
         """All of them, in the order in which they were begun."""
-        ...
 
     async def read(self, job: str, wait: float) -> JobReport:
         """Return what it wrote since it was last read, after its end or `wait` seconds."""
-        ...
 
     async def stop(self, job: str, *, interrupt: bool) -> JobReport:
         """End it, or interrupt it as Ctrl+C does."""
-        ...
 
 
 ToolType = type[Tool[Any]]

@@ -14,17 +14,16 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from core.errors import ToolInputInvalid
-from core.modes import Access
 from core.protocol.messages import ToolCall
-from core.tools.base import Reader, Tool, ToolOutcome
+from core.tools.base import Reader, ReadTool, ToolOutcome
 
 _NAMES = frozenset({"call_tool", "CallTool"})
 _FOR_ARGUMENTS = ("arguments", "args", "parameters", "input")
 
 
-class CallTool(Tool[Reader], frozen=True, kw_only=True, rename={"tool": "name"}):
+class CallTool(ReadTool, frozen=True, kw_only=True, rename={"tool": "name"}):
     name: ClassVar[str] = "call_tool"
-    access: ClassVar[Access] = Access.READ
+
     argument_names: ClassVar = {"tool_name": "name", "args": "arguments", "parameters": "arguments"}
 
     tool: Annotated[str, Meta(min_length=1, description="The tool's name.")]

@@ -35,10 +35,11 @@ class LintProblem(Struct, frozen=True, kw_only=True):
 
 
 class Linter(Struct, frozen=True, kw_only=True):
-    """`marks` are files that configure it; `within` are words that do so in files which others use, too; `bare` are
-    further arguments where nothing does ("" = it is not run there). `named`: it is given the files; else it looks at
-    the whole project. `words` are its arguments; `cache` is the option that names a directory to keep what it knows,
-    one for each side."""
+    """A linter and its arguments, `words`. `marks`: files that configure it; `within`: words that do in shared ones.
+
+    `bare`: further arguments where nothing does, "" = it is not run there. `named`: it is given the files; else it
+    looks at the whole project. `cache`: the option that names a directory to keep what it knows, one for each side.
+    """
 
     name: str
     program: str
@@ -118,8 +119,7 @@ LINTERS: Final[Mapping[str, Linter]] = {
 
 
 class LintJob(Struct, frozen=True, kw_only=True):
-    """One linter in one directory of the workspace ("." = its root); `files` are relative to the workspace. `bare`:
-    nothing configures it there."""
+    """A linter in a directory of the workspace ("." = its root), of which `files` are relative; see `Linter.bare`."""
 
     linter: str
     directory: str
@@ -205,21 +205,11 @@ def _parse_json(output: str) -> Iterator[tuple[str, int, int, str]]:
 def find_new_problems(now: Sequence[LintProblem], before: Sequence[LintProblem]) -> list[LintProblem]:
     """The problems of `now` that `before` does not have. Lines move, so a problem is known by its file and its text;
     where one came to others of its kind, those nearest to the old places are the old ones."""
-    old: dict[tuple[str, str], list[int]] = {}
-    for each in before:
-        old.setdefault((each.path, each.text), []).append(each.line)
-    new: dict[tuple[str, str], list[LintProblem]] = {}
+    fresh: dict[tuple[str, str], list[LintProblem]] = {}
     for each in now:
-        new.setdefault((each.path, each.text), []).append(each)
-    kept = {id(each) for key, alike in new.items() for each in _drop_nearest(alike, old.get(key, ()))}
+        fresh.setdefault((each.path, each.text), []).append(each)
+    for old in before:
+        if alike := fresh.get((old.path, old.text)):
+            alike.remove(min(alike, key=lambda each: abs(each.line - old.line)))
+    kept = {id(each) for alike in fresh.values() for each in alike}
     return [each for each in now if id(each) in kept]
-
-
-def _drop_nearest(alike: list[LintProblem], lines: Sequence[int]) -> list[LintProblem]:
-    """As many of the problems as there are more of them than lines: for each line the nearest one is taken out."""
-    if len(alike) <= len(lines):
-        return []
-    left = list(alike)
-    for line in lines:
-        left.remove(min(left, key=lambda each: abs(each.line - line)))
-    return left

@@ -34,8 +34,7 @@ def build_parameters(tool: ToolType) -> dict[str, Any]:
 
 @cache
 def build_offered_schema(tool: ToolType) -> dict[str, Any]:
-    """Return what a model is sent of a tool's arguments: those that have a description, in `SENT` words. Shared, as
-    above."""
+    """Return what a model is sent of the arguments: those with a description, in `SENT` words. Shared, as above."""
     return _simplify(build_parameters(tool)) | {"type": "object"}
 
 

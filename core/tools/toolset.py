@@ -53,7 +53,7 @@ class Toolset(Mapping[str, ToolType]):
 
     def find(self, name: str) -> ToolType:
         """Return the tool of that name or alias. Raises `ToolInputInvalid`, which names near ones."""
-        own = self.resolve_name(name)
+        own = self._aliases.get(name, name)
         if own in self._tools:
             return self[own]
         known = [tool.name for tool in self._tools.values() if tool.is_listed]
@@ -93,8 +93,7 @@ class Toolset(Mapping[str, ToolType]):
         )
 
     def describe(self, name: str, text: str) -> str:
-        """Return a tool in prose, for a model that is told of it outside of the list: its text, then a line for each
-        argument."""
+        """Return a tool in prose, for a model that is told of it outside of the list: its text and its arguments."""
         schema = build_offered_schema(self[name])
         needed = schema.get("required", ())
         lines = [

@@ -31,10 +31,14 @@ class PathStat(Struct, frozen=True, kw_only=True):
 
 
 class DirectoryEntry(Struct, frozen=True, kw_only=True):
-    """One name in a directory. A symbolic link is "symlink", whatever it points at."""
+    """One name in a directory. A symbolic link is "symlink", whatever it points at.
+
+    `ignored`: by git, or kept from the agent, where that was looked up.
+    """
 
     name: str
     kind: PathKind
+    ignored: bool = False
 
 
 def read_state_at(directory: int, name: bytes, rel: str) -> tuple[FileState, bytes | None]:

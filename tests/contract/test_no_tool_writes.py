@@ -111,7 +111,7 @@ async def test_m14_a_capability_dies_with_its_call(tmp_path):
     with pytest.raises(ToolFailed):
         await desk.request_mode("agent", "")
     with pytest.raises(ToolFailed):
-        await runner.run_command("true", time_limit=1, on_output=print)
+        await runner.run_command("true", time_limit=1)
     assert len(case.events) == count
 
 
@@ -122,8 +122,8 @@ async def test_m5_only_the_approved_command_runs_and_only_once(tmp_path):
     assert isinstance(runner, CommandRunner)
     for command in ("true ", "true"):  # the answer is used up by an attempt to run something else
         with pytest.raises(ToolFailed):
-            await other.run_command(command, time_limit=1, on_output=lambda _: None)
-    result = await runner.run_command("true", time_limit=5, on_output=lambda _: None)
+            await other.run_command(command, time_limit=1)
+    result = await runner.run_command("true", time_limit=5)
     assert result.exit_code == 0
     with pytest.raises(ToolFailed):
-        await runner.run_command("true", time_limit=1, on_output=lambda _: None)
+        await runner.run_command("true", time_limit=1)

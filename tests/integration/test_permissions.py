@@ -178,13 +178,13 @@ async def test_m4_m5_the_launcher_runs_only_what_was_approved_as_it_was_approved
 
     approved = runner()
     with pytest.raises(ToolFailed, match="not the command that was approved"):
-        await approved.run_command("touch y", time_limit=9, on_output=print)
+        await approved.run_command("touch y", time_limit=9)
     with pytest.raises(ToolFailed, match="not the command that was approved"):
-        await approved.run_command("touch x", time_limit=9, on_output=print)
+        await approved.run_command("touch x", time_limit=9)
     approved = runner()
     case.emit(ev.ModeChanged(mode="debug"))
     with pytest.raises(ToolFailed, match="The mode"):
-        await approved.run_command("touch x", time_limit=9, on_output=print)
+        await approved.run_command("touch x", time_limit=9)
     assert case.tree() == {}
 
 
@@ -194,7 +194,7 @@ async def test_m14_a_call_that_is_over_runs_nothing(tmp_path):
     runner = build_runner(case, lease)
     lease.end()
     with pytest.raises(ToolFailed, match="over"):
-        await runner.run_command("touch x", time_limit=9, on_output=print)
+        await runner.run_command("touch x", time_limit=9)
     assert case.tree() == {}
 
 

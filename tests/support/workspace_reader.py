@@ -7,7 +7,7 @@ from pathlib import Path
 from core.agent.answer.call_documents import build_edit_detail
 from core.errors import ToolFailed
 from core.shadow import BlobStore, ReviewState, Shadow, ShadowView
-from core.tools.base import DirEntry, EditRequest, FileEditDetail, FileStat, LintRun
+from core.tools.base import EditRequest, FileEditDetail, LintRun
 from core.tools.linters import LintJob
 from core.workspace import Workspace
 
@@ -28,6 +28,8 @@ class WorkspaceEditor:
         self.root = self.view.root
         self.relative = self.view.relative
         self.pending_paths = self.view.pending_paths
+        self.stat = self.view.stat
+        self.list_dir = self.view.list_dir
         self.read_bytes = self.view.read_bytes
         self.read_spilled = self.put_aside.get
 
@@ -41,14 +43,6 @@ class WorkspaceEditor:
     def now(self, path: str) -> bytes:
         """A file as the agent sees it."""
         return self.read_bytes(path, 1 << 26)
-
-    def stat(self, path: str) -> FileStat | None:
-        found = self.view.stat(path)
-        return None if found is None else FileStat(kind=found.kind, size=found.size, mode=found.mode)
-
-    def list_dir(self, path: str) -> tuple[DirEntry, ...]:
-        found = self.view.list_dir(path)
-        return tuple(DirEntry(name=each.name, kind=each.kind, ignored=each.ignored) for each in found)
 
     def mark_read(self, path: str) -> None:
         self.seen[self.relative(path)] = self.now(path)

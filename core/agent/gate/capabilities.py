@@ -30,14 +30,16 @@ from core.permissions.approval import Approval
 from core.protocol.documents import Question, QuestionAnswer, Todo
 from core.protocol.events import ApprovalRequested, ModeChanged, ModeName, QuestionAsked, ToolOutput
 from core.protocol.review import Origin
+from core.sandbox.results import CommandResult, JobReport
 from core.shadow import ShadowView
 from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.execution import EFFECTS_DROPPED
 from core.shell.jobs import JobTable
 from core.shell.python_repl import PythonRepl
 from core.shell.spill import read_spilled
-from core.tools.base import CommandResult, DirEntry, EditRequest, FileEditDetail, FileStat, JobReport, LintRun
+from core.tools.base import EditRequest, FileEditDetail, LintRun
 from core.tools.linters import LintJob
+from core.workspace import DirectoryEntry, PathStat
 
 Params = ParamSpec("Params")
 Returned = TypeVar("Returned")
@@ -103,17 +105,16 @@ class FileReader:
     def relative(self, path: str) -> str:
         return self._relative(path)
 
-    def stat(self, path: str) -> FileStat | None:
+    def stat(self, path: str) -> PathStat | None:
         self._check(Access.READ, self._relative(path))
-        found = self._stat(path)
-        return None if found is None else FileStat(kind=found.kind, size=found.size, mode=found.mode)
+        return self._stat(path)
 
     def read_bytes(self, path: str, limit: int) -> bytes:
         self._check(Access.READ, self._relative(path))
         return self._read(path, limit)
 
-    def list_dir(self, path: str) -> tuple[DirEntry, ...]:
-        return tuple(DirEntry(name=each.name, kind=each.kind, ignored=each.ignored) for each in self._list(path))
+    def list_dir(self, path: str) -> tuple[DirectoryEntry, ...]:
+        return self._list(path)
 
     def pending_paths(self) -> Mapping[str, str]:
         return self._pending()
@@ -220,14 +221,9 @@ class CommandRunner:
         self._lease = lease
         self._latest = ""
 
-    async def run_command(self, command: str, *, time_limit: float, on_output: Callable[[str], None]) -> CommandResult:
-        order = self._build_request(command, min(time_limit, MAX_COMMAND_SECONDS))
-
-        def show(text: str) -> None:
-            self._emit_output(text)
-            on_output(text)
-
-        return await self._terminal.run(order, show)
+    async def run_command(self, command: str, *, time_limit: float) -> CommandResult:
+        request = self._build_request(command, min(time_limit, MAX_COMMAND_SECONDS))
+        return await self._terminal.run(request, self._emit_output)
 
     async def run_python(self, code: str, approved: str, *, time_limit: float) -> CommandResult:
         self._consume_approval(approved)

@@ -7,7 +7,6 @@ is pending. Only then is there an exit code to go by.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -19,22 +18,15 @@ from core.protocol.events import TodoVerified, ToolOutput
 from core.protocol.review import Origin
 from core.sandbox.results import CommandResult
 from core.shell.command_host import CommandHost
+from core.tools.base import Runner
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd, format_outcome
 
 TIME_LIMIT = 300.0
 MAX_SHOWN = 4_000  # characters of output, its end, that the model and the panel are shown
 
 
-class SingleCommandRunner(Protocol):
-    """A runner of exactly the command that was approved, once."""
-
-    async def run_command(
-        self, command: str, *, time_limit: float, on_output: Callable[[str], None]
-    ) -> CommandResult: ...
-
-
 def build_prover(
-    approver: Approver, host: CommandHost, origin: Origin, runner: Callable[[Approval], SingleCommandRunner]
+    approver: Approver, host: CommandHost, origin: Origin, runner: Callable[[Approval], Runner]
 ) -> Callable[[Todo], Awaitable[str]]:
     """Build a function that returns why a todo is not proved, "" = it is.
 
@@ -53,7 +45,7 @@ def build_prover(
         permissions.record_exposure(Access.EXEC, None, origin.turn)
         host.emit(ToolOutput(call=origin.call, text=f"{todo.id} is proved by $ {todo.verify}\n"))
         try:
-            result = await runner(approval).run_command(todo.verify, time_limit=TIME_LIMIT, on_output=_ignore_output)
+            result = await runner(approval).run_command(todo.verify, time_limit=TIME_LIMIT)
         finally:
             permissions.network_grants.revoke_once()
         return _record_verification(host, todo, result)
@@ -78,7 +70,3 @@ def _record_verification(host: CommandHost, todo: Todo, result: CommandResult) -
         return ""
     told = format_outcome(todo.verify, replace(result, output=output)).content
     return f"Its command `{todo.verify}` did not pass:\n{told}"
-
-
-def _ignore_output(_: str) -> None:
-    """Ignore output that the runner of the command shows already."""

@@ -10,8 +10,9 @@ from core.errors import ToolInputInvalid
 from core.plans.plan_store import PlanStore
 from core.protocol.documents import Question, QuestionAnswer, Todo, TodoStatusUpdate
 from core.sandbox.environment import build_environment
+from core.sandbox.results import CommandResult, JobReport
 from core.sandbox.unboxed_run import run_unboxed
-from core.tools.base import CommandResult, JobReport, TodosUpdated
+from core.tools.base import TodosUpdated
 from core.tools.toolset import Toolset
 
 TOOLS = Toolset()
@@ -66,9 +67,9 @@ class Shell:
     def __init__(self, cwd: Path) -> None:
         self.cwd = cwd
 
-    async def run_command(self, command, *, time_limit, on_output):
+    async def run_command(self, command, *, time_limit):
         env = build_environment(os.environ)
-        result = await run_unboxed(command, cwd=self.cwd, env=env, time_limit=time_limit, on_output=on_output)
+        result = await run_unboxed(command, cwd=self.cwd, env=env, time_limit=time_limit, on_output=lambda _: None)
         ended = "timed_out" if result.timed_out else "exited"
         return replace(result, ended=ended, effects="changed nothing", spilled_path="output:x.txt")
 

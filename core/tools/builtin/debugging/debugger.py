@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from msgspec import Struct
 
-from core.protocol.debug import CauseVerdict, Evidence, Hypothesis, Probe, ProbeRecord, ProbeRun
+from core.modes import Access
+from core.protocol.debug import CauseVerdict, Hypothesis, Probe, ProbeRecord, ProbeRun
 from core.protocol.events.debug import ReproduceOutcome
 from core.sandbox.results import CommandResult
+from core.tools.base import Tool
 
 
 class Reproduction(Struct, frozen=True, kw_only=True):
@@ -49,43 +51,38 @@ class Debugger(Protocol):
 
     def set_hypotheses(self, hypotheses: tuple[Hypothesis, ...]) -> tuple[str, ...]:
         """Replace them all. Files in which a fix that did not help was taken back."""
-        ...
 
     def give_verdict(self, name: str, verdict: CauseVerdict, evidence: tuple[str, ...], reason: str) -> Hypothesis:
         """Give a verdict; `evidence` names lines of logs as `run:line`."""
-        ...
 
     def add_probe(self, path: str, line: int, code: str, hypothesis: str) -> Probe:
         """Put a probe before a line. `ToolInputInvalid`: it can't stand there, or the file would not parse."""
-        ...
 
     async def remove_probes(self, names: tuple[str, ...]) -> RemovedProbes:
         """Take probes away (none named: all). Before the last one goes the user judges a fix that a run has shown; if
         it did not help, it is taken back, and the probes stay."""
-        ...
 
     async def reproduce(self, wanted: Reproduction) -> ReproductionReport:
         """Run with the probes in place. `ToolFailed` when that can't be done or is refused."""
-        ...
 
     def records(self, run: str) -> tuple[ProbeRecord, ...]:
         """Return what a run logged. `ToolInputInvalid`: there is no such run."""
-        ...
 
     def save_output(self, run: str, text: str) -> str:
         """Put the whole log of a run aside in a file that `read_file` takes; its name there, "" = there is no room."""
-        ...
+
+
+class DebugTool(Tool[Debugger], frozen=True, kw_only=True):
+    """Base of the tools of Debug mode."""
+
+    access: ClassVar[Access] = Access.PROBE
 
 
 def format_hypotheses(hypotheses: tuple[Hypothesis, ...]) -> str:
     """One line for each, with its verdict and the lines that it cites."""
-    return "\n".join(format_hypothesis(each) for each in hypotheses)
+    return "\n".join(map(_format_hypothesis, hypotheses))
 
 
-def format_hypothesis(each: Hypothesis) -> str:
-    cited = f" ({', '.join(map(_format_evidence, each.evidence))})" if each.evidence else ""
+def _format_hypothesis(each: Hypothesis) -> str:
+    cited = f" ({', '.join(line.name for line in each.evidence)})" if each.evidence else ""
     return f"{each.id} {each.state.upper()}{cited}: {each.statement}"
-
-
-def _format_evidence(evidence: Evidence) -> str:
-    return evidence.name

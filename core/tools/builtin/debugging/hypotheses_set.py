@@ -7,10 +7,9 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, Struct
 
 from core.debug.hypotheses import check_hypotheses
-from core.modes import Access
 from core.protocol.debug import Hypothesis
-from core.tools.base import Tool, ToolOutcome
-from core.tools.builtin.debugging.debugger import Debugger, format_hypotheses
+from core.tools.base import ToolOutcome
+from core.tools.builtin.debugging.debugger import Debugger, DebugTool, format_hypotheses
 
 
 class ProposedHypothesis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -19,9 +18,8 @@ class ProposedHypothesis(Struct, frozen=True, kw_only=True, forbid_unknown_field
     id: Annotated[str, Meta(max_length=20, description="Short, as H1; left out: numbered.")] = ""
 
 
-class HypothesesSetTool(Tool[Debugger], frozen=True, kw_only=True):
+class HypothesesSetTool(DebugTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "hypotheses_set"
-    access: ClassVar[Access] = Access.PROBE
 
     hypotheses: Annotated[tuple[ProposedHypothesis, ...], Meta(description="Three to five, the likeliest first.")]
 

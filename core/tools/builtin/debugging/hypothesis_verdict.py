@@ -6,15 +6,13 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from core.modes import Access
 from core.protocol.debug import CauseVerdict
-from core.tools.base import Tool, ToolOutcome
-from core.tools.builtin.debugging.debugger import Debugger, format_hypotheses
+from core.tools.base import ToolOutcome
+from core.tools.builtin.debugging.debugger import Debugger, DebugTool, format_hypotheses
 
 
-class HypothesisVerdict(Tool[Debugger], frozen=True, kw_only=True, rename={"hypothesis": "id"}):
+class HypothesisVerdict(DebugTool, frozen=True, kw_only=True, rename={"hypothesis": "id"}):
     name: ClassVar[str] = "hypothesis_verdict"
-    access: ClassVar[Access] = Access.PROBE
     argument_names: ClassVar = {"hypothesis_id": "id", "hypothesisId": "id"}
 
     hypothesis: Annotated[str, Meta(min_length=1, max_length=20, description="The hypothesis, as H1.")]

@@ -6,14 +6,12 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from core.modes import Access
-from core.tools.base import Tool, ToolOutcome
-from core.tools.builtin.debugging.debugger import Debugger
+from core.tools.base import ToolOutcome
+from core.tools.builtin.debugging.debugger import Debugger, DebugTool
 
 
-class ProbeAdd(Tool[Debugger], frozen=True, kw_only=True, rename={"hypothesis": "hypothesis_id"}):
+class ProbeAdd(DebugTool, frozen=True, kw_only=True, rename={"hypothesis": "hypothesis_id"}):
     name: ClassVar[str] = "probe_add"
-    access: ClassVar[Access] = Access.PROBE
     argument_names: ClassVar = {"path": "file_path", "target_file": "file_path", "hypothesis": "hypothesis_id"}
 
     file_path: Annotated[str, Meta(min_length=1, description="The file.")]

@@ -6,14 +6,12 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from core.modes import Access
-from core.tools.base import Tool, ToolOutcome
-from core.tools.builtin.debugging.debugger import Debugger
+from core.tools.base import ToolOutcome
+from core.tools.builtin.debugging.debugger import Debugger, DebugTool
 
 
-class ProbeRemove(Tool[Debugger], frozen=True, kw_only=True):
+class ProbeRemove(DebugTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "probe_remove"
-    access: ClassVar[Access] = Access.PROBE
     argument_names: ClassVar = {"probes": "ids", "probe_ids": "ids"}
 
     ids: Annotated[tuple[str, ...], Meta(max_length=200, description="Which, as p1; left out: all of them.")] = ()

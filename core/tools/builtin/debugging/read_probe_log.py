@@ -10,10 +10,9 @@ from msgspec import Meta
 from core.debug.probe_records import format_record
 from core.debug.run_comparison import compare_runs, filter_records, narrow_place
 from core.errors import ToolInputInvalid
-from core.modes import Access
 from core.protocol.debug import ComparedLocation, ProbeRecord
-from core.tools.base import Tool, ToolOutcome
-from core.tools.builtin.debugging.debugger import Debugger
+from core.tools.base import ToolOutcome
+from core.tools.builtin.debugging.debugger import Debugger, DebugTool
 from core.tools.builtin.debugging.reproduce import format_probe_line
 
 _MOST = 400  # lines, or places
@@ -21,9 +20,8 @@ _SIDE = 5  # lines of each run at a place
 _SIDES = {"first": "only in {0}", "second": "only in {1}", "differs": "differs", "same": "the same"}
 
 
-class ReadProbeLog(Tool[Debugger], frozen=True, kw_only=True, rename={"hypothesis": "hypothesis_id", "named": "run"}):
+class ReadProbeLog(DebugTool, frozen=True, kw_only=True, rename={"hypothesis": "hypothesis_id", "named": "run"}):
     name: ClassVar[str] = "read_probe_log"
-    access: ClassVar[Access] = Access.PROBE
     argument_names: ClassVar = {"run_id": "run", "hypothesis": "hypothesis_id"}
 
     named: Annotated[str, Meta(max_length=20, description="The run, as r1; left out: the latest.")] = ""

@@ -8,9 +8,8 @@ from msgspec import Meta
 
 from core.debug.probe_records import format_record
 from core.errors import ToolInputInvalid
-from core.modes import Access
-from core.tools.base import Tool, ToolOutcome
-from core.tools.builtin.debugging.debugger import Debugger, Reproduction, ReproductionReport
+from core.tools.base import ToolOutcome
+from core.tools.builtin.debugging.debugger import Debugger, DebugTool, Reproduction, ReproductionReport
 from core.tools.builtin.terminal.run_terminal_cmd import format_outcome
 
 _FIRST = 60  # records that are told at once
@@ -21,9 +20,8 @@ _SAID = {
 }
 
 
-class Reproduce(Tool[Debugger], frozen=True, kw_only=True):
+class Reproduce(DebugTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "reproduce"
-    access: ClassVar[Access] = Access.PROBE
     argument_names: ClassVar = {"cmd": "command", "time_limit": "timeout"}
 
     command: Annotated[str, Meta(max_length=100_000, description="What shows the fault; the shell is bash.")] = ""

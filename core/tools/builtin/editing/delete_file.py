@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
-
-from msgspec import Meta
+from typing import ClassVar
 
 from core.errors import ToolInputInvalid
-from core.modes import Access
-from core.tools.base import Editor, Tool, ToolOutcome
-from core.tools.builtin.editing.edit_targets import require_present
+from core.tools.base import Editor, ToolOutcome
+from core.tools.builtin.editing.edit_targets import FilePath, SingleFileEdit, require_present
 
 
-class DeleteFile(Tool[Editor], frozen=True, kw_only=True):
+class DeleteFile(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "delete_file"
-    access: ClassVar[Access] = Access.PROPOSE
+    path_argument: ClassVar[str] = "target_file"
     argument_names: ClassVar = {"path": "target_file", "file_path": "target_file", "filePath": "target_file"}
 
-    target_file: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
+    target_file: FilePath
     explanation: str = ""  # models of other agents give it
-
-    def subject(self) -> str:
-        return self.target_file
-
-    def paths(self) -> tuple[str, ...]:
-        return (self.target_file,)
 
     async def run(self, capability: Editor) -> ToolOutcome:
         if require_present(capability, self.target_file).kind == "directory":

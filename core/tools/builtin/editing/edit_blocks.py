@@ -9,17 +9,15 @@ from msgspec import Meta
 from core.edits.formats.search_replace import SearchReplaceResult, apply_blocks, select_blocks
 from core.edits.formats.search_replace_blocks import SearchReplaceBlock, parse_blocks
 from core.errors import ToolInputInvalid
-from core.modes import Access
-from core.tools.base import Editor, Tool, ToolOutcome
+from core.tools.base import Editor, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import RUNGS, describe_creation, describe_edit
-from core.tools.builtin.editing.edit_targets import read_editable
+from core.tools.builtin.editing.edit_targets import FilePath, SingleFileEdit, read_editable
 
 _MAX_LINES = 20
 
 
-class EditBlocks(Tool[Editor], frozen=True, kw_only=True):
+class EditBlocks(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "edit_blocks"
-    access: ClassVar[Access] = Access.PROPOSE
     argument_names: ClassVar = {
         "filePath": "file_path",
         "path": "file_path",
@@ -27,14 +25,8 @@ class EditBlocks(Tool[Editor], frozen=True, kw_only=True):
         "diffContent": "diff",
     }
 
-    file_path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
+    file_path: FilePath
     diff: Annotated[str, Meta(description="One or more SEARCH/REPLACE blocks.")]
-
-    def subject(self) -> str:
-        return self.file_path
-
-    def paths(self) -> tuple[str, ...]:
-        return (self.file_path,)
 
     async def run(self, capability: Editor) -> ToolOutcome:
         blocks = self._parse_blocks()

@@ -13,18 +13,17 @@ from core.edits.errors import UndecidedEdit
 from core.edits.formats.lazy import apply_lazy
 from core.edits.lazy.markers import is_marker
 from core.errors import ToolInputInvalid
-from core.modes import Access
-from core.tools.base import Editor, EditRequest, Tool, ToolOutcome
+from core.tools.base import Editor, EditRequest, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import describe_creation, describe_edit
-from core.tools.builtin.editing.edit_targets import build_missing_error, read_editable
+from core.tools.builtin.editing.edit_targets import FilePath, SingleFileEdit, build_missing_error, read_editable
 
 BY_RULES = "the code_edit was spliced in."
 BY_MODEL = "the code_edit did not tell by itself where it belongs, so it was worked out by a model. Check the result."
 
 
-class EditFile(Tool[Editor], frozen=True, kw_only=True):
+class EditFile(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "edit_file"
-    access: ClassVar[Access] = Access.PROPOSE
+    path_argument: ClassVar[str] = "target_file"
     argument_names: ClassVar = {
         "file_path": "target_file",
         "path": "target_file",
@@ -35,17 +34,11 @@ class EditFile(Tool[Editor], frozen=True, kw_only=True):
         "content": "code_edit",
     }
 
-    target_file: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
+    target_file: FilePath
     code_edit: Annotated[
         str, Meta(description="The new code with a line of the file before and after each change; the rest marked.")
     ]
     instructions: Annotated[str, Meta(description="One sentence: what the edit does.")] = ""
-
-    def subject(self) -> str:
-        return self.target_file
-
-    def paths(self) -> tuple[str, ...]:
-        return (self.target_file,)
 
     async def run(self, capability: Editor) -> ToolOutcome:
         if capability.stat(self.target_file) is None:
@@ -55,13 +48,7 @@ class EditFile(Tool[Editor], frozen=True, kw_only=True):
         try:
             text = apply_lazy(file.text, self.code_edit, self.target_file).text
         except UndecidedEdit as undecided:
-            order = EditRequest(
-                path=self.target_file,
-                text=file.text,
-                instructions=self.instructions,
-                draft=self.code_edit,
-                problem=undecided.message,
-            )
+            order = EditRequest(self.target_file, file.text, self.instructions, self.code_edit, undecided.message)
             text, how = await apply_with_model(capability, order), BY_MODEL
         if text == file.text:
             raise ToolInputInvalid(

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
 
 from core.edits.text_file import TextFile, decode_text, detect_binary
 from core.errors import PathRefused, ToolFailed, ToolInputInvalid
+from core.modes import Access
 from core.text.similarity import find_nearest_names
-from core.tools.base import FileStat, Reader
+from core.tools.base import Editor, Reader, Tool
+from core.workspace import PathStat
 
 _EDIT_LIMIT = 16_000_000
+FilePath = Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
 # What models call the arguments of a replacement elsewhere.
 REPLACING = {
     "path": "file_path",
@@ -23,7 +29,20 @@ REPLACING = {
 }
 
 
-def require_present(reader: Reader, path: str) -> FileStat:
+class SingleFileEdit(Tool[Editor], frozen=True, kw_only=True):
+    """Base of the tools that edit one file, which the argument `path_argument` names."""
+
+    access: ClassVar[Access] = Access.PROPOSE
+    path_argument: ClassVar[str] = "file_path"
+
+    def subject(self) -> str:
+        return str(getattr(self, self.path_argument))
+
+    def paths(self) -> tuple[str, ...]:
+        return (self.subject(),)
+
+
+def require_present(reader: Reader, path: str) -> PathStat:
     """Return what is at `path`; `ToolInputInvalid` with near names when nothing is."""
     stat = reader.stat(path)
     if stat is None:
@@ -50,7 +69,7 @@ def _is_folder(reader: Reader, path: str) -> bool:
     return stat is not None and stat.kind == "directory"
 
 
-def require_file(stat: FileStat, path: str) -> None:
+def require_file(stat: PathStat, path: str) -> None:
     """Raise when it is a folder, a pipe, a device …"""
     if stat.kind == "directory":
         raise ToolInputInvalid(f"{path} is a directory.", hint="List it with list_dir, or name a file in it.")

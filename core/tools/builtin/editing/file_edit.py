@@ -12,28 +12,21 @@ from msgspec import Meta
 from core.edits.errors import UndecidedEdit
 from core.edits.formats.draft import FileDraft, append_lines, apply_draft, parse_drafts
 from core.errors import ToolInputInvalid
-from core.modes import Access
-from core.tools.base import Editor, EditRequest, Tool, ToolOutcome
+from core.tools.base import Editor, EditRequest, ToolOutcome
 from core.tools.builtin.editing.edit_file import BY_MODEL, apply_with_model
 from core.tools.builtin.editing.edit_outcome import describe_creation, describe_edit
-from core.tools.builtin.editing.edit_targets import read_editable
+from core.tools.builtin.editing.edit_targets import FilePath, SingleFileEdit, read_editable
 
 
-class FileEditTool(Tool[Editor], frozen=True, kw_only=True):
+class FileEditTool(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "file_edit"
-    access: ClassVar[Access] = Access.PROPOSE
+    path_argument: ClassVar[str] = "path"
     argument_names: ClassVar = {"file_path": "path", "filePath": "path", "target_file": "path", "content": "draft"}
 
-    path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
+    path: FilePath
     draft: Annotated[str, Meta(description="The new lines; a comment may say which ones stay as they are.")]
     start: Annotated[int, Meta(description="The first line of the range, from 1; -1 with end -1 appends.")] = 1
     end: Annotated[int, Meta(description="The last line of the range, inclusive; -1 is the last of the file.")] = -1
-
-    def subject(self) -> str:
-        return self.path
-
-    def paths(self) -> tuple[str, ...]:
-        return (self.path,)
 
     async def run(self, capability: Editor) -> ToolOutcome:
         draft = FileDraft(path=self.path, body=_extract_body(self.draft), start=self.start, end=self.end)
@@ -56,13 +49,8 @@ class FileEditTool(Tool[Editor], frozen=True, kw_only=True):
         try:
             return apply_draft(text, draft), "the draft was laid on the range."
         except UndecidedEdit as undecided:
-            order = EditRequest(
-                path=self.path,
-                text=text,
-                instructions=f"The draft is meant for lines {draft.start} to {draft.end} (-1: the last).",
-                draft=draft.body,
-                problem=undecided.message,
-            )
+            meant = f"The draft is meant for lines {draft.start} to {draft.end} (-1: the last)."
+            order = EditRequest(self.path, text, meant, draft.body, undecided.message)
             return await apply_with_model(capability, order), BY_MODEL
 
 

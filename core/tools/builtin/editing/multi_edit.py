@@ -7,10 +7,9 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, Struct, to_builtins
 
 from core.edits.formats.str_replace import apply_edits
-from core.modes import Access
-from core.tools.base import Editor, Tool, ToolOutcome
+from core.tools.base import Editor, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import describe_creation, describe_edit, describe_match
-from core.tools.builtin.editing.edit_targets import REPLACING, read_editable
+from core.tools.builtin.editing.edit_targets import REPLACING, FilePath, SingleFileEdit, read_editable
 
 
 class ReplacementArgument(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -19,19 +18,12 @@ class ReplacementArgument(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     replace_all: Annotated[bool, Meta(description="Replace every occurrence instead of the only one.")] = False
 
 
-class MultiEdit(Tool[Editor], frozen=True, kw_only=True):
+class MultiEdit(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "multi_edit"
-    access: ClassVar[Access] = Access.PROPOSE
     argument_names: ClassVar = REPLACING
 
-    file_path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
+    file_path: FilePath
     edits: Annotated[tuple[ReplacementArgument, ...], Meta(min_length=1, description="The replacements, in order.")]
-
-    def subject(self) -> str:
-        return self.file_path
-
-    def paths(self) -> tuple[str, ...]:
-        return (self.file_path,)
 
     async def run(self, capability: Editor) -> ToolOutcome:
         wanted = to_builtins(self.edits)

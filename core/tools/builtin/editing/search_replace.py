@@ -7,31 +7,22 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from core.edits.formats.str_replace import replace_string
-from core.edits.matching.ladder import Replacement
 from core.errors import ToolInputInvalid
-from core.modes import Access
-from core.tools.base import Editor, Tool, ToolOutcome
+from core.tools.base import Editor, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import describe_creation, describe_edit, describe_match
-from core.tools.builtin.editing.edit_targets import REPLACING, read_editable
+from core.tools.builtin.editing.edit_targets import REPLACING, FilePath, SingleFileEdit, read_editable
 
 
-class SearchReplaceTool(Tool[Editor], frozen=True, kw_only=True):
+class SearchReplaceTool(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "search_replace"
-    access: ClassVar[Access] = Access.PROPOSE
     argument_names: ClassVar = REPLACING
 
-    file_path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
+    file_path: FilePath
     old_string: Annotated[
         str, Meta(description="The text to replace, exactly as it stands in the file; empty only to create a file.")
     ]
     new_string: Annotated[str, Meta(description="The text that takes its place; empty to delete.")]
     replace_all: Annotated[bool, Meta(description="Replace every occurrence instead of the only one.")] = False
-
-    def subject(self) -> str:
-        return self.file_path
-
-    def paths(self) -> tuple[str, ...]:
-        return (self.file_path,)
 
     async def run(self, capability: Editor) -> ToolOutcome:
         if not self.old_string:
@@ -39,7 +30,8 @@ class SearchReplaceTool(Tool[Editor], frozen=True, kw_only=True):
         file = read_editable(capability, self.file_path)
         done = replace_string(file.text, self.old_string, self.new_string, replace_all=self.replace_all)
         detail = capability.write(self.file_path, file.encode(done.text))
-        return await describe_edit(self.file_path, file.text, done.text, detail, how=_describe_replacement(done))
+        how = f"{f'{done.count} places' if done.count > 1 else '1 place'} replaced.{describe_match([done.rung])}"
+        return await describe_edit(self.file_path, file.text, done.text, detail, how=how)
 
     async def _create(self, capability: Editor) -> ToolOutcome:
         if capability.stat(self.file_path) is not None:
@@ -49,8 +41,3 @@ class SearchReplaceTool(Tool[Editor], frozen=True, kw_only=True):
             )
         detail = capability.write(self.file_path, self.new_string.encode("utf-8"))
         return await describe_creation(self.file_path, detail, self.new_string)
-
-
-def _describe_replacement(done: Replacement) -> str:
-    count = f"{done.count} places" if done.count > 1 else "1 place"
-    return f"{count} replaced.{describe_match([done.rung])}"

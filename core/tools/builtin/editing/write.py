@@ -9,16 +9,14 @@ from msgspec import Meta
 
 from core.edits.text_file import TextFile
 from core.errors import ToolInputInvalid
-from core.modes import Access
 from core.text.lines import normalise_endings, split_lines
-from core.tools.base import Editor, Tool, ToolOutcome
+from core.tools.base import Editor, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import describe_creation, find_new_faults
-from core.tools.builtin.editing.edit_targets import read_editable
+from core.tools.builtin.editing.edit_targets import FilePath, SingleFileEdit, read_editable
 
 
-class WriteTool(Tool[Editor], frozen=True, kw_only=True):
+class WriteTool(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "write"
-    access: ClassVar[Access] = Access.PROPOSE
     argument_names: ClassVar = {
         "path": "file_path",
         "target_file": "file_path",
@@ -27,14 +25,8 @@ class WriteTool(Tool[Editor], frozen=True, kw_only=True):
         "text": "contents",
     }
 
-    file_path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
+    file_path: FilePath
     contents: Annotated[str, Meta(description="The whole content of the file.")]
-
-    def subject(self) -> str:
-        return self.file_path
-
-    def paths(self) -> tuple[str, ...]:
-        return (self.file_path,)
 
     async def run(self, capability: Editor) -> ToolOutcome:
         if capability.stat(self.file_path) is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from core.errors import ToolInputInvalid
 from core.modes import Access
@@ -19,10 +20,6 @@ class PlannedTodo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     content: Annotated[str, Meta(min_length=1, description="What is to be done, and how to see that it is done.")]
     dependencies: Annotated[tuple[str, ...], Meta(description="Ids of todos that must be completed before.")] = ()
     verify: Annotated[str, Meta(description="A command that has to pass before it counts as completed, if any.")] = ""
-
-
-def to_todo(todo: PlannedTodo) -> Todo:
-    return Todo(id=todo.id, content=todo.content, dependencies=todo.dependencies, verify=todo.verify.strip())
 
 
 class CreatePlan(Tool[Planner], frozen=True, kw_only=True, rename={"title": "name"}):
@@ -41,7 +38,7 @@ class CreatePlan(Tool[Planner], frozen=True, kw_only=True, rename={"title": "nam
     async def run(self, capability: Planner) -> ToolOutcome:
         if not self.title.strip():
             raise ToolInputInvalid("The plan has no name.", hint="Name it in three or four words.")
-        todos = tuple(map(to_todo, self.todos))
+        todos = tuple(Todo(**{**asdict(each), "verify": each.verify.strip()}) for each in self.todos)
         check_graph(todos)
         plan = Plan(path="", name=self.title.strip(), overview=self.overview.strip(), body=self.plan, todos=todos)
         made = capability.create_plan(plan)

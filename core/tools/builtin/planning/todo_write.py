@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from core.modes import Access
 from core.plans.todo_changes import TodoChange, apply_todo_changes
@@ -45,18 +46,19 @@ class TodoWrite(Tool[TodoBoard], frozen=True, kw_only=True):
         before = {todo.id: todo for todo in capability.todos()}
         # A plan is not thinned out by a list that leaves some of it out: that is what cancelling is for.
         keeps = self.merge or bool(capability.plan)
-        updates = [
-            TodoChange(id=each.id, content=each.content or None, status=each.status, dependencies=each.dependencies)
-            for each in self.todos
-        ]
-        after = apply_todo_changes(tuple(before.values()), updates, merge=keeps)
-        settled = await capability.set_todos(after)
+        wanted = apply_todo_changes(tuple(before.values()), build_changes(self.todos), merge=keeps)
+        settled = await capability.set_todos(wanted)
         after = settled.todos
         marks = tuple(TodoStatusUpdate(id=todo.id, status=todo.status) for todo in after if before.get(todo.id) != todo)
         done = sum(todo.status in DONE for todo in after)
         content = "\n".join([*settled.notes, format_todos(after)])
         summary = f"{done}/{len(after)} done"
         return ToolOutcome(content=content, summary=summary, detail=marks, failed=settled.failed)
+
+
+def build_changes(todos: Sequence[Struct]) -> tuple[TodoChange, ...]:
+    """Build changes from todos as a model wrote them; one without content keeps the one that it has."""
+    return tuple(TodoChange(**{**asdict(each), "content": getattr(each, "content", "") or None}) for each in todos)
 
 
 def format_todos(todos: Sequence[Todo]) -> str:

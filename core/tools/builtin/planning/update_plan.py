@@ -7,10 +7,9 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, Struct
 
 from core.modes import Access
-from core.plans.todo_changes import TodoChange
 from core.protocol.documents import TodoStatus
 from core.tools.base import PlanChange, Planner, Tool, ToolOutcome
-from core.tools.builtin.planning.todo_write import format_todos
+from core.tools.builtin.planning.todo_write import build_changes, format_todos
 
 
 class ChangedTodo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,22 +38,12 @@ class UpdatePlan(Tool[Planner], frozen=True, kw_only=True, rename={"title": "nam
         return self.title or self.target or "the plan"
 
     async def run(self, capability: Planner) -> ToolOutcome:
-        updates = [
-            TodoChange(
-                id=each.id,
-                content=each.content or None,
-                status=each.status,
-                dependencies=each.dependencies,
-                verify=each.verify,
-            )
-            for each in self.todos
-        ]
         change = PlanChange(
             path=self.target,
             name=(self.title or "").strip() or None,
             overview=self.overview,
             body=self.plan,
-            todos=tuple(updates),
+            todos=build_changes(self.todos),
             remove=self.remove,
         )
         plan, settled = await capability.update_plan(change)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from core.modes import Access
-from core.tools.base import Reader, Tool, ToolOutcome
+from core.tools.base import Reader, ReadTool, ToolOutcome
 from core.tools.builtin.reading.ripgrep import SCOPE, run_ripgrep
 from core.tools.builtin.reading.search_scope import SearchScope
 from core.workspace.file_names import from_os_name, to_os_name
@@ -18,9 +18,8 @@ _MAX_FILES = 100
 _TIME_LIMIT = 20.0
 
 
-class GlobFileSearch(Tool[Reader], frozen=True, kw_only=True):
+class GlobFileSearch(ReadTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "glob_file_search"
-    access: ClassVar[Access] = Access.READ
     argument_names: ClassVar = {"pattern": "glob_pattern", "path": "target_directory", "directory": "target_directory"}
 
     glob_pattern: Annotated[str, Meta(min_length=1, description="Such as *.py, src/**/*.test.ts or **/Makefile.")]
@@ -43,12 +42,7 @@ class GlobFileSearch(Tool[Reader], frozen=True, kw_only=True):
         by_age = sorted(taken, key=lambda path: (-_read_mtime(capability.root, path), path))
         pending = scope.list_pending_files()
         room = max(0, _MAX_FILES - len(pending))
-        shown: list[str] = []
-        for path in by_age:
-            if len(shown) >= room:
-                break
-            if scope.is_searched_on_disk(path):
-                shown.append(path)
+        shown = islice(filter(scope.is_searched_on_disk, by_age), room)
         total = len(pending) + len([path for path in taken if path not in scope.pending])
         stopped = found is not None and (found.cut or found.timed_out)
         return self._format_outcome([*pending, *shown][:_MAX_FILES], total, stopped=stopped)

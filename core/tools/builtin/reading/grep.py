@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
-from core.modes import Access
-from core.tools.base import Reader, Tool, ToolOutcome
+from core.tools.base import Reader, ReadTool, ToolOutcome
 from core.tools.builtin.reading.ripgrep import SCOPE, RipgrepOutput, run_ripgrep
 from core.tools.builtin.reading.search_scope import SearchScope
 from core.workspace.file_names import from_os_name, to_os_name
@@ -32,9 +33,8 @@ class _MatchRow(Struct, frozen=True):
     hit: bool
 
 
-class Grep(Tool[Reader], frozen=True, kw_only=True):
+class Grep(ReadTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "grep"
-    access: ClassVar[Access] = Access.READ
     argument_names: ClassVar = {
         "query": "pattern",
         "regex": "pattern",
@@ -101,7 +101,6 @@ class Grep(Tool[Reader], frozen=True, kw_only=True):
 
 
 def _write_files(folder: Path, reader: Reader, paths: Iterable[str]) -> None:
-    """Pending files as files, for ripgrep."""
     for path in paths:
         target = folder / os.fsdecode(to_os_name(path))
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -110,39 +109,34 @@ def _write_files(folder: Path, reader: Reader, paths: Iterable[str]) -> None:
 
 def _group_by_file(data: bytes) -> Iterator[tuple[str, list[_MatchRow]]]:
     """ripgrep's `path NUL line:text` rows by file, in its order (each file's rows are together)."""
-    path, rows = "", list[_MatchRow]()
-    for name, row in _parse_rows(data):
-        if name != path and name:
-            if rows:
-                yield path, rows
-            path, rows = name, []
-        rows.append(row)
-    if rows:
-        yield path, rows
+    for path, rows in groupby(_parse_rows(data), key=itemgetter(0)):
+        yield path, [row for _, row in rows]
 
 
 def _parse_rows(data: bytes) -> Iterator[tuple[str, _MatchRow]]:
-    """Sequentially, because a file name may hold a newline. A last row that was cut off is left out."""
-    place = 0
+    """Rows with their file, one after the other, because a file name may hold a newline.
+
+    A last row that was cut off is left out.
+    """
+    place, name = 0, ""
     while place < len(data):
         if data.startswith(b"--\n", place):
-            yield "", _MatchRow(0, "", False)
+            yield name, _MatchRow(0, "", False)
             place += 3
             continue
-        null, end = data.find(b"\0", place), 0
+        null = data.find(b"\0", place)
         end = data.find(b"\n", null) if null >= 0 else -1
         if end < 0:
             return
         name = from_os_name(data[place:null].removeprefix(b"./"))
-        number, hit, text = _parse_row(data[null + 1 : end])
-        yield name, _MatchRow(number, text, hit)
+        yield name, _parse_row(data[null + 1 : end])
         place = end + 1
 
 
-def _parse_row(row: bytes) -> tuple[int, bool, str]:
+def _parse_row(row: bytes) -> _MatchRow:
     digits = len(row) - len(row.lstrip(b"0123456789"))
     text = row[digits + 1 :].decode("utf-8", "replace").removesuffix("\r")
-    return int(row[:digits] or 0), row[digits : digits + 1] == b":", text
+    return _MatchRow(int(row[:digits] or 0), text, row[digits : digits + 1] == b":")
 
 
 def _format_outcome(pattern: str, files: dict[str, list[_MatchRow]], *, cut: bool, timed_out: bool) -> ToolOutcome:

@@ -10,10 +10,10 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, Struct
 
 from core.errors import PathRefused, ToolInputInvalid
-from core.modes import Access
-from core.tools.base import DirEntry, Reader, Tool, ToolOutcome
+from core.tools.base import Reader, ReadTool, ToolOutcome
 from core.tools.builtin.editing.edit_targets import require_present
 from core.tools.builtin.reading.globs import compile_glob
+from core.workspace import DirectoryEntry
 
 _DEPTH = 4
 _TOTAL = 400
@@ -26,13 +26,12 @@ class _Folder(Struct, kw_only=True):
     path: str
     depth: int
     note: str = ""
-    entries: list[tuple[DirEntry, _Folder | None]] | None = None
+    entries: list[tuple[DirectoryEntry, _Folder | None]] | None = None
     left_out: int = 0
 
 
-class ListDir(Tool[Reader], frozen=True, kw_only=True):
+class ListDir(ReadTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "list_dir"
-    access: ClassVar[Access] = Access.READ
     argument_names: ClassVar = {
         "target_directory": "relative_workspace_path",
         "path": "relative_workspace_path",
@@ -79,24 +78,17 @@ def _read_folder(reader: Reader, folder: _Folder, hidden: list[re.Pattern[str]],
     except (OSError, PathRefused) as error:
         folder.note = " (cannot be opened)" if isinstance(error, OSError) else " (not open to you)"
         return
-    kept = [
-        (entry, _join_path(folder.path, entry.name))
-        for entry in found
-        if not any(glob.fullmatch(_join_path(folder.path, entry.name)) for glob in hidden)
-    ]
+    paths = [(entry, entry.name if folder.path == "." else f"{folder.path}/{entry.name}") for entry in found]
+    kept = [(entry, path) for entry, path in paths if not any(glob.fullmatch(path) for glob in hidden)]
     cut = min(room, _PER_FOLDER)
     folder.left_out = max(0, len(kept) - cut)
     folder.entries = [(entry, _build_child(entry, path, folder.depth + 1)) for entry, path in kept[:cut]]
 
 
-def _build_child(entry: DirEntry, path: str, depth: int) -> _Folder | None:
+def _build_child(entry: DirectoryEntry, path: str, depth: int) -> _Folder | None:
     if entry.kind != "directory":
         return None
     return _Folder(path=path, depth=depth, note=" (ignored, not expanded)" if entry.ignored else "")
-
-
-def _join_path(folder: str, name: str) -> str:
-    return name if folder == "." else f"{folder}/{name}"
 
 
 def _format_rows(folder: _Folder, indent: str) -> Iterator[str]:
@@ -110,7 +102,7 @@ def _format_rows(folder: _Folder, indent: str) -> Iterator[str]:
         yield f"{indent}└── … {folder.left_out:,} more, not shown; list {folder.path} alone to see them"
 
 
-def _format_label(entry: DirEntry, child: _Folder | None) -> str:
+def _format_label(entry: DirectoryEntry, child: _Folder | None) -> str:
     if child is None:
         kind = "" if entry.kind in {"file", "symlink"} else f" ({entry.kind})"
         return entry.name + kind + (" (ignored)" if entry.ignored else "")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from io import BytesIO
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import Annotated, ClassVar
 
@@ -13,9 +13,8 @@ from msgspec import Meta, Struct
 from core.attachments import detect_media_type, prepare_attachment
 from core.edits.text_file import decode_text, detect_binary
 from core.errors import AttachmentRefused, ToolFailed
-from core.modes import Access
 from core.protocol.attachment_labels import classify_attachment, describe_attachment
-from core.tools.base import Reader, Tool, ToolOutcome
+from core.tools.base import Reader, ReadTool, ToolOutcome
 from core.tools.builtin.editing.edit_targets import build_not_text_error, require_file, require_present
 
 _MAX_LINES = 1500
@@ -34,9 +33,8 @@ class _LineWindow(Struct, kw_only=True):
     total: int
 
 
-class ReadFile(Tool[Reader], frozen=True, kw_only=True):
+class ReadFile(ReadTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "read_file"
-    access: ClassVar[Access] = Access.READ
     argument_names: ClassVar = {"path": "target_file", "file_path": "target_file", "filePath": "target_file"}
 
     target_file: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
@@ -115,7 +113,8 @@ class ReadFile(Tool[Reader], frozen=True, kw_only=True):
         wanted = min(self.limit or _MAX_LINES, _MAX_LINES)
         rows: list[str] = []
         used = 0
-        for number, line in _number_lines(data, first, wanted):
+        # One line at a time: a huge file of short lines must not become a huge list.
+        for number, line in islice(enumerate(BytesIO(data), start=1), first - 1, first - 1 + wanted):
             row = f"{number:6}|{_format_line(line)}"
             used += len(row) + 1
             if rows and used > _MAX_BYTES:
@@ -133,16 +132,6 @@ class ReadFile(Tool[Reader], frozen=True, kw_only=True):
                 f"go on with offset={window.last + 1}]"
             ]
         return [f"[only the first {_SCAN:,} of {size:,} bytes can be read with this tool; search the rest with grep]"]
-
-
-def _number_lines(data: bytes, first: int, count: int) -> Iterator[tuple[int, bytes]]:
-    """Lines from `first` on. One at a time: a huge file of short lines must not become a huge list."""
-    stream = BytesIO(data)
-    for number, line in enumerate(stream, start=1):
-        if number >= first + count:
-            return
-        if number >= first:
-            yield number, line
 
 
 def _format_line(line: bytes) -> str:

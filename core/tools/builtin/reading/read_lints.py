@@ -15,8 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from core.errors import AgentTuiError
-from core.modes import Access
-from core.tools.base import LintRun, Reader, Tool, ToolOutcome
+from core.tools.base import LintRun, Reader, ReadTool, ToolOutcome
 from core.tools.builtin.editing.edit_targets import require_present
 from core.tools.linters import (
     LINTERS,
@@ -45,9 +44,8 @@ class _LintResult(Struct, frozen=True, kw_only=True):
     trouble: str = ""
 
 
-class ReadLints(Tool[Reader], frozen=True, kw_only=True):
+class ReadLints(ReadTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "read_lints"
-    access: ClassVar[Access] = Access.READ
     argument_names: ClassVar = {"path": "paths", "files": "paths", "target_file": "paths"}
 
     named: Annotated[
@@ -90,8 +88,9 @@ class ReadLints(Tool[Reader], frozen=True, kw_only=True):
             now, before = await asyncio.gather(reader.lint(job, pending=True), reader.lint(job, pending=False))
         except AgentTuiError as problem:
             return _LintResult(job=job, trouble=problem.format_with_hint())
-        seen = self._filter_problems(reader, parse_problems(job, now.output, reader.root))
-        old = self._filter_problems(reader, parse_problems(job, before.output, reader.root))
+        seen, old = (
+            self._filter_problems(reader, parse_problems(job, run.output, reader.root)) for run in (now, before)
+        )
         new = find_new_problems(seen, old)
         return _LintResult(job=job, new=new, older=len(seen) - len(new), trouble=_describe_trouble(now, seen))
 

@@ -131,8 +131,8 @@ async def _run(arguments: Sequence[str], cwd: str, time_limit: float) -> Ripgrep
 
 async def _read_limited(process: asyncio.subprocess.Process, out: bytearray) -> bytes:
     """Fill `out` up to the limit; the answer is what the program complained of."""
-    if process.stdout is None or process.stderr is None:
-        raise AssertionError("both streams are pipes")
+    assert process.stdout is not None
+    assert process.stderr is not None
     complaint = asyncio.ensure_future(_read_errors(process.stderr))
     try:
         while len(out) < _MAX_OUTPUT and (piece := await process.stdout.read(_PIECE)):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from core.tools.base import JobReport, ToolOutcome
+from core.sandbox.results import JobReport
+from core.tools.base import ToolOutcome
 
 
 def describe_job(report: JobReport) -> str:

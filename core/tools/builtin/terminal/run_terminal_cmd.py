@@ -8,7 +8,8 @@ from msgspec import Meta
 
 from core.errors import ToolInputInvalid
 from core.modes import Access
-from core.tools.base import CommandResult, Runner, TerminalDetail, Tool, ToolOutcome
+from core.sandbox.results import CommandResult
+from core.tools.base import Runner, TerminalDetail, Tool, ToolOutcome
 
 _TIME_LIMIT = 120
 _FIRST_LOOK = 1
@@ -56,8 +57,7 @@ class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):
         if self.is_background:
             result = await capability.start_job(self.command, wait=float(self.timeout or _FIRST_LOOK))
         else:
-            limit = float(self.timeout or _TIME_LIMIT)
-            result = await capability.run_command(self.command, time_limit=limit, on_output=_ignore_output)
+            result = await capability.run_command(self.command, time_limit=float(self.timeout or _TIME_LIMIT))
         return format_outcome(self.command, result)
 
 
@@ -92,7 +92,3 @@ def _format_head(result: CommandResult) -> str:
         where = "" if result.directory == "." else f" · in {result.directory}"
         return f"exit code {result.exit_code} · {seconds}{where}"
     return _ENDS.get(result.ended, "stopped after {}; output until then").format(seconds)
-
-
-def _ignore_output(_: str) -> None:
-    """Live output reaches the screen from the capability itself."""
