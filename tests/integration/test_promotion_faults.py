@@ -267,6 +267,21 @@ def case_of(place: Path) -> ReviewCase:
     return ReviewCase(place)
 
 
+def test_d6_what_was_committed_stays_when_the_user_edits_one_of_the_files_before_the_next_start(place):
+    def work() -> str:
+        review = racing(place, "commit", lambda: os._exit(0), {"a": b"old a\n", "b": b"old b\n"})
+        for path in ("a", "b"):
+            review.shadow.write(path, b"new\n")
+        return accept_all(review)
+
+    assert in_a_child(work) == ""
+    (place / "project/a").write_bytes(b"mine\n")
+    review = case_of(place)
+    assert review.shadow.recover() == ["Finished writing a, b."]
+    assert review.files() == {"a": b"mine\n", "b": b"new\n"}
+    assert {each.path for each in review.state.verdicts} == {"a", "b"}
+
+
 def test_n15_a_torn_temporary_file_of_a_crash_is_removed_at_the_next_start(place):
     def work() -> str:
         review = racing(place, "prepared a", lambda: os._exit(0), {"a": b"old\n"})

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import pytest
 
 from core.protocol import commands as c
@@ -77,7 +80,7 @@ class DyingClient(ScriptedClient):
         self._writes = writes
 
     async def submit(self, command: c.AnyCommand) -> c.Reply:
-        if isinstance(command, c.TurnSubmit | c.VerdictUndo):
+        if isinstance(command, c.TurnSubmit):
             self.commands.append(command)
             if self._writes:
                 self.emit(e.TurnStarted(prompt="fix it", mode="agent", model="m"))
@@ -110,8 +113,61 @@ async def test_a_prompt_under_way_when_the_engine_ended_runs_once(was_written):
         assert app.main.query_one("#prompt").text == ""
 
 
-async def test_a_verdict_under_way_when_the_engine_ended_is_not_undone_twice():
-    first, second = DyingClient(writes=False), ScriptedClient(recorded.opening())
+class DeafClient(ScriptedClient):
+    """Ends when it is sent a command of this kind, and never answers it."""
+
+    def __init__(self, kind: type[c.AnyCommand]) -> None:
+        super().__init__(recorded.opening())
+        self._kind = kind
+
+    async def submit(self, command: c.AnyCommand) -> c.Reply:
+        if isinstance(command, self._kind):
+            self.die()
+        return await super().submit(command)
+
+
+@asynccontextmanager
+async def survived(command: c.AnyCommand) -> AsyncIterator[tuple[c.Reply, list[c.AnyCommand]]]:
+    """The reply to a command during which the engine ended, and what its successor was sent of that kind."""
+    second = ScriptedClient(recorded.opening())
+    clients: list[ScriptedClient] = [DeafClient(type(command)), second]
+
+    async def connect() -> ScriptedClient:
+        return clients.pop(0)
+
+    app = AgentApp(connect, SessionRequest(model="m"))
+    async with app.run_test(size=(100, 30)):
+        reply = await app.main.bridge.submit(command)
+        yield reply, [each for each in second.commands if isinstance(each, type(command))]
+
+
+ONCE = [
+    c.HunkResolve(path="", verdict="accept"),
+    c.HunkResolve(path="a.py", hunks=("h1",), verdict="reject"),
+    c.VerdictUndo(),
+    c.CommandRun(command="make deploy"),
+    c.PlanBuild(path="plan.md"),
+    c.ContextCompact(),
+    c.CheckpointRestore(id="chk_1"),
+]
+
+
+@pytest.mark.parametrize("command", ONCE, ids=lambda each: type(each).__name__)
+async def test_what_must_not_be_done_twice_is_not_sent_again_when_the_engine_ended_with_it(command):
+    async with survived(command) as (reply, sent_again):
+        assert isinstance(reply, c.Reject)
+        assert (reply.code, reply.hint) == ("engine_gone", "Look first; it may have been done.")
+        assert sent_again == []
+
+
+async def test_what_has_no_second_effect_is_sent_again_when_the_engine_ended_with_it():
+    async with survived(c.ModeSet(mode="ask")) as (reply, sent_again):
+        assert isinstance(reply, c.Ack)
+        assert sent_again == [c.ModeSet(session=SESSION, mode="ask")]
+
+
+async def test_the_user_is_told_that_a_verdict_may_have_been_taken_back_when_the_engine_ended():
+    first, second = DeafClient(c.VerdictUndo), ScriptedClient(recorded.opening())
     clients: list[ScriptedClient] = [first, second]
 
     async def connect() -> ScriptedClient:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from textual import on
+from textual.app import App, ComposeResult
+from textual.containers import Vertical
 
 from core.protocol import commands, queries
 from core.protocol.events import ApprovalRequested, ApprovalResolved, SessionStarted, TrustStated
-from tui.ask.approval_bar import format_subject
+from tui.ask.approval_bar import ApprovalBar, format_subject
+from tui.ask.messages import DecisionMade
 
 STARTED = SessionStarted(workspace="/shop", mode="agent", model="scripted/demo")
 ALL = ("allow_once", "allow_always", "reject_once", "reject_always")
@@ -74,6 +78,39 @@ async def test_m9_keys_that_come_too_soon_are_no_consent(stage, monkeypatch):
         now[0] += 0.02
         await on.pilot.press("y")
         await on.until(lambda: answers(on))
+
+
+class LowApp(App[None]):
+    """A bar with less room than its command needs."""
+
+    CSS = "#room { height: 5; overflow: hidden; } #approval-subject { height: auto; }"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.decisions: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="room"):
+            yield ApprovalBar()
+
+    @on(DecisionMade)
+    def record(self, message: DecisionMade) -> None:
+        self.decisions.append(message.decision)
+
+
+async def test_m8_a_command_of_which_lines_are_cut_off_takes_no_answer_until_all_of_it_is_visible():
+    lines = "\n".join(f"echo {number}" for number in range(6))
+    async with LowApp().run_test(size=(80, 40)) as pilot:
+        bar = pilot.app.query_one(ApprovalBar)
+        bar.show(ApprovalRequested(id="apr_1", call="c1", kind="command", subject=lines, options=ALL))
+        bar.focus()
+        await pilot.pause()
+        await pilot.press("y", "a", "n", "N")
+        assert pilot.app.decisions == []
+        pilot.app.query_one("#room").styles.height = 30
+        await pilot.pause()
+        await pilot.press("y")
+        assert pilot.app.decisions == ["allow_once"]
 
 
 def test_m8_padding_carriage_returns_and_invisible_characters_are_shown():

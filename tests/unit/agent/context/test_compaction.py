@@ -15,12 +15,14 @@ from tests.support.agent_case import Case, Step, calls, says
 from tests.support.history import faults
 
 
-def filled(tmp_path, *steps: Step, steps_before: int = 12, size: int = 12_000, window: int = 20_000) -> Case:
-    """A session whose history of `steps_before` large steps is more than the window holds."""
+def filled(
+    tmp_path, *steps: Step, steps_before: int = 12, size: int = 12_000, window: int = 20_000, asked: int = 0
+) -> Case:
+    """A session whose history of `steps_before` large steps is more than the window holds. `asked`: bytes of a call."""
     case = Case(tmp_path, *steps, settings=Settings(context=ContextSettings(window=window)))
     case.emit(ev.MessageAppended(message=UserMessage(content="<user_query>\nMy first wish\n</user_query>")))
     for number in range(steps_before):
-        call = ToolCall(id=f"c{number}", name="read_file", arguments=f'{{"target_file": "f{number}.py"}}')
+        call = ToolCall(id=f"c{number}", name="read_file", arguments=f'{{"target_file": "{"d" * asked}f{number}.py"}}')
         case.emit(ev.MessageAppended(message=AssistantMessage(content=f"Step {number}.", tool_calls=(call,))))
         case.emit(ev.MessageAppended(message=ToolMessage(call_id=f"c{number}", content="x" * size)))
         if number == 5:
@@ -42,6 +44,17 @@ async def test_a_full_window_is_compacted_before_the_step(tmp_path):
     assert "Step 0." not in text
     assert faults(sent) == []
     assert case.model.requests[0].tools == ()
+
+
+@pytest.mark.parametrize("window", range(9_000, 33_000, 3_000))  # bytes that stay: the border is in a call or a result
+async def test_the_history_is_never_cut_between_a_call_and_its_result(tmp_path, window):
+    case = filled(tmp_path, says("Notes."), size=6_000, window=window, asked=6_000)
+    await build_compactor(case.session).compact(1_000)
+    [compacted] = case.of(ev.ContextCompacted)
+    assert faults(compacted.messages) == []
+    calls_kept = [message for message in compacted.messages if isinstance(message, AssistantMessage)]
+    assert 0 < len(calls_kept) < 12
+    assert len([each for each in compacted.messages if isinstance(each, ToolMessage)]) == len(calls_kept)
 
 
 async def test_when_no_model_writes_notes_they_are_made_of_the_steps(tmp_path):

@@ -9,7 +9,10 @@ import msgspec
 import pytest
 
 from core.agent.gate import gate
+from core.agent.turn.budget import SubagentLimits, TurnBudget
+from core.config import TurnLimits
 from core.errors import ToolFailed
+from core.modes import Access
 from core.protocol import documents as d
 from core.protocol import events as ev
 from core.shell import spill
@@ -183,6 +186,27 @@ async def test_a_command_runs_only_with_consent(tmp_path, decision, ran):
     assert "nothing holds it" in request.containment
     assert request.options == ("allow_once", "reject_once")
     assert case.of(ev.ToolFinished)[0].status == ("completed" if ran else "denied")
+
+
+async def test_m12_a_yes_to_what_a_subagents_parent_may_no_longer_do_runs_nothing(tmp_path):
+    case, granted = Case(tmp_path, calls(("run_terminal_cmd", {"command": "touch made"})), says(".")), set(Access)
+    case.session.permissions.subagent_limits = SubagentLimits(
+        parent_grants=lambda access: access in granted, budget=TurnBudget(TurnLimits)
+    )
+    case.answer_approvals("allow_once")
+    answer = case.on_event
+
+    def withdraw(event: ev.AnyEvent) -> None:
+        if isinstance(event, ev.ApprovalRequested):
+            granted.discard(Access.EXEC)
+        answer(event)
+
+    case.on_event = withdraw
+    await case.turn()
+    assert [each.decision for each in case.of(ev.ApprovalResolved)] == ["allow_once"]
+    assert case.tree() == {}
+    assert case.of(ev.ToolFinished)[0].status == "denied"
+    assert "is not among what you were given" in case.results()[0]
 
 
 async def test_the_note_of_a_refusal_reaches_the_model(tmp_path):

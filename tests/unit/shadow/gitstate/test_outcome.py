@@ -193,6 +193,16 @@ def test_n5_what_was_staged_and_rejected_is_taken_out_of_the_index(project):
     assert_clean(project)
 
 
+@pytest.mark.parametrize("is_rejected", [True, False])
+def test_n5_an_older_version_that_was_staged_and_not_accepted_is_taken_out_of_the_index(project, is_rejected):
+    on_disk(project, f"echo 'b = 2' > b.py; {GIT} commit -qam second")
+    run(project, "git checkout -q HEAD~ -- b.py; echo note > .git/description")
+    if is_rejected:
+        project.shadow.resolve("b.py", (), "reject")
+    assert "b.py" in project.shadow.resolve_bulk(".git").excerpt
+    assert on_disk(project, "git diff --cached --name-only; cat b.py") == "b = 2\n"
+
+
 @pytest.mark.parametrize(
     ("command", "told"),
     [

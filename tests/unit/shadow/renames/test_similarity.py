@@ -340,6 +340,18 @@ def test_n16a_similarity_is_the_share_of_the_longer_file():
     assert compute_similarity(count_pieces(OLD), count_pieces(OLD + OLD)) == 0.5
 
 
+@pytest.mark.parametrize(("score", "is_found"), [(0.5, True), (0.499, False)])
+def test_n16a_half_of_a_file_is_enough_for_a_rename_and_less_is_not(score, is_found):
+    assert match_similar({"a": 10}, {"c": 10}, lambda *_: score) == ({"c": "a"} if is_found else {})
+
+
+@pytest.mark.parametrize(("score", "is_found"), [(0.75, True), (0.749, False)])
+def test_n16a_of_files_of_one_name_the_better_pair_is_left_to_others_below_three_quarters(score, is_found):
+    scores = {("x/a.py", "y/a.py"): score, ("x/a.py", "y/b.py"): 0.9}
+    found = match_similar({"x/a.py": 10}, {"y/a.py": 10, "y/b.py": 10}, lambda old, new: scores[old, new])
+    assert found == {"y/a.py" if is_found else "y/b.py": "x/a.py"}
+
+
 def test_n16a_the_work_of_comparing_is_bounded_and_what_is_of_one_name_is_found_all_the_same():
     gone = {f"a/{number}": 100 for number in range(60)}
     new = {f"b/{number + 59}": 100 for number in range(60)}
