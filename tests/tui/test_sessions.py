@@ -8,7 +8,8 @@ from textual.widgets import OptionList
 
 from core.protocol.queries import SessionInfo
 from tests.tui.panes_case import NOW, SESSIONS
-from tui.screens.dialogs.sessions import SessionPicker, format_age
+from tui.quantities import format_age
+from tui.screens.dialogs.sessions import SessionPicker
 
 NOTHING_YET = "nothing yet"
 

@@ -12,7 +12,6 @@ from tui.chat.subagent_rows import render_subagent
 from tui.chat.tool_call_rows import (
     diff_lines,
     format_details,
-    format_duration,
     format_json,
     format_result,
     render_command,
@@ -21,8 +20,8 @@ from tui.chat.tool_call_rows import (
     render_live_output,
     render_tool_call,
 )
+from tui.quantities import count, format_cost, format_duration
 from tui.text import clean, fit_line, format_path, shorten_lines
-from tui.widgets.status_bar import format_cost
 from tui.widgets.text_rows import GUTTER, INDENT, Piece, TextRow, wrap_pieces, wrap_text
 
 READING_WIDTH: Final = 110
@@ -274,7 +273,7 @@ def _render_turn_end(block: TranscriptBlock, width: int, _: bool) -> list[TextRo
     pieces: list[Piece] = [(words.get(block.status, block.status), role)]
     pieces += format_details(
         fit_line(block.text),
-        f"{block.steps} step{'s' if block.steps != 1 else ''}" if block.steps else "",
+        count("step", block.steps) if block.steps else "",
         format_duration(block.duration_ms) if block.duration_ms else "",
         f"{usage.prompt_tokens + usage.completion_tokens:,} tokens" if usage and usage.prompt_tokens else "",
         format_cost(usage.cost) if usage and usage.cost else "",

@@ -6,9 +6,9 @@ from typing import Final
 
 from core.protocol.events import SubagentAction
 from tui.block import TranscriptBlock
-from tui.chat.tool_call_rows import format_details, format_duration, render_head
+from tui.chat.tool_call_rows import format_details, render_head
+from tui.quantities import count, format_cost, format_duration
 from tui.text import clean, fit_line, shorten_lines
-from tui.widgets.status_bar import format_cost
 from tui.widgets.text_rows import INDENT, Piece, TextRow, wrap_pieces, wrap_text
 
 ACT_SIGNS: Final = {
@@ -66,7 +66,7 @@ def _render_details(block: TranscriptBlock, width: int) -> list[TextRow]:
         rows += wrap_text(shorten_lines(clean(block.hint)), width, role, first=INDENT, rest=INDENT)
     for line in shorten_lines(clean(block.output)).splitlines():
         rows += wrap_pieces([(line, "muted")], width, first=[*INDENT, ("→ ", "accent")], rest=[*INDENT, ("  ", "")])
-    parts = [f"{block.steps} step{'' if block.steps == 1 else 's'}" if block.steps else ""]
+    parts = [count("step", block.steps) if block.steps else ""]
     if usage := block.usage:
         parts += [
             f"{usage.prompt_tokens + usage.completion_tokens:,} tokens" if usage.prompt_tokens else "",

@@ -14,6 +14,7 @@ from core.protocol import documents
 from core.text.lookalikes import mark_lookalikes
 from tui.block import TranscriptBlock
 from tui.keymap import format_first_key
+from tui.quantities import format_duration
 from tui.text import clean, expose_controls, fit_line, format_path, render_carriage_returns, shorten_lines
 from tui.widgets.text_rows import GUTTER, INDENT, Piece, TextRow, measure_pieces, wrap_pieces
 
@@ -49,13 +50,6 @@ def _cut_pieces(pieces: Sequence[Piece], width: int) -> list[Piece]:
         kept.append((text, role))
         room -= size
     return kept
-
-
-def format_duration(ms: int) -> str:
-    """Return milliseconds as "950 ms", "1.5 s" or "2 min 3 s"."""
-    if ms < 1000:
-        return f"{ms} ms"
-    return f"{ms / 1000:.1f} s" if ms < 60_000 else f"{ms // 60_000} min {ms % 60_000 // 1000} s"
 
 
 def format_details(*parts: str) -> list[Piece]:

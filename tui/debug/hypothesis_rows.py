@@ -10,6 +10,7 @@ from textual.content import Content
 from core.protocol.debug import FIXED_QUESTION, Evidence, Hypothesis, ProbeRun
 from core.protocol.events import FixJudged
 from tui.debug.log_rows import BOLD, HEAD, MUTED, PLAIN, BoardRow, Piece, flow_pieces, format_fields
+from tui.quantities import count
 from tui.state.view import DebugView
 from tui.text import fit_line
 
@@ -88,17 +89,15 @@ def render_overview(view: DebugView, width: int, *, run: str, hypothesis: str) -
 
 
 def _render_probe_status(view: DebugView, width: int) -> Iterator[BoardRow]:
-    count = len(view.probes)
     told: Piece = ("", "")
-    if count:
-        told = (f"{count} {'probe' if count == 1 else 'probes'} in place", "$text-warning")
+    if view.probes:
+        told = (f"{count('probe', len(view.probes))} in place", "$text-warning")
     elif not view.can_probe:
         told = ("no probes: nothing here holds what a run does", "$text-warning")
     elif view.probe_check is not None and view.probe_check.left:
         told = (f"marks of probes are left in {fit_line(', '.join(view.probe_check.left), 200)}", "$text-error")
     elif view.probe_check is not None:
-        files = view.probe_check.files
-        told = (f"no probe is left ({files} {'file' if files == 1 else 'files'} searched)", "$text-success")
+        told = (f"no probe is left ({count('file', view.probe_check.files)} searched)", "$text-success")
     yield from flow_pieces([(" Hypotheses  ", HEAD), told], width, indent=3, max_rows=3)
 
 
@@ -109,8 +108,7 @@ def _wrap_text(text: str, width: int, indent: str, style: str) -> Iterator[Board
 
 def _render_hypothesis(each: Hypothesis, width: int, *, marked: bool) -> Iterator[BoardRow]:
     sign, colour = SIGNS[each.state]
-    count = len(each.evidence)
-    cited = f" · {count} {'line' if count == 1 else 'lines'}" if count else ""
+    cited = f" · {count('line', len(each.evidence))}" if each.evidence else ""
     yield (
         ("▸" if marked else " ", "$accent"),
         (f"{sign} ", colour),
@@ -125,8 +123,8 @@ def _render_hypothesis(each: Hypothesis, width: int, *, marked: bool) -> Iterato
         )
     for evidence in each.evidence[:MAX_EVIDENCE]:
         yield from _render_evidence(evidence, each.id, width)
-    if count > MAX_EVIDENCE:
-        yield ((f"     and {count - MAX_EVIDENCE} more", MUTED),)
+    if (more := len(each.evidence) - MAX_EVIDENCE) > 0:
+        yield ((f"     and {more} more", MUTED),)
     if each.reason:
         yield from flow_pieces([("   → ", colour), (fit_line(each.reason, 600), MUTED)], width, indent=5, max_rows=3)
 
@@ -143,7 +141,7 @@ def _render_run(each: ProbeRun, width: int, *, marked: bool) -> list[BoardRow]:
     code = f"exit code {each.exit_code}" if each.exit_code is not None else by_hand
     good = "$text-success" if each.exit_code == 0 else "$text-error" if each.exit_code is not None else MUTED
     counted = ", ".join(f"{fit_line(name, 20) or '–'} {count}" for name, count in each.counts.items())
-    more = [f"{each.records:,} {'line' if each.records == 1 else 'lines'}{f' ({counted})' if counted else ''}"]
+    more = [f"{count('line', each.records)}{f' ({counted})' if counted else ''}"]
     more += [f"{each.broken} broken"] if each.broken else []
     more += [f"{each.left:,} not kept"] if each.left else []
     pieces: list[Piece] = [("▸" if marked else " ", "$accent"), (f"{fit_line(each.id, 20)} ", BOLD), (code, good)]

@@ -13,6 +13,7 @@ from textual.containers import Vertical
 from core.protocol.review import Bulk, Change, ChangeDiff, Comment, Hunk
 from tui.input.visibility import PaneAttention, get_seconds_since_struck
 from tui.keymap import get_keymap, insert_keys
+from tui.quantities import count
 from tui.review import messages
 from tui.review.change_list import ChangeList
 from tui.review.descriptions import (
@@ -261,8 +262,8 @@ class ChangeBrowser(Vertical):
         return parts + (describe_change(change, *self._origin_names, room) if change is not None else [])
 
     def _describe_list(self) -> list[Part]:
-        count, pattern = len(self.changes), fit_line(self.change_list.pattern, 40)
-        counts = [f"{count:,} file{'' if count == 1 else 's'}"] if count else []
+        pattern = fit_line(self.change_list.pattern, 40)
+        counts = [count("file", len(self.changes))] if self.changes else []
         counts += [f"{len(self.bulks)} in bulk, judged as a whole"] if self.bulks else []
         parts = [*self._describe_waiting(), (f" {' · '.join(counts)}", "bold")]
         return [*parts, (f"  / {pattern}", "$text-primary")] if pattern else parts

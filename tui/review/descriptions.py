@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from core.protocol.review import Bulk, Change, FileState, Origin
 from tui.keymap import insert_keys
+from tui.quantities import count, format_size
 from tui.text import fit_line, format_path
 from tui.widgets.text_rows import measure_text
 
@@ -45,14 +46,6 @@ NOTHING_PENDING: Final = (
     "Nothing is pending here any more\n\n"
     "It was settled meanwhile. {review.next_file} and {review.previous_file} go to the other files."
 )
-
-
-def format_size(count: int) -> str:
-    """Return bytes as "980 B", "1.2 kB" or "48 MB"."""
-    amount, units = float(count), ["B", "kB", "MB", "GB"]
-    while amount >= 1000 and len(units) > 1:
-        amount, units = amount / 1000, units[1:]
-    return f"{amount:.1f} {units[0]}" if units[0] != "B" and amount < 10 else f"{amount:.0f} {units[0]}"
 
 
 def describe_attributes(change: Change) -> list[str]:
@@ -181,11 +174,11 @@ def describe_problem(change: Change, refused: str | None, keymap: Mapping[str, s
 def describe_bulk(bulk: Bulk) -> list[Part]:
     """Return a bulk in one line: what it is, how much, and what made it."""
     if bulk.kind == "git":
-        parts = ["git state", f"{bulk.files:,} {'file' if bulk.files == 1 else 'files'} of .git"]
+        parts = ["git state", f"{count('file', bulk.files)} of .git"]
     else:
         parts = [
             format_path(bulk.root, 60),
-            f"{bulk.files:,} {'file' if bulk.files == 1 else 'files'}",
+            count("file", bulk.files),
             format_size(bulk.bytes),
         ]
     if bulk.deleted:

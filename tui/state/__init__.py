@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tui.state.fold import show_event
-from tui.state.view import Topic, ViewState
+from tui.state.transcript import Topic
+from tui.state.view import ViewState
 
 __all__ = ["Topic", "ViewState", "show_event"]

@@ -1,21 +1,21 @@
 """The screen's fold: the session's state by the same table as the engine's, and what is shown of each event.
 
 Live or replayed, the same events give the same state, because lossy events leave nothing behind once the durable event
-that completes them has come. An event that the screen shows gets one row here: its topics, and a step if more than the
-state changes.
+that completes them has come. An event that the screen shows has its topics here, and a step if more than the state
+changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from core.protocol import events
 from core.protocol.debug import FIXED_QUESTION, REPRODUCE_QUESTION
 from core.state.fold import SHARED_STEPS, apply_event
-from tui.state.view import MAX_LIVE_RECORDS, PendingRetry, QuestionPlace, Topic, Topics, ViewState
+from tui.state.transcript import NOTHING, Topic, Topics, TranscriptState
+from tui.state.view import MAX_LIVE_RECORDS, PendingRetry, QuestionPlace, ViewState
 
-_NOTHING: Final[Topics] = frozenset()
 RETRY_REASONS: Final = {
     "rate_limited": "rate limit",
     "overloaded": "overloaded",
@@ -28,24 +28,27 @@ RETRY_REASONS: Final = {
 
 
 # A step sees the state before the event. It answers with topics if they are not those of its row.
-Show = Callable[[ViewState, events.Envelope, Any], Topics | None]
+Step = Callable[[ViewState, events.Envelope, Any], Topics | None]
 
 
 def show_event(view: ViewState, envelope: events.Envelope) -> Topics:
     """Apply one event and return the topics it touched. An envelope that was seen already changes nothing."""
     event = envelope.event
-    is_durable = not isinstance(event, events.LossyEvent)
-    if is_durable and envelope.seq <= view.seq:
-        return _NOTHING
-    topics, show = _SHOWN.get(type(event), (_NOTHING, None))
-    found = show(view, envelope, event) if show is not None else None
-    if is_durable:
-        apply_event(view, envelope, SHARED_STEPS)
+    if envelope.seq <= view.seq and not isinstance(event, events.LossyEvent):
+        return NOTHING
+    topics, step = _SHOWN.get(type(event), (NOTHING, None))
+    found = step(view, envelope, event) if step is not None else None
+    apply_event(view, envelope, SHARED_STEPS)
     return topics if found is None else found
 
 
 def _topics(*names: Topic) -> Topics:
     return frozenset(names)
+
+
+def _in_transcript(step: Callable[[TranscriptState, events.Envelope, Any], Topics | None]) -> Step:
+    """Make a method of the transcript a step."""
+    return lambda view, envelope, event: step(view.transcript, envelope, event)
 
 
 def _start_turn(view: ViewState, envelope: events.Envelope, event: events.TurnStarted) -> None:
@@ -63,13 +66,13 @@ def _finish_step(view: ViewState, _: events.Envelope, event: events.StepFinished
 
 
 def _retry_step(view: ViewState, envelope: events.Envelope, event: events.StepRetried) -> None:
-    view.transcript.retry_step(event, envelope)
+    view.transcript.retry_step(envelope, event)
     view.retry = PendingRetry(event.delay_ms, envelope.seq, RETRY_REASONS.get(event.code, "failed"))
 
 
 def _finish_turn(view: ViewState, envelope: events.Envelope, event: events.TurnFinished) -> None:
     view.retry = None
-    view.transcript.finish_turn(event, envelope)
+    view.transcript.finish_turn(envelope, event)
     view.debug.end()
 
 
@@ -89,14 +92,14 @@ def _add_steer(view: ViewState, envelope: events.Envelope, event: events.TurnSte
 def _deliver_steers(view: ViewState, envelope: events.Envelope, event: events.SteerDelivered) -> Topics | None:
     for text in [view.pending_steers[each] for each in event.ids if each in view.pending_steers]:
         view.transcript.add_prompt("steer", envelope, text)
-    return None if event.ids else _NOTHING
+    return None if event.ids else NOTHING
 
 
 def _append_message(view: ViewState, envelope: events.Envelope, event: events.MessageAppended) -> Topics | None:
     for text in [view.pending_steers[each] for each in event.steers if each in view.pending_steers]:
         view.transcript.add_prompt("steer", envelope, text)
     is_shown = view.transcript.show_attachments(event.message)
-    return None if event.steers or is_shown else _NOTHING
+    return None if event.steers or is_shown else NOTHING
 
 
 def _return_steer(view: ViewState, envelope: events.Envelope, event: events.SteerReturned) -> None:
@@ -109,27 +112,7 @@ def _add_label(view: ViewState, _: events.Envelope, event: events.AttachmentAdde
 
 def _start_document(view: ViewState, envelope: events.Envelope, event: events.DocumentStarted) -> None:
     view.retry = None
-    view.transcript.start_document(event, envelope.turn)
-
-
-def _add_delta(view: ViewState, _: events.Envelope, event: events.DocumentDelta) -> Topics | None:
-    return None if view.transcript.add_delta(event) else _NOTHING
-
-
-def _finish_document(view: ViewState, envelope: events.Envelope, event: events.DocumentFinished) -> None:
-    view.transcript.finish_document(event.document, envelope.turn)
-
-
-def _start_call(view: ViewState, _: events.Envelope, event: events.ToolRequested) -> None:
-    view.transcript.start_call(event)
-
-
-def _add_output(view: ViewState, _: events.Envelope, event: events.ToolOutput) -> None:
-    view.transcript.add_output(event)
-
-
-def _finish_call(view: ViewState, _: events.Envelope, event: events.ToolFinished) -> None:
-    view.transcript.finish_call(event)
+    view.transcript.start_document(envelope, event)
 
 
 def _touch_change(view: ViewState, _: events.Envelope, event: events.ChangeProposed | events.ChangeRevised) -> None:
@@ -157,15 +140,11 @@ def _answer(view: ViewState, _: events.Envelope, event: events.QuestionAnswered)
         view.debug.question = None
 
 
-def _mark_checkpoint(view: ViewState, _: events.Envelope, event: events.CheckpointCreated) -> None:
-    view.transcript.mark_checkpoint(event.id)
-
-
 def _rewind(view: ViewState, _: events.Envelope, event: events.ConversationRewound) -> Topics | None:
     view.debug.end()
     view.debug.probe_check = None
     if event.checkpoint not in view.transcript.checkpoints:
-        return _NOTHING
+        return NOTHING
     view.transcript.rewind(event.checkpoint)
     view.suggestion = None
     for each in view.checkpoints[event.checkpoint].questions:
@@ -175,7 +154,7 @@ def _rewind(view: ViewState, _: events.Envelope, event: events.ConversationRewou
 
 def _add_live_records(view: ViewState, _: events.Envelope, event: events.ProbeLogged) -> Topics | None:
     if view.debug.reproduction is None:
-        return _NOTHING
+        return NOTHING
     view.debug.live_records = [*view.debug.live_records, *event.records][-MAX_LIVE_RECORDS:]
     return None
 
@@ -219,66 +198,28 @@ def _set_todos(view: ViewState, _: events.Envelope, event: events.TodoChanged) -
     return _topics("plan", "blocks") if view.transcript.mark_todos(event.plan, event.todos) else None
 
 
-def _start_subagent(view: ViewState, envelope: events.Envelope, event: events.SubagentStarted) -> None:
-    view.transcript.start_subagent(event, envelope)
-
-
-def _show_progress(view: ViewState, _: events.Envelope, event: events.SubagentProgressed) -> Topics | None:
-    if (block := view.transcript.subagents.get(event.id)) is None:
-        return _NOTHING
-    return None if view.transcript.show_progress(block, event) else _topics("blocks")
-
-
-def _finish_subagent(view: ViewState, _: events.Envelope, event: events.SubagentFinished) -> Topics | None:
-    if (block := view.transcript.subagents.get(event.id)) is None:
-        return _NOTHING
-    view.transcript.finish_subagent(block, event)
-    return None
-
-
-def _show_merge(view: ViewState, _: events.Envelope, event: events.SubagentMerged) -> Topics | None:
-    if (block := view.transcript.subagents.get(event.id)) is None:
-        return _NOTHING
-    view.transcript.show_merge(block, event)
-    return None
-
-
 def _show_repair(view: ViewState, envelope: events.Envelope, event: events.SessionResumed) -> Topics | None:
     if not event.repaired:
-        return _NOTHING
+        return NOTHING
     view.transcript.add_notice(envelope, event.repaired)
     return None
 
 
 def _show_restore(view: ViewState, envelope: events.Envelope, event: events.CheckpointRestored) -> None:
-    view.transcript.add_notice(envelope, _describe_restore(len(event.files)), hint="/rewind takes that back")
-
-
-def _describe_restore(count: int) -> str:
-    if not count:
-        return "The files were as they had been: nothing was taken back."
-    return (
-        f"{count} file{' was' if count == 1 else 's were'} taken back to how {'it' if count == 1 else 'they'} had been."
-    )
+    text = "The files were as they had been: nothing was taken back."
+    if count := len(event.files):
+        was, they = ("file was", "it") if count == 1 else ("files were", "they")
+        text = f"{count} {was} taken back to how {they} had been."
+    view.transcript.add_notice(envelope, text, hint="/rewind takes that back")
 
 
 def _show_notice(view: ViewState, envelope: events.Envelope, event: events.Notice) -> None:
     view.transcript.add_notice(envelope, event.message, hint=event.hint, level=event.level)
 
 
-def _show_rules(view: ViewState, envelope: events.Envelope, event: events.RulesLoaded) -> Topics | None:
-    notes = [f"{rule.path}: {rule.note}" for rule in event.rules if rule.note]
-    fresh = [each for each in notes if each not in view.transcript.noted]
-    if not fresh:
-        return _NOTHING
-    view.transcript.noted.update(fresh)
-    view.transcript.add_notice(envelope, "\n".join(fresh), level="warning")
-    return None
-
-
 def _show_error(view: ViewState, envelope: events.Envelope, event: events.ErrorRaised) -> Topics | None:
     if view.transcript.has_shown(event.message):
-        return _NOTHING
+        return NOTHING
     view.transcript.add_error(envelope, event)
     if not event.path:
         return None
@@ -292,7 +233,7 @@ def _show_compaction(view: ViewState, envelope: events.Envelope, event: events.C
 
 
 _BLOCKS, _STATUS, _QUEUE, _DEBUG = _topics("blocks"), _topics("status"), _topics("queue"), _topics("debug")
-_CALL = _SAID = _BLOCKS | _STATUS
+_SAID = _BLOCKS | _STATUS
 _STEP = _BLOCKS | _STATUS | _QUEUE
 _REVIEW = _topics("review", "status", "files")
 _FILES = _topics("files")
@@ -302,81 +243,73 @@ _MODEL = _topics("session", "status")
 _PLAN = _topics("plan")
 _SUBAGENT = _topics("blocks", "status", "plan")
 
-_SHOWN: Final[Mapping[type[events.Event], tuple[Topics, Show | None]]] = {
-    events.SessionStarted: (_SESSION, None),
-    events.SessionRenamed: (_SESSION, None),
+_STEPLESS: Final[Mapping[Topics, Iterable[type[events.Event]]]] = {
+    _SESSION: {events.SessionStarted, events.SessionRenamed},
+    _MODEL: {events.EffortChanged, events.RouteTaken, events.ModelUsed},
+    _STATUS: {events.LimitsChanged, events.PolicyChanged, events.JobStarted, events.ContextMeasured},
+    _ASK: {events.TrustStated, events.ApprovalRequested, events.ApprovalResolved, events.AnswersReported},
+    _QUEUE: {events.DraftKept},
+    _STEP: {events.StepStarted},
+    _REVIEW: {
+        events.ChangeConflicted,
+        events.VerdictGiven,
+        events.VerdictUndone,
+        events.LayersChanged,
+        events.CheckRecorded,
+        events.HunkCommented,
+        events.PlanCommented,
+        events.CommentsSent,
+    },
+    _PLAN: {events.TodoVerified},
+    _DEBUG: {events.HypothesesSet, events.HypothesisJudged, events.FixJudged, events.ProbeRemoved, events.RunRecorded},
+}
+_SHOWN: Final[Mapping[type[events.Event], tuple[Topics, Step | None]]] = {
+    **{kind: (topics, None) for topics, kinds in _STEPLESS.items() for kind in kinds},
     events.SessionResumed: (_SAID, _show_repair),
     events.ModeChanged: (_SESSION, _change_mode),
     events.ModelChanged: (_MODEL, _set_model),
-    events.EffortChanged: (_MODEL, None),
-    events.RouteTaken: (_MODEL, None),
-    events.ModelUsed: (_MODEL, None),
-    events.LimitsChanged: (_STATUS, None),
-    events.PolicyChanged: (_STATUS, None),
-    events.TrustStated: (_ASK, None),
     events.AttachmentAdded: (_QUEUE, _add_label),
     events.TurnStarted: (_STEP, _start_turn),
     events.TurnSteered: (_QUEUE, _add_steer),
     events.SteerDelivered: (_QUEUE | _BLOCKS, _deliver_steers),
     events.SteerReturned: (_QUEUE, _return_steer),
-    events.DraftKept: (_QUEUE, None),
     events.PromptSuggested: (_topics("session"), _suggest),
     events.TurnFinished: (_ASK, _finish_turn),
-    events.StepStarted: (_STEP, None),
     events.StepFinished: (_STATUS, _finish_step),
     events.StepRetried: (_STEP, _retry_step),
     events.MessageAppended: (_QUEUE | _BLOCKS, _append_message),
     events.DocumentStarted: (_BLOCKS, _start_document),
-    events.DocumentDelta: (_BLOCKS, _add_delta),
-    events.DocumentFinished: (_BLOCKS, _finish_document),
-    events.ToolRequested: (_CALL, _start_call),
-    events.ToolOutput: (_BLOCKS, _add_output),
-    events.ToolFinished: (_CALL, _finish_call),
-    events.ApprovalRequested: (_ASK, None),
-    events.ApprovalResolved: (_ASK, None),
+    events.DocumentDelta: (_BLOCKS, _in_transcript(TranscriptState.add_delta)),
+    events.DocumentFinished: (_BLOCKS, _in_transcript(TranscriptState.finish_document)),
+    events.ToolRequested: (_SAID, _in_transcript(TranscriptState.start_call)),
+    events.ToolOutput: (_BLOCKS, _in_transcript(TranscriptState.add_output)),
+    events.ToolFinished: (_SAID, _in_transcript(TranscriptState.finish_call)),
     events.QuestionAsked: (_ASK, _ask),
     events.QuestionAnswered: (_ASK, _answer),
-    events.AnswersReported: (_ASK, None),
     events.ChangeProposed: (_REVIEW, _touch_change),
     events.ChangeRevised: (_REVIEW, _touch_change),
     events.ChangeResolved: (_REVIEW, _touch_path),
-    events.ChangeConflicted: (_REVIEW, None),
-    events.VerdictGiven: (_REVIEW, None),
-    events.VerdictUndone: (_REVIEW, None),
-    events.LayersChanged: (_REVIEW, None),
-    events.CheckRecorded: (_REVIEW, None),
-    events.HunkCommented: (_REVIEW, None),
-    events.PlanCommented: (_REVIEW, None),
-    events.CommentsSent: (_REVIEW, None),
     events.FileWritten: (_FILES, _touch_path),
     events.FilesChanged: (_FILES, _touch_paths),
-    events.CheckpointCreated: (_NOTHING, _mark_checkpoint),
+    events.CheckpointCreated: (NOTHING, _in_transcript(TranscriptState.mark_checkpoint)),
     events.CheckpointRestored: (_SAID, _show_restore),
     events.ConversationRewound: (_ASK | _MODEL, _rewind),
     events.BoxFound: (_STATUS, _set_box),
-    events.JobStarted: (_STATUS, None),
     events.JobEnded: (_SAID, _end_job),
     events.PlanCreated: (_PLAN, _set_plan),
     events.PlanUpdated: (_PLAN, _set_plan),
     events.TodoChanged: (_PLAN, _set_todos),
-    events.TodoVerified: (_PLAN, None),
-    events.HypothesesSet: (_DEBUG, None),
-    events.HypothesisJudged: (_DEBUG, None),
-    events.FixJudged: (_DEBUG, None),
     events.ProbeAdded: (_DEBUG, _add_probe),
-    events.ProbeRemoved: (_DEBUG, None),
     events.ProbesChecked: (_DEBUG, _set_probe_check),
     events.ProbeLogged: (_DEBUG, _add_live_records),
     events.ReproduceRequested: (_DEBUG, _restart_records),
     events.ReproduceEnded: (_DEBUG, _restart_records),
-    events.RunRecorded: (_DEBUG, None),
-    events.SubagentStarted: (_SUBAGENT, _start_subagent),
-    events.SubagentProgressed: (_topics("blocks", "plan"), _show_progress),
-    events.SubagentFinished: (_SUBAGENT, _finish_subagent),
-    events.SubagentMerged: (_SUBAGENT, _show_merge),
-    events.ContextMeasured: (_STATUS, None),
+    events.SubagentStarted: (_SUBAGENT, _in_transcript(TranscriptState.start_subagent)),
+    events.SubagentProgressed: (_topics("blocks", "plan"), _in_transcript(TranscriptState.show_progress)),
+    events.SubagentFinished: (_SUBAGENT, _in_transcript(TranscriptState.finish_subagent)),
+    events.SubagentMerged: (_SUBAGENT, _in_transcript(TranscriptState.show_merge)),
     events.ContextCompacted: (_SAID, _show_compaction),
-    events.RulesLoaded: (_SAID, _show_rules),
+    events.RulesLoaded: (_SAID, _in_transcript(TranscriptState.show_rules)),
     events.Notice: (_SAID, _show_notice),
     events.ErrorRaised: (_SAID, _show_error),
 }

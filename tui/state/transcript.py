@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from core.protocol import events
 from core.protocol.documents import (
-    AnyDocument,
     ClarificationDocument,
     PlanDocument,
     QuestionAnswer,
@@ -19,7 +18,11 @@ from core.protocol.documents import (
 )
 from core.protocol.messages import AssistantMessage, Message, ToolMessage
 from tui.block import TranscriptBlock
+from tui.quantities import count
 
+Topic = Literal["blocks", "review", "plan", "debug", "ask", "status", "files", "session", "queue"]
+Topics = frozenset[Topic]
+NOTHING: Final[Topics] = frozenset()
 MAX_OUTPUT_CHARS: Final = 16_000
 SEARCHED: Final = 200  # blocks before the last one
 _SUBAGENT_STATUS: Final = {"done": "completed", "failed": "failed", "limit": "failed", "interrupted": "cancelled"}
@@ -28,6 +31,8 @@ _SUBAGENT_STATUS: Final = {"done": "completed", "failed": "failed", "limit": "fa
 @dataclass(slots=True)
 class TranscriptState:
     """`blocks` in order, `by_key` also those that were left. `calls`: the document of each running call.
+
+    Methods that take an envelope and its event are steps of the fold.
 
     `checkpoints`: for each one, the index in `left` (or its length: the present transcript) and the number of blocks.
     `subagents`: the latest block of each. `noted`: notes on rules that were shown.
@@ -42,7 +47,6 @@ class TranscriptState:
     noted: set[str] = field(default_factory=set)
 
     def add(self, block: TranscriptBlock) -> TranscriptBlock:
-        """Append a block."""
         self.blocks.append(block)
         self.by_key[block.key] = block
         return block
@@ -52,18 +56,22 @@ class TranscriptState:
         self.add(TranscriptBlock(f"{kind}:{envelope.seq}:{len(self.blocks)}", kind, envelope.turn, text=text))
 
     def add_notice(self, envelope: events.Envelope, text: str, *, hint: str = "", level: str = "info") -> None:
-        """Append a notice."""
         self.add(TranscriptBlock(f"said:{envelope.seq}", "notice", envelope.turn, text=text, hint=hint, level=level))
 
     def add_error(self, envelope: events.Envelope, event: events.ErrorRaised) -> None:
-        """Append an error."""
-        key = f"said:{envelope.seq}"
-        self.add(
-            TranscriptBlock(key, "error_raised", envelope.turn, text=event.message, hint=event.hint, title=event.code)
-        )
+        key, told = f"said:{envelope.seq}", event.message
+        self.add(TranscriptBlock(key, "error_raised", envelope.turn, text=told, hint=event.hint, title=event.code))
+
+    def show_rules(self, envelope: events.Envelope, event: events.RulesLoaded) -> Topics | None:
+        """Append a notice of the notes on rules that were not shown yet."""
+        notes = [f"{rule.path}: {rule.note}" for rule in event.rules if rule.note]
+        if not (fresh := [each for each in notes if each not in self.noted]):
+            return NOTHING
+        self.noted.update(fresh)
+        self.add_notice(envelope, "\n".join(fresh), level="warning")
+        return None
 
     def drop(self, block: TranscriptBlock) -> None:
-        """Remove a block."""
         self.blocks.remove(block)
         del self.by_key[block.key]
 
@@ -77,33 +85,31 @@ class TranscriptState:
 
     # Documents and calls.
 
-    def start_document(self, event: events.DocumentStarted, turn: str) -> None:
+    def start_document(self, envelope: events.Envelope, event: events.DocumentStarted) -> None:
         """Begin a document, if it is not there yet."""
         if event.id not in self.by_key:
-            block = TranscriptBlock(
-                event.id, event.kind, turn, title=event.title, language=event.language, status="running"
-            )
-            self.add(block)
+            block = self.add(TranscriptBlock(event.id, event.kind, envelope.turn, status="running"))
+            block.title, block.language = event.title, event.language
 
-    def add_delta(self, event: events.DocumentDelta) -> bool:
-        """Append streamed text. Returns False if the document is not open."""
+    def add_delta(self, _: events.Envelope, event: events.DocumentDelta) -> Topics | None:
+        """Append streamed text, if the document is open."""
         block = self.by_key.get(event.id)
         if block is None or block.document is not None:
-            return False
+            return NOTHING
         block.live += event.text
         block.revision += 1
-        return True
+        return None
 
-    def finish_document(self, document: AnyDocument, turn: str) -> None:
+    def finish_document(self, envelope: events.Envelope, event: events.DocumentFinished) -> None:
         """Put the whole document in place of what was streamed."""
-        kind = str(document.__struct_config__.tag)
-        block = self.by_key.get(document.id) or self.add(TranscriptBlock(document.id, kind, turn))
+        document, kind = event.document, str(event.document.__struct_config__.tag)
+        block = self.by_key.get(document.id) or self.add(TranscriptBlock(document.id, kind, envelope.turn))
         block.kind, block.document, block.live, block.output = kind, document, "", ""
         if block.status == "running":
             block.status = ""
         block.revision += 1
 
-    def start_call(self, event: events.ToolRequested) -> None:
+    def start_call(self, _: events.Envelope, event: events.ToolRequested) -> None:
         """Say in its document what a call is about."""
         self.calls[event.call] = event.document
         if block := self.by_key.get(event.document):
@@ -111,13 +117,13 @@ class TranscriptState:
             block.subject = event.summary
             block.revision += 1
 
-    def add_output(self, event: events.ToolOutput) -> None:
+    def add_output(self, _: events.Envelope, event: events.ToolOutput) -> None:
         """Append output of a running call, of which the end is kept."""
         if block := self.by_key.get(self.calls.get(event.call, "")):
             block.output = (block.output + event.text)[-MAX_OUTPUT_CHARS:]
             block.revision += 1
 
-    def finish_call(self, event: events.ToolFinished) -> None:
+    def finish_call(self, _: events.Envelope, event: events.ToolFinished) -> None:
         """Say in its document how a call has ended."""
         if block := self.by_key.get(self.calls.pop(event.call, "")):
             block.status, block.duration_ms = event.status, event.duration_ms
@@ -130,8 +136,7 @@ class TranscriptState:
             return False
         for block in reversed(self.blocks[-SEARCHED:]):
             call = block.document.metadata.tool_call_id if isinstance(block.document, ToolCallDocument) else ""
-            is_it = call == message.call_id if isinstance(message, ToolMessage) else block.kind in {"prompt", "steer"}
-            if is_it:
+            if call == message.call_id if isinstance(message, ToolMessage) else block.kind in {"prompt", "steer"}:
                 block.attachments = message.attachments
                 block.revision += 1
                 return True
@@ -161,7 +166,7 @@ class TranscriptState:
 
     # Turns.
 
-    def retry_step(self, event: events.StepRetried, envelope: events.Envelope) -> None:
+    def retry_step(self, envelope: events.Envelope, event: events.StepRetried) -> None:
         """Drop what an attempt brought; one line for a step says what is waited for, and the next attempt takes it."""
         key = f"retry:{envelope.turn}:{event.step}"
         for void in (*event.void_documents, key):
@@ -170,20 +175,19 @@ class TranscriptState:
         hint = f"Attempt {event.attempt} in {event.delay_ms / 1000:.1f} s." if event.delay_ms else "It is asked again."
         self.add(TranscriptBlock(key, "notice", envelope.turn, text=event.message, hint=hint, level="warning"))
 
-    def finish_turn(self, event: events.TurnFinished, envelope: events.Envelope) -> None:
+    def finish_turn(self, envelope: events.Envelope, event: events.TurnFinished) -> None:
         """End a turn: documents that were never finished go."""
-        for block in [
-            each for each in self.blocks[-SEARCHED:] if each.is_running and each.turn and each.document is None
-        ]:
-            self.drop(block)
+        for block in self.blocks[-SEARCHED:]:
+            if block.is_running and block.turn and block.document is None:
+                self.drop(block)
         text = "" if self.has_shown(event.message) else event.message
         end = TranscriptBlock(f"end:{envelope.seq}", "turn_end", envelope.turn, text=text, status=event.reason)
         end.usage, end.steps, end.duration_ms = event.usage, event.steps, event.duration_ms
         self.add(end)
 
-    def mark_checkpoint(self, checkpoint: str) -> None:
+    def mark_checkpoint(self, _: events.Envelope, event: events.CheckpointCreated) -> None:
         """Remember the transcript's end at a checkpoint."""
-        self.checkpoints[checkpoint] = (len(self.left), len(self.blocks))
+        self.checkpoints[event.id] = (len(self.left), len(self.blocks))
 
     def rewind(self, checkpoint: str) -> None:
         """Go back to the transcript at a checkpoint."""
@@ -193,28 +197,34 @@ class TranscriptState:
 
     # Subagents: one block each time one goes to work.
 
-    def start_subagent(self, event: events.SubagentStarted, envelope: events.Envelope) -> None:
-        """Append a block for a subagent at work."""
+    def start_subagent(self, envelope: events.Envelope, event: events.SubagentStarted) -> None:
         key = f"sub:{envelope.seq}"
         block = TranscriptBlock(key, "subagent", envelope.turn, title=event.title, subject=event.todo, status="running")
         self.subagents[event.id] = self.add(block)
 
-    def show_progress(self, block: TranscriptBlock, event: events.SubagentProgressed) -> bool:
-        """Show what a subagent does. Returns whether its latest act is another one."""
+    def show_progress(self, _: events.Envelope, event: events.SubagentProgressed) -> Topics | None:
+        """Show what a subagent does; the plan shows its latest act alone."""
+        if (block := self.subagents.get(event.id)) is None:
+            return NOTHING
         before = block.acts[-1:]
         block.acts, block.steps, block.live = event.acts, event.steps, _format_files(event.changed)
         block.revision += 1
-        return block.acts[-1:] != before
+        return frozenset({"blocks"}) if block.acts[-1:] == before else None
 
-    def finish_subagent(self, block: TranscriptBlock, event: events.SubagentFinished) -> None:
+    def finish_subagent(self, _: events.Envelope, event: events.SubagentFinished) -> Topics | None:
         """Show how a subagent has ended."""
+        if (block := self.subagents.get(event.id)) is None:
+            return NOTHING
         block.status, block.acts, block.live = _SUBAGENT_STATUS[event.reason], event.acts, ""
         block.text, block.hint = event.said, event.message
         block.steps, block.usage, block.duration_ms = event.steps, event.usage, event.duration_ms
         block.revision += 1
+        return None
 
-    def show_merge(self, block: TranscriptBlock, event: events.SubagentMerged) -> None:
+    def show_merge(self, _: events.Envelope, event: events.SubagentMerged) -> Topics | None:
         """Show what became of a subagent's changes."""
+        if (block := self.subagents.get(event.id)) is None:
+            return NOTHING
         block.summary = _format_files(len(event.paths)) or "nothing changed"
         block.output = "\n".join((*event.paths, *event.notes))
         if event.refused:
@@ -222,11 +232,12 @@ class TranscriptState:
         if event.conflicts:
             block.level, block.hint = "conflict", f"in conflict: {', '.join(event.conflicts)}"
         block.revision += 1
+        return None
 
     def find_running_subagents(self) -> dict[str, TranscriptBlock]:
         """Return the blocks of the subagents at work, by their todo."""
         return {block.subject: block for block in self.subagents.values() if block.is_running}
 
 
-def _format_files(count: int) -> str:
-    return f"{count} file{'' if count == 1 else 's'}" if count else ""
+def _format_files(number: int) -> str:
+    return count("file", number) if number else ""

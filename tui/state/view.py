@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from core.protocol import events
 from core.protocol.debug import ProbeRecord
@@ -15,9 +15,6 @@ from core.state.debugging import DebugState
 from core.state.session import SessionState
 from tui.block import TranscriptBlock
 from tui.state.transcript import TranscriptState
-
-Topic = Literal["blocks", "review", "plan", "debug", "ask", "status", "files", "session", "queue"]
-Topics = frozenset[Topic]
 
 MAX_LIVE_RECORDS: Final = 500  # of a run that goes on
 

@@ -14,6 +14,7 @@ from textual.widget import Widget
 
 from core.modes import Mode
 from tui.keymap import format_first_key, get_keymap
+from tui.quantities import count, format_count
 from tui.state import ViewState
 from tui.state.view import PendingRetry
 from tui.text import fit_line
@@ -37,18 +38,6 @@ class StatusFact(NamedTuple):
 
 def _make_muted_fact(rank: int, text: str) -> StatusFact:
     return StatusFact(rank, [(text, "$foreground 60%")])
-
-
-def format_cost(cost: float) -> str:
-    """Return a cost in US dollars; a small one is never shown as nothing."""
-    return "< $0.0001" if 0 < cost < 0.00005 else f"${cost:.4f}"
-
-
-def format_count(tokens: int) -> str:
-    """Return a count in at most five characters: 950, 12.3k, 1.2M."""
-    if tokens < 1_000:
-        return str(tokens)
-    return f"{tokens / 1_000:.1f}k" if tokens < 1_000_000 else f"{tokens / 1_000_000:.1f}M"
 
 
 def render_meter(used: int, window: int) -> str:
@@ -129,7 +118,7 @@ class StatusBar(Widget):
         ]
         facts += _list_session_facts(state)
         if state.jobs:
-            facts.append(_make_muted_fact(3, f"{len(state.jobs)} {'job' if len(state.jobs) == 1 else 'jobs'}"))
+            facts.append(_make_muted_fact(3, count("job", len(state.jobs))))
         if tokens:
             facts.append(_make_muted_fact(1, f"{format_count(tokens)} tokens"))
         if usage.cost is not None:

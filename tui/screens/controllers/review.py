@@ -13,6 +13,7 @@ from textual import on
 from core.protocol import commands, queries
 from core.protocol.renames import list_changes
 from core.protocol.review import Change, Origin, Verdict
+from tui.quantities import count
 from tui.review import messages
 from tui.review.descriptions import needs_confirmation
 from tui.screens.controller import Controller, ScreenContext
@@ -154,8 +155,7 @@ class ReviewController(Controller):
         return await self._confirm(f"Accept {fit_line(root, 200)}?", f"It {fit_line(risk, 300)}.")
 
     async def _confirm_bulk(self, root: str, deleted: int) -> bool:
-        files = f"{deleted:,} file{'' if deleted == 1 else 's'}"
-        about = f"Accepting {format_path(root, 100)} removes {files} from your disk."
+        about = f"Accepting {format_path(root, 100)} removes {count('file', deleted)} from your disk."
         return not deleted or await self._confirm("Delete what is gone there?", about)
 
     async def _confirm(self, question: str, about: str) -> bool:
@@ -258,14 +258,14 @@ class ReviewController(Controller):
             "todo": f"todo “{fit_line(todos.get(origin.todo, origin.todo), 50)}”",
             "turn": f"turn {state.turn_numbers.get(origin.turn, '')}".rstrip(),
         }
-        options = []
+        options, changes = [], list_changes(state.changes)
         for verdict in ("accept", "reject"):
             for field in _ORIGIN_FIELDS:
                 if getattr(origin, field):
                     meant = Origin(**{field: getattr(origin, field)})
-                    count = sum(_has_origin(each, meant) and not each.protected for each in list_changes(state.changes))
-                    note = f"{count} file{'' if count == 1 else 's'}"
-                    options.append(PickerOption(f"{verdict} {field}", f"{verdict} all of {shown[field]}", note))
+                    number = sum(_has_origin(each, meant) and not each.protected for each in changes)
+                    label = f"{verdict} all of {shown[field]}"
+                    options.append(PickerOption(f"{verdict} {field}", label, count("file", number)))
         return options
 
     # Conflicts

@@ -16,6 +16,7 @@ from textual.widgets import Static
 from core.protocol.review import Change, ChangeDiff, GitPreview
 from tui.input.visibility import get_visibility
 from tui.keymap import format_first_key, get_bindings
+from tui.quantities import count
 from tui.review.diff_view import DiffView
 from tui.screens.dialogs.pages import ConfirmDialog
 from tui.text import clean, format_path, to_content
@@ -109,7 +110,7 @@ def build_deletion_dialog(changes: Sequence[Change]) -> ConfirmDialog | None:
     more = f" and {len(gone) - MAX_NAMED_FILES:,} more" if len(gone) > MAX_NAMED_FILES else ""
     what = "it" if len(gone) == 1 else "them"
     return ConfirmDialog(
-        f"Delete {len(gone):,} file{'' if len(gone) == 1 else 's'} with what is accepted?",
+        f"Delete {count('file', len(gone))} with what is accepted?",
         f"accept, and delete {what}",
         about=f"{', '.join(gone[:MAX_NAMED_FILES])}{more}",
         no="leave all of it pending",

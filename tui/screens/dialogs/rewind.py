@@ -13,9 +13,9 @@ from textual.widgets import Static
 
 from core.protocol.queries import CheckpointInfo, CheckpointPreviewAnswer, RestoredPath
 from tui.keymap import get_bindings
+from tui.quantities import count, format_age
 from tui.screens.dialogs.dialog import Dialog
 from tui.screens.dialogs.picker import PickerOption
-from tui.screens.dialogs.sessions import format_age
 from tui.text import fit_line, format_path
 from tui.widgets.key_hints import format_hints
 
@@ -41,8 +41,8 @@ def format_title(info: CheckpointInfo) -> str:
 
 
 def _format_note(info: CheckpointInfo, now: int) -> str:
-    files = f"{info.files} file{'' if info.files == 1 else 's'} since" if info.files else "no files since"
-    parts = [format_age(now - info.at), files]
+    files = count("file", info.files) if info.files else "no files"
+    parts = [format_age(now - info.at), f"{files} since"]
     return " · ".join([*parts, "left behind"] if info.left else parts)
 
 
@@ -67,8 +67,7 @@ class RewindDialog(Dialog[str | None]):
 
     def _render_lines(self) -> Iterator[Content]:
         preview = self._preview
-        count = preview.messages
-        goes = f"{count} message{'' if count == 1 else 's'}" if count else "nothing"
+        goes = count("message", preview.messages) if preview.messages else "nothing"
         yield Content.assemble(
             ("conversation  ", "$foreground 60%"), f"{goes} would go; your words come back to the prompt"
         )

@@ -9,9 +9,9 @@ from textual.content import Content
 from core.protocol.messages import Usage
 from core.protocol.models import RouteRow
 from core.protocol.queries import RoutesAnswer
+from tui.quantities import format_cost, format_count
 from tui.screens.dialogs.pages import PageDialog
 from tui.text import fit_line
-from tui.widgets.status_bar import format_cost, format_count
 from tui.widgets.text_rows import find_line_breaks
 
 NAME_COLUMNS: Final = 14  # columns

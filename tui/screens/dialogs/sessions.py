@@ -15,10 +15,10 @@ from textual.widgets.option_list import Option
 
 from core.protocol.queries import SessionInfo
 from tui.keymap import get_bindings
+from tui.quantities import count, format_age
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line
 
-MINUTE: Final = 60_000
 TITLE: Final = 70
 
 
@@ -118,12 +118,8 @@ def _search_text(session: SessionInfo) -> str:
 
 def _format_session(session: SessionInfo, now: int, *, is_current: bool) -> Content:
     title = fit_line(session.title, TITLE) or "without a title"
-    count = f"{session.turns} turn{'' if session.turns == 1 else 's'}"
-    details = " · ".join(
-        part
-        for part in (format_age(now - session.updated), count, fit_line(session.model, 40), fit_line(session.mode, 12))
-        if part
-    )
+    what = (count("turn", session.turns), fit_line(session.model, 40), fit_line(session.mode, 12))
+    details = " · ".join(filter(None, (format_age(now - session.updated), *what)))
     parts = [Content.styled(title, "$foreground 50%" if _is_unavailable(session) else "bold $foreground")]
     parts.append(Content.styled(f"\n  {details}", "$foreground 55%"))
     if session.pending:
@@ -135,12 +131,3 @@ def _format_session(session: SessionInfo, now: int, *, is_current: bool) -> Cont
     if session.problem:
         parts.append(Content.styled(f" · {fit_line(session.problem, 120)}", "$text-error"))
     return Content.assemble(*parts)
-
-
-def format_age(ms: int) -> str:
-    """Return how long ago, as "2 days ago" or "just now"."""
-    minutes = max(ms, 0) // MINUTE
-    for unit, size in (("day", 24 * 60), ("hour", 60), ("minute", 1)):
-        if count := minutes // size:
-            return f"{count} {unit}{'' if count == 1 else 's'} ago"
-    return "just now"

@@ -1,0 +1,44 @@
+"""Quantities in words: how many, how much, how large, how long, how long ago."""
+
+from __future__ import annotations
+
+
+def count(noun: str, number: int) -> str:
+    """Format a number of things: "1 file", "2,000 files"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def format_cost(cost: float) -> str:
+    """Format a cost in US dollars; a small one is never shown as nothing."""
+    return "< $0.0001" if 0 < cost < 0.00005 else f"${cost:.4f}"
+
+
+def format_count(tokens: int) -> str:
+    """Format a count in at most five characters: 950, 12.3k, 1.2M."""
+    if tokens < 1_000:
+        return str(tokens)
+    return f"{tokens / 1_000:.1f}k" if tokens < 1_000_000 else f"{tokens / 1_000_000:.1f}M"
+
+
+def format_size(size: int) -> str:
+    """Format bytes as "980 B", "1.2 kB" or "48 MB"."""
+    amount, units = float(size), ["B", "kB", "MB", "GB"]
+    while amount >= 1000 and len(units) > 1:
+        amount, units = amount / 1000, units[1:]
+    return f"{amount:.1f} {units[0]}" if units[0] != "B" and amount < 10 else f"{amount:.0f} {units[0]}"
+
+
+def format_duration(ms: int) -> str:
+    """Format milliseconds as "950 ms", "1.5 s" or "2 min 3 s"."""
+    if ms < 1000:
+        return f"{ms} ms"
+    return f"{ms / 1000:.1f} s" if ms < 60_000 else f"{ms // 60_000} min {ms % 60_000 // 1000} s"
+
+
+def format_age(ms: int) -> str:
+    """Format how long ago something was: "2 days ago", "just now"."""
+    minutes = max(ms, 0) // 60_000
+    for unit, size in (("day", 24 * 60), ("hour", 60), ("minute", 1)):
+        if minutes >= size:
+            return f"{count(unit, minutes // size)} ago"
+    return "just now"
