@@ -42,6 +42,12 @@ def parse_index(data: bytes) -> TrackedPaths | None:
     return None
 
 
+def is_same_index(one: bytes, other: bytes) -> bool:
+    """True if two index files name the same content: git may only have refreshed its cached file status."""
+    old, new = parse_index(one), parse_index(other)
+    return old is not None and new is not None and old.facts == new.facts
+
+
 def _parse_entries(data: bytes, oid: int) -> TrackedPaths:
     version, count = int.from_bytes(data[4:8], "big"), int.from_bytes(data[8:12], "big")
     if data[:4] != b"DIRC" or version not in {2, 3, 4}:

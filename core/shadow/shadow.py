@@ -11,17 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from core.errors import ContentLost, PathRefused
-from core.protocol.events import (
-    AnyEvent,
-    ChangeProposed,
-    ChangeResolved,
-    ChangeRevised,
-    EffectsRecorded,
-    FileWritten,
-    VerdictGiven,
-    VerdictUndone,
-)
-from core.protocol.review import Change, ChangeDiff, Origin, Verdict, VerdictRecord
+from core.protocol import events as ev
+from core.protocol.review import Change, ChangeDiff, FileState, Origin, Verdict, VerdictRecord
 from core.shadow.bulk.bulk_summary import build_layers_changed, list_kept_files
 from core.shadow.bulk.bulk_verdicts import BulkVerdicts
 from core.shadow.checkpoints.file_checkpoints import FileCheckpoints
@@ -29,11 +20,11 @@ from core.shadow.content.blob_store import BlobStore
 from core.shadow.content.contents import Contents, explain_lost_content
 from core.shadow.diff.diff_lines import build_diff
 from core.shadow.effects.absorber import Absorber
-from core.shadow.effects.tracked_tree import TrackedTree
 from core.shadow.gitstate.preparation import PreparedGitState
 from core.shadow.layers.layer_store import CommandLayer, KeptLayers, LayerStore
-from core.shadow.layers.merged_tree import MAX_EDITED_BYTES, MergedTree
+from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.pending_layer import PendingLayer
+from core.shadow.paths import list_parents
 from core.shadow.promotion.journal import IntentRecord, Journal
 from core.shadow.promotion.promotion import Promotion, keep_going
 from core.shadow.renames.rename_pairs import RenamePairs
@@ -43,9 +34,7 @@ from core.shadow.review.proposals import PathEffect, Proposals, ShadowEdit
 from core.shadow.review.risks import Risks
 from core.shadow.review.verdicts import Verdicts
 from core.state.review import ReviewState
-from core.workspace import DirectoryEntry, IgnoreRules, PathStat, Workspace
-
-Emit = Callable[[AnyEvent], None]
+from core.workspace import MAX_EDITED_BYTES, DirectoryEntry, IgnoreRules, PathStat, Workspace
 
 
 class Shadow:
@@ -55,49 +44,36 @@ class Shadow:
         self,
         workspace: Workspace,
         blobs: BlobStore,
-        emit: Emit,
+        emit: Callable[[ev.AnyEvent], None],
         state: ReviewState,
         *,
         step: Callable[[str], None] = keep_going,
     ) -> None:
-        self.workspace, self.state, self.blobs = workspace, state, blobs
+        self.workspace, self.state, self.blobs, self._log = workspace, state, blobs, emit
         self.ignore = IgnoreRules(workspace)
-        self._emit = self._wrap_emit(emit)
-        self._contents = Contents(blobs)
         session = blobs.directory.parent
         self.layers = LayerStore(session / "layers")
-        self._promotion = Promotion(
-            workspace,
-            blobs,
-            Journal(session / "journal.jsonl"),
-            self._emit,
-            step=step,
-            gone=lambda: self.layers.kept.gone,
-        )
-        self._verdicts = Verdicts(workspace, self._contents, self._promotion, self._emit, state)
-        self._proposals = Proposals(workspace, self._contents, self._emit, state)
-        tree = MergedTree(workspace, self._contents, state, self.layers, self._proposals.get_visible_state)
+        self._promotion = Promotion(workspace, blobs, Journal(session / "journal.jsonl"), self._emit, self.layers, step)
+        self._contents = contents = Contents(blobs)
+        review = (workspace, contents, self._emit, state)
+        self.hunk_edits, self.conflicts = HunkEdits(*review), Conflicts(*review)
+        self._verdicts = Verdicts(*review, self._promotion)
+        self._proposals = Proposals(*review)
+        tree = MergedTree(workspace, contents, state, self.layers, self._proposals.get_visible_state)
         self.merged_tree = tree
-        self._pending_layer = PendingLayer(self.layers, self._contents, tree)
-        classes = TrackedTree(workspace, tree).build_classes
-        self._absorber = Absorber(workspace, self._contents, tree, self._proposals, classes, self._emit)
-        self.bulks = BulkVerdicts(workspace, tree, blobs, self._emit, step)
-        self.checkpoints = FileCheckpoints(workspace, self._contents, self._promotion, self._verdicts, self.bulks, tree)
-        self._rename_pairs = RenamePairs(self._contents, state)
-        self._risks = Risks(workspace, self._contents, tree)
-        self.hunk_edits = HunkEdits(self._contents, self._emit, state)
-        self.conflicts = Conflicts(workspace, self._contents, self._emit, state)
+        self._pending_layer = PendingLayer(tree)
+        self._absorber = Absorber(tree, self._proposals, self._emit)
+        self.bulks = BulkVerdicts(tree, self._emit, step)
+        self.checkpoints = FileCheckpoints(tree, self._promotion, self._verdicts, self.bulks)
+        self._rename_pairs = RenamePairs(contents, state, self._emit)
+        self._risks = Risks(tree, self._emit)
 
-    def _wrap_emit(self, emit: Emit) -> Emit:
-        """Wrap `emit` so that what the project gets from the review is not hidden by what commands left behind."""
-
-        def emit_uncovered(event: AnyEvent) -> None:
-            if isinstance(event, FileWritten) and self.layers.kept.layers:
-                change = self.state.changes.get(event.path)  # none: a verdict is undone, and it will be pending again
-                self.merged_tree.forget(event.path, shows=change is not None and change.pending.kind != "absent")
-            emit(event)
-
-        return emit_uncovered
+    def _emit(self, event: ev.AnyEvent) -> None:
+        """Tell the log; what commands left behind no longer hides what the project gets from the review."""
+        if isinstance(event, ev.FileWritten) and self.layers.kept.layers:
+            change = self.state.changes.get(event.path)  # none: a verdict is undone, and it will be pending again
+            self.merged_tree.forget(event.path, shows=change is not None and change.pending.kind != "absent")
+        self._log(event)
 
     # reading
 
@@ -109,22 +85,21 @@ class Shadow:
         """Yield the ignored files that the layers hold: what is decided in bulk, without git's own."""
         return list_kept_files(self.merged_tree)
 
-    def read(self, rel: str, limit: int | None = None) -> bytes | None:
+    def read(self, rel: str, limit: int = MAX_EDITED_BYTES) -> bytes | None:
         """Return the bytes (at most `limit`) of a file as the agent sees it; None if it does not exist.
 
         Raises `PathRefused`: not a regular file, outside, or kept from the agent.
         """
         real = self._resolve_allowed(rel)
-        limit = MAX_EDITED_BYTES if limit is None else limit
-        node = None if self.merged_tree.is_workspace_only else self.merged_tree.find_node(real)
-        if node is None and not self.merged_tree.is_workspace_only:
-            return None
         try:
-            return self.workspace.read_bytes(real, limit) if node is None else self.merged_tree.read(real, node, limit)
+            if self.merged_tree.is_workspace_only:
+                return self.workspace.read_bytes(real, limit)
+            node = self.merged_tree.find_node(real)
+            return None if node is None else self.merged_tree.read(real, node, limit)
         except PathRefused as error:
-            if error.code == "not_found":
-                return None
-            raise
+            if error.code != "not_found":
+                raise
+            return None
 
     def _resolve_allowed(self, rel: str) -> str:
         """Return the path that the links of the tree lead to. Raises `PathRefused`: outside, or kept from the agent."""
@@ -184,15 +159,8 @@ class Shadow:
 
     def refresh_annotations(self) -> None:
         """Find renames among the pending changes, and protect those that their surroundings make risky."""
-        self._find_renames()
-        with self.merged_tree.cache_lookups():
-            revised = self._risks.find_revised()
-        for change in revised:
-            self._emit(ChangeRevised(change=change))
-
-    def _find_renames(self) -> None:
-        for change in self._rename_pairs.find_revised():
-            self._emit(ChangeRevised(change=change))
+        self._rename_pairs.refresh()
+        self._risks.refresh()
 
     def _refuse_unwritable(self, rel: str, path: str, *, creates: bool) -> None:
         if self.workspace.is_git_internal(path) or self.workspace.is_git_internal(rel):
@@ -202,15 +170,11 @@ class Shadow:
         self.ignore.refuse_withheld(path)
         if creates and path in self.merged_tree.list_live_directories():
             raise PathRefused(f"{rel!r} is a directory: files in it are pending.", code="not_a_file")
-        parts = path.split("/")
-        for count in range(1, len(parts)) if creates else ():
-            self._refuse_file_as_directory("/".join(parts[:count]))
-
-    def _refuse_file_as_directory(self, above: str) -> None:
-        node = self.merged_tree.find_node(above)
-        if node is not None and node.kind != "directory":
-            what = "a pending file" if node.pending else "a file"
-            raise PathRefused(f"{above!r} is {what}; nothing can be created below it.", code="not_a_directory")
+        for above in list_parents(path) if creates else ():
+            node = self.merged_tree.find_node(above)
+            if node is not None and node.kind != "directory":
+                what = "a pending file" if node.pending else "a file"
+                raise PathRefused(f"{above!r} is {what}; nothing can be created below it.", code="not_a_directory")
 
     def merge_effect(self, left: PathEffect) -> Change | None:
         """Merge the effect of another session on a path; return what is pending then, None: nothing.
@@ -227,18 +191,18 @@ class Shadow:
     def prepare_lowers(self) -> tuple[Path, ...]:
         """Return what a command sees over the workspace, topmost first: the pending layer, brought up to date, and the
         kept ones. Raises `StateError` if it can't be written."""
-        shown = {path: self._proposals.get_visible_state(change) for path, change in self.state.changes.items()}
-        pending = self._pending_layer.sync(shown)
+        pending = self._pending_layer.sync(self._list_visible_states())
         return (pending, *self.layers.list_uppers()) if pending else self.layers.list_uppers()
 
     def open_layer(self) -> CommandLayer:
-        """Open a fresh layer for one command, to be given to `absorb` or `drop_layer`. Raises `StateError`: no
-        space."""
+        """Open a fresh layer for one command, for `absorb` or `drop_layer`. Raises `StateError`: no space."""
         self.prepare_lowers()
-        seen = {path: self._proposals.get_visible_state(change) for path, change in self.state.changes.items()}
-        return self.layers.create(seen)
+        return self.layers.create(self._list_visible_states())
 
-    def absorb(self, layer: CommandLayer, *, origin: Origin, started_ns: int) -> EffectsRecorded:
+    def _list_visible_states(self) -> dict[str, FileState]:
+        return {path: self._proposals.get_visible_state(change) for path, change in self.state.changes.items()}
+
+    def absorb(self, layer: CommandLayer, *, origin: Origin, started_ns: int) -> ev.EffectsRecorded:
         """Absorb what a command left in its layer: reviewed files become pending changes, the rest is kept beside.
 
         `started_ns`: when it was started (ns since 1970). Emits `change.*`, `layers.changed` and `effects.recorded`;
@@ -268,7 +232,7 @@ class Shadow:
         try:
             return self._verdicts.accept_files(paths)
         finally:
-            self._find_renames()
+            self._rename_pairs.refresh()
 
     def resolve_bulk(
         self, root: str, verdict: Verdict = "accept", reason: str = "", *, ready: PreparedGitState | None = None
@@ -279,10 +243,6 @@ class Shadow:
         `CommandRejected`: there is none; `ReviewConflict`: the project has changed there; `PromotionFailed`.
         """
         return self.bulks.resolve(root, verdict, reason, ready=ready)
-
-    def list_undo_directories(self) -> list[str]:
-        """Return the directories, beside the layers, that undoing verdicts on bulks needs."""
-        return self.bulks.redo_store.list_directories()
 
     # reviewing
 
@@ -313,7 +273,7 @@ class Shadow:
         before = self.state.changes.get(rel)
         found = self._verdicts.check_disk(rel)
         if found is not before and self._rename_pairs.is_involved(rel):
-            self._find_renames()
+            self._rename_pairs.refresh()
         return self.state.changes.get(rel)
 
     def resolve(
@@ -324,11 +284,11 @@ class Shadow:
         Accepted hunks are on disk when this returns. All or nothing; raises `CommandRejected` (not pending),
         `ReviewConflict`, `PathRefused` or `PromotionFailed`.
         """
-        self._find_renames() if path else self.refresh_annotations()
+        self._rename_pairs.refresh() if path else self.refresh_annotations()
         try:
             return self._verdicts.resolve(path, hunk_ids, verdict, reason)
         finally:
-            self._find_renames()
+            self._rename_pairs.refresh()
 
     def undo(self, verdict_id: str = "") -> VerdictRecord:
         """Undo a verdict ("": the latest that stands): its hunks, or its bulk, are pending again."""
@@ -344,7 +304,7 @@ class Shadow:
         """Finish or revert what a crash left half done; before anything else. Return sentences for the user."""
         sentences = self._promotion.recover(self._is_news)
         sentences.append(self.bulks.recover())
-        self._find_renames()
+        self._rename_pairs.refresh()
         return [*filter(None, sentences), *self._recover_layers()]
 
     def _recover_layers(self) -> list[str]:
@@ -353,10 +313,9 @@ class Shadow:
         sentences = []
         if lost := self.layers.find_missing():
             self.layers.write_record(KeptLayers(gone=self.layers.kept.gone))
-            sentences.append(
-                f"What commands left beside the review is gone with the memory it was in ({len(lost)} layers)."
-            )
-        self.layers.sweep([self._pending_layer.name, *self.list_undo_directories()])
+            what = "What commands left beside the review"
+            sentences.append(f"{what} is gone with the memory it was in ({len(lost)} layers).")
+        self.layers.sweep([self._pending_layer.name, *self.bulks.redo_store.list_directories()])
         with suppress(OSError):
             self.layers.prune_undo()
         if self.state.layers != self.layers.kept.layers:
@@ -364,16 +323,16 @@ class Shadow:
         self.check_bulks()
         return sentences
 
-    def _is_news(self, intent: IntentRecord, event: AnyEvent) -> bool:
+    def _is_news(self, intent: IntentRecord, event: ev.AnyEvent) -> bool:
         standing = {each.id for each in self.state.verdicts}
         match event:
-            case VerdictGiven(verdict=verdict):
+            case ev.VerdictGiven(verdict=verdict):
                 return verdict.id not in standing and not self._has_moved_on(intent, verdict.path)
-            case VerdictUndone(id=verdict_id, path=path):
+            case ev.VerdictUndone(id=verdict_id, path=path):
                 return verdict_id in standing and not self._has_moved_on(intent, path)
-            case ChangeProposed(change=change) | ChangeRevised(change=change):
-                return not self._has_moved_on(intent, change.path)
-            case ChangeResolved(path=path):
+            case ev.ChangeProposed() | ev.ChangeRevised():
+                return not self._has_moved_on(intent, event.change.path)
+            case ev.ChangeResolved(path=path):
                 return not self._has_moved_on(intent, path)
             case _:
                 return True
@@ -383,9 +342,9 @@ class Shadow:
         expected = [write.pending for write in intent.writes if write.path == path]
         for event in intent.events:
             match event:
-                case ChangeProposed(change=change) | ChangeRevised(change=change) if change.path == path:
+                case ev.ChangeProposed(change=change) | ev.ChangeRevised(change=change) if change.path == path:
                     expected.append(change.pending)
-                case ChangeResolved(path=resolved) if resolved == path:
+                case ev.ChangeResolved(path=resolved) if resolved == path:
                     expected.append(None)
                 case _:
                     pass

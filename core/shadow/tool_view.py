@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from core.errors import PathRefused
 from core.protocol.review import Origin
@@ -11,12 +12,12 @@ from core.shadow.shadow import Shadow
 from core.workspace import DirectoryEntry, PathStat
 
 
+@dataclass
 class ShadowView:
     """The file methods of the READ and PROPOSE capabilities over a `Shadow`. Every path is checked on the way in."""
 
-    def __init__(self, shadow: Shadow, origin: Origin | None = None) -> None:
-        self._shadow = shadow
-        self._origin = origin
+    _shadow: Shadow
+    _origin: Origin | None = None
 
     @property
     def root(self) -> str:

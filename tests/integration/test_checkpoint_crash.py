@@ -70,7 +70,7 @@ async def restore_and_die(project: Path, session: str, checkpoint: str, at: int)
     async with session_of(project, resume=session) as (engine, _):
         runtime, step = engine._find_session(session), dying(at)
         shadow = runtime.shadow
-        shadow._promotion._step = shadow.bulks._step = shadow.bulks._transfer._step = step
+        shadow._promotion.step = shadow.bulks._step = shadow.bulks._transfer.step = step
         append = runtime.log.append
 
         def appended(envelope: object) -> None:

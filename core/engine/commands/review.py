@@ -22,7 +22,7 @@ from core.protocol.events import CommentsSent, Notice
 from core.protocol.plans import Plan
 from core.protocol.renames import format_change_path, list_changes
 from core.protocol.review import Bulk, Change, Comment
-from core.shadow.review.change_groups import include_rename_pairs
+from core.shadow.review.change_groups import group_changes
 
 MAX_NAMED = 10
 MAX_TEXT = 4_000_000
@@ -44,7 +44,7 @@ def prepare_resolve(session: Session, command: cmd.HunkResolve) -> Effect:
     if change is None:
         raise CommandRejected(f"nothing is pending for {command.path}.", code="change_unknown")
     _check_hunks(change, command.hunks)
-    meant = include_rename_pairs(session.review.changes, [change])
+    meant = group_changes(session.review.changes, [change])
     guarded = next((each for each in (change, *meant) if each.protected), None)
     if command.verdict == "accept" and guarded is not None and not command.confirmed:
         raise _build_unconfirmed(guarded.path, guarded.risk)

@@ -65,7 +65,7 @@ def _copy_layers(source: Session, target: SessionDirectory, at: ConversationChec
             copy.checkpoint_records.add(
                 mark.id, mark.seq, record, layers.checkpoint_records.layers_by_record[record.name]
             )
-    names = [*copy.kept.layers, *copy.checkpoint_records.layers, *source.shadow.list_undo_directories()]
+    names = [*copy.kept.layers, *copy.checkpoint_records.layers, *source.shadow.bulks.redo_store.list_directories()]
     try:
         for name in dict.fromkeys(names):
             if (layers.place / name).is_dir():

@@ -170,7 +170,7 @@ class Session:
     def create_checkpoint(self, prompt: str, *, before: str = "") -> str:
         """Create a checkpoint of this moment and return its id. Cheap, whatever the session holds."""
         name, seq = new_id("check"), self.log.last_seq
-        generated = self.shadow.checkpoints.freeze(name, seq)
+        generated = self.shadow.layers.freeze(name, seq)
         self.emit(ev.CheckpointCreated(id=name, seq=seq, prompt=prompt, before=before, generated=generated))
         return name
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
 
 from core.errors import AgentTuiError, PathRefused, ReviewConflict
-from core.git.index import parse_index
+from core.git.index import is_same_index
 from core.protocol.review import FileState
 from core.shadow.bulk.layer_transfer import LayerTransfer, TransferStep
 from core.shadow.content.blob_store import BlobStore
@@ -26,64 +27,57 @@ Tops = Mapping[str, KeptTop]
 Bases = Mapping[str, FileState]
 
 
+@dataclass
 class BulkGuard:
     """Compare the project with what commands saw of it."""
 
-    def __init__(self, workspace: Workspace, transfer: LayerTransfer, blobs: BlobStore) -> None:
-        self._workspace = workspace
-        self._transfer = transfer
-        self._blobs = blobs
+    workspace: Workspace
+    transfer: LayerTransfer
+    blobs: BlobStore
 
     def refuse_conflicts(self, tops: Tops, bases: Bases, ops: list[TransferStep]) -> None:
         """Raise `ReviewConflict` unless the project holds what the command saw there."""
-        if any(top.kind == "git" and self._transfer.get_kind(f"{path}/index.lock") for path, top in tops.items()):
+        if any(top.kind == "git" and self.transfer.get_kind(f"{path}/index.lock") for path, top in tops.items()):
             raise ReviewConflict(
                 "Git is at work in the project.", hint="Wait for it, or remove a stale index.lock.", code=GIT_BUSY
             )
         places = collect_directories(tops)
         places |= {path for path, top in tops.items() if top.kind == "directory"}
-        in_the_way = {each for each in places if self._is_file(each)}
+        in_the_way = {each for each in places if self.transfer.get_kind(each) not in {None, "directory"}}
         if in_the_way:
             raise ReviewConflict(
                 f"{', '.join(sorted(in_the_way))} is a file in the project.", hint="Accept its deletion first."
             )
-        found = [op.path for op in ops if not self._is_as_expected(op, tops, bases)]
-        if found:
+        if found := [op.path for op in ops if not self._is_as_expected(op, tops, bases)]:
             raise ReviewConflict(
                 f"{format_paths(found, MAX_NAMED)} changed in the project since the command; nothing was written.",
                 hint="Reject these files, or have the command run again on the files as they are now.",
             )
 
-    def _is_file(self, path: str) -> bool:
-        return self._transfer.get_kind(path) not in {None, "directory"}
-
     def _is_as_expected(self, op: TransferStep, tops: Tops, bases: Bases) -> bool:
-        kind = self._transfer.get_kind(op.path)
+        kind = self.transfer.get_kind(op.path)
         base = bases.get(op.path)
         if op.what == "directory" and kind == "directory":
             return True
-        if op.what != "directory" and self._transfer.is_done(op):
+        if op.what != "directory" and self.transfer.is_done(op):
             return True
         if kind is None:
             return base is None
         if base is not None and kind != "directory":
-            return self._transfer.read_state(op.path) == base or self._is_refreshed_index(op.path, base)
+            return self.transfer.read_state(op.path) == base or self._is_refreshed_index(op.path, base)
         is_known = op.what != "put" or kind == "directory"
-        return is_known and self._transfer.is_older(op.path, _find_since(tops, op.path))
+        return is_known and self.transfer.is_older(op.path, _find_since(tops, op.path))
 
     def _is_refreshed_index(self, path: str, base: FileState) -> bool:
         """True if git only refreshed its index: a look at the project changes nothing else."""
-        if not path.endswith(".git/index"):
-            return False
         with suppress(AgentTuiError):
-            return self.has_same_index(path, self._blobs.get(base.blob))
+            return path.endswith(".git/index") and self.has_same_index(path, self.blobs.get(base.blob))
         return False
 
     def has_same_index(self, path: str, data: bytes) -> bool:
         """True if git's index in the project names the same content as these bytes."""
         with suppress(PathRefused):
-            old, new = parse_index(data), parse_index(self._workspace.read_bytes(path))
-            return old is not None and new is not None and old.facts == new.facts
+            return is_same_index(data, self.workspace.read_bytes(path))
         return False
 
 

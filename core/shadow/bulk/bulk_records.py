@@ -7,6 +7,7 @@ state, `saved` what was replaced in the project. The file `deciding` names the u
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -34,15 +35,14 @@ class BulkDecision(Struct, frozen=True, kw_only=True):
     modes: dict[str, int] = {}
 
 
+@dataclass
 class BulkRecords:
     """The records of one session's bulk verdicts."""
 
-    def __init__(self, layers: LayerStore) -> None:
-        self._layers = layers
+    layers: LayerStore
 
     def get_directory(self, decided: BulkDecision) -> Path:
-        """Return the directory of a verdict."""
-        return self._layers.place / decided.verdict.id
+        return self.layers.place / decided.verdict.id
 
     def get_saved_layer(self, decided: BulkDecision) -> Path:
         """Return the layer of what was replaced in the project."""
@@ -54,7 +54,7 @@ class BulkRecords:
 
     @property
     def _unfinished_path(self) -> Path:
-        return self._layers.place / "deciding"
+        return self.layers.place / "deciding"
 
     def write(self, decided: BulkDecision, *, unfinished: bool = True) -> None:
         """Write how far a verdict is; an unfinished one is found at the next start. Raises `StateError`."""
@@ -78,7 +78,7 @@ class BulkRecords:
     def read(self, verdict_id: str) -> BulkDecision | None:
         """Return the record of a verdict; None if there is none or it is damaged."""
         try:
-            data = (self._layers.place / verdict_id / "verdict.json").read_bytes()
+            data = (self.layers.place / verdict_id / "verdict.json").read_bytes()
             return msgspec.json.decode(data, type=BulkDecision)
         except (OSError, msgspec.MsgspecError):
             return None

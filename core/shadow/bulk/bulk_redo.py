@@ -5,6 +5,7 @@ What was accepted stays beside the layers as long as a checkpoint names the verd
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import StateError
@@ -16,35 +17,35 @@ from core.shadow.layers.layer_store import KeptLayers, LayerStore
 from core.state.review import ReviewState
 
 
+@dataclass
 class BulkRedo:
     """The accepted bulks of one session that may be accepted again."""
 
-    def __init__(self, layers: LayerStore, notes: BulkRecords, state: ReviewState) -> None:
-        self._layers = layers
-        self._notes = notes
-        self._state = state
+    layers: LayerStore
+    records: BulkRecords
+    state: ReviewState
 
     def name_layer(self, verdict_id: str) -> str:
         """Return a free layer name for what an undone verdict puts back; it is the same after a crash."""
-        name, frozen = f"layer-of-{verdict_id}", self._layers.checkpoint_records.layers
+        name, frozen = f"layer-of-{verdict_id}", self.layers.checkpoint_records.layers
         while name in frozen:
             name += "-"
         return name
 
     def list_directories(self) -> list[str]:
         """List the directories beside the layers that are still needed."""
-        standing = [each.id for each in self._state.verdicts if each.bulk]
+        standing = [each.id for each in self.state.verdicts if each.bulk]
         return [*standing, *(self._get_directory(each).name for each in self._find_checkpointed())]
 
     def _find_checkpointed(self) -> set[str]:
-        return {each.id for point in self._state.checkpoints.values() for each in point.verdicts if each.bulk}
+        return {each.id for point in self.state.checkpoints.values() for each in point.verdicts if each.bulk}
 
     def _get_directory(self, verdict_id: str) -> Path:
-        return self._layers.place / f"again-{verdict_id}"
+        return self.layers.place / f"again-{verdict_id}"
 
     def keep_accepted(self, decided: BulkDecision) -> None:
         """Keep a copy of what was accepted, before it goes back into the layers. Raises `StateError`."""
-        source = self._notes.get_directory(decided) / "upper"
+        source = self.records.get_directory(decided) / "upper"
         if decided.verdict.id not in self._find_checkpointed() or not source.is_dir():
             return
         place = self._get_directory(decided.verdict.id)
@@ -52,22 +53,22 @@ class BulkRedo:
             remove_path(place)
             place.mkdir(mode=0o700)
             link_tree(source, place / "upper")
-            self._notes.write_copy(decided, place)
+            self.records.write_copy(decided, place)
         except OSError as error:
             raise StateError(f"What was accepted can't be kept in {place}: {error.strerror}.") from error
 
     def restore_layers(self, verdict_id: str) -> bool:
         """Make what was accepted the only kept layer. Return False if it is no longer there."""
         place = self._get_directory(verdict_id)
-        decided = self._notes.read(place.name)
+        decided = self.records.read(place.name)
         if decided is None:
             return False
         layer = new_id("layer")
         try:
-            (self._layers.place / layer).mkdir(mode=0o700)
-            link_tree(place / "upper", self._layers.get_upper(layer))
+            (self.layers.place / layer).mkdir(mode=0o700)
+            link_tree(place / "upper", self.layers.get_upper(layer))
         except OSError as error:
             raise StateError(f"{decided.verdict.path} can't be laid out: {error.strerror}.") from error
-        gone = self._layers.kept.gone
-        self._layers.switch_to(KeptLayers(layers=(layer,), tops=decided.tops, bases=decided.bases, gone=gone))
+        gone = self.layers.kept.gone
+        self.layers.switch_to(KeptLayers(layers=(layer,), tops=decided.tops, bases=decided.bases, gone=gone))
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Literal
 
@@ -38,9 +39,10 @@ def list_kept_files(tree: MergedTree) -> Iterator[str]:
 
 def summarize_bulks(tree: MergedTree) -> tuple[Bulk, ...]:
     """Return one `Bulk` for each root, in order of their names."""
-    kept, counts = tree.layers.kept, dict[str, _Count]()
+    kept, counts = tree.layers.kept, defaultdict[str, _Count](_Count)
+    conflicts = {each.root: each.conflict for each in tree.state.bulks}
     for path, top in kept.tops.items():
-        count = counts.setdefault(top.root, _Count())
+        count = counts[top.root]
         for each, entry in tree.stack.walk(path):
             if top.kind != "git" and (inside := _find_repository(each, tree)):
                 count.risk = f"makes git run what it says: git takes {inside} for a repository"
@@ -58,7 +60,7 @@ def summarize_bulks(tree: MergedTree) -> tuple[Bulk, ...]:
             bytes=count.size,
             deleted=count.deleted,
             origin=latest[root].origin,
-            conflict=tree.bulk_conflicts.get(root, ""),
+            conflict=conflicts.get(root, ""),
             risk=count.risk,
         )
         for root, count in sorted(counts.items())
@@ -71,9 +73,7 @@ def _find_repository(path: str, tree: MergedTree) -> str:
     directory = directory.removesuffix("/hooks") if directory.endswith("/hooks") else directory
     if not directory or (name not in {"HEAD", "config"} and not path.startswith(f"{directory}/hooks/")):
         return ""
-    head, *others = (tree.find_node(f"{directory}/{each}") for each in ("HEAD", "objects", "refs"))
-    is_one = head is not None and all(each is not None and each.kind == "directory" for each in others)
-    return directory if is_one else ""
+    return directory if tree.is_bare_repository(directory) else ""
 
 
 def describe_bulk(bulk: Bulk) -> str:

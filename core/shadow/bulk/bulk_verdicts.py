@@ -24,8 +24,6 @@ from core.shadow.bulk.bulk_records import BulkDecision, BulkRecords
 from core.shadow.bulk.bulk_redo import BulkRedo
 from core.shadow.bulk.bulk_summary import build_layers_changed, describe_bulk
 from core.shadow.bulk.layer_transfer import LayerTransfer, TransferStep
-from core.shadow.content.blob_store import BlobStore
-from core.shadow.content.contents import Contents
 from core.shadow.effects.path_classes import is_git_protected
 from core.shadow.gitstate.git_state import GIT_REFUSED, GitState
 from core.shadow.gitstate.preparation import GitPreparation, PreparedGitState
@@ -36,31 +34,20 @@ from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.prune import move_place
 from core.shadow.paths import collect_directories
 from core.shadow.promotion.promotion import PromotionFailed
-from core.workspace import ABSENT, Workspace
+from core.workspace import ABSENT
 
 
 class BulkVerdicts:
-    """Verdicts on the bulks of one session."""
+    """Verdicts on the bulks of one session. `step` is called between any two effects."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        tree: MergedTree,
-        blobs: BlobStore,
-        emit: Callable[[AnyEvent], None],
-        step: Callable[[str], None],
-    ) -> None:
-        self._workspace = workspace
-        self._layers = layers = tree.layers
-        self._emit = emit
-        self._tree = tree
-        self._state = state = tree.state
-        self._step = step
-        self._transfer = LayerTransfer(workspace, step, blobs.directory)
-        self._records = BulkRecords(layers)
-        self._guard = BulkGuard(workspace, self._transfer, blobs)
-        self.redo_store = BulkRedo(layers, self._records, state)
-        self.git = GitState(workspace, Contents(blobs), tree)
+    def __init__(self, tree: MergedTree, emit: Callable[[AnyEvent], None], step: Callable[[str], None]) -> None:
+        self._workspace, self._layers, self._state, self._tree = tree.workspace, tree.layers, tree.state, tree
+        self._emit, self._step = emit, step
+        self._transfer = LayerTransfer(tree.workspace, step, tree.contents.blobs.directory)
+        self._records = BulkRecords(tree.layers)
+        self._guard = BulkGuard(tree.workspace, self._transfer, tree.contents.blobs)
+        self.redo_store = BulkRedo(tree.layers, self._records, tree.state)
+        self.git = GitState(tree)
         self._preparation = GitPreparation(tree, self.git)
 
     # giving
@@ -83,13 +70,7 @@ class BulkVerdicts:
         return None
 
     def resolve(
-        self,
-        root: str,
-        verdict: Verdict,
-        reason: str,
-        *,
-        name: str = "",
-        ready: PreparedGitState | None = None,
+        self, root: str, verdict: Verdict, reason: str, *, name: str = "", ready: PreparedGitState | None = None
     ) -> VerdictRecord:
         """Accept or reject a bulk; see `Shadow.resolve_bulk`. `name`: the id of a verdict that is given once more."""
         name = ready.name if ready else name
@@ -245,23 +226,24 @@ class BulkVerdicts:
 
     def _plan_inverse(self, decided: BulkDecision) -> list[TransferStep]:
         """Plan the inverse: what was put goes, unless something was there before, and that comes back."""
-        accepted, saved = self._open_accepted(decided), LayerStack((self._records.get_saved_layer(decided),))
+        place = self._records.get_saved_layer(decided)
+        accepted, saved = self._open_accepted(decided), LayerStack((place,))
         removals = [
             TransferStep(path=path, what="remove")
             for top in sorted(decided.tops)
             for path, entry in accepted.walk(top)
             if entry is not None and not entry.is_directory and saved.find(path) is None
         ]
-        tops = list(saved.list_directory(".").entries) if self._records.get_saved_layer(decided).is_dir() else []
-        restored = self._transfer.plan(saved, sorted(tops), lambda _: False)
+        tops = sorted(saved.list_directory(".").entries) if place.is_dir() else []
+        restored = self._transfer.plan(saved, tops, lambda _: False)
         known = [op for op in restored if op.what != "directory" or self._transfer.get_kind(op.path) != "directory"]
         modes = [TransferStep(path=path, what="directory", mode=mode) for path, mode in decided.modes.items()]
         return [*removals, *known, *modes]
 
     def _open_accepted(self, decided: BulkDecision) -> LayerStack:
         """Open what was put: it lies beside the verdict, and until that is finished also in the kept layers."""
-        if self._records.get_prepared_layer(decided).is_dir():
-            return LayerStack((self._records.get_prepared_layer(decided),))
+        if (prepared := self._records.get_prepared_layer(decided)).is_dir():
+            return LayerStack((prepared,))
         return LayerStack((self._records.get_directory(decided) / "upper", *self._layers.list_uppers()))
 
     def _is_unchanged(self, op: TransferStep, decided: BulkDecision) -> bool:
@@ -279,13 +261,10 @@ class BulkVerdicts:
     def _revert(self, decided: BulkDecision) -> None:
         """Carry out the inverse, except where others have changed something since."""
         ops = [op for op in self._plan_inverse(decided) if self._is_unchanged(op, decided)]
-        self._transfer.run(
-            [op for op in ops if op.what == "remove"], self._records.get_saved_layer(decided), renames=False
-        )
+        saved = self._records.get_saved_layer(decided)
+        self._transfer.run([op for op in ops if op.what == "remove"], saved, renames=False)
         self._transfer.remove_empty(decided.made)
-        self._transfer.run(
-            [op for op in ops if op.what != "remove"], self._records.get_saved_layer(decided), renames=False
-        )
+        self._transfer.run([op for op in ops if op.what != "remove"], saved, renames=False)
 
     # the layers and the log
 
@@ -305,10 +284,8 @@ class BulkVerdicts:
         tops = {path: top for path, top in kept.tops.items() if path not in decided.tops}
         settled = select_bases(decided.tops, kept.bases)
         bases = {path: base for path, base in kept.bases.items() if path not in settled}
-        empty = kept.layers if not tops and not self._layers.open_layers else ()
-        self._layers.write_record(replace(kept, layers=() if empty else kept.layers, tops=tops, bases=bases))
-        for each in empty:
-            self._layers.close(each, keep=False)
+        empty = not tops and not self._layers.open_layers
+        self._layers.switch_to(replace(kept, layers=() if empty else kept.layers, tops=tops, bases=bases))
         self._step("settled")
         if decided.verdict.id not in {each.id for each in self._state.verdicts}:
             self._emit(VerdictGiven(verdict=decided.verdict))
@@ -330,14 +307,8 @@ class BulkVerdicts:
                 (self._layers.place / layer).mkdir(mode=0o700, exist_ok=True)
                 (home / "upper").rename(self._layers.get_upper(layer))
         if layer not in kept.layers:
-            self._layers.write_record(
-                replace(
-                    kept,
-                    layers=(layer, *kept.layers),
-                    tops=drop_covered(decided.tops | kept.tops),
-                    bases=kept.bases | decided.bases,
-                )
-            )
+            tops, bases = drop_covered(decided.tops | kept.tops), kept.bases | decided.bases
+            self._layers.write_record(replace(kept, layers=(layer, *kept.layers), tops=tops, bases=bases))
         self._step("returned")
         if decided.verdict.id in {each.id for each in self._state.verdicts}:
             self._emit(VerdictUndone(id=decided.verdict.id, path=decided.verdict.path))

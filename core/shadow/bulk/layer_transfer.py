@@ -11,6 +11,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -40,13 +41,13 @@ class TransferStep(Struct, frozen=True, kw_only=True):
     source: LayeredEntry | None = None
 
 
+@dataclass
 class LayerTransfer:
     """Transfers for one workspace and the `session` with this directory. `step` is called between any two effects."""
 
-    def __init__(self, workspace: Workspace, step: Callable[[str], None], session: Path) -> None:
-        self._workspace = workspace
-        self._step = step
-        self._session = os.fsencode(session)
+    workspace: Workspace
+    step: Callable[[str], None]
+    session: Path
 
     # planning
 
@@ -59,7 +60,7 @@ class LayerTransfer:
         for top in tops:
             for each in list_parents(top):
                 found = stack.find(each)
-                mode = self._workspace.directory_mode
+                mode = self.workspace.directory_mode
                 if isinstance(found, LayeredEntry):
                     mode = found.stats.st_mode & PERMISSION_BITS
                 if self.get_kind(each) is None:
@@ -67,15 +68,13 @@ class LayerTransfer:
             for path, entry in stack.walk(top):
                 if entry is None:
                     removals.append(TransferStep(path=path, what="remove"))
-                elif not entry.is_directory:
-                    puts.append(
-                        TransferStep(path=path, what="put", source=entry, mode=entry.stats.st_mode & PERMISSION_BITS)
-                    )
-                else:
+                    continue
+                mode = entry.stats.st_mode & PERMISSION_BITS
+                if entry.is_directory:
                     removals += [each for each in self._list_replaced(stack, path) if not spared(each.path)]
-                    directories[path] = TransferStep(
-                        path=path, what="directory", mode=entry.stats.st_mode & PERMISSION_BITS
-                    )
+                    directories[path] = TransferStep(path=path, what="directory", mode=mode)
+                else:
+                    puts.append(TransferStep(path=path, what="put", source=entry, mode=mode))
         removals = [each for each in removals if self.get_kind(each.path) is not None]
         return [*removals, *(directories[each] for each in sorted(directories)), *sorted(puts, key=_rank_step)]
 
@@ -84,13 +83,13 @@ class LayerTransfer:
         listing = stack.list_directory(path)
         if not listing.closed or self.get_kind(path) != "directory":
             return []
-        names = [each.name for each in self._workspace.list_dir(path)]
+        names = [each.name for each in self.workspace.list_dir(path)]
         return [TransferStep(path=f"{path}/{name}", what="remove") for name in names if name not in listing.entries]
 
     def get_kind(self, path: str) -> PathKind | None:
         """Return the kind of what the disk has there itself; None: nothing."""
         try:
-            with self._workspace.open_parent(path) as (directory, name):
+            with self.workspace.open_parent(path) as (directory, name):
                 return classify_mode(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
         except OSError as error:
             if error.errno not in _ABSENT_ERRORS:
@@ -108,13 +107,13 @@ class LayerTransfer:
                 return op.source is not None and self.read_state(op.path) == fingerprint_entry(op.source)
 
     def _read_mode(self, path: str) -> int:
-        with self._workspace.open_parent(path) as (directory, name):
+        with self.workspace.open_parent(path) as (directory, name):
             return os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode & PERMISSION_BITS
 
     def read_state(self, path: str) -> FileState | None:
         """Return the disk's state there, of any size; None: no file and no link."""
         try:
-            with self._workspace.open_parent(path) as (directory, name):
+            with self.workspace.open_parent(path) as (directory, name):
                 return fingerprint_file(directory, name)
         except OSError as error:
             if error.errno not in _ABSENT_ERRORS:
@@ -124,10 +123,10 @@ class LayerTransfer:
     def is_older(self, path: str, since: int) -> bool:
         """True if no file or link at or below the path has changed since that time (ns since 1970). Directories do not
         count: what is accepted in one changes it, too."""
-        for each, kind in walk_directory(self._workspace, path) or [(path, "file")]:
+        for each, kind in walk_directory(self.workspace, path) or [(path, "file")]:
             if kind == "directory":
                 continue
-            with self._workspace.open_parent(each) as (directory, name):
+            with self.workspace.open_parent(each) as (directory, name):
                 if os.stat(name, dir_fd=directory, follow_symlinks=False).st_ctime_ns >= since:
                     return False
         return True
@@ -141,17 +140,14 @@ class LayerTransfer:
             return
         if op.what == "remove" and renames and kind == "directory":
             return
-        for path, each in walk_directory(self._workspace, op.path) or [(op.path, kind)]:
+        for path, each in walk_directory(self.workspace, op.path) or [(op.path, kind)]:
             target = make_room(into, path, self._read_mode)
             if each == "directory":
                 target.mkdir(exist_ok=True)
                 target.chmod(self._read_mode(path) | 0o700)
             elif each in {"file", "symlink"}:
-                self._copy_out(path, target)
-
-    def _copy_out(self, path: str, target: Path) -> None:
-        with open_parent(os.fsencode(target)) as into, self._workspace.open_parent(path) as source:
-            copy_file(source, into, sync=False)
+                with open_parent(os.fsencode(target)) as parent, self.workspace.open_parent(path) as source:
+                    copy_file(source, parent, sync=False)
 
     # doing
 
@@ -168,15 +164,15 @@ class LayerTransfer:
                 modes[op.path] = op.mode
             else:
                 self._put(op, sync=one_by_one)
-            self._step(f"{op.what} {op.path}")
+            self.step(f"{op.what} {op.path}")
         for path in sorted(modes, reverse=True):
-            with self._workspace.open_parent(path) as (directory, name):
+            with self.workspace.open_parent(path) as (directory, name):
                 os.chmod(name, modes[path], dir_fd=directory)
         if not one_by_one:
             os.sync()
 
     def _make_directory(self, op: TransferStep) -> None:
-        with self._workspace.open_parent(op.path) as (directory, name):
+        with self.workspace.open_parent(op.path) as (directory, name):
             kind = self.get_kind(op.path)
             if kind not in {None, "directory"}:
                 os.unlink(name, dir_fd=directory)
@@ -189,7 +185,7 @@ class LayerTransfer:
         if self.get_kind(op.path) == "directory":
             self._remove(op.path, None)
         temporary = self._name_temporary(op.path)
-        with open_parent(op.source.place) as source, self._workspace.open_parent(op.path) as (directory, target):
+        with open_parent(op.source.place) as source, self.workspace.open_parent(op.path) as (directory, target):
             _unlink(directory, temporary)
             try:
                 copy_file(source, (directory, temporary), sync=sync)
@@ -202,16 +198,16 @@ class LayerTransfer:
 
     def _name_temporary(self, path: str) -> bytes:
         """Return the name of a file until it is whole: unique to the session, and the same after a crash."""
-        return make_temporary_name(hashlib.sha256(self._session + b"\0" + to_os_name(path)).digest()[:8])
+        return make_temporary_name(hashlib.sha256(os.fsencode(self.session) + b"\0" + to_os_name(path)).digest()[:8])
 
     def clear_temporaries(self, ops: Iterable[TransferStep]) -> None:
         """Remove what a crash in one of these steps left half written."""
         for op in ops:
-            with suppress(OSError), self._workspace.open_parent(op.path) as (directory, _):
+            with suppress(OSError), self.workspace.open_parent(op.path) as (directory, _):
                 _unlink(directory, self._name_temporary(op.path))
 
     def _remove(self, path: str, saved: Path | None) -> None:
-        with self._workspace.open_parent(path) as (directory, name):
+        with self.workspace.open_parent(path) as (directory, name):
             if self.get_kind(path) != "directory":
                 os.unlink(name, dir_fd=directory)
                 return
@@ -219,8 +215,8 @@ class LayerTransfer:
                 target = make_room(saved, path, self._read_mode)
                 os.rename(name, os.fsencode(target), src_dir_fd=directory)
                 return
-        for each, kind in reversed(walk_directory(self._workspace, path) or []):
-            with self._workspace.open_parent(each) as (directory, name):
+        for each, kind in reversed(walk_directory(self.workspace, path) or []):
+            with self.workspace.open_parent(each) as (directory, name):
                 if kind == "directory":
                     os.rmdir(name, dir_fd=directory)
                 else:
@@ -228,7 +224,7 @@ class LayerTransfer:
 
     def remove_empty(self, directories: Iterable[str]) -> None:
         """Remove directories that hold nothing, innermost first."""
-        self._workspace.remove_directories(sorted(directories))
+        self.workspace.remove_directories(sorted(directories))
 
 
 def _unlink(directory: int, name: bytes) -> None:

@@ -8,7 +8,10 @@ verdicts. Running it once more after an interruption comes to the same end.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,15 +30,14 @@ from core.protocol.events import (
 from core.protocol.review import Change, FileState, VerdictRecord
 from core.shadow.bulk.bulk_summary import build_layers_changed
 from core.shadow.bulk.bulk_verdicts import BulkVerdicts
-from core.shadow.content.contents import Contents
 from core.shadow.layers.layer_store import KeptLayers
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.paths import walk_directory
 from core.shadow.promotion.journal import PathWrite
 from core.shadow.promotion.promotion import Promotion, PromotionFailed, arrange_writes
 from core.shadow.review.verdicts import Verdicts
-from core.state.review import ReviewCheckpoint, ReviewState
-from core.workspace import ABSENT, Workspace
+from core.state.review import ReviewCheckpoint
+from core.workspace import ABSENT
 
 EDITED_SINCE = "the file in the project was edited in the same place since; it stays as it is."
 NOT_KEPT = "ignored files no longer available: what commands had left is not kept any more; it stays as it is now."
@@ -61,28 +63,14 @@ class RestoreResult(Struct, frozen=True, kw_only=True):
     left: tuple[SkippedPath, ...]
 
 
+@dataclass
 class FileCheckpoints:
     """The checkpoints of one session, as far as they concern files."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        contents: Contents,
-        promotion: Promotion,
-        verdicts: Verdicts,
-        bulks: BulkVerdicts,
-        tree: MergedTree,
-    ) -> None:
-        self._workspace, self._contents = workspace, contents
-        self._promotion, self._verdicts, self._bulks = promotion, verdicts, bulks
-        self._state, self._layers, self._tree = tree.state, tree.layers, tree
-
-    def freeze(self, name: str, order: int) -> bool:
-        """Keep what commands left, for a checkpoint about to be created; `order` grows from one to the next.
-
-        Return True if there was anything to keep.
-        """
-        return self._layers.freeze(name, order)
+    tree: MergedTree
+    promotion: Promotion
+    verdicts: Verdicts
+    bulks: BulkVerdicts
 
     def describe_problem(self, name: str) -> str:
         """Describe what of a checkpoint can't be restored, "" = nothing."""
@@ -90,26 +78,33 @@ class FileCheckpoints:
 
     def find_changed_paths(self, name: str) -> set[str]:
         """Return the paths whose pending change differs from the checkpoint's, or that were written since."""
-        return {
-            *self._find_changed_pending(self._find_checkpoint(name)),
-            *self._group_writes(self._find_checkpoint(name)),
-        }
+        checkpoint = self._find_checkpoint(name)
+        return {*self._find_changed_pending(checkpoint), *self._group_writes(checkpoint)}
 
     def find_changed_bulks(self, name: str) -> tuple[str, ...]:
         """Return the roots of the bulks that differ from the checkpoint's."""
-        then, now = (
-            {each.root: each for each in bulks} for bulks in (self._find_checkpoint(name).bulks, self._state.bulks)
-        )
+        both = self._find_checkpoint(name).bulks, self.tree.state.bulks
+        then, now = ({each.root: each for each in bulks} for bulks in both)
         return tuple(sorted(root for root in then.keys() | now.keys() if then.get(root) != now.get(root)))
 
     def _find_checkpoint(self, name: str) -> ReviewCheckpoint:
-        checkpoint = self._state.checkpoints.get(name)
+        checkpoint = self.tree.state.checkpoints.get(name)
         if checkpoint is None:
             raise CommandRejected(f"there is no checkpoint {name!r}.", code="checkpoint_unknown")
         return checkpoint
 
+    def _list_given_since(self, checkpoint: ReviewCheckpoint) -> list[VerdictRecord]:
+        """List the standing verdicts that were given after a checkpoint, oldest first."""
+        then = {each.id for each in checkpoint.verdicts}
+        return [each for each in self.tree.state.verdicts if each.id not in then]
+
+    def _list_undone_since(self, checkpoint: ReviewCheckpoint) -> list[VerdictRecord]:
+        """List the verdicts that stood at a checkpoint and do not any more, oldest first."""
+        now = {each.id for each in self.tree.state.verdicts}
+        return [each for each in checkpoint.verdicts if each.id not in now]
+
     def _read_kept(self, name: str) -> KeptLayers | None:
-        return self._layers.read_frozen(name) if self._find_checkpoint(name).generated else KeptLayers()
+        return self.tree.layers.read_frozen(name) if self._find_checkpoint(name).generated else KeptLayers()
 
     # what is to be done
 
@@ -123,20 +118,21 @@ class FileCheckpoints:
         ]
 
     def _find_changed_pending(self, checkpoint: ReviewCheckpoint) -> set[str]:
-        then, now = checkpoint.changes, self._state.changes
+        then, now = checkpoint.changes, self.tree.state.changes
+        decided = (*self._list_given_since(checkpoint), *self._list_undone_since(checkpoint))
         otherwise = {path for path in then.keys() | now.keys() if then.get(path) != now.get(path)}
-        return otherwise | _find_changed_verdicts(checkpoint, self._state)
+        return otherwise | {each.path for each in decided if each.bulk is None}
 
     def _group_writes(self, checkpoint: ReviewCheckpoint) -> dict[str, list[FileWritten]]:
-        found: dict[str, list[FileWritten]] = {}
-        for write in self._state.writes[checkpoint.written :]:
-            found.setdefault(write.path, []).append(write)
+        found = defaultdict[str, list[FileWritten]](list)
+        for write in self.tree.state.writes[checkpoint.written :]:
+            found[write.path].append(write)
         return found
 
     def _plan_step(
         self, path: str, checkpoint: ReviewCheckpoint, writes: Mapping[str, Sequence[FileWritten]]
     ) -> RestoreStep:
-        step = RestoreStep(path=path, change=checkpoint.changes.get(path), now=self._state.changes.get(path))
+        step = RestoreStep(path=path, change=checkpoint.changes.get(path), now=self.tree.state.changes.get(path))
         if path not in writes:
             return step
         try:
@@ -145,14 +141,14 @@ class FileCheckpoints:
             return replace(step, reason=error.message)
         target: FileState | None = disk
         for write in reversed(writes[path]):
-            target = self._contents.merge(write.state, target, write.before or ABSENT) if target else None
+            target = self.tree.contents.merge(write.state, target, write.before or ABSENT) if target else None
         return replace(step, disk=disk, target=target) if target else replace(step, disk=disk, reason=EDITED_SINCE)
 
     def _read_disk(self, path: str, writes: Collection[str]) -> FileState:
         try:
-            return self._contents.store(*self._workspace.read_state(path))
+            return self.tree.contents.store(*self.tree.workspace.read_state(path))
         except PathRefused as error:
-            below = walk_directory(self._workspace, path) if error.code == "not_a_file" else None
+            below = walk_directory(self.tree.workspace, path) if error.code == "not_a_file" else None
             if below and all(kind == "directory" or each in writes for each, kind in below):
                 return ABSENT  # it gives way to the file that was there
             raise
@@ -172,28 +168,29 @@ class FileCheckpoints:
         kept = self._read_kept(name)
         failed = self._carry_out(todo, checkpoint)
         roots, left_bulks = self._undo_bulks(checkpoint)
-        self._workspace.remove_directories(sorted(self._list_made_directories(checkpoint)))
+        made = {path for record in self._list_given_since(checkpoint) for path in record.directories}
+        self.tree.workspace.remove_directories(sorted(made))  # those that hold something stay
         if kept is not None:
             left_bulks += self._redo_bulks(checkpoint)
             self._switch_layers(kept, {*roots, *fresh})
         else:
-            left_bulks.append(
-                SkippedPath(path=", ".join(each.root for each in checkpoint.bulks) or ".", reason=NOT_KEPT)
-            )
-        self._check_disk(checkpoint)
+            lost = ", ".join(each.root for each in checkpoint.bulks) or "."
+            left_bulks.append(SkippedPath(path=lost, reason=NOT_KEPT))
+        for path in checkpoint.changes:
+            self.verdicts.check_disk(path)  # the user may have edited what is pending again
         missed = {each.path for each in failed}
         files = tuple(each.path for each in todo if each.path not in missed)
         return RestoreResult(files=files, left=(*left, *failed, *left_bulks))
 
     def list_bulk_roots(self, name: str) -> tuple[str, ...]:
         """Return the roots of the bulks that a restore undoes on disk."""
-        return tuple(each.path for each in _list_given_since(self._find_checkpoint(name), self._state) if each.bulk)
+        return tuple(each.path for each in self._list_given_since(self._find_checkpoint(name)) if each.bulk)
 
     def _carry_out(self, todo: Sequence[RestoreStep], checkpoint: ReviewCheckpoint) -> list[SkippedPath]:
         writing = [each for each in todo if each.target != each.disk]
         for each in todo:
             if each.target == each.disk:
-                self._promotion.run((), self._build_events(each, checkpoint))
+                self.promotion.run((), self._build_events(each, checkpoint))
         try:
             self._promote(writing, checkpoint)
         except (ReviewConflict, PathRefused, PromotionFailed):
@@ -202,7 +199,7 @@ class FileCheckpoints:
 
     def _promote(self, steps: Sequence[RestoreStep], checkpoint: ReviewCheckpoint) -> None:
         events = [event for each in steps for event in self._build_events(each, checkpoint)]
-        self._promotion.run([self._plan_write(each, checkpoint) for each in steps], events)
+        self.promotion.run([self._plan_write(each, checkpoint) for each in steps], events)
 
     def _promote_one_by_one(self, steps: Sequence[RestoreStep], checkpoint: ReviewCheckpoint) -> list[SkippedPath]:
         """Promote each step by itself, after they could not be promoted together; return what was left alone."""
@@ -218,16 +215,11 @@ class FileCheckpoints:
         return left
 
     def _plan_write(self, step: RestoreStep, checkpoint: ReviewCheckpoint) -> PathWrite:
-        write = self._promotion.plan_write(step.path, step.disk, step.target, step.now.pending if step.now else None)
+        write = self.promotion.plan_write(step.path, step.disk, step.target, step.now.pending if step.now else None)
         if step.target.kind != "absent":
             return write
-        made = {
-            each
-            for record in _list_given_since(checkpoint, self._state)
-            if record.path == step.path
-            for each in record.directories
-        }
-        return replace(write, directories=tuple(sorted(made.union(write.directories))))
+        since = [each.directories for each in self._list_given_since(checkpoint) if each.path == step.path]
+        return replace(write, directories=tuple(sorted({*chain(*since), *write.directories})))
 
     def _build_events(self, step: RestoreStep, checkpoint: ReviewCheckpoint) -> list[AnyEvent]:
         path, events = step.path, list[AnyEvent]()
@@ -237,27 +229,23 @@ class FileCheckpoints:
             events += [ChangeResolved(path=path)] if step.now else []
         elif step.change != step.now:
             events.append(ChangeRevised(change=step.change) if step.now else ChangeProposed(change=step.change))
-        since = [each for each in _list_given_since(checkpoint, self._state) if each.path == path and each.bulk is None]
-        events += [VerdictUndone(id=each.id, path=path) for each in reversed(since)]
-        again = [
-            each for each in _list_undone_since(checkpoint, self._state) if each.path == path and each.bulk is None
-        ]
-        return [*events, *(VerdictGiven(verdict=each) for each in again)]
-
-    def _list_made_directories(self, checkpoint: ReviewCheckpoint) -> set[str]:
-        """Return the directories that were made for files accepted since; those that hold something stay."""
-        return {each for record in _list_given_since(checkpoint, self._state) for each in record.directories}
+        given, undone = (
+            [each for each in records if each.path == path and each.bulk is None]
+            for records in (self._list_given_since(checkpoint), self._list_undone_since(checkpoint))
+        )
+        events += [VerdictUndone(id=each.id, path=path) for each in reversed(given)]
+        return [*events, *(VerdictGiven(verdict=each) for each in undone)]
 
     # what commands left
 
     def _undo_bulks(self, checkpoint: ReviewCheckpoint) -> tuple[set[str], list[SkippedPath]]:
         """Undo the verdicts on bulks since the checkpoint. Return the roots that were, and those that could not be."""
         roots, left = set[str](), list[SkippedPath]()
-        for record in reversed(_list_given_since(checkpoint, self._state)):
+        for record in reversed(self._list_given_since(checkpoint)):
             if record.bulk is None:
                 continue
             try:
-                self._bulks.undo(record.id)
+                self.bulks.undo(record.id)
             except (CommandRejected, ReviewConflict, PromotionFailed) as problem:
                 left.append(SkippedPath(path=record.path, reason=problem.message))
             else:
@@ -267,13 +255,13 @@ class FileCheckpoints:
     def _redo_bulks(self, checkpoint: ReviewCheckpoint) -> list[SkippedPath]:
         """Accept once more what was accepted at the checkpoint and undone since."""
         left = []
-        for record in _list_undone_since(checkpoint, self._state):
+        for record in self._list_undone_since(checkpoint):
             if record.bulk is None:
                 continue
             try:
                 if record.verdict == "reject":
-                    self._promotion.run((), [VerdictGiven(verdict=record)])
-                elif not self._bulks.redo(record):
+                    self.promotion.run((), [VerdictGiven(verdict=record)])
+                elif not self.bulks.redo(record):
                     left.append(SkippedPath(path=record.path, reason=BULK_GONE))
             except (CommandRejected, ReviewConflict, PromotionFailed) as problem:
                 left.append(SkippedPath(path=record.path, reason=problem.message))
@@ -283,33 +271,7 @@ class FileCheckpoints:
         """Put the checkpoint's kept layers in force. What was undone on disk only looks newer there."""
         now = time.time_ns()
         tops = {path: replace(top, since=now) if top.root in roots else top for path, top in kept.tops.items()}
-        if (kept := replace(kept, tops=tops)) == self._layers.kept:
+        if (kept := replace(kept, tops=tops)) == self.tree.layers.kept:
             return
-        self._layers.switch_to(kept)
-        self._promotion.run((), [build_layers_changed(self._tree)])
-
-    def _check_disk(self, checkpoint: ReviewCheckpoint) -> None:
-        """Check what is pending again against the disk: the user may have edited it."""
-        for path in checkpoint.changes:
-            if path in self._state.changes:
-                self._verdicts.check_disk(path)
-
-
-def _list_given_since(checkpoint: ReviewCheckpoint, state: ReviewState) -> list[VerdictRecord]:
-    """List the standing verdicts that were given after a checkpoint, oldest first."""
-    then = {each.id for each in checkpoint.verdicts}
-    return [each for each in state.verdicts if each.id not in then]
-
-
-def _list_undone_since(checkpoint: ReviewCheckpoint, state: ReviewState) -> list[VerdictRecord]:
-    """List the verdicts that stood at a checkpoint and do not any more, oldest first."""
-    now = {each.id for each in state.verdicts}
-    return [each for each in checkpoint.verdicts if each.id not in now]
-
-
-def _find_changed_verdicts(checkpoint: ReviewCheckpoint, state: ReviewState) -> set[str]:
-    return {
-        each.path
-        for each in (*_list_given_since(checkpoint, state), *_list_undone_since(checkpoint, state))
-        if each.bulk is None
-    }
+        self.tree.layers.switch_to(kept)
+        self.promotion.run((), [build_layers_changed(self.tree)])

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from core.errors import ContentLost
 from core.languages import detect_language
-from core.protocol.review import Change, FileState, Hunk, Operation
+from core.protocol.review import Change, FileState, Hunk, Operation, Origin
 from core.shadow.content.blob_store import BlobStore
-from core.shadow.diff.hunks import build_whole_hunk, compute_hunks, is_divisible, split_lines
-from core.shadow.diff.text_lines import is_binary
-from core.shadow.diff.three_way_merge import merge_three_way
+from core.shadow.diff.hunks import build_whole_hunk, compute_hunks, is_divisible
+from core.shadow.diff.text_lines import is_binary, split_lines
+from core.shadow.diff.three_way_merge import MergeChunk, is_mergeable, merge_three_way, split_chunks
 from core.workspace.protected_files import FileRisk, find_file_risk, find_link_risk
 
 _NOT_PROTECTED = FileRisk("")
@@ -39,27 +40,27 @@ class ChangeSides(Struct, frozen=True, kw_only=True):
     pending: FileState
 
 
+@dataclass
 class Contents:
     """States whose bytes are kept in a `BlobStore`. `risks_by_path`: why a path is protected for more than its name;
     see `Risks`."""
 
-    def __init__(self, blobs: BlobStore) -> None:
-        self._blobs = blobs
-        self.risks_by_path: dict[str, str] = {}
+    blobs: BlobStore
+    risks_by_path: dict[str, str] = field(default_factory=dict)
 
     def read(self, state: FileState) -> bytes:
         """Return the bytes of a state; none for an absent path."""
-        return b"" if state.kind == "absent" else self._blobs.get(state.blob)
+        return b"" if state.kind == "absent" else self.blobs.get(state.blob)
 
     def store(self, state: FileState, data: bytes | None) -> FileState:
         """Store the bytes of a state that was read from disk, and return the state."""
         if data is not None:
-            self._blobs.put(data)
+            self.blobs.put(data)
         return state
 
     def store_file(self, data: bytes, mode: int) -> FileState:
         """Store the bytes of a file, and return its state."""
-        return FileState(kind="file", blob=self._blobs.put(data), mode=mode, size=len(data))
+        return FileState(kind="file", blob=self.blobs.put(data), mode=mode, size=len(data))
 
     def merge(
         self, base: FileState, ours: FileState, theirs: FileState, *, prefer_ours: bool = False
@@ -76,8 +77,20 @@ class Contents:
             return None
         return self.store_file(merged, ours.mode if ours.mode != base.mode else theirs.mode)
 
+    def split_chunks(self, base: FileState, mine: FileState, theirs: FileState) -> list[MergeChunk] | None:
+        """Split three states into the chunks of their merge; None if they are no texts that can be merged."""
+        if not (base.kind == mine.kind == theirs.kind == "file"):
+            return None
+        sides = [self.read(each) for each in (base, mine, theirs)]
+        return split_chunks(*map(split_lines, sides)) if is_mergeable(*sides) else None
+
     def build_change(
-        self, path: str, sides: ChangeSides, known: Iterable[Hunk] = (), moved: tuple[str, FileState] | None = None
+        self,
+        path: str,
+        sides: ChangeSides,
+        known: Iterable[Hunk] = (),
+        moved: tuple[str, FileState] | None = None,
+        origin: Origin | None = None,
     ) -> Change:
         """Build the change between two states, compared anew; hunks of equal content keep their `known` ids and todos.
 
@@ -90,10 +103,8 @@ class Contents:
         found = _compute_hunks(counted, old, new, earlier) if not moved or old != new else ()
         found = assign_todo((*(_build_rename_hunk(path, moved[0]) if moved else ()), *found), earlier)
         before = old if counted is sides else b""
-        lever = (find_link_risk(path, new) if sides.pending.kind == "symlink" else None) or find_file_risk(
-            path, before, new
-        )
-        lever = lever or _NOT_PROTECTED
+        lever = find_link_risk(path, new) if sides.pending.kind == "symlink" else None
+        lever = lever or find_file_risk(path, before, new) or _NOT_PROTECTED
         if not lever.is_protected and path in self.risks_by_path:
             lever = FileRisk(self.risks_by_path[path], is_protected=True)
         return Change(
@@ -110,6 +121,7 @@ class Contents:
             language=detect_language(path),
             protected=lever.is_protected,
             risk=lever.risk,
+            origin=origin,
         )
 
 

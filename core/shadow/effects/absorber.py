@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
@@ -12,9 +13,8 @@ from core.filesystem.removal import remove_path
 from core.protocol.events import AnyEvent, EffectsRecorded
 from core.protocol.review import Change, FileState, Origin
 from core.shadow.bulk.bulk_summary import build_layers_changed
-from core.shadow.content.contents import Contents
 from core.shadow.effects.layer_sorting import LayerSorting
-from core.shadow.effects.path_classes import PathClasses
+from core.shadow.effects.tracked_tree import TrackedTree
 from core.shadow.layers.layer_files import fingerprint_file
 from core.shadow.layers.layer_scan import LayerEntry, scan_layer
 from core.shadow.layers.layer_store import CommandLayer, KeptLayers, KeptTop, drop_covered
@@ -24,7 +24,7 @@ from core.shadow.layers.pending_layer import PendingLayer
 from core.shadow.layers.prune import prune_directories, prune_kept
 from core.shadow.paths import AnyAncestor
 from core.shadow.review.proposals import PathEffect, Proposals
-from core.workspace import ABSENT, Workspace
+from core.workspace import ABSENT
 from core.workspace.path_status import PERMISSION_BITS, read_state_at
 
 CHANGED_DURING_COMMAND = "the file in the project was changed while the command ran."
@@ -33,36 +33,19 @@ CHANGED_DURING_COMMAND = "the file in the project was changed while the command 
 class Absorber:
     """Absorb the layers of one session's commands."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        contents: Contents,
-        tree: MergedTree,
-        editing: Proposals,
-        classes: Callable[[CommandLayer], PathClasses],
-        emit: Callable[[AnyEvent], None],
-    ) -> None:
-        self._workspace = workspace
-        self._contents = contents
-        self._layers = tree.layers
-        self._tree = tree
-        self._editing = editing
-        self._classes = classes
+    def __init__(self, tree: MergedTree, proposals: Proposals, emit: Callable[[AnyEvent], None]) -> None:
+        self._workspace, self._contents, self._layers, self._tree = tree.workspace, tree.contents, tree.layers, tree
+        self._proposals = proposals
+        self._build_classes = TrackedTree(tree).build_classes
         self._emit = emit
 
-    def absorb(
-        self,
-        layer: CommandLayer,
-        origin: Origin,
-        started_ns: int,
-        pending: PendingLayer,
-    ) -> EffectsRecorded:
+    def absorb(self, layer: CommandLayer, origin: Origin, started_ns: int, pending: PendingLayer) -> EffectsRecorded:
         """Absorb one layer; see `Shadow.absorb`."""
         if not self._layers.is_open(layer.id):
             raise StateError(f"The layer {layer.id} is not open.", code="layer_closed")
         try:
             with self._tree.cache_lookups():
-                sorting = LayerSorting(layer.upper, scan_layer(layer.upper), self._tree, self._classes(layer))
+                sorting = LayerSorting(layer.upper, scan_layer(layer.upper), self._tree, self._build_classes(layer))
                 sorting.sort()
                 left = self._collect_effects(layer, sorting, origin, started_ns)
                 for each in left:
@@ -101,13 +84,10 @@ class Absorber:
 
     def _record_kept(self, kept: KeptLayers) -> None:
         """Write the record, and close layers that it no longer names."""
-        before = self._layers.kept
         if not kept.tops and not self._layers.open_layers:
             kept = replace(kept, layers=())
-        if kept != before:
-            self._layers.write_record(kept)
-        for each in set(before.layers) - set(kept.layers):
-            self._layers.close(each, keep=False)
+        if kept != self._layers.kept:
+            self._layers.switch_to(kept)
 
     def _drop_replaced(self, sorting: LayerSorting) -> None:
         """Drop what was kept of directories that are gone: their modes, and everything below one that became a file."""
@@ -144,7 +124,7 @@ class Absorber:
             then, doubt = self._read_previous(path, layer, sorting, started_ns)
             found.append(PathEffect(path=path, then=then, wanted=wanted[path], origin=origin, doubt=doubt))
         found = [each for each in found if each.wanted != each.then]
-        renames = {new: self._editing.find_original_path(old) for new, old in _find_renames(found).items()}
+        renames = {new: self._proposals.find_original_path(old) for new, old in _find_renames(found).items()}
         return [replace(each, renamed_from=renames.get(each.path, "")) for each in found]
 
     def _read_state(self, sorting: LayerSorting, found: LayerEntry) -> FileState:
@@ -190,7 +170,7 @@ class Absorber:
         done: dict[str, Change | None] = {}
         for each in left:
             try:
-                done[each.path] = self._editing.record_effect(each)
+                done[each.path] = self._proposals.record_effect(each)
             except StateError:
                 raise
             except AgentTuiError:
@@ -219,27 +199,20 @@ class Absorber:
         replacing = {path for path, top in tops.items() if top.kind == "directory"}
         paths = [each.path for each in entries if each.path not in replacing]
         bases = {path: base for path in paths if (base := self._read_base(path)) is not None}
-        found = replace(
-            kept,
-            layers=(*kept.layers, layer.id),
-            tops=_merge_tops(kept.tops, tops),
-            bases=bases | kept.bases,
-            gone=gone,
-        )
+        layers, merged = (*kept.layers, layer.id), _merge_tops(kept.tops, tops)
+        found = replace(kept, layers=layers, tops=merged, bases=bases | kept.bases, gone=gone)
         return found, sum(each.kind != "directory" for each in entries)
 
     def _read_base(self, path: str) -> FileState | None:
         """Return the workspace's state where the layer replaces it; of git's index its bytes are stored too."""
         try:
             if path.endswith(".git/index"):
-                return self._none_if_absent(self._contents.store(*self._workspace.read_state(path)))
+                state = self._contents.store(*self._workspace.read_state(path))
+                return state if state.kind != "absent" else None
             with self._workspace.open_parent(path) as (directory, name):
                 return fingerprint_file(directory, name)
         except (OSError, PathRefused):
             return None
-
-    def _none_if_absent(self, state: FileState) -> FileState | None:
-        return state if state.kind != "absent" else None
 
 
 def _merge_tops(old: Mapping[str, KeptTop], new: Mapping[str, KeptTop]) -> dict[str, KeptTop]:
@@ -253,13 +226,12 @@ def _merge_tops(old: Mapping[str, KeptTop], new: Mapping[str, KeptTop]) -> dict[
 
 def _find_renames(left: list[PathEffect]) -> dict[str, str]:
     """Map each created path to the removed one whose content and mode it alone shares."""
-    removed: dict[tuple[str, int], list[str]] = {}
-    created: dict[tuple[str, int], list[str]] = {}
+    removed, created = defaultdict[FileState, list[str]](list), defaultdict[FileState, list[str]](list)
     for each in left:
         if each.wanted.kind == "absent" and each.then.kind == "file" and each.then.size:
-            removed.setdefault((each.then.blob, each.then.mode), []).append(each.path)
+            removed[each.then].append(each.path)
         elif each.then.kind == "absent" and each.wanted.kind == "file" and each.wanted.size:
-            created.setdefault((each.wanted.blob, each.wanted.mode), []).append(each.path)
+            created[each.wanted].append(each.path)
     pairs = ((created[key], removed[key]) for key in created.keys() & removed.keys())
     return {to[0]: from_[0] for to, from_ in pairs if len(to) == len(from_) == 1}
 
@@ -269,24 +241,19 @@ def _build_effects(
 ) -> EffectsRecorded:
     """Build the `effects.recorded` event of a command."""
 
-    def paths(*operations: str) -> tuple[str, ...]:
-        return tuple(each.path for each in left if _get_operation(each) in operations)
-
+    paths = defaultdict[str, list[str]](list)
+    for each in left:
+        is_new = each.then.kind == "absent"
+        paths["deleted" if each.wanted.kind == "absent" else "created" if is_new else "edited"].append(each.path)
     resolved = [path for path, change in done.items() if change is None]
     if resolved:
         notes = (*notes, f"{', '.join(resolved[:5])}: back to what the project has.")
     return EffectsRecorded(
         call=origin.call,
         command=origin.command,
-        created=paths("create"),
-        edited=paths("edit"),
-        deleted=paths("delete"),
+        created=tuple(paths["created"]),
+        edited=tuple(paths["edited"]),
+        deleted=tuple(paths["deleted"]),
         generated=generated,
         notes=notes,
     )
-
-
-def _get_operation(left: PathEffect) -> str:
-    if left.wanted.kind == "absent":
-        return "delete"
-    return "create" if left.then.kind == "absent" else "edit"

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from core.filesystem.open_beneath import open_parent
 from core.filesystem.removal import remove_path
-from core.git.index import parse_index
+from core.git.index import is_same_index
 from core.shadow.effects.path_classes import PathClass, PathClasses, is_git_protected
 from core.shadow.layers.layer_scan import LayerEntry, LayerScan
 from core.shadow.layers.layer_store import KeptTop
-from core.shadow.layers.merged_tree import MAX_EDITED_BYTES, MergedTree, TreeNode
+from core.shadow.layers.merged_tree import MergedTree, TreeNode
 from core.shadow.layers.overlayfs import (
     encode_place,
     get_place,
@@ -26,6 +26,7 @@ from core.shadow.layers.overlayfs import (
     set_opaque,
 )
 from core.shadow.paths import AnyAncestor, collect_directories, format_paths
+from core.workspace import MAX_EDITED_BYTES
 from core.workspace.file_names import is_git_internal
 
 _UNPROTECTED = {"refs", "logs"}  # directories of git's
@@ -132,7 +133,7 @@ class LayerSorting:
         elif (
             cls.kind == "reviewed"
             or (cls.kind == "git" and is_git_protected(found.path))
-            or self._tree.is_pending(found.path)
+            or found.path in self._tree.state.changes
         ):
             self._add_put(found)
         else:
@@ -164,7 +165,7 @@ class LayerSorting:
             if below.kind == "directory":
                 self._record_removed_directory(each, below)
                 self.replaced.add(path)
-            elif self._tree.find_node(each) is None and not self._tree.is_pending(each):
+            elif self._tree.find_node(each) is None and each not in self._tree.state.changes:
                 self.deletes[each] = None
                 self.unhidden.add(each)
 
@@ -186,18 +187,13 @@ class LayerSorting:
         if node.kind != found.kind or node.mode != found.mode & 0o777:
             return False
         if found.path.endswith(".git/index"):
-            data = self._tree.read(found.path, node, MAX_EDITED_BYTES)
-            old, new = parse_index(data), parse_index(self.get_path(found.path).read_bytes())
-            return old is not None and new is not None and old.facts == new.facts
-        if node.size != found.size:
+            before = self._tree.read(found.path, node, MAX_EDITED_BYTES)
+            return is_same_index(before, self.get_path(found.path).read_bytes())
+        if node.size != found.size or (found.kind == "file" and node.size > MAX_EDITED_BYTES):
             return False
-        if found.kind == "symlink":
-            return os.fsencode(self.get_path(found.path).readlink()) == self._tree.read(
-                found.path, node, MAX_EDITED_BYTES
-            )
-        return node.size <= MAX_EDITED_BYTES and self.get_path(found.path).read_bytes() == self._tree.read(
-            found.path, node, MAX_EDITED_BYTES
-        )
+        place = self.get_path(found.path)
+        now = os.fsencode(place.readlink()) if found.kind == "symlink" else place.read_bytes()
+        return now == self._tree.read(found.path, node, MAX_EDITED_BYTES)
 
     def _sort_directory(self, found: LayerEntry, cls: PathClass) -> None:
         node = self._tree.find_node(found.path)
@@ -217,12 +213,13 @@ class LayerSorting:
             set_opaque(self.get_path(found.path), False)
 
     def _is_reviewed_file(self, path: str) -> bool:
-        return self._tree.is_pending(path) or self._classes.classify(path, False).kind == "reviewed"
+        return path in self._tree.state.changes or self._classes.classify(path, False).kind == "reviewed"
 
     def _delete_pending(self, path: str) -> None:
         """Delete what was pending in a place that is decided in bulk."""
-        for each in self._tree.list_pending_below(path):
-            if each not in self._entries or self._entries[each].kind == "whiteout":
+        for each in self._tree.list_pending_files():
+            is_inside = each == path or each.startswith(f"{path}/")
+            if is_inside and (each not in self._entries or self._entries[each].kind == "whiteout"):
                 self.deletes[each] = None
 
     def _delete_protected(self, path: str) -> None:
@@ -329,7 +326,7 @@ class LayerSorting:
             node = self._tree.find_node(each)
             with open_parent(self._get_place(each)) as (above, name):
                 os.mkdir(name, dir_fd=above)
-                os.chmod(name, node.mode if node else self._tree.directory_mode, dir_fd=above)
+                os.chmod(name, node.mode if node else self._tree.workspace.directory_mode, dir_fd=above)
         make_whiteout(self.get_path(path))
         self.tops[path] = top
 
@@ -352,7 +349,7 @@ class LayerSorting:
             is_container = mode == node.mode
         else:
             holds = found.path in needed or not _is_empty(place)
-            is_container = reviewed and holds and mode == self._tree.directory_mode
+            is_container = reviewed and holds and mode == self._tree.workspace.directory_mode
         if is_container:
             if _is_empty(place) and not is_opaque(place):
                 with open_parent(place) as (above, name):

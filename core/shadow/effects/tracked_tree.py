@@ -12,7 +12,7 @@ from core.shadow.effects.path_classes import PathClasses
 from core.shadow.layers.layer_store import CommandLayer
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.overlayfs import get_place, is_whiteout
-from core.workspace import IgnoreRules, Workspace
+from core.workspace import IgnoreRules
 
 _MAX_RULES_BYTES = 1_000_000  # bytes of a file with rules
 _MAX_INDEX_BYTES = 256 << 20
@@ -21,14 +21,13 @@ _MAX_INDEX_BYTES = 256 << 20
 class TrackedTree:
     """The tracked paths of one session's tree. The parsed index is cached until its file changes."""
 
-    def __init__(self, workspace: Workspace, tree: MergedTree) -> None:
-        self._workspace = workspace
+    def __init__(self, tree: MergedTree) -> None:
         self._tree = tree
         self._known: tuple[tuple[str, int, int, int], TrackedPaths] | None = None
 
     def build_classes(self, layer: CommandLayer) -> PathClasses:
         """Build the classes of paths in the tree with `layer` on top."""
-        rules = IgnoreRules(self._workspace, lambda rel: self._read_rules(layer.upper, rel))
+        rules = IgnoreRules(self._tree.workspace, lambda rel: self._read_rules(layer.upper, rel))
         return PathClasses(rules.open_snapshot(), lambda: self._read_tracked(layer.upper))
 
     def _read_rules(self, upper: Path, rel: str) -> bytes | None:
@@ -62,7 +61,7 @@ class TrackedTree:
 
     def _find_disk_index(self) -> Path:
         """Return the path of the workspace's index; for a worktree, of the one that its `.git` file leads to."""
-        git = self._workspace.root / ".git"
+        git = self._tree.workspace.root / ".git"
         if not git.is_file():
             return git / "index"
         try:

@@ -9,10 +9,8 @@ from core.errors import PathRefused
 from core.git.history import LINK_MODE, MISSING_MODE, SUBMODULE_MODE, GitEntry
 from core.git.repository import GitFailed, open_repository
 from core.protocol.review import FileState
-from core.shadow.content.contents import Contents
 from core.shadow.gitstate.repository_copy import RepositoryCopy
 from core.shadow.layers.merged_tree import MergedTree
-from core.workspace import Workspace
 from core.workspace.file_names import from_os_name
 
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
@@ -22,11 +20,8 @@ _EMPTY_BLOBS = frozenset({"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"})
 class AcceptedContent:
     """Compare with the disk as it is now; for one repository, whose worktree begins at `prefix`."""
 
-    def __init__(self, workspace: Workspace, contents: Contents, tree: MergedTree, repository: RepositoryCopy) -> None:
-        self._workspace = workspace
-        self._contents = contents
-        self._tree = tree
-        self._state = tree.state
+    def __init__(self, tree: MergedTree, repository: RepositoryCopy) -> None:
+        self._tree, self._contents, self._state = tree, tree.contents, tree.state
         self._repository = repository
         self._prefix = repository.rel.removesuffix(".git")
         verdicts = [each for each in tree.state.verdicts if each.bulk is None]
@@ -51,10 +46,8 @@ class AcceptedContent:
         data = self._contents.read(state)
         if entry.mode != LINK_MODE and (entry.mode == "100755") != bool(state.mode & 0o100):
             return False
-        return entry.oid in {
-            self._hash_blob(data),
-            self._hash_blob(data.replace(b"\r\n", b"\n")),
-        } or self._is_lfs_pointer_to(entry, data)
+        is_same = entry.oid in map(self._hash_blob, (data, data.replace(b"\r\n", b"\n")))
+        return is_same or self._is_lfs_pointer_to(entry, data)
 
     def is_rejected_or_pending(self, entry: GitEntry) -> bool:
         """True if a change of the path was rejected, or is pending."""
@@ -102,19 +95,17 @@ class AcceptedContent:
     def _is_lfs_pointer(self, entry: GitEntry) -> bool:
         if entry.mode in {MISSING_MODE, LINK_MODE, SUBMODULE_MODE}:
             return False
-        return int(self._repository.now.run("cat-file", "-s", entry.oid)) < 1024 and self._read_blob(entry).startswith(
-            _LFS_POINTER
-        )
+        is_small = int(self._repository.now.run("cat-file", "-s", entry.oid)) < 1024
+        return is_small and self._read_blob(entry).startswith(_LFS_POINTER)
 
     def _is_lfs_pointer_to(self, entry: GitEntry, data: bytes) -> bool:
-        return self._is_lfs_pointer(
-            entry
-        ) and f"oid sha256:{hashlib.sha256(data).hexdigest()}\nsize {len(data)}\n".encode() in self._read_blob(entry)
+        named = f"oid sha256:{hashlib.sha256(data).hexdigest()}\nsize {len(data)}\n".encode()
+        return self._is_lfs_pointer(entry) and named in self._read_blob(entry)
 
     def _read_blob(self, entry: GitEntry) -> bytes:
         return self._repository.now.run("cat-file", "blob", entry.oid)
 
     def _is_submodule_at(self, entry: GitEntry) -> bool:
         """True if a submodule's own HEAD is at the entry's commit."""
-        with open_repository(self._workspace.root / self.get_path(entry)) as module:
+        with open_repository(self._tree.workspace.root / self.get_path(entry)) as module:
             return module is not None and module.run("rev-parse", "HEAD").decode().strip() == entry.oid

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.filesystem.open_beneath import DIRECTORY
@@ -21,7 +22,6 @@ from core.shadow.layers.layer_files import copy_file
 from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.overlayfs import get_place, is_opaque, make_whiteout, set_opaque
-from core.workspace import Workspace
 
 _TAKEN_OVER = re.compile(
     r"(?:HEAD|index|sharedindex\.[0-9a-f]+|packed-refs|shallow|description|info/(?:exclude|sparse-checkout|refs)"
@@ -35,42 +35,39 @@ _QUIETLY_LEFT = re.compile(
 _KEPT_ANYWAY = {"refs", "logs", "objects", "config", "config.worktree", "hooks", "info", "modules", "worktrees", "lfs"}
 
 
+@dataclass
 class GitLayer:
     """Write the layer of one repository below `place`; `left_out`: what was not taken over."""
 
-    def __init__(
-        self, workspace: Workspace, tree: MergedTree, repository: RepositoryCopy, outcome: GitOutcome, place: Path
-    ) -> None:
-        self._workspace = workspace
-        self._tree = tree
-        self._repository = repository
-        self._outcome = outcome
-        self._place = place
-        self.left_out: list[str] = []
+    tree: MergedTree
+    repository: RepositoryCopy
+    outcome: GitOutcome
+    place: Path
+    left_out: list[str] = field(default_factory=list)
 
     def write(self) -> None:
         """Write the layer. Raises OSError and `GitFailed`."""
-        rel = self._repository.rel
+        rel = self.repository.rel
         self._get_path("").mkdir(mode=0o700, parents=True)
-        for path, entry in self._tree.stack.walk(rel):
+        for path, entry in self.tree.stack.walk(rel):
             self._take_entry(path.removeprefix(rel).lstrip("/"), entry)
-        if self._tree.stack.list_directory(rel).closed:
+        if self.tree.stack.list_directory(rel).closed:
             self._hide_the_rest()
         self._write_references()
         self._write_index()
         self._write_logs()
         self._write_objects()
-        found = self._tree.stack.find(rel)
+        found = self.tree.stack.find(rel)
         if isinstance(found, LayeredEntry):
             self._get_path("").chmod(stat.S_IMODE(found.stats.st_mode) | 0o700)
 
     def _get_path(self, inside: str) -> Path:
-        return get_place(self._place, f"{self._repository.rel}/{inside}".rstrip("/"))
+        return get_place(self.place, f"{self.repository.rel}/{inside}".rstrip("/"))
 
     # what is taken as it is
 
     def _take_entry(self, inside: str, entry: LayeredEntry | None) -> None:
-        if not inside or is_git_protected(f"{self._repository.rel}/{inside}"):
+        if not inside or is_git_protected(f"{self.repository.rel}/{inside}"):
             return
         if entry is not None and entry.is_directory:
             if _DIRECTORIES.match(inside):
@@ -112,10 +109,10 @@ class GitLayer:
 
     def _hide_the_rest(self) -> None:
         """The directory was made again: what commands saw nothing of goes, but for objects and what makes git run."""
-        rel = self._repository.rel
-        if (self._workspace.root / rel).is_dir():
-            listed = self._tree.stack.list_directory(rel).entries
-            for each in self._workspace.list_dir(rel):
+        rel = self.repository.rel
+        if (self.tree.workspace.root / rel).is_dir():
+            listed = self.tree.stack.list_directory(rel).entries
+            for each in self.tree.workspace.list_dir(rel):
                 if each.name not in listed and each.name not in _KEPT_ANYWAY:
                     self._add_whiteout(each.name)
         for name in ("refs", "logs"):
@@ -126,22 +123,22 @@ class GitLayer:
 
     def _write_references(self) -> None:
         """References that name another commit than commands had them name."""
-        made = self._outcome.made
+        made = self.outcome.made
         packed = self._get_path("packed-refs")
         if packed.is_file() and made:
             text = packed.read_bytes()
             for old, new in made.items():
                 text = text.replace(old.encode(), new.encode()) if new else text
             packed.write_bytes(text)
-        for name, oid in list_references(self._repository.now).items():
-            final = self._outcome.after.get(name, "")
+        for name, oid in list_references(self.repository.now).items():
+            final = self.outcome.after.get(name, "")
             if final == oid:
                 continue
             self._drop(name)
-            if final and final != self._outcome.before.get(name):
+            if final and final != self.outcome.before.get(name):
                 self._make_parents(name).write_text(f"{final}\n")
-        detached = not self._repository.head.startswith(b"ref: ")
-        if detached and (head := self._outcome.after.get("HEAD")) and self._get_path("HEAD").is_file():
+        detached = not self.repository.head.startswith(b"ref: ")
+        if detached and (head := self.outcome.after.get("HEAD")) and self._get_path("HEAD").is_file():
             self._get_path("HEAD").write_text(f"{head}\n")
 
     def _drop(self, inside: str) -> None:
@@ -150,19 +147,19 @@ class GitLayer:
 
     def _write_index(self) -> None:
         """The index, without what was taken out of it."""
-        now = self._repository.now.directory / "index"
+        now = self.repository.now.directory / "index"
         if self._get_path("index").is_file() and now.is_file():
             self._get_path("index").write_bytes(now.read_bytes())
 
     def _write_logs(self) -> None:
         """One line for every reference that moves; the stash is its log."""
-        before, after = self._outcome.before, self._outcome.after
-        none = "0" * (64 if self._repository.hash_name == "sha256" else 40)
+        before, after = self.outcome.before, self.outcome.after
+        none = "0" * (64 if self.repository.hash_name == "sha256" else 40)
         for name in {*before, *after}:
             inside = f"logs/{name}"
-            source = self._repository.now.directory / inside
+            source = self.repository.now.directory / inside
             if name not in after:
-                if self._tree.find_on_disk(f"{self._repository.rel}/{inside}") and not source.exists():
+                if self.tree.find_on_disk(f"{self.repository.rel}/{inside}") and not source.exists():
                     self._add_whiteout(inside)
                 continue
             if before.get(name) == after[name] or not source.is_file():
@@ -176,22 +173,22 @@ class GitLayer:
             self._make_parents(inside).write_bytes(self._read_old_log(inside) + (line if has_more else b""))
 
     def _read_old_log(self, inside: str) -> bytes:
-        rel = f"{self._repository.rel}/{inside}"
-        node = self._tree.find_on_disk(rel)
-        return self._workspace.read_bytes(rel) if node is not None and node.kind == "file" else b""
+        rel = f"{self.repository.rel}/{inside}"
+        node = self.tree.find_on_disk(rel)
+        return self.tree.workspace.read_bytes(rel) if node is not None and node.kind == "file" else b""
 
     def _write_objects(self) -> None:
         """All that is new and accepted: as it lies there, else as one pack."""
-        room = self._repository.now
-        before = set(self._outcome.before.values())
-        wanted = {*self._outcome.after.values(), *self._outcome.others, *self._outcome.loose} - before
+        room = self.repository.now
+        before = set(self.outcome.before.values())
+        wanted = {*self.outcome.after.values(), *self.outcome.others, *self.outcome.loose} - before
         if not wanted:
             return
         asked = [*sorted(wanted), *(f"^{oid}" for oid in sorted(before))]
         lines = "".join(f"{each}\n" for each in asked).encode()
         listed = room.run("rev-list", "--objects", "--ignore-missing", "--stdin", stdin=lines, seconds=60.0)
         names = [line.split(b" ")[0].decode() for line in listed.splitlines()]
-        loose = [self._repository.now.directory / "objects" / name[:2] / name[2:] for name in names]
+        loose = [self.repository.now.directory / "objects" / name[:2] / name[2:] for name in names]
         if all(each.is_file() for each in loose):
             for each in loose:
                 target = self._make_parents(f"objects/{each.parent.name}/{each.name}")
@@ -202,7 +199,7 @@ class GitLayer:
 
     def _write_pack(self, names: bytes) -> None:
         packs = self._make_parents("objects/pack/x").parent
-        self._repository.now.run("pack-objects", "-q", str(packs / "pack"), stdin=names, seconds=120.0)
+        self.repository.now.run("pack-objects", "-q", str(packs / "pack"), stdin=names, seconds=120.0)
         for each in packs.iterdir():
             if each.suffix not in {".pack", ".idx"}:
                 each.unlink()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import AgentTuiError, ReviewConflict
 from core.git.repository import GitFailed
 from core.protocol.review import GitPreview
-from core.shadow.content.contents import Contents
 from core.shadow.gitstate.accepted_content import AcceptedContent
 from core.shadow.gitstate.git_layer import GitLayer
 from core.shadow.gitstate.outcome import GitOutcome, compute_outcome
@@ -17,7 +17,6 @@ from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.overlayfs import get_place, make_whiteout
 from core.shadow.paths import format_paths
-from core.workspace import Workspace
 
 GIT_REFUSED = "git_refused"
 MAX_PREVIEW_CHARS = 400_000  # characters of commits
@@ -28,13 +27,11 @@ HINT = (
 _FORMAT = "commit %H%nAuthor: %an <%ae>%nDate:   %ad%n%n%w(0,4,4)%B"
 
 
+@dataclass
 class GitState:
     """The states of git of one session; the verdicts of its `state` are what was accepted."""
 
-    def __init__(self, workspace: Workspace, contents: Contents, tree: MergedTree) -> None:
-        self._workspace = workspace
-        self._contents = contents
-        self._tree = tree
+    tree: MergedTree
 
     def prepare(self, rel: str, place: Path) -> tuple[str, ...]:
         """Write the layer of what is taken over of the directory `rel` below `place`. Return what differs from what
@@ -46,11 +43,11 @@ class GitState:
             return ()
         try:
             self._refuse_strange(rel)
-            with copy_repository(self._workspace, self._tree, rel) as repository:
-                outcome = compute_outcome(repository, self._open_accepted(repository))
+            with copy_repository(self.tree, rel) as repository:
+                outcome = compute_outcome(repository, AcceptedContent(self.tree, repository))
                 if outcome.refused:
                     raise ReviewConflict(f"{rel} can't be accepted: {outcome.refused}", hint=HINT, code=GIT_REFUSED)
-                prepared = GitLayer(self._workspace, self._tree, repository, outcome, place)
+                prepared = GitLayer(self.tree, repository, outcome, place)
                 prepared.write()
                 return (*outcome.notes, *_describe_left_out(prepared.left_out))
         except GitFailed as problem:
@@ -65,19 +62,16 @@ class GitState:
             return GitPreview(root=rel, moves=("The whole repository is removed.",))
         try:
             self._refuse_strange(rel)
-            with copy_repository(self._workspace, self._tree, rel) as repository:
-                return _build_preview(repository, compute_outcome(repository, self._open_accepted(repository)))
+            with copy_repository(self.tree, rel) as repository:
+                return _build_preview(repository, compute_outcome(repository, AcceptedContent(self.tree, repository)))
         except (AgentTuiError, OSError) as problem:
             return GitPreview(root=rel, refused=str(problem))
 
-    def _open_accepted(self, repository: RepositoryCopy) -> AcceptedContent:
-        return AcceptedContent(self._workspace, self._contents, self._tree, repository)
-
     def _is_removal(self, rel: str) -> bool:
-        return self._tree.stack.find(rel) == "hidden"
+        return self.tree.stack.find(rel) == "hidden"
 
     def _refuse_strange(self, rel: str) -> None:
-        found = self._tree.stack.find(rel)
+        found = self.tree.stack.find(rel)
         if rel.rpartition("/")[2] != ".git" or not isinstance(found, LayeredEntry) or not found.is_directory:
             raise GitFailed(f"{rel} is no directory that git here takes for a repository.")
 

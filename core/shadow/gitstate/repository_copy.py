@@ -23,7 +23,6 @@ from core.git.safe_config import render_config
 from core.git.temporary_directories import make_temporary_directory
 from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.merged_tree import MergedTree
-from core.workspace import Workspace
 
 _LOOSE = re.compile(r"[0-9a-f]{2}/[0-9a-f]{38}(?:[0-9a-f]{24})?\Z")
 _COPIED = re.compile(r"(?:HEAD|packed-refs|index|sharedindex\..*|shallow|[A-Z]+(?:_[A-Z]+)*_HEAD)\Z")
@@ -48,9 +47,9 @@ class RepositoryCopy(Struct, frozen=True):
 
 
 @contextmanager
-def copy_repository(workspace: Workspace, tree: MergedTree, rel: str) -> Iterator[RepositoryCopy]:
+def copy_repository(tree: MergedTree, rel: str) -> Iterator[RepositoryCopy]:
     """Copy the repository in the directory `rel`, which is named `.git`. Raises `GitFailed` if git can't read it."""
-    root = (workspace.root / rel).parent
+    root = (tree.workspace.root / rel).parent
     with make_temporary_directory() as directory, open_repository(root) as before:
         nowhere = directory / "tree"
         nowhere.mkdir()

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from core.shadow.layers.layer_files import link_entry
-from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
+from core.shadow.layers.layer_stack import NO_LAYERS, LayeredEntry, LayerStack
 from core.shadow.layers.overlayfs import get_place, is_opaque, make_whiteout, set_opaque
+from core.shadow.paths import list_parents
 
-_NOTHING: Final = LayerStack(())
 _UNKNOWN: Final = object()  # a stack says nothing of a name
 _Entry = LayeredEntry | None | object
 
@@ -29,7 +29,9 @@ class LayerDelta:
         self._now = now
         self._found: dict[str, LayeredEntry | None] = {}
         self._opaque: dict[str, None] = {}
-        self._compare(".", begun)
+        waiting = [(".", begun)]
+        while waiting:
+            waiting += self._compare_directory(*waiting.pop())
 
     @property
     def paths(self) -> frozenset[str]:
@@ -58,9 +60,7 @@ class LayerDelta:
 
     def _make_parents(self, path: str, upper: Path) -> None:
         """Make the directories that lead to a path, with their modes of now."""
-        above = path.split("/")[:-1]
-        for count in range(1, len(above) + 1):
-            rel = "/".join(above[:count])
+        for rel in list_parents(path):
             place = get_place(upper, rel)
             if not place.is_dir():
                 found = self._now.find(rel)
@@ -76,17 +76,14 @@ class LayerDelta:
 
     # comparing
 
-    def _compare(self, path: str, begun: LayerStack) -> None:
-        """Compare a directory of both; `begun` is empty where nothing of the earlier stack counts any more."""
-        waiting = [(path, begun)]
-        while waiting:
-            waiting += self._compare_directory(*waiting.pop())
-
     def _compare_directory(self, path: str, begun: LayerStack) -> Iterator[tuple[str, LayerStack]]:
+        """Compare a directory of both, and yield those in it; `begun` is empty where nothing of the earlier stack
+        counts any more."""
         before, after = begun.list_directory(path), self._now.list_directory(path)
-        if path != "." and after.closed and not before.closed and self._is_opaque_now(path):
+        found = self._now.find(path) if path != "." and after.closed and not before.closed else None
+        if isinstance(found, LayeredEntry) and is_opaque(found.place):
             self._opaque[path] = None
-            begun, before = _NOTHING, _NOTHING.list_directory(path)
+            begun, before = NO_LAYERS, NO_LAYERS.list_directory(path)
         for name in sorted({*before.entries, *after.entries}):
             rel = name if path == "." else f"{path}/{name}"
             old: _Entry = before.entries.get(name, _UNKNOWN)
@@ -95,11 +92,7 @@ class LayerDelta:
             if not _is_same(old, new) and not (new is _UNKNOWN and old is None):
                 self._found[rel] = new if isinstance(new, LayeredEntry) else None
             if _is_directory(new):
-                yield rel, begun if both_directories else _NOTHING
-
-    def _is_opaque_now(self, path: str) -> bool:
-        found = self._now.find(path)
-        return isinstance(found, LayeredEntry) and is_opaque(found.place)
+                yield rel, begun if both_directories else NO_LAYERS
 
 
 def _is_directory(entry: _Entry) -> bool:
@@ -116,8 +109,5 @@ def _is_same(old: _Entry, new: _Entry) -> bool:
         return stat.S_IMODE(one.st_mode) == stat.S_IMODE(other.st_mode)
     if (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino):
         return True
-    return _get_marks(one) == _get_marks(other)
-
-
-def _get_marks(found: os.stat_result) -> tuple[int, int, int]:
-    return stat.S_IMODE(found.st_mode), found.st_size, found.st_mtime_ns
+    mine, theirs = ((stat.S_IMODE(each.st_mode), each.st_size, each.st_mtime_ns) for each in (one, other))
+    return mine == theirs

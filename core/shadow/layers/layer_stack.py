@@ -12,6 +12,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
 
@@ -45,8 +46,7 @@ class StackListing(Struct, frozen=True):
 
 
 class _LayerDirectory(Struct, frozen=True, gc=False):
-    """A directory in a layer, from its top (None: it has none there); `closed`: what lower layers have there is
-    hidden."""
+    """A directory in a layer, from its top (None: it has none); `closed`: what lower layers have is hidden."""
 
     path: bytes | None
     closed: bool
@@ -80,13 +80,9 @@ class _Layer:
         if not stat.S_ISDIR(stats.st_mode):
             return _LayerDirectory(None, closed=True)
         path = above.path + b"/" + name if above.path else name
-        return _LayerDirectory(path, above.closed or self._is_opaque(path))
-
-    def _is_opaque(self, path: bytes) -> bool:
-        try:
-            return is_opaque(self._open.open_at(path))
-        except PermissionError:
-            return False
+        with suppress(PermissionError):
+            return _LayerDirectory(path, above.closed or is_opaque(self._open.open_at(path)))
+        return _LayerDirectory(path, above.closed)
 
     def _read_stats(self, directory: bytes, name: bytes) -> os.stat_result | None:
         try:
@@ -98,25 +94,25 @@ class _Layer:
 
     def find_entry(self, rel: str) -> LayeredEntry | Literal["hidden"] | None:
         """Return the layer's entry at a path; HIDDEN: nothing is there; None: it says nothing."""
+        above, name, stats = self._look_up(rel)
+        if above.path is None or stats is None:
+            return HIDDEN if above.closed else None
+        return HIDDEN if is_whiteout(stats) else self._build_entry(above.path, name, stats)
+
+    def _look_up(self, rel: str) -> tuple[_LayerDirectory, bytes, os.stat_result | None]:
+        """Return the directory of a path, the name in it, and the stats of what is there."""
         directory, _, name = rel.rpartition("/")
-        above = self.find_directory(directory or ".")
-        if above.path is not None:
-            stats = self._read_stats(above.path, to_os_name(name))
-            if stats is not None:
-                return HIDDEN if is_whiteout(stats) else self._build_entry(above.path, to_os_name(name), stats)
-        return HIDDEN if above.closed else None
+        above, own = self.find_directory(directory or "."), to_os_name(name)
+        return above, own, None if above.path is None else self._read_stats(above.path, own)
 
     def _build_entry(self, directory: bytes, name: bytes, stats: os.stat_result) -> LayeredEntry:
         return LayeredEntry(self.at, b"/".join(each for each in (self._top, directory, name) if each), stats)
 
     def forget(self, rel: str) -> None:
         """Remove the layer's entry at a path, unless that is a directory."""
-        directory, _, name = rel.rpartition("/")
-        above = self.find_directory(directory or ".")
-        if above.path is not None:
-            stats = self._read_stats(above.path, to_os_name(name))
-            if stats is not None and not stat.S_ISDIR(stats.st_mode):
-                os.unlink(to_os_name(name), dir_fd=self._open.open_at(above.path))
+        above, name, stats = self._look_up(rel)
+        if above.path is not None and stats is not None and not stat.S_ISDIR(stats.st_mode):
+            os.unlink(name, dir_fd=self._open.open_at(above.path))
 
     def list_entries(self, directory: bytes) -> Iterator[tuple[str, LayeredEntry | None]]:
         """Yield the entries of one of its directories, by name (None: a whiteout)."""
@@ -161,11 +157,7 @@ class LayerStack:
         if found is None:
             return
         yield rel, None if found == HIDDEN else found
-        if found != HIDDEN and found.is_directory:
-            yield from self._walk_below(rel)
-
-    def _walk_below(self, rel: str) -> Iterator[tuple[str, LayeredEntry | None]]:
-        waiting = [rel]
+        waiting = [rel] if found != HIDDEN and found.is_directory else []
         while waiting:
             above = waiting.pop()
             for name, entry in sorted(self.list_directory(above).entries.items()):
@@ -186,3 +178,6 @@ class LayerStack:
         """Remove a file, link or whiteout from every layer, so that the workspace shows. Raises OSError."""
         for layer in self._layers:
             layer.forget(rel)
+
+
+NO_LAYERS: Final = LayerStack(())

@@ -11,6 +11,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from msgspec import Struct
@@ -20,13 +21,13 @@ from core.filesystem.open_beneath import DIRECTORY, open_beneath, open_parent
 from core.protocol.review import Change, FileState
 from core.shadow.content.contents import Contents
 from core.shadow.layers.layer_files import copy_into_layer
-from core.shadow.layers.layer_stack import HIDDEN, LayeredEntry, LayerStack
+from core.shadow.layers.layer_stack import HIDDEN, NO_LAYERS, LayeredEntry, LayerStack
 from core.shadow.layers.layer_store import KeptLayers, LayerStore
 from core.shadow.paths import AnyAncestor, collect_directories, walk_directory
 from core.state.review import ReviewState
 from core.workspace import ABSENT, DirectoryEntry, Workspace
 from core.workspace.file_names import from_os_name, to_os_name
-from core.workspace.path_status import MAX_EDITED_BYTES, PERMISSION_BITS, PathKind, classify_mode, read_state_at
+from core.workspace.path_status import PERMISSION_BITS, PathKind, classify_mode, read_state_at
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 
@@ -42,16 +43,17 @@ class TreeNode(Struct, frozen=True, kw_only=True):
     layered: LayeredEntry | None = None
 
 
+@dataclass(slots=True)
 class _TreeCache:
-    """The cache of a tree that does not change meanwhile. `covered`: True for paths below a pending file or link;
-    `shows`: by removed directory, True if it has content again; `moment`: the version of the review and the record of
-    the layers that it is about."""
+    """The cache of a tree that does not change meanwhile: the `version` of the review and the record `kept` that it is
+    about; `covered`: True for paths below a pending file or link; `shows`: by removed directory, True if it has content
+    again."""
 
-    def __init__(self, moment: tuple[int, KeptLayers], stack: LayerStack, holds: Callable[[str], bool]) -> None:
-        self.moment = moment
-        self.stack = stack
-        self.covered = AnyAncestor(holds)
-        self.shows: dict[str, bool] = {}
+    version: int
+    kept: KeptLayers
+    stack: LayerStack
+    covered: AnyAncestor
+    shows: dict[str, bool] = field(default_factory=dict)
 
 
 class _ThreadCache(threading.local):
@@ -61,24 +63,17 @@ class _ThreadCache(threading.local):
     look: _TreeCache | None = None
 
 
+@dataclass
 class MergedTree:
     """The merged tree. `shown` returns the state of a pending change that the agent sees."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        contents: Contents,
-        state: ReviewState,
-        layers: LayerStore,
-        shown: Callable[[Change], FileState],
-    ) -> None:
-        self._workspace = workspace
-        self._contents = contents
-        self.state = state
-        self.layers = layers
-        self._shown = shown
-        self._live: tuple[int, frozenset[str]] = (-1, frozenset())
-        self._still = _ThreadCache()
+    workspace: Workspace
+    contents: Contents
+    state: ReviewState
+    layers: LayerStore
+    shown: Callable[[Change], FileState]
+    _live: tuple[int, frozenset[str]] = (-1, frozenset())
+    _still: _ThreadCache = field(default_factory=_ThreadCache)
 
     @contextmanager
     def cache_lookups(self) -> Iterator[None]:
@@ -96,11 +91,10 @@ class MergedTree:
     def _cache(self) -> _TreeCache:
         version, kept = self.state.version, self.layers.kept
         known = self._still.look
-        if known is not None and known.moment[0] == version and known.moment[1] is kept:
+        if known is not None and known.version == version and known.kept is kept:
             return known
-        look = _TreeCache(
-            (version, kept), LayerStack(self.layers.list_uppers() if kept.layers else ()), self._is_pending_file
-        )
+        stack = LayerStack(self.layers.list_uppers()) if kept.layers else NO_LAYERS
+        look = _TreeCache(version, kept, stack, AnyAncestor(self._is_pending_file))
         if self._still.depth:
             self._still.look = look
         return look
@@ -108,7 +102,7 @@ class MergedTree:
     def _is_pending_file(self, path: str) -> bool:
         """True if a path itself is a pending file or link."""
         change = self.state.changes.get(path)
-        return change is not None and self._shown(change).kind != "absent"
+        return change is not None and self.shown(change).kind != "absent"
 
     @property
     def is_workspace_only(self) -> bool:
@@ -116,24 +110,14 @@ class MergedTree:
         return not self.state.changes and not self.layers.kept.layers
 
     @property
-    def directory_mode(self) -> int:
-        """The mode of a new directory."""
-        return self._workspace.directory_mode
-
-    @property
     def stack(self) -> LayerStack:
         """The kept layers."""
         return self._cache.stack
 
-    @property
-    def bulk_conflicts(self) -> Mapping[str, str]:
-        """The known conflict of each bulk, by its root, "" = none."""
-        return {each.root: each.conflict for each in self.state.bulks}
-
     def forget(self, rel: str, *, shows: bool = True) -> None:
         """Remove a file, link or whiteout from the kept layers. With `shows`, the workspace's file or link shows then,
         even if the layers hide its directory. Raises OSError."""
-        if not self.layers.kept.layers or self.stack.find(rel) is None:
+        if self.stack.find(rel) is None:
             return
         self._still.look = None
         self.layers.unshare()
@@ -141,14 +125,14 @@ class MergedTree:
         layer = self.stack.find_hiding_layer(rel) if shows else None
         node = self.find_on_disk(rel) if layer else None
         if layer and node and node.kind in {"file", "symlink"}:
-            copy_into_layer(self._workspace, rel, layer)
+            copy_into_layer(self.workspace, rel, layer)
 
     def resolve_links(self, rel: str) -> str:
         """Return `rel` with the links of the merged tree followed. Raises `PathRefused` if one leads out."""
         if self.is_workspace_only:
-            return self._workspace.resolve(rel)
+            return self.workspace.resolve(rel)
         with self.cache_lookups():
-            return self._workspace.resolve(rel, self._read_link)
+            return self.workspace.resolve(rel, self._read_link)
 
     def resolve_parent_links(self, rel: str) -> str:
         """Return `rel` with the links of its directory followed, but not the last part."""
@@ -162,11 +146,11 @@ class MergedTree:
         if node is None or node.kind != "symlink":
             return None
         if node.pending is not None:
-            return self._contents.read(node.pending)
+            return self.contents.read(node.pending)
         try:
             if node.layered is not None:
                 return os.fsencode(Path(os.fsdecode(node.layered.place)).readlink())
-            with self._workspace.open_parent(rel) as (directory, name):
+            with self.workspace.open_parent(rel) as (directory, name):
                 return os.readlink(name, dir_fd=directory)
         except OSError:
             return None
@@ -178,14 +162,14 @@ class MergedTree:
         if rel == ".":
             return self.find_on_disk(rel)
         change = self.state.changes.get(rel)
-        state = self._shown(change) if change else None
+        state = self.shown(change) if change else None
         if state is not None and state.kind != "absent":
             return TreeNode(kind=state.kind, mode=state.mode, size=state.size, pending=state)
         if self.state.changes and self._cache.covered(rel):
             return None
         if rel in self.list_live_directories():
             below = self.find_below_pending(rel)
-            mode = below.mode if below and below.kind == "directory" else self._workspace.directory_mode
+            mode = below.mode if below and below.kind == "directory" else self.workspace.directory_mode
             return TreeNode(kind="directory", mode=mode)
         if state is not None and not self.is_kept_directory(rel):
             return None
@@ -215,18 +199,16 @@ class MergedTree:
     def find_on_disk(self, rel: str) -> TreeNode | None:
         """Return what the workspace itself has at a path; None: nothing."""
         try:
-            with self._workspace.open_parent(rel) as (directory, name):
+            with self.workspace.open_parent(rel) as (directory, name):
                 return _build_node(os.stat(name or b".", dir_fd=directory, follow_symlinks=False))
         except OSError:
             return None
 
-    def is_pending(self, rel: str) -> bool:
-        """True if a change is pending at the path."""
-        return rel in self.state.changes
-
-    def list_pending_below(self, rel: str) -> list[str]:
-        """Return the pending files and links at and below a path."""
-        return [path for path in self.list_pending_files() if path == rel or path.startswith(f"{rel}/")]
+    def is_bare_repository(self, rel: str) -> bool:
+        """True if git takes a directory for a repository."""
+        above = "" if rel == "." else f"{rel}/"
+        head, *others = (self.find_node(above + each) for each in ("HEAD", "objects", "refs"))
+        return head is not None and all(each is not None and each.kind == "directory" for each in others)
 
     def list_pending_files(self) -> list[str]:
         """Return all pending files and links."""
@@ -237,7 +219,7 @@ class MergedTree:
         node = self.find_on_disk(rel)
         if node is None or node.kind != "directory":
             return []
-        found = [(each, self.find_on_disk(each)) for each, _ in walk_directory(self._workspace, rel) or ()]
+        found = [(each, self.find_on_disk(each)) for each, _ in walk_directory(self.workspace, rel) or ()]
         return [(each, below) for each, below in found if below is not None]
 
     # directories
@@ -273,7 +255,7 @@ class MergedTree:
     def _list_with_removed(self, rel: str) -> dict[str, PathKind]:
         """Return `list_names` with directories that were removed and are empty."""
         found = self._list_below_pending(rel)
-        for name, entry in self.list_pending_in(rel).items():
+        for name, entry in self._list_pending_in(rel).items():
             if entry is not None:
                 found[name] = entry.kind
             elif found.get(name) != "directory":
@@ -284,12 +266,12 @@ class MergedTree:
         listing = self.stack.list_directory(rel)
         found: dict[str, PathKind] = {}
         change = self.state.changes.get(rel)
-        if change is not None and self._shown(change).kind != "absent":
+        if change is not None and self.shown(change).kind != "absent":
             return found
         if not listing.closed:
             node = self.find_on_disk(rel)
             if node is not None and node.kind == "directory":
-                found = {each.name: each.kind for each in self._workspace.list_dir(rel)}
+                found = {each.name: each.kind for each in self.workspace.list_dir(rel)}
         for name, entry in listing.entries.items():
             if entry is None:
                 found.pop(name, None)
@@ -297,7 +279,7 @@ class MergedTree:
                 found[name] = classify_mode(entry.stats.st_mode)
         return found
 
-    def list_pending_in(self, rel: str) -> Mapping[str, DirectoryEntry | None]:
+    def _list_pending_in(self, rel: str) -> Mapping[str, DirectoryEntry | None]:
         """Return what pending changes put into a directory, by name; None: they remove it."""
         prefix = "" if rel == "." else f"{rel}/"
         found: dict[str, DirectoryEntry | None] = {}
@@ -320,10 +302,10 @@ class MergedTree:
         if node.kind == "symlink":
             return self._read_link(to_os_name(rel)) or b""
         if node.pending is not None:
-            return self._contents.read(node.pending)[:limit]
+            return self.contents.read(node.pending)[:limit]
         if node.layered is not None:
             return self.read_layered(node.layered, rel, limit)
-        return self._workspace.read_bytes(rel, limit)
+        return self.workspace.read_bytes(rel, limit)
 
     def read_layered(self, found: LayeredEntry, rel: str, limit: int) -> bytes:
         """Return at most `limit` bytes of a regular file of a kept layer. Raises `PathRefused`."""
@@ -345,30 +327,24 @@ class MergedTree:
         found = self.stack.find(rel)
         if found == HIDDEN:
             return ABSENT
-        return self.read_disk_state(rel) if found is None else self._contents.store(*read_layered_state(found, rel))
+        if found is None:
+            return self.read_disk_state(rel)
+        try:
+            with open_parent(found.place) as (directory, name):
+                return self.contents.store(*read_state_at(directory, name, rel))
+        except OSError as error:
+            raise PathRefused(f"{rel!r}: {error.strerror}.") from error
 
     def read_disk_state(self, rel: str) -> FileState:
         """Return the workspace's own state at a path, its bytes stored; behind a link there is nothing."""
         try:
-            return self._contents.store(*self._workspace.read_state(rel))
+            return self.contents.store(*self.workspace.read_state(rel))
         except PathRefused as error:
             if error.code == "path_escapes":
                 return ABSENT
             raise
 
 
-def read_layered_state(found: LayeredEntry, rel: str) -> tuple[FileState, bytes | None]:
-    """Return the state of a kept layer's entry, and its bytes. Raises `PathRefused`."""
-    try:
-        with open_parent(found.place) as (directory, name):
-            return read_state_at(directory, name, rel)
-    except OSError as error:
-        raise PathRefused(f"{rel!r}: {error.strerror}.") from error
-
-
 def _build_node(stats: os.stat_result, layered: LayeredEntry | None = None) -> TreeNode:
     mode = stats.st_mode & PERMISSION_BITS
     return TreeNode(kind=classify_mode(stats.st_mode), mode=mode, size=stats.st_size, layered=layered)
-
-
-__all__ = ["MAX_EDITED_BYTES", "MergedTree", "TreeNode", "read_layered_state"]

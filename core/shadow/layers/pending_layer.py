@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -22,7 +23,6 @@ from core.filesystem.open_beneath import open_parent
 from core.filesystem.removal import remove_path, remove_tree
 from core.protocol.review import FileState
 from core.shadow.content.contents import Contents, explain_lost_content
-from core.shadow.layers.layer_store import LayerStore
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.overlayfs import encode_place, get_place, make_passable, make_whiteout
 from core.shadow.paths import AnyAncestor, collect_directories
@@ -43,10 +43,8 @@ class PendingRecord(Struct, frozen=True, kw_only=True):
 class PendingLayer:
     """The pending layer of one session."""
 
-    def __init__(self, layers: LayerStore, contents: Contents, tree: MergedTree) -> None:
-        self._layers = layers
-        self._contents = contents
-        self._tree = tree
+    def __init__(self, tree: MergedTree) -> None:
+        self._tree, self._layers, self._contents = tree, tree.layers, tree.contents
         self._held: PendingRecord | None = None
         self._ready: dict[str, tuple[FileState, Path]] = {}
 
@@ -126,7 +124,7 @@ class PendingLayer:
 
     def _get_mode(self, directory: str) -> int:
         below = self._tree.find_below_pending(directory)
-        return below.mode if below and below.kind == "directory" else self._tree.directory_mode
+        return below.mode if below and below.kind == "directory" else self._tree.workspace.directory_mode
 
     # bringing it about
 
@@ -174,56 +172,54 @@ class PendingLayer:
         return PendingRecord(name=name, nodes=same, directories=dict.fromkeys(directories, 0o700))
 
 
+@dataclass
 class _LayerDraft:
     """A layer's directory while it is changed from one content to another."""
 
-    def __init__(
-        self, top: Path, held: PendingRecord, contents: Contents, ready: Mapping[str, tuple[FileState, Path]]
-    ) -> None:
-        self._top = top
-        self._held = held
-        self._contents = contents
-        self._ready = ready
+    top: Path
+    held: PendingRecord
+    contents: Contents
+    ready: Mapping[str, tuple[FileState, Path]]
 
     def write(self, nodes: Mapping[str, FileState], directories: Mapping[str, int]) -> None:
         """Remove, then make, then set the modes. Raises OSError."""
         self._clear(nodes, directories)
-        for each in sorted(set(directories) - set(self._held.directories)):
-            with open_parent(encode_place(self._top, each)) as (above, name):
+        for each in sorted(set(directories) - set(self.held.directories)):
+            with open_parent(encode_place(self.top, each)) as (above, name):
                 os.mkdir(name, dir_fd=above)
         for path, state in nodes.items():
-            if self._held.nodes.get(path) != state:
+            if self.held.nodes.get(path) != state:
                 with explain_lost_content(path):
                     self._put(path, state)
         for each, mode in directories.items():
-            if self._held.directories.get(each) != mode or mode & 0o700 != 0o700:
-                with open_parent(encode_place(self._top, each)) as (above, name):
+            if self.held.directories.get(each) != mode or mode & 0o700 != 0o700:
+                with open_parent(encode_place(self.top, each)) as (above, name):
                     os.chmod(name, mode, dir_fd=above)
 
     def _clear(self, nodes: Mapping[str, FileState], directories: Mapping[str, int]) -> None:
         """Remove what is not wanted, or is of another kind."""
-        for each in [each for each, mode in self._held.directories.items() if mode & 0o700 != 0o700]:
-            make_passable(get_place(self._top, each))
-        for path, state in self._held.nodes.items():
+        for each in [each for each, mode in self.held.directories.items() if mode & 0o700 != 0o700]:
+            make_passable(get_place(self.top, each))
+        for path, state in self.held.nodes.items():
             if path not in nodes or nodes[path].kind != state.kind:
-                get_place(self._top, path).unlink()
-        for each in sorted(set(self._held.directories) - set(directories), reverse=True):
-            with open_parent(encode_place(self._top, each)) as (above, name):
+                get_place(self.top, path).unlink()
+        for each in sorted(set(self.held.directories) - set(directories), reverse=True):
+            with open_parent(encode_place(self.top, each)) as (above, name):
                 os.rmdir(name, dir_fd=above)
 
     def _put(self, path: str, state: FileState) -> None:
-        target = get_place(self._top, path)
-        temporary = self._top.with_name(f"{self._top.name}.new")
+        target = get_place(self.top, path)
+        temporary = self.top.with_name(f"{self.top.name}.new")
         remove_path(temporary)
-        ready = self._ready.get(path)
+        ready = self.ready.get(path)
         if state.kind == "absent":
             make_whiteout(temporary)
         elif ready and ready[0] == state:
             temporary = ready[1]
         elif state.kind == "symlink":
-            temporary.symlink_to(os.fsdecode(self._contents.read(state)))
+            temporary.symlink_to(os.fsdecode(self.contents.read(state)))
         else:
-            temporary.write_bytes(self._contents.read(state))
+            temporary.write_bytes(self.contents.read(state))
             temporary.chmod(state.mode)
         temporary.replace(target)
 

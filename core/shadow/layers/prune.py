@@ -52,7 +52,7 @@ def _clear_if_empty(path: str, layer: Path, tree: MergedTree, kept: KeptLayers) 
     mode = found.stats.st_mode & 0o777
     if disk is not None and disk.kind == "directory":
         return disk.mode == mode and not is_opaque(found.place)
-    return path in tree.list_live_directories() and mode == tree.directory_mode
+    return path in tree.list_live_directories() and mode == tree.workspace.directory_mode
 
 
 def prune_directories(layer: Path, path: str) -> None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Literal
 
 from core.errors import ContentLost, PathRefused, ReviewConflict
@@ -27,18 +28,18 @@ from core.workspace.path_status import read_state_at
 TemporaryContent = Literal["nothing", "new", "old", "other"]
 
 
+@dataclass
 class FileSwaps:
     """Carry out single writes of a transaction. `step` is called between any two effects."""
 
-    def __init__(self, workspace: Workspace, blobs: BlobStore, step: Callable[[str], None]) -> None:
-        self._workspace = workspace
-        self._blobs = blobs
-        self._step = step
+    workspace: Workspace
+    blobs: BlobStore
+    step: Callable[[str], None]
 
     def write_content(self, write: PathWrite, state: FileState) -> None:
         """Write the content of a state under the temporary name. Raises OSError, `ContentLost`."""
-        data = self._blobs.get(state.blob)
-        with self._workspace.open_parent(write.temporary_path) as (directory, temporary):
+        data = self.blobs.get(state.blob)
+        with self.workspace.open_parent(write.temporary_path) as (directory, temporary):
             if state.kind == "symlink":
                 os.symlink(data, temporary, dir_fd=directory)
                 return
@@ -46,23 +47,17 @@ class FileSwaps:
             if write.aside is None:
                 _keep_owner(directory, names.to_os_name(write.path.rpartition("/")[2]), temporary)
 
-    @contextmanager
-    def _open_places(self, write: PathWrite) -> Iterator[tuple[NameInDirectory, NameInDirectory]]:
-        """Open the temporary name and the target. Raises OSError."""
-        with (
-            self._workspace.open_parent(write.temporary_path) as temporary,
-            self._workspace.open_parent(write.path) as target,
-        ):
-            yield temporary, target
-
     def swap(self, write: PathWrite) -> None:
         """Exchange old and new content. Raises `ReviewConflict` if the disk holds something else than `write.before`,
         and leaves it; `PathRefused`, OSError."""
-        with self._workspace.open_parent(write.path) as target:
+        with self.workspace.open_parent(write.path) as target:
             if _read_state(target, write.path) != write.before:
                 raise build_moved_on_error(write)
-        self._step(f"verified {write.path}")
-        with self._open_places(write) as (temporary, target):
+        self.step(f"verified {write.path}")
+        with (
+            self.workspace.open_parent(write.temporary_path) as temporary,
+            self.workspace.open_parent(write.path) as target,
+        ):
             if write.after.kind == "absent":
                 if write.before.kind != "absent":
                     self._take_out(write, temporary, target)
@@ -97,7 +92,7 @@ class FileSwaps:
         if write.before.kind == "absent":
             return True
         try:
-            with self._workspace.open_parent(write.temporary_path) as temporary:
+            with self.workspace.open_parent(write.temporary_path) as temporary:
                 state = _read_state(temporary, write.path)
         except (FileNotFoundError, NotADirectoryError):
             return True
@@ -108,7 +103,10 @@ class FileSwaps:
     def restore(self, write: PathWrite) -> None:
         """Restore the file before a write that the disk shows. What others make of it meanwhile is left. Raises
         OSError, `ReviewConflict`."""
-        with self._open_places(write) as (temporary, target):
+        with (
+            self.workspace.open_parent(write.temporary_path) as temporary,
+            self.workspace.open_parent(write.path) as target,
+        ):
             if write.before.kind == "absent":
                 self._take_out_again(write, temporary, target)
             elif write.after.kind == "absent":
@@ -148,13 +146,11 @@ class FileSwaps:
             return "other"
         if _is_same_content(state, write.before):
             return "old"
-        try:
-            is_part = write.after.kind == state.kind == "file" and self._blobs.get(write.after.blob).startswith(
-                data or b""
-            )
-        except ContentLost:
-            is_part = False
-        return "new" if is_part or _is_same_content(state, write.after) else "other"
+        is_new = _is_same_content(state, write.after)
+        if write.after.kind == state.kind == "file":
+            with suppress(ContentLost):
+                is_new = is_new or self.blobs.get(write.after.blob).startswith(data or b"")
+        return "new" if is_new else "other"
 
     def discard(self, write: PathWrite) -> str:
         """Remove the temporary name. If it holds somebody's work, that gets a name of its own, which is returned ("" =
@@ -162,7 +158,7 @@ class FileSwaps:
 
         Raises OSError: FileNotFoundError when its directory is gone.
         """
-        with self._workspace.open_parent(write.temporary_path) as temporary:
+        with self.workspace.open_parent(write.temporary_path) as temporary:
             match self._classify_temporary(write, temporary):
                 case "nothing":
                     return ""

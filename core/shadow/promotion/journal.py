@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -72,21 +73,21 @@ class Transaction(Struct, frozen=True):
     is_committed: bool
 
 
+@dataclass
 class Journal:
     """`journal.jsonl` of a session, mode 0600."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    path: Path
 
     def append(self, record: JournalRecord, *, durable: bool) -> None:
         """Append one record; on an error nothing of it stays. Raises OSError."""
         line = msgspec.json.encode(record) + b"\n"
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             size = os.fstat(descriptor).st_size
             try:
                 if os.write(descriptor, line) != len(line):
-                    raise OSError(28, "No space left on device", str(self._path))
+                    raise OSError(28, "No space left on device", str(self.path))
                 if durable:
                     os.fsync(descriptor)
             except OSError:
@@ -99,11 +100,11 @@ class Journal:
     def list_unfinished(self) -> list[Transaction]:
         """List the transactions without an end, oldest first. A torn record was never acted on and does not count."""
         try:
-            lines = self._path.read_bytes().split(b"\n")
+            lines = self.path.read_bytes().split(b"\n")
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise StateError(f"The promotion journal {self._path} can't be read: {error.strerror}.") from error
+            raise StateError(f"The promotion journal {self.path} can't be read: {error.strerror}.") from error
         found: dict[str, Transaction] = {}
         for line in lines:
             match _decode_record(line):
@@ -119,8 +120,8 @@ class Journal:
 
     def clear(self) -> None:
         """Empty the journal; for when all transactions have ended. Raises OSError."""
-        if self._path.exists():
-            os.truncate(self._path, 0)
+        if self.path.exists():
+            os.truncate(self.path, 0)
 
 
 def _decode_record(line: bytes) -> JournalRecord | None:

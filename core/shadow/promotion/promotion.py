@@ -12,6 +12,7 @@ import errno
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -24,6 +25,7 @@ from core.protocol.review import FileState
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.content.contents import explain_lost_content
 from core.shadow.content.parallel_sync import run_for_each
+from core.shadow.layers.layer_store import LayerStore
 from core.shadow.paths import list_parents, walk_directory
 from core.shadow.promotion.file_swap import FileSwaps, build_moved_on_error
 from core.shadow.promotion.journal import (
@@ -37,7 +39,6 @@ from core.shadow.promotion.journal import (
 )
 from core.workspace import Workspace
 
-Emit = Callable[[AnyEvent], None]
 IsNews = Callable[[IntentRecord, AnyEvent], bool]
 _GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
@@ -52,36 +53,28 @@ def keep_going(_: str) -> None:
     """The `step` of a promotion that nothing stops."""
 
 
+@dataclass
 class Promotion:
-    """Carry out transactions on the workspace. `step` is called between any two effects (tests stop there); `gone`: the
-    directories that commands removed, with their modes."""
+    """Carry out transactions on the workspace. `step` is called between any two effects (tests stop there)."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        blobs: BlobStore,
-        journal: Journal,
-        emit: Emit,
-        *,
-        step: Callable[[str], None] = keep_going,
-        gone: Callable[[], Mapping[str, int]] = dict,
-    ) -> None:
-        self._workspace = workspace
-        self._blobs = blobs
-        self._journal = journal
-        self._emit = emit
-        self._step = step
-        self._gone = gone
-        self._swaps = FileSwaps(workspace, blobs, step)
+    workspace: Workspace
+    blobs: BlobStore
+    journal: Journal
+    emit: Callable[[AnyEvent], None]
+    layers: LayerStore
+    step: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        self._swaps = FileSwaps(self.workspace, self.blobs, self.step)
         self._notices: list[Notice] = []
 
     def plan_write(self, path: str, before: FileState, after: FileState, pending: FileState | None) -> PathWrite:
         """Plan a write of a transaction, with the directories that it makes, takes along or replaces."""
-        gone, directories = self._gone(), list[str]()
+        gone, directories = self.layers.kept.gone, list[str]()
         if after.kind == "absent":
             directories = [each for each in list_parents(path) if each in gone]
         elif before.kind == "absent":
-            directories = self._workspace.list_missing_directories(path)
+            directories = self.workspace.list_missing_directories(path)
         return PathWrite(
             path=path,
             before=before,
@@ -94,12 +87,11 @@ class Promotion:
         )
 
     def _list_emptied(self, path: str) -> tuple[tuple[str, int], ...]:
-        found = self._workspace.stat(path) if not self._workspace.is_absent(path) else None
+        found = self.workspace.stat(path) if not self.workspace.is_absent(path) else None
         if found is None or found.kind != "directory":
             return ()
-        below = [each for each, kind in walk_directory(self._workspace, path) or () if kind == "directory"]
-        modes = [(each, self._workspace.stat(each)) for each in below]
-        return tuple((each, stats.mode) for each, stats in modes if stats is not None)
+        below = [each for each, kind in walk_directory(self.workspace, path) or () if kind == "directory"]
+        return tuple((each, stats.mode) for each in below if (stats := self.workspace.stat(each)))
 
     def run(self, writes: Sequence[PathWrite], events: Iterable[AnyEvent]) -> None:
         """Do all writes, then emit the events; without writes nothing but the events is left to do.
@@ -109,7 +101,7 @@ class Promotion:
         """
         if not writes:
             for event in events:
-                self._emit(event)
+                self.emit(event)
             return
         writes = arrange_writes(writes)
         intent = IntentRecord(id=new_id("txn"), writes=tuple(writes), events=tuple(events))
@@ -117,11 +109,15 @@ class Promotion:
             if not self._is_before(write):
                 raise build_moved_on_error(write)
         try:
-            self._make_durable(writes)
-            self._journal.append(intent, durable=True)
+            for write in writes:
+                with explain_lost_content(write.path):
+                    self.blobs.require(each.blob for each in (write.before, write.after) if each.kind != "absent")
+            states = [state for write in writes for state in (write.before, write.after) if state.kind != "absent"]
+            self.blobs.sync({state.blob for state in states})
+            self.journal.append(intent, durable=True)
         except OSError as error:
             raise PromotionFailed(f"Nothing was written: the session's journal: {error.strerror}.") from error
-        self._step("intent")
+        self.step("intent")
         try:
             self._carry_out(intent)
         except AgentTuiError:
@@ -129,19 +125,19 @@ class Promotion:
             raise
         # Without these two records the next start finds all files in place and comes to the same end.
         with suppress(OSError):
-            self._journal.append(CommitRecord(id=intent.id), durable=True)
-        self._step("commit")
+            self.journal.append(CommitRecord(id=intent.id), durable=True)
+        self.step("commit")
         self._finish(intent)
 
     def _emit_notices(self) -> None:
         while self._notices:
-            self._emit(self._notices.pop(0))
+            self.emit(self._notices.pop(0))
 
     def _is_before(self, write: PathWrite) -> bool:
         """True if the disk holds what the write starts from; for directories that give way, if they are there or have
         gone already. Behind a link that gives way there is nothing as yet."""
         try:
-            return self._workspace.read_state(write.path)[0] == write.before
+            return self.workspace.read_state(write.path)[0] == write.before
         except PathRefused as error:
             is_behind_link = write.aside is not None and write.before.kind == "absent" and error.code == "path_escapes"
             if not write.emptied and not is_behind_link:
@@ -153,10 +149,10 @@ class Promotion:
 
         `is_news` tells events that the log does not have yet. Return a sentence for each transaction.
         """
-        sentences = [self._recover(each, is_news) for each in self._journal.list_unfinished()]
-        if not self._journal.list_unfinished():
+        sentences = [self._recover(each, is_news) for each in self.journal.list_unfinished()]
+        if not self.journal.list_unfinished():
             with suppress(OSError):
-                self._journal.clear()
+                self.journal.clear()
         return sentences
 
     def _recover(self, transaction: Transaction, is_news: IsNews) -> str:
@@ -166,7 +162,7 @@ class Promotion:
         if transaction.is_committed or self._roll_forward(intent):
             if not transaction.is_committed:  # a crash from here on finds the end, not files that it would take back
                 with suppress(OSError):
-                    self._journal.append(CommitRecord(id=intent.id), durable=True)
+                    self.journal.append(CommitRecord(id=intent.id), durable=True)
             self._finish(IntentRecord(id=intent.id, writes=intent.writes, events=tuple(news)))
             return f"Finished writing {paths}."
         self._roll_back(intent)
@@ -194,16 +190,9 @@ class Promotion:
 
     def _read_state(self, write: PathWrite) -> FileState | None:
         try:
-            return self._workspace.read_state(write.path)[0]
+            return self.workspace.read_state(write.path)[0]
         except PathRefused:
             return None
-
-    def _make_durable(self, writes: Sequence[PathWrite]) -> None:
-        for write in writes:
-            with explain_lost_content(write.path):
-                self._blobs.require([each.blob for each in (write.before, write.after) if each.kind != "absent"])
-        states = [state for write in writes for state in (write.before, write.after) if state.kind != "absent"]
-        self._blobs.sync({state.blob for state in states})
 
     def _carry_out(self, intent: IntentRecord) -> None:
         try:
@@ -213,7 +202,7 @@ class Promotion:
                     if write.emptied or write.aside is not None:
                         self._make_way(write)
                     self._swaps.swap(write)
-                self._step(f"swapped {write.path}")
+                self.step(f"swapped {write.path}")
             with _explain_write_error(intent.writes[-1].path):
                 self._sync_directories(intent.writes)
             for write in intent.writes:
@@ -235,12 +224,12 @@ class Promotion:
         if write.after.kind != "absent":
             with _explain_write_error(write.path), explain_lost_content(write.path):
                 self._swaps.write_content(write, write.after)
-        self._step(f"prepared {write.path}")
+        self.step(f"prepared {write.path}")
 
     def _make_directories(self, write: PathWrite) -> None:
-        self._workspace.make_directories(list(write.directories))
+        self.workspace.make_directories(list(write.directories))
         for each, mode in write.modes.items():
-            with self._workspace.open_parent(each) as (directory, name):
+            with self.workspace.open_parent(each) as (directory, name):
                 os.chmod(name, mode, dir_fd=directory)
 
     def _make_way(self, write: PathWrite) -> None:
@@ -250,7 +239,7 @@ class Promotion:
             self._make_directories(write)
         for each, _ in sorted(write.emptied, reverse=True):
             try:
-                with self._workspace.open_parent(each) as (directory, name):
+                with self.workspace.open_parent(each) as (directory, name):
                     os.rmdir(name, dir_fd=directory)
             except FileNotFoundError:
                 continue
@@ -264,7 +253,7 @@ class Promotion:
 
     def _sync_directory(self, write: PathWrite) -> None:
         try:
-            with self._workspace.open_parent(write.path) as (directory, _):
+            with self.workspace.open_parent(write.path) as (directory, _):
                 sync_directory(directory)
         except OSError as error:
             if write.after.kind != "absent" or error.errno not in _GONE:  # else it went with its last file
@@ -283,15 +272,15 @@ class Promotion:
                 continue
             whole = self._discard([write]) and whole
             if write.after.kind != "absent":
-                self._workspace.remove_directories(list(write.directories))
+                self.workspace.remove_directories(list(write.directories))
         if whole:
             with suppress(OSError):
-                self._journal.append(AbortRecord(id=intent.id), durable=True)
+                self.journal.append(AbortRecord(id=intent.id), durable=True)
 
     def _restore_emptied(self, write: PathWrite) -> None:
         """Make the directories again that gave way, if nothing has taken their place."""
         for each, mode in sorted(write.emptied):
-            with suppress(FileExistsError), self._workspace.open_parent(each) as (directory, name):
+            with suppress(FileExistsError), self.workspace.open_parent(each) as (directory, name):
                 os.mkdir(name, 0o700, dir_fd=directory)
                 os.chmod(name, mode, dir_fd=directory)
 
@@ -310,23 +299,23 @@ class Promotion:
             except OSError:
                 whole = False
         if strayed and looks_around:
-            return self._discard(_find_strayed(self._workspace, strayed), looks_around=False) and whole
+            return self._discard(_find_strayed(self.workspace, strayed), looks_around=False) and whole
         return whole and not strayed
 
     def _finish(self, intent: IntentRecord) -> None:
         self._discard(intent.writes)
         for write in intent.writes:
             if write.after.kind == "absent":
-                self._workspace.remove_directories(list(write.directories))
-        self._step("cleaned")
+                self.workspace.remove_directories(list(write.directories))
+        self.step("cleaned")
         for event in intent.events:
-            self._emit(event)
-            self._step("emitted")
+            self.emit(event)
+            self.step("emitted")
         if self._notices:
             self._emit_notices()
         with suppress(OSError):
-            self._journal.append(DoneRecord(id=intent.id), durable=False)
-        self._step("done")
+            self.journal.append(DoneRecord(id=intent.id), durable=False)
+        self.step("done")
 
 
 @contextmanager

@@ -7,11 +7,15 @@ conflict it is two changes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 
 from msgspec.structs import replace
 
 from core.errors import ContentLost
+from core.protocol.events import AnyEvent, ChangeRevised
 from core.protocol.renames import are_apart, find_renames
 from core.protocol.review import Change, FileState
 from core.shadow.content.contents import ChangeSides, Contents
@@ -29,37 +33,41 @@ from core.state.review import ReviewState
 _MAX_SCORES = 16_384  # scores of two contents
 
 
+@dataclass
 class RenamePairs:
-    """The renames of one session."""
+    """The renames of one session. `emit` tells the log."""
 
-    def __init__(self, contents: Contents, state: ReviewState) -> None:
-        self._contents = contents
-        self._state = state
+    contents: Contents
+    state: ReviewState
+    emit: Callable[[AnyEvent], None]
+
+    def __post_init__(self) -> None:
         self._score = lru_cache(maxsize=_MAX_SCORES)(self._compare)
         self._pieces = lru_cache(maxsize=64)(self._read_pieces)
         self._version = -1
 
-    def find_revised(self) -> list[Change]:
-        """Return the changes that have become renames or stopped being ones."""
-        changes = self._state.changes
-        if self._state.version == self._version:
-            return []
-        self._version = self._state.version
+    def refresh(self) -> None:
+        """Emit the changes that have become renames or stopped being ones."""
+        changes = self.state.changes
+        if self.state.version == self._version:
+            return
+        self._version = self.state.version
         if not any(each.pending.kind == "absent" or each.source for each in changes.values()):
-            return []
+            return
         known = {
             new: old for new, old in find_renames(changes).items() if self._is_still_rename(changes[new], changes[old])
         }
         found = known | self._find_new(known)
         moved = (self._revise(changes[path], old) for path, old in found.items())
         apart = (self._separate(each) for path, each in changes.items() if path not in found)
-        return [each for each in (*moved, *apart) if each is not None]
+        for revised in [each for each in (*moved, *apart) if each is not None]:
+            self.emit(ChangeRevised(change=revised))
 
     def is_involved(self, path: str) -> bool:
         """True if a path is, or was, one of two that go together."""
-        change = self._state.changes.get(path)
+        change = self.state.changes.get(path)
         if change is None or change.pending.kind == "absent":
-            return any(path == each.renamed_from for each in self._state.changes.values())
+            return any(path == each.renamed_from for each in self.state.changes.values())
         return bool(change.renamed_from)
 
     def _is_still_rename(self, new: Change, old: Change) -> bool:
@@ -71,16 +79,15 @@ class RenamePairs:
         taken = {*known, *known.values()}
         free = [
             each
-            for each in self._state.changes.values()
+            for each in self.state.changes.values()
             if each.path not in taken and not (each.apart or each.conflict or each.competing_versions)
         ]
         gone = {each.path: each.base for each in free if each.pending.kind == "absent" and _is_candidate(each.base)}
         new = {each.path: each.pending for each in free if each.base.kind == "absent" and _is_candidate(each.pending)}
         if not gone or not new:
             return {}
-        found = match_identical(
-            {path: each.blob for path, each in gone.items()}, {path: each.blob for path, each in new.items()}
-        )
+        blobs = ({path: each.blob for path, each in states.items()} for states in (gone, new))
+        found = match_identical(*blobs)
         found = {path: old for path, old in found.items() if are_apart(path, old)}
         olds = {path: each.size for path, each in gone.items() if path not in found.values()}
         news = {path: each.size for path, each in new.items() if path not in found}
@@ -94,7 +101,7 @@ class RenamePairs:
     def _compare(self, old: FileState, new: FileState) -> float:
         """Return the share of two contents that is the same; 0 for those that are no texts of one encoding."""
         try:
-            sides = self._contents.read(old), self._contents.read(new)
+            sides = self.contents.read(old), self.contents.read(new)
             if max(map(len, sides)) > MAX_COMPARED_BYTES or not is_divisible(*sides):
                 return 0.0
             return compute_similarity(self._pieces(old), self._pieces(new))
@@ -102,45 +109,39 @@ class RenamePairs:
             return 0.0
 
     def _read_pieces(self, state: FileState) -> dict[bytes, int]:
-        return count_pieces(self._contents.read(state))
+        return count_pieces(self.contents.read(state))
 
     def _revise(self, change: Change, old: str) -> Change | None:
-        """Return a new file as a rename; None if it is one already."""
-        source = self._state.changes[old].base
+        """Return a new file as a rename; None if it is one already, or its content is lost."""
+        source = self.state.changes[old].base
         if (change.renamed_from, change.source) == (old, source):
             return None
-        return self._recount(change, (old, source))
+        with suppress(ContentLost):
+            return recount_hunks(self.contents, change, (old, source))
+        return None
 
     def _separate(self, change: Change) -> Change | None:
-        """Return a former rename as a new file; None if it was none. It keeps its old name as long as that is
-        pending."""
+        """Return a former rename as a new file, with its old name as long as that is pending; None as `_revise`."""
         if change.source is None:
             return None
-        old = self._state.changes.get(change.renamed_from)
+        old = self.state.changes.get(change.renamed_from)
         is_tied = old is not None and old.pending.kind == "absent" and bool(old.conflict or change.conflict)
-        found = self._recount(change, None)
-        return replace(found, renamed_from=change.renamed_from) if found is not None and is_tied else found
-
-    def _recount(self, change: Change, moved: tuple[str, FileState] | None) -> Change | None:
-        """Recount the hunks; None if the content is lost."""
-        try:
-            return recount_hunks(self._contents, change, moved)
-        except ContentLost:
-            return None
+        with suppress(ContentLost):
+            found = recount_hunks(self.contents, change, None)
+            return replace(found, renamed_from=change.renamed_from) if is_tied else found
+        return None
 
 
 def recount_hunks(contents: Contents, change: Change, moved: tuple[str, FileState] | None) -> Change:
     """Return the same change with its hunks counted as those of a rename, or (None) of a new file. Raises
     `ContentLost`."""
-    found = contents.build_change(
-        change.path, ChangeSides(base=change.base, pending=change.pending), change.hunks, moved
-    )
+    sides = ChangeSides(base=change.base, pending=change.pending)
+    found = contents.build_change(change.path, sides, change.hunks, moved, change.origin)
     todos = {each.todo for each in change.hunks}
     hunks = tuple(replace(each, todo=next(iter(todos))) for each in found.hunks) if len(todos) == 1 else found.hunks
     return replace(
         found,
         hunks=hunks,
-        origin=change.origin,
         conflict=change.conflict,
         competing_versions=change.competing_versions,
         check=change.check,

@@ -14,45 +14,29 @@ from core.shadow.promotion.journal import PathWrite
 from core.workspace import Workspace
 
 
-def group_for_promotion(changes: Mapping[str, Change], chosen: Iterable[Change], *, apart: str = "") -> list[Change]:
-    """Return the chosen changes with the deletions that make way for them and the other paths of renames, deletions
-    first.
+def group_changes(
+    changes: Mapping[str, Change], chosen: Iterable[Change], *, apart: str = "", accepts: bool = False
+) -> list[Change]:
+    """Return the chosen changes with the other paths of renames, deletions first.
 
-    `apart`: a path of which only a part is meant, so that it is no rename. A protected change brings only its own
-    rename along.
+    `apart`: a path of which only a part is meant, so that it is no rename. `accepts`: with the deletions that make way
+    for them, too; and a protected change brings only its own rename along.
     """
     found = {change.path: change for change in chosen}
-    others, meant = _map_rename_pairs(changes, apart), frozenset(found)
+    pairs = [pair for pair in find_renames(changes).items() if apart not in pair]
+    others, meant = dict(pairs) | {old: new for new, old in pairs}, frozenset(found)
     waiting = list(found.values())
     while waiting:
         change = waiting.pop()
-        is_new = change.base.kind == "absent" != change.pending.kind
+        is_new = accepts and change.base.kind == "absent" != change.pending.kind
         more = _find_blocking_deletions(changes, change.path) if is_new else set[str]()
         other = others.get(change.path, "")
-        if other and (change.path in meant or not changes[other].protected):
+        if other and (not accepts or change.path in meant or not changes[other].protected):
             more.add(other)
         for path in more - found.keys():
             found[path] = changes[path]
             waiting.append(changes[path])
-    return sort_deletions_first(found.values())
-
-
-def include_rename_pairs(changes: Mapping[str, Change], chosen: Iterable[Change], *, apart: str = "") -> list[Change]:
-    """Return the chosen changes with the other paths of renames, deletions first; see `group_for_promotion`."""
-    found = {change.path: change for change in chosen}
-    others = _map_rename_pairs(changes, apart)
-    found |= {others[path]: changes[others[path]] for path in list(found) if path in others}
-    return sort_deletions_first(found.values())
-
-
-def sort_deletions_first(changes: Iterable[Change]) -> list[Change]:
-    """Sort changes: deletions first, then by path."""
-    return sorted(changes, key=lambda change: (change.pending.kind != "absent", change.path))
-
-
-def _map_rename_pairs(changes: Mapping[str, Change], apart: str) -> dict[str, str]:
-    pairs = [pair for pair in find_renames(changes).items() if apart not in pair]
-    return dict(pairs) | {old: new for new, old in pairs}
+    return sorted(found.values(), key=lambda change: (change.pending.kind != "absent", change.path))
 
 
 def _find_blocking_deletions(changes: Mapping[str, Change], path: str) -> set[str]:
@@ -70,12 +54,6 @@ def build_hard_link_notices(workspace: Workspace, writes: Sequence[PathWrite]) -
             with suppress(OSError), workspace.open_parent(write.path) as (directory, name):
                 if os.stat(name, dir_fd=directory, follow_symlinks=False).st_nlink > 1:
                     found.append(write.path)
-    if not found:
-        return []
-    return [
-        Notice(
-            level="info",
-            message=f"{format_paths(found)} had other names (hard links).",
-            hint="Only what was accepted has the new content; the other names keep the old one.",
-        )
-    ]
+    message = f"{format_paths(found)} had other names (hard links)."
+    hint = "Only what was accepted has the new content; the other names keep the old one."
+    return [Notice(level="info", message=message, hint=hint)] if found else []

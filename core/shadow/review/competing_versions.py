@@ -45,22 +45,24 @@ def include_competing_versions(
         return _keep_beside(change, competing_versions, contents)
     first, rest = competing_versions[0], competing_versions[1:]
     if (merged := contents.merge(first.base, change.base, first.theirs)) is not None:
-        found = contents.build_change(change.path, ChangeSides(base=change.base, pending=merged))
-        return include_competing_versions(replace(found, origin=change.origin), rest, contents)
-    found = contents.build_change(change.path, ChangeSides(base=first.base, pending=first.theirs))
-    return replace(found, origin=change.origin, conflict=BASE_CHANGED, competing_versions=rest)
+        sides = ChangeSides(base=change.base, pending=merged)
+        return include_competing_versions(
+            contents.build_change(change.path, sides, origin=change.origin), rest, contents
+        )
+    sides = ChangeSides(base=first.base, pending=first.theirs)
+    found = contents.build_change(change.path, sides, origin=change.origin)
+    return replace(found, conflict=BASE_CHANGED, competing_versions=rest)
 
 
 def _keep_beside(change: Change, competing_versions: tuple[CompetingVersion, ...], contents: Contents) -> Change:
     """Keep the competing versions beside ours; those that fit by now are merged into it."""
     pending, left = reconcile(change.pending, competing_versions, contents)
     if pending != change.pending:
-        found = contents.build_change(
-            change.path, ChangeSides(base=change.base, pending=pending), change.hunks, change.rename_source
-        )
+        sides = ChangeSides(base=change.base, pending=pending)
+        found = contents.build_change(change.path, sides, change.hunks, change.rename_source, change.origin)
         todos = "" if len(competing_versions) > 1 else competing_versions[0].todo
         hunks = assign_todo(found.hunks, change.hunks, todos)
-        change = replace(found, hunks=hunks, origin=change.origin, conflict=change.conflict, apart=change.apart)
+        change = replace(found, hunks=hunks, conflict=change.conflict, apart=change.apart)
     found = replace(change, competing_versions=left)
     found = replace(found, conflict=change.conflict or describe_clash(found))
     return mark_clashes(found, contents) if left and found.conflict == describe_clash(found) else found

@@ -7,41 +7,40 @@ any other, with the same guards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
 from core.errors import CommandRejected, PathRefused
 from core.ids import new_id
-from core.protocol.events import AnyEvent, VerdictGiven
+from core.protocol.events import VerdictGiven
 from core.protocol.review import Change, ConflictChoice, ConflictRegion, ConflictSides, FileState, VerdictRecord
-from core.shadow.content.contents import ChangeSides, Contents, assign_todo
-from core.shadow.diff.text_lines import Encoding, decode_line, detect_encoding, encode_line, find_newline, split_lines
-from core.shadow.diff.three_way_merge import MergeChunk, is_mergeable, split_chunks
+from core.shadow.content.contents import ChangeSides, assign_todo
+from core.shadow.diff.text_lines import (
+    Encoding,
+    decode_line,
+    detect_encoding,
+    encode_line,
+    find_newline,
+    is_binary,
+    split_lines,
+)
+from core.shadow.diff.three_way_merge import MergeChunk
 from core.shadow.review.competing_versions import describe_clash, include_competing_versions, reconcile
+from core.shadow.review.review_part import ReviewPart
 from core.shadow.review.verdict_plan import build_pending_events
-from core.state.review import ReviewState
-from core.workspace import Workspace
 
 CONTEXT_LINES = 3  # lines shown above a clash
 MAX_SIDE_LINES = 2_000  # lines of one side of a clash
 PENDING_LABEL = "what was pending"
 
 
-class Conflicts:
+class Conflicts(ReviewPart):
     """The conflicts of one session's changes."""
-
-    def __init__(
-        self, workspace: Workspace, contents: Contents, emit: Callable[[AnyEvent], None], state: ReviewState
-    ) -> None:
-        self._workspace = workspace
-        self._contents = contents
-        self._emit = emit
-        self._state = state
 
     def read_sides(self, path: str) -> ConflictSides | None:
         """Return the three sides of a change; None if nothing is pending there, or it is in no conflict."""
-        change = self._state.changes.get(path)
+        change = self.state.changes.get(path)
         if change is None or not change.conflict:
             return None
         change, names = self._select_sides(change)
@@ -51,15 +50,19 @@ class Conflicts:
             return ConflictSides(
                 path=path, base=change.base, mine=change.base, theirs=change.pending, problem=error.message
             )
-        whole = not self._is_mergeable(change, mine)
-        clashes = (self._build_whole_clash(change, mine),) if whole else tuple(self._list_clashes(change, mine))
+        chunks = self.contents.split_chunks(change.base, mine, change.pending)
+        if chunks is None:
+            base, ours, theirs = map(self._describe_state, (change.base, mine, change.pending))
+            clashes = [ConflictRegion(start=1, base=base, mine=ours, theirs=theirs)]
+        else:
+            clashes = list(self._list_clashes(change, mine, chunks))
         return ConflictSides(
             path=path,
             base=change.base,
             mine=mine,
             theirs=change.pending,
-            clashes=clashes,
-            whole=whole,
+            clashes=tuple(clashes),
+            whole=chunks is None,
             language=change.language,
             mine_is=names[0] and self._name_todos(path, clashes),
             theirs_is=names[1],
@@ -67,7 +70,7 @@ class Conflicts:
 
     def _name_todos(self, path: str, clashes: Sequence[ConflictRegion]) -> str:
         """Name the todos for which the pending side of these clashes was made."""
-        hunks = self._state.changes[path].hunks
+        hunks = self.state.changes[path].hunks
         meant = {
             hunk.todo
             for hunk in hunks
@@ -87,14 +90,16 @@ class Conflicts:
     def _read_mine(self, change: Change, names: tuple[str, str]) -> FileState:
         """Return the side called mine: the file on disk, or what is pending where a competing version clashes with
         it."""
-        return self._state.changes[change.path].pending if names[0] else self._read_disk(change.path)
+        if names[0]:
+            return self.state.changes[change.path].pending
+        return self.contents.store(*self.workspace.read_state(change.path))
 
     def resolve(self, path: str, choices: Sequence[ConflictChoice], mine: str = "", theirs: str = "") -> Change | None:
         """Make one pending change of the three sides; see `ConflictResolve`. None: nothing is pending any more.
 
         `mine`, `theirs`: the blobs that were shown. Raises `CommandRejected` if they have changed since.
         """
-        known = self._state.changes.get(path)
+        known = self.state.changes.get(path)
         if known is None or not known.conflict:
             raise CommandRejected(f"{path} is in no conflict.", code="no_conflict")
         change, names = self._select_sides(known)
@@ -109,11 +114,11 @@ class Conflicts:
         base, competing_versions = (
             (known.base, known.competing_versions[1:]) if names[0] else (own, known.competing_versions)
         )
-        pending, competing_versions = reconcile(pending, competing_versions, self._contents)
-        found = self._contents.build_change(path, ChangeSides(base=base, pending=pending), known.hunks)
+        pending, competing_versions = reconcile(pending, competing_versions, self.contents)
+        found = self.contents.build_change(path, ChangeSides(base=base, pending=pending), known.hunks)
         todo = known.competing_versions[0].todo if names[0] else ""
         found = replace(found, hunks=assign_todo(found.hunks, known.hunks, todo), origin=known.origin)
-        found = include_competing_versions(found, competing_versions, self._contents)
+        found = include_competing_versions(found, competing_versions, self.contents)
         record = VerdictRecord(
             id=new_id("verdict"),
             path=path,
@@ -126,47 +131,36 @@ class Conflicts:
             settled=known,
         )
         for event in (*build_pending_events(found, known=True), VerdictGiven(verdict=record)):
-            self._emit(event)
-        return self._state.changes.get(path)
+            self.emit(event)
+        return self.state.changes.get(path)
 
     def _apply_choices(self, change: Change, own: FileState, choices: Sequence[ConflictChoice]) -> FileState:
-        if not self._is_mergeable(change, own):
+        chunks = self.contents.split_chunks(change.base, own, change.pending)
+        if chunks is None:
             _require_choices(choices, 1)
-            match choices[0].take:
-                case "mine":
-                    return own
-                case "theirs":
-                    return change.pending
-                case _:
-                    raise CommandRejected(
-                        f"{change.path} can only be taken whole.",
-                        hint="Keep yours, or take the agent's.",
-                        code="not_mergeable",
-                    )
-        found = self._split_chunks(change, own)
-        _require_choices(choices, sum(each.clashes for each in found))
+            states = {"mine": own, "theirs": change.pending}
+            if choices[0].take not in states:
+                raise CommandRejected(
+                    f"{change.path} can only be taken whole.",
+                    hint="Keep yours, or take the agent's.",
+                    code="not_mergeable",
+                )
+            return states[choices[0].take]
+        _require_choices(choices, sum(each.clashes for each in chunks))
         waiting = iter(choices)
-        encoding = self._detect_encoding(own)
+        encoding = detect_encoding(self.contents.read(own))
         lines = [
             line
-            for each in found
+            for each in chunks
             for line in (_apply_choice(each, next(waiting), encoding) if each.clashes else each.mine)
         ]
         mode = own.mode if own.mode != change.base.mode else change.pending.mode
-        return self._contents.store_file(b"".join(_terminate_lines(lines, encoding)), mode)
+        return self.contents.store_file(b"".join(_terminate_lines(lines, encoding)), mode)
 
-    def _is_mergeable(self, change: Change, disk: FileState) -> bool:
-        sides = (change.base, disk, change.pending)
-        return all(each.kind == "file" for each in sides) and is_mergeable(*map(self._contents.read, sides))
-
-    def _split_chunks(self, change: Change, disk: FileState) -> list[MergeChunk]:
-        base, mine, theirs = (split_lines(self._contents.read(each)) for each in (change.base, disk, change.pending))
-        return split_chunks(base, mine, theirs)
-
-    def _list_clashes(self, change: Change, mine: FileState) -> Iterator[ConflictRegion]:
-        encoding, base = self._detect_encoding(mine), split_lines(self._contents.read(change.base))
+    def _list_clashes(self, change: Change, mine: FileState, chunks: list[MergeChunk]) -> Iterator[ConflictRegion]:
+        encoding, base = detect_encoding(self.contents.read(mine)), split_lines(self.contents.read(change.base))
         line, above = 1, list[bytes]()
-        for each in self._split_chunks(change, mine):
+        for each in chunks:
             if each.clashes:
                 yield ConflictRegion(
                     start=line,
@@ -178,25 +172,15 @@ class Conflicts:
             line += len(each.mine)
             above = [*above, *each.mine][-CONTEXT_LINES:]
 
-    def _detect_encoding(self, state: FileState) -> Encoding:
-        return detect_encoding(self._contents.read(state))
-
-    def _build_whole_clash(self, change: Change, mine: FileState) -> ConflictRegion:
-        base, ours, theirs = (self._describe_state(each) for each in (change.base, mine, change.pending))
-        return ConflictRegion(start=1, base=base, mine=ours, theirs=theirs)
-
     def _describe_state(self, state: FileState) -> tuple[str, ...]:
         if state.kind == "absent":
             return ("(no such file)",)
-        data = self._contents.read(state)
+        data = self.contents.read(state)
         if state.kind == "symlink":
             return (f"(symbolic link to {data.decode('utf-8', 'replace')})",)
-        if b"\0" in data[:8_000] and detect_encoding(data) == "utf-8":
+        if is_binary(data):
             return (f"(binary file of {state.size:,} bytes)",)
         return _decode_lines(split_lines(data), detect_encoding(data)) or ("(empty file)",)
-
-    def _read_disk(self, path: str) -> FileState:
-        return self._contents.store(*self._workspace.read_state(path))
 
 
 def _decode_lines(lines: Sequence[bytes], encoding: Encoding) -> tuple[str, ...]:
@@ -214,23 +198,13 @@ def _require_choices(choices: Sequence[ConflictChoice], count: int) -> None:
 
 
 def _apply_choice(stretch: MergeChunk, choice: ConflictChoice, encoding: Encoding) -> list[bytes]:
-    match choice.take:
-        case "mine":
-            return stretch.mine
-        case "theirs":
-            return stretch.theirs
-        case "both":
-            return [*stretch.mine, *stretch.theirs]
-        case "text":
-            return _encode_text(choice.text, stretch, encoding)
-
-
-def _encode_text(text: str, stretch: MergeChunk, encoding: Encoding) -> list[bytes]:
-    """Encode the user's text as lines with the line ending of the clash."""
-    if not text:
+    if choice.take != "text":
+        sides = {"mine": stretch.mine, "theirs": stretch.theirs, "both": [*stretch.mine, *stretch.theirs]}
+        return sides[choice.take]
+    if not choice.text:
         return []
     newline = find_newline((*stretch.mine, *stretch.theirs), encoding)
-    return [encode_line(f"{line}\n", newline, encoding) for line in text.removesuffix("\n").split("\n")]
+    return [encode_line(f"{line}\n", newline, encoding) for line in choice.text.removesuffix("\n").split("\n")]
 
 
 def _terminate_lines(lines: Sequence[bytes], encoding: Encoding) -> list[bytes]:

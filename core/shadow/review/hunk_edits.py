@@ -6,15 +6,15 @@ base, and so what a rejection brings back, stays. Lines that are not edited keep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from core.errors import CommandRejected
 from core.ids import new_id
-from core.protocol.events import AnyEvent, ChangeRevised, HunkCommented, HunkEdited
+from core.protocol.events import ChangeRevised, HunkCommented, HunkEdited
 from core.protocol.review import Change, Comment, Hunk, Origin
-from core.shadow.content.contents import ChangeSides, Contents, narrow_change
+from core.shadow.content.contents import ChangeSides, narrow_change
 from core.shadow.diff.alignment import Region, find_pieces, find_regions
 from core.shadow.diff.diff_lines import build_excerpt
 from core.shadow.diff.hunks import halve_hunk, is_divisible, replace_hunk
@@ -29,45 +29,40 @@ from core.shadow.diff.text_lines import (
 )
 from core.shadow.renames.rename_pairs import recount_hunks
 from core.shadow.review.competing_versions import describe_other_conflict, include_competing_versions
+from core.shadow.review.review_part import ReviewPart
 from core.shadow.review.verdict_plan import build_pending_events
-from core.state.review import ReviewState
 
 _BOM = "\ufeff"
 
 
-class HunkEdits:
+class HunkEdits(ReviewPart):
     """Splits, edits and comments of hunks, for the pending changes of one session."""
-
-    def __init__(self, contents: Contents, emit: Callable[[AnyEvent], None], state: ReviewState) -> None:
-        self._contents = contents
-        self._emit = emit
-        self._state = state
 
     def split(self, path: str, hunk_id: str, line: int = 0) -> Change:
         """Make several hunks of one; see `HunkSplit`. A rename becomes a new file and a deletion. Raises
         `CommandRejected` if it can't be divided there."""
         change, hunk = self.find_hunk(path, hunk_id)
         if hunk.moves:
-            alone = replace(recount_hunks(self._contents, change, None), apart=True)
-            self._emit(ChangeRevised(change=alone))
+            alone = replace(recount_hunks(self.contents, change, None), apart=True)
+            self.emit(ChangeRevised(change=alone))
             self._carry_comment_over(path, hunk_id, alone.hunks[0])
             return alone
-        old, new = self._read_lines(change, hunk)
-        parts = _divide_hunk(
-            old, new, line, detect_encoding(self._contents.read(change.counted_state) or b"".join(new))
-        )
-        every = replace_hunk(change.hunks, hunk, parts, old, new) if self._is_divisible(change) else change.hunks
+        sides = self.read_change(change)
+        old, new = _slice_side(sides[0], hunk, is_old=True), _slice_side(sides[1], hunk)
+        parts = _divide_hunk(old, new, line, detect_encoding(sides[0] or b"".join(new)))
+        is_text = _is_text(change) and is_divisible(*sides)
+        every = replace_hunk(change.hunks, hunk, parts, old, new) if is_text else change.hunks
         if len(every) <= len(change.hunks):
             raise CommandRejected("This hunk can't be split.", hint="It is one line, or no text.", code="not_divisible")
-        self._emit(ChangeRevised(change=replace(change, hunks=every)))
+        self.emit(ChangeRevised(change=replace(change, hunks=every)))
         self._carry_comment_over(path, hunk_id, next(each for each in every if each.old_start >= hunk.old_start))
-        return self._state.changes[path]
+        return self.state.changes[path]
 
     def read_text(self, path: str, hunk_id: str) -> tuple[str, Hunk]:
         """Return the new side of a hunk with LF endings, and the hunk. Raises `CommandRejected` if it is no text."""
         change, hunk = self.find_hunk(path, hunk_id)
         _require_text(change, hunk)
-        new = self._contents.read(change.pending)
+        new = self.contents.read(change.pending)
         lines = _slice_side(new, hunk)
         return "".join(_decode_shown(line, detect_encoding(new)) for line in lines), hunk
 
@@ -76,10 +71,11 @@ class HunkEdits:
         pending any more). Raises `CommandRejected` if it is no text."""
         change, hunk = self.find_hunk(path, hunk_id)
         _require_text(change, hunk)
-        old, new = self._contents.read(change.counted_state), self._contents.read(change.pending)
+        old, new = self.read_change(change)
+        before = _slice_side(new, hunk)
         at_end = hunk is change.hunks[-1] and hunk.new_start - 1 + hunk.new_lines == len(split_lines(new))
-        lines = _encode_lines(text, new or old, _slice_side(new, hunk), at_end=at_end)
-        if lines == _slice_side(new, hunk):
+        lines = _encode_lines(text, new or old, before, at_end=at_end)
+        if lines == before:
             return change
         whole = split_lines(new)
         whole[hunk.new_start - 1 : hunk.new_start - 1 + hunk.new_lines] = lines
@@ -88,25 +84,23 @@ class HunkEdits:
         hunks = tuple(replace(each, yours=known.get(each.id, True)) for each in edited.hunks)
         edited = replace(edited, hunks=hunks, origin=_mark_edited(change.origin))
         edited = replace(edited, check=None, conflict=describe_other_conflict(change), competing_versions=())
-        edited = include_competing_versions(edited, change.competing_versions, self._contents)
+        edited = include_competing_versions(edited, change.competing_versions, self.contents)
         for event in build_pending_events(edited, known=True):
-            self._emit(event)
+            self.emit(event)
         self._emit_edited(edited, hunk, lines)
         return edited
 
     def _apply_edit(self, change: Change, hunk: Hunk, whole: list[bytes], lines: list[bytes]) -> Change:
         """Return the change with these pending lines: the other hunks as they are, wherever that is exact."""
-        old, new = self._contents.read(change.counted_state), b"".join(whole)
+        old, new = self.contents.read(change.counted_state), b"".join(whole)
         mode = change.base.mode if change.pending.kind == "absent" else change.pending.mode
-        pending = self._contents.store_file(new, mode)
-        sides = ChangeSides(base=change.base, pending=pending)
+        sides = ChangeSides(base=change.base, pending=self.contents.store_file(new, mode))
         before = _slice_side(old, hunk, is_old=True)
-        if is_divisible(old, new) and split_lines(new) == whole:
-            every = replace_hunk(change.hunks, hunk, find_regions(before, lines), before, lines)
-            if every:
-                return narrow_change(change, sides, every)
+        is_exact = is_divisible(old, new) and split_lines(new) == whole
+        if is_exact and (every := replace_hunk(change.hunks, hunk, find_regions(before, lines), before, lines)):
+            return narrow_change(change, sides, every)
         return replace(
-            self._contents.build_change(change.path, sides, change.hunks, change.rename_source), apart=change.apart
+            self.contents.build_change(change.path, sides, change.hunks, change.rename_source), apart=change.apart
         )
 
     def _emit_edited(self, change: Change, hunk: Hunk, lines: Sequence[bytes]) -> None:
@@ -114,49 +108,39 @@ class HunkEdits:
         mine = tuple(each for each in change.hunks if reach[0] <= each.new_start <= reach[1])
         if mine:
             self._carry_comment_over(change.path, hunk.id, mine[0])
-        sides = self._contents.read(change.counted_state), self._contents.read(change.pending)
-        self._emit(
-            HunkEdited(
-                id=new_id("edit"),
-                path=change.path,
-                start=hunk.new_start,
-                lines=len(lines),
-                excerpt=build_excerpt(change, mine, *sides),
-            )
+        excerpt = build_excerpt(change, mine, *self.read_change(change))
+        self.emit(
+            HunkEdited(id=new_id("edit"), path=change.path, start=hunk.new_start, lines=len(lines), excerpt=excerpt)
         )
 
     def _carry_comment_over(self, path: str, hunk_id: str, heir: Hunk) -> None:
         """Move the comment on a hunk to the one that took its place."""
-        said = self._state.comments.get((path, hunk_id))
+        said = self.state.comments.get((path, hunk_id))
         if said is not None and heir.id != hunk_id:
-            self._emit(HunkCommented(comment=Comment(path=path, hunk=hunk_id, text="")))
+            self.comment(path, hunk_id, "")
             self.comment(path, heir.id, said.text)
 
     def comment(self, path: str, hunk_id: str, text: str) -> None:
         """Keep a comment on a hunk; an empty text removes it, also where the hunk is gone by now."""
         if not text.strip():
-            if (path, hunk_id) not in self._state.comments:
+            if (path, hunk_id) not in self.state.comments:
                 raise CommandRejected(f"There is no comment on that hunk of {path}.", code="no_comment")
-            self._emit(HunkCommented(comment=Comment(path=path, hunk=hunk_id, text="")))
+            self.emit(HunkCommented(comment=Comment(path=path, hunk=hunk_id, text="")))
             return
         change, hunk = self.find_hunk(path, hunk_id)
-        sides = self._contents.read(change.counted_state), self._contents.read(change.pending)
-        self._emit(
-            HunkCommented(
-                comment=Comment(
-                    path=path,
-                    hunk=hunk_id,
-                    text=text.strip(),
-                    start=hunk.new_start,
-                    lines=hunk.new_lines,
-                    excerpt=build_excerpt(change, (hunk,), *sides),
-                )
-            )
+        comment = Comment(
+            path=path,
+            hunk=hunk_id,
+            text=text.strip(),
+            start=hunk.new_start,
+            lines=hunk.new_lines,
+            excerpt=build_excerpt(change, (hunk,), *self.read_change(change)),
         )
+        self.emit(HunkCommented(comment=comment))
 
     def find_hunk(self, path: str, hunk_id: str) -> tuple[Change, Hunk]:
         """Return a pending hunk and its change. Raises `CommandRejected` if it is not there (any more)."""
-        change = self._state.changes.get(path)
+        change = self.state.changes.get(path)
         if change is None:
             raise CommandRejected(f"Nothing is pending for {path}.", code="change_unknown")
         for hunk in change.hunks:
@@ -167,15 +151,6 @@ class HunkEdits:
             hint="The change has moved on; look at it again.",
             code="hunk_unknown",
         )
-
-    def _is_divisible(self, change: Change) -> bool:
-        return _is_text(change) and is_divisible(
-            self._contents.read(change.counted_state), self._contents.read(change.pending)
-        )
-
-    def _read_lines(self, change: Change, hunk: Hunk) -> tuple[list[bytes], list[bytes]]:
-        old, new = self._contents.read(change.counted_state), self._contents.read(change.pending)
-        return _slice_side(old, hunk, is_old=True), _slice_side(new, hunk)
 
 
 def _divide_hunk(old: Sequence[bytes], new: Sequence[bytes], line: int, encoding: Encoding) -> list[Region]:

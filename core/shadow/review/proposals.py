@@ -5,23 +5,21 @@ The user's own edits win.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from core.errors import PathRefused
-from core.protocol.events import AnyEvent
 from core.protocol.review import Change, CompetingVersion, FileState, Hunk, Origin
-from core.shadow.content.contents import ChangeSides, Contents, assign_todo
+from core.shadow.content.contents import ChangeSides, assign_todo
 from core.shadow.diff.hunks import compare_texts
 from core.shadow.review.clash_marking import mark_clashes
 from core.shadow.review.competing_versions import BASE_CHANGED, describe_other_conflict, include_competing_versions
-from core.shadow.review.disk_states import DiskStates
+from core.shadow.review.review_part import ReviewPart
 from core.shadow.review.verdict_plan import build_pending_events
 from core.shadow.review.verdicts import describe_moved_on
-from core.state.review import ReviewState
-from core.workspace import ABSENT, Workspace
+from core.workspace import ABSENT
 
 
 class ShadowEdit(Struct, frozen=True, kw_only=True):
@@ -49,17 +47,8 @@ class PathEffect(Struct, frozen=True, kw_only=True):
     renamed_from: str = ""
 
 
-class Proposals:
+class Proposals(ReviewPart):
     """Record pending states. Whether a path may be written at all has been decided before."""
-
-    def __init__(
-        self, workspace: Workspace, contents: Contents, emit: Callable[[AnyEvent], None], state: ReviewState
-    ) -> None:
-        self._workspace = workspace
-        self._contents = contents
-        self._emit = emit
-        self._state = state
-        self._disk = DiskStates(workspace, contents, state)
 
     def get_visible_state(self, change: Change) -> FileState:
         """Return what the agent sees: the pending state, or in a conflict the user's file with those of the agent's
@@ -67,14 +56,14 @@ class Proposals:
         if not change.conflict:
             return change.pending
         try:
-            disk = self._disk.read(change.path)
+            disk = self.read_disk(change.path)
         except PathRefused:
             return change.pending
-        return self._contents.merge(change.base, disk, change.pending, prefer_ours=True) or disk
+        return self.contents.merge(change.base, disk, change.pending, prefer_ours=True) or disk
 
     def find_original_path(self, path: str) -> str:
         """Return the path that the project has for a file that is pending under another name."""
-        change = self._state.changes.get(path)
+        change = self.state.changes.get(path)
         return change.renamed_from if change and change.operation == "rename" else path
 
     def edit(
@@ -88,11 +77,14 @@ class Proposals:
     ) -> ShadowEdit:
         """Put `data` (None: nothing) at a path. `layered`: the state in a kept layer; None: there is none."""
         change = self._find_or_start(path)
-        found = self.get_visible_state(change) if layered is None or path in self._state.changes else layered
+        found = self.get_visible_state(change) if layered is None or path in self.state.changes else layered
         if data is None and found.kind == "absent":
             raise PathRefused(f"{path!r} does not exist.", code="not_found")
-        wanted = self._build_wanted(found, data, mode)
-        before = None if found.kind == "absent" else self._contents.read(found)
+        wanted = ABSENT
+        if data is not None:
+            kept = found.mode if found.kind == "file" else self.workspace.new_file_mode
+            wanted = self.contents.store_file(data, (kept if mode is None else mode) & 0o777)
+        before = None if found.kind == "absent" else self.contents.read(found)
         if wanted == found and not change.conflict:
             return ShadowEdit(change=change, before=before, after=data)
         proposed = self._propose(change, wanted, origin)
@@ -107,19 +99,19 @@ class Proposals:
         change = self._find_or_start(left.path)
         now = change.pending
         if left.wanted in (left.then, now) and not change.conflict:
-            return self._state.changes.get(left.path)
+            return self.state.changes.get(left.path)
         wanted, doubt = left.wanted, left.doubt
         if now != left.then and not doubt:
-            merged = self._contents.merge(left.then, now, wanted)
+            merged = self.contents.merge(left.then, now, wanted)
             doubt = "" if merged else "it was changed while the command ran; the command's version is shown."
             wanted = merged or wanted
         if not doubt:
             self._propose(change, wanted, left.origin, left.renamed_from)
         else:
             # What it was made from is not known: an empty base differs from all that the user may have written.
-            base = self._contents.store_file(b"", 0o644) if left.doubt else change.base
+            base = self.contents.store_file(b"", 0o644) if left.doubt else change.base
             self._emit_change(change, ChangeSides(base=base, pending=wanted), left.origin, conflict=doubt)
-        return self._state.changes.get(left.path)
+        return self.state.changes.get(left.path)
 
     def merge_effect(self, left: PathEffect) -> Change | None:
         """Merge the effect of another agent into what is pending; return that, None if nothing of it is pending.
@@ -130,85 +122,71 @@ class Proposals:
         change = self._find_or_start(left.path)
         now = change.pending
         if left.wanted in (left.then, now):
-            return self._state.changes.get(left.path)
-        merged = self._contents.merge(left.then, now, left.wanted)
+            return self.state.changes.get(left.path)
+        merged = self.contents.merge(left.then, now, left.wanted)
         if merged is not None and not describe_other_conflict(change):
             self._propose(change, merged, left.origin, left.renamed_from)
-        elif left.path not in self._state.changes:
-            self._emit_change(
-                change, ChangeSides(base=left.then, pending=left.wanted), left.origin, conflict=BASE_CHANGED
-            )
+        elif left.path not in self.state.changes:
+            sides = ChangeSides(base=left.then, pending=left.wanted)
+            self._emit_change(change, sides, left.origin, conflict=BASE_CHANGED)
         else:
             version = CompetingVersion(base=left.then, theirs=left.wanted, by=left.origin.call, todo=left.origin.todo)
-            fitting = self._contents.merge(left.then, now, left.wanted, prefer_ours=True) or now
+            fitting = self.contents.merge(left.then, now, left.wanted, prefer_ours=True) or now
             conflict = describe_other_conflict(change)
             change = replace(change, competing_versions=(*change.competing_versions, version))
             sides = ChangeSides(base=change.base, pending=fitting)
-            found = replace(change, hunks=self._assign_hunks(change, fitting, left.origin.todo))
+            hunks = self.contents.build_change(change.path, sides, change.hunks, change.rename_source).hunks
+            # Those that are new were made for this todo.
+            found = replace(change, hunks=assign_todo(hunks, change.hunks, left.origin.todo))
             self._emit_change(found, sides, change.origin, conflict=conflict, renamed_from=change.renamed_from)
-        return self._state.changes.get(left.path)
-
-    def _assign_hunks(self, change: Change, pending: FileState, todo: str) -> tuple[Hunk, ...]:
-        """Return the hunks of another pending state; those that are new were made for this todo."""
-        sides = ChangeSides(base=change.base, pending=pending)
-        hunks = self._contents.build_change(change.path, sides, change.hunks, change.rename_source).hunks
-        return assign_todo(hunks, change.hunks, todo)
+        return self.state.changes.get(left.path)
 
     def _find_or_start(self, path: str) -> Change:
-        change = self._state.changes.get(path)
+        change = self.state.changes.get(path)
         if change is not None:
             return change
-        disk = self._disk.read(path)
+        disk = self.read_disk(path)
         return Change(path=path, operation="edit", base=disk, pending=disk)
-
-    def _build_wanted(self, found: FileState, data: bytes | None, mode: int | None) -> FileState:
-        if data is None:
-            return ABSENT
-        kept = found.mode if found.kind == "file" else self._workspace.new_file_mode
-        return self._contents.store_file(data, (kept if mode is None else mode) & 0o777)
 
     def _propose(self, change: Change, wanted: FileState, origin: Origin | None, renamed_from: str = "") -> Change:
         """Record what the agent wants a path to become, over the disk's present state."""
-        sides, conflict = self._rebase(change, wanted)
+        sides, conflict = ChangeSides(base=change.base, pending=wanted), ""
+        try:
+            disk = self.read_disk(change.path)
+        except PathRefused as error:
+            conflict = error.message
+        else:
+            if disk == change.base or change.conflict:
+                # In a conflict the agent has been shown the user's file: what it writes now is meant for that.
+                sides = replace(sides, base=disk)
+            elif both := self._merge_with_disk(change, disk, wanted):
+                sides = ChangeSides(base=disk, pending=both)
+            else:
+                conflict = describe_moved_on(change, disk)
         return self._emit_change(change, sides, origin, conflict=conflict, renamed_from=renamed_from)
+
+    def _merge_with_disk(self, change: Change, disk: FileState, wanted: FileState) -> FileState | None:
+        merged = self.contents.merge(change.base, disk, change.pending)
+        return self.contents.merge(change.pending, merged, wanted) if merged else None
 
     def _emit_change(
         self, change: Change, sides: ChangeSides, origin: Origin | None, *, conflict: str = "", renamed_from: str = ""
     ) -> Change:
         source = self._find_rename_source(renamed_from) if renamed_from else None
-        found = self._contents.build_change(change.path, sides, change.hunks, source or change.rename_source)
+        found = self.contents.build_change(change.path, sides, change.hunks, source or change.rename_source, origin)
         hunks = assign_todo(found.hunks, change.hunks, origin.todo if origin else "")
-        found = replace(found, hunks=hunks, origin=origin, conflict=conflict, apart=change.apart)
+        found = replace(found, hunks=hunks, conflict=conflict, apart=change.apart)
         if conflict and sides.base == change.base != ABSENT:
-            found = self._mark_clashes(found)
-        found = include_competing_versions(found, change.competing_versions, self._contents)
-        for event in build_pending_events(found, known=change.path in self._state.changes):
-            self._emit(event)
+            with suppress(PathRefused):
+                found = mark_clashes(found, self.contents, self.read_disk(found.path))
+        found = include_competing_versions(found, change.competing_versions, self.contents)
+        for event in build_pending_events(found, known=change.path in self.state.changes):
+            self.emit(event)
         return found
 
     def _find_rename_source(self, old: str) -> tuple[str, FileState] | None:
         """Return the old path and its state for a rename from there; None if it is not a deleted file."""
-        gone = self._state.changes.get(old)
+        gone = self.state.changes.get(old)
         if gone is None or gone.conflict or gone.pending.kind != "absent" or gone.base.kind != "file":
             return None
         return old, gone.base
-
-    def _mark_clashes(self, found: Change) -> Change:
-        try:
-            return mark_clashes(found, self._contents, self._disk.read(found.path))
-        except PathRefused:
-            return found
-
-    def _rebase(self, change: Change, wanted: FileState) -> tuple[ChangeSides, str]:
-        try:
-            disk = self._disk.read(change.path)
-        except PathRefused as error:
-            return ChangeSides(base=change.base, pending=wanted), error.message
-        if disk == change.base or change.conflict:
-            # In a conflict the agent has been shown the user's file: what it writes now is meant for that.
-            return ChangeSides(base=disk, pending=wanted), ""
-        merged = self._contents.merge(change.base, disk, change.pending)
-        both = self._contents.merge(change.pending, merged, wanted) if merged else None
-        if both is None:
-            return ChangeSides(base=change.base, pending=wanted), describe_moved_on(change, disk)
-        return ChangeSides(base=disk, pending=both), ""

@@ -19,6 +19,14 @@ class PlannedVerdict(Struct, frozen=True):
     record: VerdictRecord
     left: Change | None
 
+    def build_events(self) -> list[AnyEvent]:
+        """Return its events, in the order that survives an interruption: the verdict itself comes last."""
+        path, record, events = self.change.path, self.record, list[AnyEvent]()
+        if record.verdict == "accept":
+            events.append(FileWritten(path=path, state=record.base_after, before=record.base_before))
+        events.append(ChangeRevised(change=self.left) if self.left else ChangeResolved(path=path))
+        return [*events, VerdictGiven(verdict=record)]
+
 
 def include_rename(change: Change, ids: tuple[str, ...], verdict: Verdict) -> tuple[str, ...]:
     """Return the hunk ids with the rename: a hunk of a renamed file is only accepted together with the rename, and the
@@ -45,17 +53,6 @@ def link_rename_verdicts(changes: Mapping[str, Change], planned: Iterable[Planne
             found[new] = replace(one, record=record)
             found[old] = replace(other, record=replace(other.record, moved_with=record.id))
     return list(found.values())
-
-
-def build_verdict_events(planned: PlannedVerdict) -> list[AnyEvent]:
-    """Return the events of a verdict, in the order that survives an interruption: the verdict itself comes last."""
-    path, record = planned.change.path, planned.record
-    events: list[AnyEvent] = []
-    if record.verdict == "accept":
-        events.append(FileWritten(path=path, state=record.base_after, before=record.base_before))
-    events.append(ChangeRevised(change=planned.left) if planned.left else ChangeResolved(path=path))
-    events.append(VerdictGiven(verdict=record))
-    return events
 
 
 def build_pending_events(change: Change, *, known: bool) -> list[AnyEvent]:

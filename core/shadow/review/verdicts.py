@@ -5,8 +5,9 @@ Both can be undone. Whatever a verdict is based on is compared with the disk fir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from contextlib import suppress
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -21,99 +22,80 @@ from core.protocol.events import (
     FileWritten,
     VerdictUndone,
 )
-from core.protocol.review import Change, FileState, Hunk, Origin, Verdict, VerdictRecord
-from core.shadow.content.contents import ChangeSides, Contents, explain_lost_content, narrow_change
+from core.protocol.review import Change, FileState, Hunk, Verdict, VerdictRecord
+from core.shadow.content.contents import ChangeSides, explain_lost_content, narrow_change
 from core.shadow.diff.diff_lines import build_excerpt
 from core.shadow.diff.hunks import reinsert_hunks, remove_hunks, select_hunks
 from core.shadow.paths import list_parents
 from core.shadow.promotion.journal import PathWrite
 from core.shadow.promotion.promotion import Promotion
-from core.shadow.review.change_groups import build_hard_link_notices, group_for_promotion, include_rename_pairs
+from core.shadow.review.change_groups import build_hard_link_notices, group_changes
 from core.shadow.review.clash_marking import mark_clashes
 from core.shadow.review.competing_versions import describe_clash, include_competing_versions
-from core.shadow.review.disk_states import DiskStates
+from core.shadow.review.review_part import ReviewPart
 from core.shadow.review.verdict_plan import (
     PlannedVerdict,
     build_pending_events,
-    build_verdict_events,
     include_rename,
     is_apart_from_rename,
     link_rename_verdicts,
 )
-from core.state.review import ReviewState
-from core.workspace import Workspace
 
 
-class Verdicts:
+@dataclass
+class Verdicts(ReviewPart):
     """Give and undo verdicts on the changes of one session."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        contents: Contents,
-        promotion: Promotion,
-        emit: Callable[[AnyEvent], None],
-        state: ReviewState,
-    ) -> None:
-        self._workspace = workspace
-        self._contents = contents
-        self._promotion = promotion
-        self._emit = emit
-        self._state = state
-        self._disk = DiskStates(workspace, contents, state)
+    promotion: Promotion
 
     # the disk
 
     def check_disk(self, path: str) -> Change | None:
         """Compare a pending change with the disk; see `Shadow.check_disk`."""
-        change = self._state.changes.get(path)
+        change = self.state.changes.get(path)
         if change is None:
             return None
         try:
-            disk = self._disk.read(path)
+            disk = self.read_disk(path)
         except PathRefused as error:
             return self._mark_conflict(change, error.message)
         if disk == change.base:
             if (change.conflict or change.competing_versions) and change.conflict != (clash := describe_clash(change)):
-                self._emit(ChangeRevised(change=mark_clashes(replace(change, conflict=clash), self._contents)))
-            return self._state.changes[path]
+                self.emit(ChangeRevised(change=mark_clashes(replace(change, conflict=clash), self.contents)))
+            return self.state.changes[path]
         with explain_lost_content(path):
-            merged = self._contents.merge(change.base, disk, change.pending)
+            merged = self.contents.merge(change.base, disk, change.pending)
         if merged is None:
             return self._mark_conflict(change, describe_moved_on(change, disk), disk)
         if merged == disk and not change.competing_versions:
-            self._emit(ChangeResolved(path=path))
+            self.emit(ChangeResolved(path=path))
             return None
-        found = self._contents.build_change(
-            path, ChangeSides(base=disk, pending=merged), change.hunks, change.rename_source
-        )
-        found = include_competing_versions(
-            replace(found, origin=change.origin), change.competing_versions, self._contents
-        )
-        self._promotion.run((), build_pending_events(found, known=True))
-        return self._state.changes.get(path)
+        sides = ChangeSides(base=disk, pending=merged)
+        found = self.contents.build_change(path, sides, change.hunks, change.rename_source, change.origin)
+        found = include_competing_versions(found, change.competing_versions, self.contents)
+        self.promotion.run((), build_pending_events(found, known=True))
+        return self.state.changes.get(path)
 
     def _mark_conflict(self, change: Change, reason: str, disk: FileState | None = None) -> Change:
         found = replace(change, conflict=reason)
         if disk is not None:
-            found = mark_clashes(found, self._contents, disk)
+            found = mark_clashes(found, self.contents, disk)
         if found.hunks != change.hunks:
-            self._emit(ChangeRevised(change=replace(found, conflict=change.conflict)))
+            self.emit(ChangeRevised(change=replace(found, conflict=change.conflict)))
         if reason != change.conflict:
-            self._emit(ChangeConflicted(path=change.path, reason=reason))
-        return self._state.changes[change.path]
+            self.emit(ChangeConflicted(path=change.path, reason=reason))
+        return self.state.changes[change.path]
 
     # giving
 
     def resolve(self, path: str, ids: tuple[str, ...], verdict: Verdict, reason: str) -> list[VerdictRecord]:
         """Accept or reject hunks; see `Shadow.resolve`."""
-        chosen, changes = self._select_changes(path, ids), self._state.changes
+        chosen, changes = self._select_changes(path, ids), self.state.changes
         ids = include_rename(changes[path], ids, verdict) if ids else ids
         apart = path if ids and is_apart_from_rename(changes[path], ids) else ""
-        if verdict == "reject":
-            found = include_rename_pairs(changes, chosen, apart=apart)
-        else:
-            found = self._require_unmoved(group_for_promotion(changes, chosen, apart=apart), path, frozenset(ids))
+        found = group_changes(changes, chosen, apart=apart, accepts=verdict == "accept")
+        if verdict == "accept":
+            found = self._require_unmoved(found, path, frozenset(ids))
         return self._carry_out(
             self._plan_verdict(change, self._select_hunks(change, ids if change.path == path else ()), verdict, reason)
             for change in found
@@ -121,26 +103,26 @@ class Verdicts:
 
     def accept_files(self, paths: Sequence[str]) -> list[VerdictRecord]:
         """Accept all of some pending files; see `Shadow.accept_files`."""
-        chosen = group_for_promotion(self._state.changes, [self._state.changes[path] for path in paths])
+        found = group_changes(self.state.changes, [self.state.changes[path] for path in paths], accepts=True)
         return self._carry_out(
-            self._plan_verdict(change, change.hunks, "accept", "") for change in self._require_unmoved(chosen)
+            self._plan_verdict(change, change.hunks, "accept", "") for change in self._require_unmoved(found)
         )
 
     def _carry_out(self, verdicts: Iterable[PlannedVerdict]) -> list[VerdictRecord]:
-        planned = link_rename_verdicts(self._state.changes, verdicts)
+        planned = link_rename_verdicts(self.state.changes, verdicts)
         accepted = [each for each in planned if each.record.verdict == "accept"]
         writes = [
-            self._promotion.plan_write(
+            self.promotion.plan_write(
                 each.change.path, each.record.base_before, each.record.base_after, each.change.pending
             )
             for each in accepted
         ]
-        events = [event for each in planned for event in build_verdict_events(each)]
-        self._promote(writes, [*events, *build_hard_link_notices(self._workspace, writes)])
+        events = [event for each in planned for event in each.build_events()]
+        self._promote(writes, [*events, *build_hard_link_notices(self.workspace, writes)])
         return [each.record for each in planned]
 
     def _select_changes(self, path: str, ids: tuple[str, ...]) -> list[Change]:
-        changes = self._state.changes
+        changes = self.state.changes
         if path:
             if path not in changes:
                 raise CommandRejected(f"Nothing is pending for {path}.", code="not_pending")
@@ -168,14 +150,13 @@ class Verdicts:
         """
         found = [self.check_disk(change.path) for change in changes]
         conflicts = [each for each in found if each and each.conflict]
-        if conflicts and path:
-            conflicts = [each for each in conflicts if each.path != path or not _are_clean(each, ids)]
+        if ids:
+            conflicts = [
+                each for each in conflicts if each.path != path or not ids <= {hunk.id for hunk in each.clean_hunks}
+            ]
         if conflicts:
-            rest = (
-                " Hunks that are not in conflict can be accepted by themselves."
-                if any(map(_has_clean_hunks, conflicts))
-                else ""
-            )
+            has_clean = any(each.clean_hunks for each in conflicts)
+            rest = " Hunks that are not in conflict can be accepted by themselves." if has_clean else ""
             raise ReviewConflict(
                 " ".join(f"{each.path}: {each.conflict}" for each in conflicts) + " Nothing was written.",
                 hint=f"Settle it in the review (base, yours, the agent's), or reject the change.{rest}",
@@ -208,18 +189,18 @@ class Verdicts:
             source=change.source,
             renamed_from=change.renamed_from if change.source else "",
         )
-        found = (
-            replace(narrow_change(change, sides, left), origin=_narrow_origin(change.origin, left)) if left else None
-        )
-        if found is not None and found.competing_versions:
-            found = include_competing_versions(replace(found, conflict=""), found.competing_versions, self._contents)
+        found = narrow_change(change, sides, left) if left else None
+        if found and change.origin and not any(each.yours for each in left):  # none is the user's: the tool's alone
+            found = replace(found, origin=change.origin.strip_user_edit())
+        if found and found.competing_versions:
+            found = include_competing_versions(replace(found, conflict=""), found.competing_versions, self.contents)
             found = found if found.base != found.pending else None
         return PlannedVerdict(change, record, found)
 
     def _rebase_on_disk(self, change: Change, base: FileState) -> tuple[FileState, FileState]:
         """Return the file on disk, and that file with what moves the change's base to `base`."""
-        disk = self._disk.read(change.path)
-        merged = self._contents.merge(change.base, disk, base)
+        disk = self.read_disk(change.path)
+        merged = self.contents.merge(change.base, disk, base)
         if merged is None:
             raise ReviewConflict(
                 f"{change.path}: {change.conflict} Nothing was written.", hint="Settle it in the review."
@@ -228,19 +209,18 @@ class Verdicts:
 
     def _build_excerpt(self, change: Change, chosen: tuple[Hunk, ...]) -> str:
         try:
-            old, new = self._contents.read(change.counted_state), self._contents.read(change.pending)
+            return build_excerpt(change, chosen, *self.read_change(change))
         except ContentLost:
             with suppress(AgentTuiError):
-                self._disk.read(change.path)  # stores the base anew, if the project still has it
+                self.read_disk(change.path)  # stores the base anew, if the project still has it
             return ""
-        return build_excerpt(change, chosen, old, new)
 
     def _list_directories(self, path: str) -> tuple[str, ...]:
         """Return the directories that accepting a new file will make, and those above it that were made for others:
         whichever of these files goes last takes them with it."""
         above = set(list_parents(path))
-        made = {each for record in self._state.verdicts for each in record.directories if each in above}
-        return tuple(sorted(made.union(self._workspace.list_missing_directories(path))))
+        made = {each for record in self.state.verdicts for each in record.directories if each in above}
+        return tuple(sorted(made.union(self.workspace.list_missing_directories(path))))
 
     def _compute_sides(
         self, change: Change, chosen: tuple[Hunk, ...], left: tuple[Hunk, ...], verdict: Verdict
@@ -248,20 +228,18 @@ class Verdicts:
         if not left:
             final = change.pending if verdict == "accept" else change.base
             return ChangeSides(base=final, pending=final)
-        base, pending = change.base, change.pending
         with explain_lost_content(change.path):
-            old, new = self._contents.read(change.counted_state), self._contents.read(pending)
+            old, new = self.read_change(change)
         if verdict == "accept":
-            return ChangeSides(
-                base=self._contents.store_file(select_hunks(old, new, chosen), change.counted_state.mode),
-                pending=pending,
-            )
+            base = self.contents.store_file(select_hunks(old, new, chosen), change.counted_state.mode)
+            return ChangeSides(base=base, pending=change.pending)
         kept = [hunk for hunk in change.hunks if hunk not in chosen]  # where they stand in the pending bytes as yet
-        return ChangeSides(base=base, pending=self._contents.store_file(select_hunks(old, new, kept), pending.mode))
+        pending = self.contents.store_file(select_hunks(old, new, kept), change.pending.mode)
+        return ChangeSides(base=change.base, pending=pending)
 
     def _promote(self, writes: list[PathWrite], events: list[AnyEvent]) -> None:
         try:
-            self._promotion.run(writes, events)
+            self.promotion.run(writes, events)
         except (ReviewConflict, PathRefused):
             for write in writes:
                 self.check_disk(write.path)
@@ -276,7 +254,7 @@ class Verdicts:
             with explain_lost_content(record.path):
                 self._reopen(record, record.settled)
             return record
-        both = [each for each in self._state.verdicts if each.id in {record.id, record.moved_with}]
+        both = [each for each in self.state.verdicts if each.id in {record.id, record.moved_with}]
         both.sort(key=lambda each: not each.renamed_from)  # nothing is lost if only the new path has come back
         try:
             self._undo_all(both)
@@ -291,63 +269,63 @@ class Verdicts:
         events: list[AnyEvent] = []
         for record in records:
             with explain_lost_content(record.path):
-                more = self._plan_undo(record)
-            writes += more[0]
-            events += more[1]
+                write, more = self._plan_undo(record)
+            writes += [write] if write else []
+            events += more
         self._promote(writes, events)
 
-    def _plan_undo(self, record: VerdictRecord) -> tuple[list[PathWrite], list[AnyEvent]]:
+    def _plan_undo(self, record: VerdictRecord) -> tuple[PathWrite | None, list[AnyEvent]]:
         change = self.check_disk(record.path)
         if change and change.conflict:
             raise ReviewConflict(f"{record.path}: {change.conflict}", hint="Settle the conflict, then undo.")
-        disk = self._disk.read(record.path)
+        disk = self.read_disk(record.path)
         now = ChangeSides(base=disk, pending=change.pending if change else disk)
         sides = self._revert_sides(record, now)
-        moved = (change.rename_source if change else None) or (
-            (record.renamed_from, record.source) if record.source is not None else None
-        )
+        moved = (record.renamed_from, record.source) if record.source is not None else None
+        moved = (change.rename_source if change else None) or moved
+        as_before = replace(record.origin, call="") if record.origin else None  # no new edit of that call
+        origin = change.origin if change else as_before
         if (
             not record.beside
             and sides == ChangeSides(base=record.base_before, pending=record.pending_before)
             and now == ChangeSides(base=record.base_after, pending=record.pending_after)
         ):
             rest = change.hunks if change else ()
-            known = change or self._contents.build_change(record.path, sides)
+            known = change or self.contents.build_change(record.path, sides)
             known = replace(known, renamed_from=moved[0], source=moved[1]) if moved else known
             found = narrow_change(known, sides, reinsert_hunks(rest, record.hunks, record.verdict))
-            found = replace(found, origin=(record.origin if change else _strip_call(record)) or known.origin)
+            found = replace(found, origin=(record.origin if change else origin) or known.origin)
         else:
             hunks = (*(change.hunks if change else ()), *record.hunks)
-            found = self._contents.build_change(record.path, sides, hunks, moved)
-            found = replace(found, origin=change.origin if change else _strip_call(record))
+            found = self.contents.build_change(record.path, sides, hunks, moved, origin)
         found = include_competing_versions(
-            found, (*(change.competing_versions if change else ()), *record.competing_versions), self._contents
+            found, (*(change.competing_versions if change else ()), *record.competing_versions), self.contents
         )
         if record.renamed_from and found.operation == "create":  # what an earlier version of the program has recorded
             found = replace(found, operation="rename", renamed_from=record.renamed_from)
         events: list[AnyEvent] = [*build_pending_events(found, known=change is not None)]
         events.append(VerdictUndone(id=record.id, path=record.path))
         if sides.base == disk:
-            return [], events
-        write = self._promotion.plan_write(record.path, disk, sides.base, change.pending if change else None)
+            return None, events
+        write = self.promotion.plan_write(record.path, disk, sides.base, change.pending if change else None)
         if sides.base.kind == "absent":
             write = replace(write, directories=record.directories)
-        return [write], [FileWritten(path=record.path, state=sides.base, before=disk), *events]
+        return write, [FileWritten(path=record.path, state=sides.base, before=disk), *events]
 
     def _reopen(self, record: VerdictRecord, before: Change) -> None:
         """Bring a resolved conflict back, if its result is unchanged. Raises `ReviewConflict`."""
-        change = self._state.changes.get(record.path)
+        change = self.state.changes.get(record.path)
         if record.pending_after != (change.pending if change else record.base_after):
             raise ReviewConflict(
                 f"{record.path} has been changed since its conflict was settled; that can't be undone.",
                 hint="Nothing was written. Reject or edit its hunks instead.",
             )
-        self._emit(ChangeRevised(change=before) if change else ChangeProposed(change=before))
-        self._emit(VerdictUndone(id=record.id, path=record.path))
+        self.emit(ChangeRevised(change=before) if change else ChangeProposed(change=before))
+        self.emit(VerdictUndone(id=record.id, path=record.path))
         self.check_disk(record.path)
 
     def _find_standing(self, verdict_id: str) -> VerdictRecord:
-        for record in reversed(self._state.verdicts):
+        for record in reversed(self.state.verdicts):
             if verdict_id in {"", record.id}:
                 return record
         what = f"Verdict {verdict_id} does not stand." if verdict_id else "There is no verdict to undo."
@@ -355,37 +333,16 @@ class Verdicts:
 
     def _revert_sides(self, record: VerdictRecord, now: ChangeSides) -> ChangeSides:
         """Return both sides without what the verdict did to one of them; later changes are kept."""
-        merge = self._contents.merge
-        base: FileState | None = now.base
-        pending: FileState | None = now.pending
         if record.verdict == "accept":
-            base = merge(record.base_after, now.base, record.base_before)
+            found = self.contents.merge(record.base_after, now.base, record.base_before)
         else:
-            pending = merge(record.pending_after, now.pending, record.pending_before)
-        if base is None or pending is None:
+            found = self.contents.merge(record.pending_after, now.pending, record.pending_before)
+        if found is None:
             raise ReviewConflict(
                 f"{record.path} has been changed in the same place since that verdict; it can't be undone.",
                 hint="Nothing was written.",
             )
-        return ChangeSides(base=base, pending=pending)
-
-
-def _has_clean_hunks(change: Change) -> bool:
-    return bool(change.clean_hunks)
-
-
-def _are_clean(change: Change, ids: Set[str]) -> bool:
-    return bool(ids) and ids <= {each.id for each in change.clean_hunks}
-
-
-def _strip_call(record: VerdictRecord) -> Origin | None:
-    """Return the origin for what comes back; it is no new edit of that call."""
-    return replace(record.origin, call="") if record.origin else None
-
-
-def _narrow_origin(origin: Origin | None, left: Iterable[Hunk]) -> Origin | None:
-    """Return the origin of the hunks that are left: if none of them was edited by the user, the tool's alone."""
-    return origin if origin is None or any(each.yours for each in left) else origin.strip_user_edit()
+        return replace(now, base=found) if record.verdict == "accept" else replace(now, pending=found)
 
 
 def describe_moved_on(change: Change, disk: FileState) -> str:

@@ -59,7 +59,7 @@ class Child(ReviewCase):
                 if state.kind != "absent":
                     self.shadow.blobs.put(review.shadow.blobs.get(state.blob))
             self.emit(ChangeProposed(change=change))
-        generated = self.shadow.checkpoints.freeze("begun", 0)
+        generated = self.shadow.layers.freeze("begun", 0)
         self.emit(CheckpointCreated(id="begun", seq=0, prompt="", generated=generated))
 
     def join(self, review: ReviewCase, **more: object) -> SubagentMergeResult:

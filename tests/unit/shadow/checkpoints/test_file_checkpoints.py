@@ -14,7 +14,7 @@ TEN = b"".join(b"%d\n" % number for number in range(10))
 
 
 def checkpoint(review: ReviewCase, name: str) -> str:
-    generated = review.shadow.checkpoints.freeze(name, len(review.events))
+    generated = review.shadow.layers.freeze(name, len(review.events))
     review.emit(CheckpointCreated(id=name, seq=len(review.events), prompt=name, generated=generated))
     return name
 

@@ -38,7 +38,7 @@ def small(upper: Path) -> None:
 
 
 def checkpoint(review: ReviewCase, name: str) -> None:
-    generated = review.shadow.checkpoints.freeze(name, len(review.events))
+    generated = review.shadow.layers.freeze(name, len(review.events))
     review.emit(CheckpointCreated(id=name, seq=len(review.events), prompt=name, generated=generated))
 
 

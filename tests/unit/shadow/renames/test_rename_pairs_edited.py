@@ -284,7 +284,7 @@ def test_n16a_a_checkpoint_brings_an_edited_rename_back(edited):
     from core.protocol.events import CheckpointCreated
 
     before = dict(edited.state.changes)
-    generated = edited.shadow.checkpoints.freeze("c", 1)
+    generated = edited.shadow.layers.freeze("c", 1)
     edited.emit(CheckpointCreated(id="c", seq=1, generated=generated))
     edited.shadow.resolve("pkg/new.py", (edited.ids("pkg/new.py")[1],))
     edited.shadow.write("pkg/new.py", b"else\n")
