@@ -1,4 +1,4 @@
-"""What the parts of a session's review have in common: what is pending, its bytes, and the files that it is about."""
+"""The common ground of a review's parts: what is pending, its bytes, and the files that it is about."""
 
 from __future__ import annotations
 
