@@ -6,17 +6,17 @@ changes the state gets one row here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from core.protocol import events as ev
 from core.state import steps
-from core.state.debugging import DEBUG_STEPS
+from core.state.debug_steps import DEBUG_STEPS, Step
 from core.state.review import RESTORE_STEPS, REVIEW_STEPS
 from core.state.session import SessionState
 
-Step = Callable[[SessionState, ev.Envelope, Any], None]
 Steps = Mapping[type[ev.Event], tuple[Step, ...]]
+_APPLY_REVIEW: Final[tuple[Step, ...]] = (lambda state, _, event: state.review.apply(event),)
 
 
 def apply_event(state: SessionState, envelope: ev.Envelope, table: Steps | None = None) -> bool:
@@ -89,15 +89,7 @@ def _drop_all(name: str) -> Step:
     return drop_all
 
 
-def _apply_debugging(state: SessionState, _: ev.Envelope, event: ev.AnyEvent) -> None:
-    state.debug.apply(event, state.mode, state.changes)
-
-
-def _apply_review(state: SessionState, _: ev.Envelope, event: ev.AnyEvent) -> None:
-    state.review.apply(event)
-
-
-def combine_steps(*tables: Mapping[type[ev.Event], tuple[Step, ...]]) -> dict[type[ev.Event], tuple[Step, ...]]:
+def _combine_steps(*tables: Steps) -> dict[type[ev.Event], tuple[Step, ...]]:
     """Merge tables: an event in several of them takes its steps in their order."""
     merged: dict[type[ev.Event], tuple[Step, ...]] = {}
     for table in tables:
@@ -107,7 +99,7 @@ def combine_steps(*tables: Mapping[type[ev.Event], tuple[Step, ...]]) -> dict[ty
 
 
 # What an engine and a screen both keep.
-SHARED_STEPS: Final = combine_steps(
+SHARED_STEPS: Final = _combine_steps(
     {
         ev.SessionStarted: (_assign("workspace", "mode", "model", "title", is_demo="demo", is_private="private"),),
         ev.SessionResumed: (steps.resume,),
@@ -162,12 +154,12 @@ SHARED_STEPS: Final = combine_steps(
         ev.SubagentMerging: (steps.begin_merge,),
         ev.SubagentMerged: (steps.finish_merge,),
     },
-    dict.fromkeys(DEBUG_STEPS, (_apply_debugging,)),
-    dict.fromkeys(REVIEW_STEPS, (_apply_review,)),
+    DEBUG_STEPS,
+    dict.fromkeys(REVIEW_STEPS, _APPLY_REVIEW),
 )
 
 # What an engine keeps besides: what the model was sent and knows, and what is needed to restore files.
-SESSION_STEPS: Final = combine_steps(
+SESSION_STEPS: Final = _combine_steps(
     SHARED_STEPS,
     {
         ev.MessageAppended: (steps.append_message,),
@@ -175,12 +167,12 @@ SESSION_STEPS: Final = combine_steps(
         ev.ReasoningDropped: (steps.drop_reasoning,),
         ev.VerdictGiven: (steps.add_verdict,),
         ev.VerdictUndone: (steps.undo_verdict,),
-        ev.VerdictsReported: (steps.report_verdicts, _drop_all("undone_by_id"), _drop_all("edited_hunks")),
+        ev.VerdictsReported: (steps.report_verdicts, _drop_all("undone_verdicts"), _drop_all("edited_hunks")),
         ev.HunkEdited: (_put("edited_hunks"),),
         ev.JobEnded: (_put("unreported_commands"),),
         ev.CommandRan: (_put("unreported_commands"),),
         ev.TerminalReported: (_drop_all("unreported_commands"),),
         ev.ConversationRewound: (steps.rewind_messages,),
     },
-    dict.fromkeys(RESTORE_STEPS, (_apply_review,)),
+    dict.fromkeys(RESTORE_STEPS, _APPLY_REVIEW),
 )

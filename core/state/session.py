@@ -74,10 +74,6 @@ class Branch:
         self.parents[record] = self.tip
         self.tip = record
 
-    def move_to(self, record: int) -> None:
-        """Continue from this record."""
-        self.tip = record
-
     def list_records(self) -> list[int]:
         """Return all records but the root, in order."""
         found, record = list[int](), self.tip
@@ -190,9 +186,9 @@ class SessionState:
     cache_miss: str = ""
     turns: list[TurnState] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
-    unreported_by_id: dict[str, VerdictRecord] = field(default_factory=dict)
+    unreported_verdicts: dict[str, VerdictRecord] = field(default_factory=dict)
     reported_verdicts: dict[str, VerdictRecord] = field(default_factory=dict)
-    undone_by_id: dict[str, VerdictRecord] = field(default_factory=dict)
+    undone_verdicts: dict[str, VerdictRecord] = field(default_factory=dict)
     edited_hunks: dict[str, ev.HunkEdited] = field(default_factory=dict)
     current_plan_path: str = ""
     plans: dict[str, Plan] = field(default_factory=dict)
@@ -242,21 +238,6 @@ class SessionState:
     def tier(self) -> str:
         """The tier of the box, "" = not found yet."""
         return self.box.tier if self.box is not None else ""
-
-    @property
-    def unreported_verdicts(self) -> Sequence[VerdictRecord]:
-        """Standing verdicts that the model does not know, oldest first."""
-        return tuple(self.unreported_by_id.values())
-
-    @property
-    def undone_verdicts(self) -> Sequence[VerdictRecord]:
-        """Verdicts that the model knows and that were undone since, oldest first."""
-        return tuple(self.undone_by_id.values())
-
-    @property
-    def unreported_edits(self) -> Sequence[ev.HunkEdited]:
-        """Hunks that the user edited and the model does not know, oldest first."""
-        return tuple(self.edited_hunks.values())
 
     def is_checkpoint_left(self, checkpoint: ConversationCheckpoint) -> bool:
         """True if the conversation was taken back behind a checkpoint."""

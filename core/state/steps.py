@@ -64,18 +64,18 @@ def add_attachment(state: SessionState, _: ev.Envelope, event: ev.AttachmentAdde
 
 def add_verdict(state: SessionState, _: ev.Envelope, event: ev.VerdictGiven) -> None:
     if event.verdict.settled is None:
-        state.unreported_by_id[event.verdict.id] = event.verdict
+        state.unreported_verdicts[event.verdict.id] = event.verdict
 
 
 def undo_verdict(state: SessionState, _: ev.Envelope, event: ev.VerdictUndone) -> None:
-    state.unreported_by_id.pop(event.id, None)
+    state.unreported_verdicts.pop(event.id, None)
     if known := state.reported_verdicts.pop(event.id, None):
-        state.undone_by_id[event.id] = known
+        state.undone_verdicts[event.id] = known
 
 
 def report_verdicts(state: SessionState, _: ev.Envelope, event: ev.VerdictsReported) -> None:
     for verdict in event.ids:
-        if fresh := state.unreported_by_id.pop(verdict, None):
+        if fresh := state.unreported_verdicts.pop(verdict, None):
             state.reported_verdicts[verdict] = fresh
 
 
@@ -183,7 +183,7 @@ def deliver_with_message(state: SessionState, _: ev.Envelope, event: ev.MessageA
 
 def compact_history(state: SessionState, envelope: ev.Envelope, event: ev.ContextCompacted) -> None:
     state.messages[:] = event.messages
-    state.message_branch.move_to(0)
+    state.message_branch.tip = 0
     state.message_branch.add(envelope.seq)
 
 
@@ -236,7 +236,7 @@ def rewind_turns(state: SessionState, _: ev.Envelope, event: ev.ConversationRewo
     checkpoint = state.checkpoints.get(event.checkpoint)
     if checkpoint is None:
         return
-    state.turn_branch.move_to(checkpoint.last_turn)
+    state.turn_branch.tip = checkpoint.last_turn
     known = state.left_turns | {turn.seq: turn for turn in state.turns}
     state.turns[:] = [known.pop(record) for record in state.turn_branch.list_records()]
     state.left_turns = known
@@ -249,10 +249,10 @@ def rewind_messages(state: SessionState, _: ev.Envelope, event: ev.ConversationR
     checkpoint = state.checkpoints.get(event.checkpoint)
     if checkpoint is None:
         return
-    state.message_branch.move_to(checkpoint.last_message)
+    state.message_branch.tip = checkpoint.last_message
     state.messages[:] = _read_messages(state.recall(state.message_branch.list_records()))
     for each in [each for each in state.reported_verdicts if each not in checkpoint.reported_verdicts]:
-        state.unreported_by_id[each] = state.reported_verdicts.pop(each)
+        state.unreported_verdicts[each] = state.reported_verdicts.pop(each)
 
 
 def _read_messages(records: Iterable[ev.Envelope]) -> list[Message]:

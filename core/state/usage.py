@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from core.protocol.messages import Usage
+
+_COUNTS: Final = tuple(name for name in Usage.__struct_fields__ if name != "cost")
 
 
 def subtract_usage(whole: Usage, part: Usage) -> Usage:
     """Return `whole` less `part`."""
-    return Usage(
-        prompt_tokens=whole.prompt_tokens - part.prompt_tokens,
-        completion_tokens=whole.completion_tokens - part.completion_tokens,
-        cached_tokens=whole.cached_tokens - part.cached_tokens,
-        cache_write_tokens=whole.cache_write_tokens - part.cache_write_tokens,
-        reasoning_tokens=whole.reasoning_tokens - part.reasoning_tokens,
-        cost=None if whole.cost is None else whole.cost - (part.cost or 0.0),
-    )
+    cost = None if whole.cost is None else whole.cost - (part.cost or 0.0)
+    return Usage(**{name: getattr(whole, name) - getattr(part, name) for name in _COUNTS}, cost=cost)
 
 
 def add_usage(first: Usage, second: Usage) -> Usage:
     """Return tokens and cost of both; the cost is None if neither is known."""
     costs = [usage.cost for usage in (first, second) if usage.cost is not None]
-    return Usage(
-        prompt_tokens=first.prompt_tokens + second.prompt_tokens,
-        completion_tokens=first.completion_tokens + second.completion_tokens,
-        cached_tokens=first.cached_tokens + second.cached_tokens,
-        cache_write_tokens=first.cache_write_tokens + second.cache_write_tokens,
-        reasoning_tokens=first.reasoning_tokens + second.reasoning_tokens,
-        cost=sum(costs) if costs else None,
-    )
+    counts = {name: getattr(first, name) + getattr(second, name) for name in _COUNTS}
+    return Usage(**counts, cost=sum(costs) if costs else None)

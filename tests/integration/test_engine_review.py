@@ -58,7 +58,7 @@ async def test_a_hunk_is_split_and_edited_and_the_model_is_told(project):
         seen = await turn(engine, session, "Go on")
         told = [each.message.content for each in seen if isinstance(each, ev.MessageAppended)]
         assert any("+mine" in str(each) and "edited" in str(each) for each in told)
-        assert engine.state(session).unreported_edits == ()
+        assert engine.state(session).edited_hunks == {}
     assert first.new_lines == 3
 
 

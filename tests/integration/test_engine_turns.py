@@ -103,7 +103,7 @@ async def test_edits_policy_auto_writes_at_the_end_of_each_step_and_can_be_undon
         assert (project / "a.txt").read_text() == "one\nTWO\nthree\n"
         assert (project / "new.txt").read_text() == "fresh\n"
         assert not engine.state(session).changes
-        assert not engine.state(session).unreported_by_id
+        assert not engine.state(session).unreported_verdicts
         for _ in range(2):
             await engine.submit(cmd.VerdictUndo(session=session))
         await engine.wait_idle(session)

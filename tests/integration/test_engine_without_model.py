@@ -108,7 +108,7 @@ async def test_accept_reject_and_undo_change_exactly_the_hunks_named(engine, pro
         engine, cmd.HunkResolve(session=session, path="long.txt", verdict="reject", hunks=(last,), reason="no")
     )
     assert not engine.state(session).changes
-    assert [each.reason for each in engine.state(session).unreported_verdicts] == ["", "no"]
+    assert [each.reason for each in engine.state(session).unreported_verdicts.values()] == ["", "no"]
     await effect_of(engine, cmd.VerdictUndo(session=session))
     assert [hunk.id for hunk in engine.state(session).changes["long.txt"].hunks] == [last]
     await effect_of(engine, cmd.VerdictUndo(session=session))

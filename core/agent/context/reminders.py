@@ -99,8 +99,9 @@ class Reminders(Struct, frozen=True):
 
     def _report_verdicts(self) -> None:
         """Report to the model, once, the verdicts that it does not know, and those it knows that no longer stand."""
-        verdicts, undone = self.state.unreported_verdicts, self.state.undone_verdicts
-        edits = self.state.unreported_edits
+        state = self.state
+        verdicts, undone = tuple(state.unreported_verdicts.values()), tuple(state.undone_verdicts.values())
+        edits = tuple(state.edited_hunks.values())
         if verdicts or undone or edits:
             append_reminder(self.emit, render_verdicts(verdicts, undone, edits))
             told = [*(verdict.id for verdict in (*undone, *verdicts)), *(edit.id for edit in edits)]

@@ -177,8 +177,8 @@ class Session:
     def accept_all(self, origin: Origin | None = None, paths: tuple[str, ...] = ()) -> list[str]:
         """Accept every change (of an origin, or of these paths) that may be accepted in bulk; return the paths left."""
         left = self.bulk_acceptance.accept(origin, paths)
-        if self.settings.edits.policy == "auto" and self.state.unreported_by_id:
-            self.emit(ev.VerdictsReported(ids=tuple(self.state.unreported_by_id)))
+        if self.settings.edits.policy == "auto" and self.state.unreported_verdicts:
+            self.emit(ev.VerdictsReported(ids=tuple(self.state.unreported_verdicts)))
         return left
 
     def on_disk_changed(self, paths: tuple[str, ...]) -> None:
