@@ -10,7 +10,7 @@ from core.config.project_rules import AGENTS_FILE_NAME, find_rule_files, is_rule
 from core.errors import AgentTuiError, PathRefused, StateError
 from core.permissions.trust import TrustStore, find_instructions, is_empty_directory
 from core.permissions.trusted_files import TrustedFiles, hash_content
-from core.protocol.events import AnyEvent, FileWritten, Notice, TrustStated
+from core.protocol.events import FileWritten, Notice, TrustStated
 from core.workspace import Workspace
 
 TRUST_HINT = "Say yes when agent-tui asks in this directory, or add --trust for one run."
@@ -96,13 +96,9 @@ class ProjectTrust:
         self.voices.trust(asked)
         return loaded
 
-    def observe(self, event: AnyEvent) -> None:
+    def observe(self, event: FileWritten) -> None:
         """Trust what the user accepted in the review: it is no change from outside."""
-        if (
-            self.trusted
-            and isinstance(event, FileWritten)
-            and (event.path == CONFIGURATION_PATH or is_rule_path(event.path))
-        ):
+        if self.trusted and (event.path == CONFIGURATION_PATH or is_rule_path(event.path)):
             before, data = event.before, self._read_file(event.path)
             if data is not None and hash_content(data) == event.state.blob:
                 with suppress(StateError):  # then it is asked about

@@ -11,11 +11,13 @@ import os
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import count, islice
+from contextlib import suppress
+from itertools import count, groupby, islice
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from core.errors import StateError
 from core.filesystem.atomic_write import stream_replacement
@@ -56,14 +58,15 @@ class LogExtent(Struct):
         """True if no byte is damaged and no record missing."""
         return not self.damaged and not self.gaps
 
-    def add_record(self, envelope: Envelope, data: bytes) -> None:
-        """Add the next record of the log, given its bytes."""
-        self.starts.append(self.size)
-        self.skippable.append(isinstance(envelope.event, SKIPPED_WHEN_BRIEF))
-        self.add_bytes(data)
-
-    def add_bytes(self, data: bytes) -> None:
-        """Count bytes that were read."""
+    def add(self, data: bytes, record: Envelope | None = None) -> None:
+        """Count bytes that were read: those of the next record of the log, None = damaged ones."""
+        if record is not None:
+            self.starts.append(self.size)
+            self.skippable.append(isinstance(record.event, SKIPPED_WHEN_BRIEF))
+        elif self.damaged and self.damaged[-1][1] == self.size:
+            self.damaged[-1] = (self.damaged[-1][0], self.size + len(data))
+        else:
+            self.damaged.append((self.size, self.size + len(data)))
         self.size += len(data)
         self.crc = zlib.crc32(data, self.crc)
 
@@ -78,12 +81,11 @@ def read_log(path: Path, take: TakeEnvelope, known: LogExtent | None = None) -> 
             for line in file:
                 envelope = records.decode_record(line[:-1]) if line.endswith(b"\n") else None
                 if envelope is None or envelope.seq <= last:
-                    _note_damage(extent.damaged, extent.size, extent.size + len(line))
-                    extent.add_bytes(line)
+                    extent.add(line)
                     continue
                 extent.gaps += envelope.seq != last + 1
                 last = envelope.seq
-                extent.add_record(envelope, line)
+                extent.add(line, envelope)
                 take(envelope)
     except FileNotFoundError:
         raise _build_missing_error(path) from None
@@ -96,13 +98,6 @@ def _build_missing_error(path: Path) -> StateError:
     return StateError(f"there is no session log at {path}.", hint="`agent-tui sessions` lists those there are.")
 
 
-def _note_damage(spans: list[tuple[int, int]], start: int, end: int) -> None:
-    if spans and spans[-1][1] == start:
-        spans[-1] = (spans[-1][0], end)
-    else:
-        spans.append((start, end))
-
-
 def repair_log(path: Path, found: LogExtent) -> str:
     """Move damaged bytes into a side file and leave a log of whole records, numbered densely. Returns one sentence for
     the user. The log is replaced at once (write, sync, rename) or not at all."""
@@ -110,9 +105,7 @@ def repair_log(path: Path, found: LogExtent) -> str:
     numbers = count(1)
     try:
         with stream_replacement(path) as file:
-            read_log(
-                path, lambda envelope: file.writelines((records.encode_record(renumber(envelope, next(numbers))),))
-            )
+            read_log(path, lambda each: file.write(records.encode_record(replace(each, seq=next(numbers)))))
     except OSError as problem:
         raise StateError(f"the damaged session log {path} can't be repaired: {problem.strerror}.") from problem
     left = len(found.starts)
@@ -120,15 +113,6 @@ def repair_log(path: Path, found: LogExtent) -> str:
         return f"The session log missed records; the {left} that are left were loaded."
     lost = sum(end - start for start, end in found.damaged)
     return f"The session log was damaged: {left} records were loaded, {lost} other bytes were kept in {side.name}."
-
-
-def renumber(envelope: Envelope, seq: int) -> Envelope:
-    """Return the same event with another sequence number."""
-    if envelope.seq == seq:
-        return envelope
-    return Envelope(
-        seq=seq, session=envelope.session, at=envelope.at, event=envelope.event, turn=envelope.turn, v=envelope.v
-    )
 
 
 def _save_damaged_spans(path: Path, spans: Sequence[tuple[int, int]]) -> Path:
@@ -148,19 +132,6 @@ def _save_damaged_spans(path: Path, spans: Sequence[tuple[int, int]]) -> Path:
             log.seek(start)
             kept.write(log.read(end - start))
     return side
-
-
-def _group_runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Group record numbers into runs [first, stop) of their indices, which count from 0."""
-    first = stop = -1
-    for number in numbers:
-        if number - 1 != stop:
-            if stop > first:
-                yield first, stop
-            first = number - 1
-        stop = number
-    if stop > first:
-        yield first, stop
 
 
 class SessionLog:
@@ -207,19 +178,18 @@ class SessionLog:
         return len(self.extent.starts) + len(self._deferred)
 
     @property
-    def size(self) -> int:
-        """Bytes on the disk."""
-        return self.extent.size
-
-    @property
     def deferred_count(self) -> int:
         """Number of records that wait in memory for the disk to take them."""
         return len(self._deferred)
 
     def append(self, envelope: Envelope) -> None:
         """Write one record; its seq must be `last_seq + 1`. On `StateError` the log is as it was before."""
-        self.flush()
-        self._write(envelope)
+        self._deferred.append(envelope)
+        try:
+            self.flush()
+        except BaseException:
+            self._deferred.pop()
+            raise
 
     def defer(self, envelope: Envelope) -> None:
         """Keep a record in memory until the disk takes it."""
@@ -228,50 +198,42 @@ class SessionLog:
     def flush(self) -> None:
         """Write the deferred records. Raises `StateError` while the disk still refuses."""
         while self._deferred:
-            self._write(self._deferred[0], ahead=len(self._deferred) - 1)
+            envelope, last = self._deferred[0], len(self.extent.starts)
+            if envelope.seq != last + 1:
+                raise ValueError(f"record {envelope.seq} can't follow record {last} (waiting: {len(self._deferred)})")
+            data = records.encode_record(envelope)
+            try:
+                written = os.write(self._fd, data)
+                while written < len(data):
+                    written += os.write(self._fd, data[written:])
+            except OSError as problem:
+                with suppress(OSError):  # a torn tail is cut off, if that is possible
+                    os.ftruncate(self._fd, self.extent.size)
+                raise StateError(
+                    f"the session log can't be written: {problem.strerror}.",
+                    hint=f"Make room on the disk that holds {self.path.parent}; the conversation up to here is kept.",
+                    code="state_unwritable",
+                ) from problem
+            self.extent.add(data, envelope)
             del self._deferred[0]
-
-    def _write(self, envelope: Envelope, *, ahead: int = 0) -> None:
-        if envelope.seq != len(self.extent.starts) + 1:
-            raise ValueError(f"record {envelope.seq} can't follow record {len(self.extent.starts)} (deferred: {ahead})")
-        data = records.encode_record(envelope)
-        try:
-            written = os.write(self._fd, data)
-            while written < len(data):
-                written += os.write(self._fd, data[written:])
-        except OSError as problem:
-            self._truncate_partial()
-            raise StateError(
-                f"the session log can't be written: {problem.strerror}.",
-                hint=f"Make room on the disk that holds {self.path.parent}; the conversation up to here is kept.",
-                code="state_unwritable",
-            ) from problem
-        self.extent.add_record(envelope, data)
-
-    def _truncate_partial(self) -> None:
-        """Cut off the partial record of a failed write (a torn tail, should that fail as well)."""
-        try:
-            os.ftruncate(self._fd, self.extent.size)
-        except OSError:
-            return
 
     def read(self, *, after: int, limit: int = 512, brief: bool = False) -> list[Envelope]:
         """Return at most `limit` records with `seq > after`, in order; none once the log is closed. `brief`: without
         the types in `SKIPPED_WHEN_BRIEF` but for those of the last `NEVER_SKIPPED` records."""
         if self._fd < 0:
             return []
-        written = len(self.extent.starts)
-        wanted = list(islice(self._iterate_seqs(after, brief=brief), limit))
-        found = [envelope for first, stop in _group_runs(wanted) for envelope in self._read_span(first, stop)]
+        written, long = len(self.extent.starts), self.extent.skippable
+        wanted = (
+            seq
+            for seq in range(after + 1, written + 1)
+            if not brief or seq > written - NEVER_SKIPPED or not long[seq - 1]
+        )
+        found: list[Envelope] = []
+        for _, run in groupby(enumerate(islice(wanted, limit)), lambda each: each[1] - each[0]):  # without a hole
+            numbers = [seq for _, seq in run]
+            found += self._read_span(numbers[0] - 1, numbers[-1])
         deferred = max(after - written, 0)
         return found + self._deferred[deferred : deferred + limit - len(found)]
-
-    def _iterate_seqs(self, after: int, *, brief: bool) -> Iterator[int]:
-        written = len(self.extent.starts)
-        if not brief:
-            return iter(range(after + 1, written + 1))
-        long, old = self.extent.skippable, written - NEVER_SKIPPED
-        return (seq for seq in range(after + 1, written + 1) if seq > old or not long[seq - 1])
 
     def read_records(self, wanted: Iterable[int]) -> Iterator[Envelope]:
         """Iterate over the records with these numbers, in this order; while a log is being loaded, of those read so

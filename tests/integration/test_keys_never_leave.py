@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from core import secrets
+from core.engine.session.recorder import EventRedactor
 from core.protocol import events as ev
 from core.secrets import MASK
-from core.sessions.redaction import EventRedactor
 from core.sessions.store import SessionStore
 from tests.support.program import KEY, environment, run
 from tests.support.provider_server import provider_server

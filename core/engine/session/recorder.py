@@ -7,19 +7,24 @@ refuses never happened: `emit` raises and nobody sees it. What ends a turn must 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from core.clock import now_ms
 from core.engine.session.event_bus import EventBus
 from core.errors import StateError
 from core.permissions.audit import AuditLog
 from core.protocol import events as ev
+from core.secrets import count_begun, list_masked_values, mask_secrets
 from core.sessions.log import SessionLog
-from core.sessions.redaction import EventRedactor
 from core.state.fold import apply_event
 from core.state.session import SessionState
+from core.text.well_formed import convert_record, make_well_formed
 
-Listener = Callable[[ev.AnyEvent], None]
+Listener = Callable[[Any], None]
+_encoder: Final = msgspec.json.Encoder()
 
 # What the audit log keeps: the kind of the line, and the fields of the event.
 AUDITED: Final[Mapping[type, tuple[str, tuple[str, ...]]]] = {
@@ -36,55 +41,97 @@ AUDITED: Final[Mapping[type, tuple[str, tuple[str, ...]]]] = {
 }
 
 
+class EventRedactor:
+    """Redacts the events of one session, on their only way out: into the log, to the clients, into what `-p` prints.
+
+    After it every text is Unicode that JSON accepts, and contains no API key of ours: a key that a model, a tool or a
+    file repeats is masked, also where a stream brings it in pieces. What merely looks like a key stays (it may be the
+    code that is worked on); contents of files are blobs and do not pass here.
+    """
+
+    def __init__(self) -> None:
+        self._held_back: dict[str, str] = {}
+
+    def redact_event(self, event: ev.AnyEvent) -> ev.AnyEvent | None:
+        """Return the event as it may leave; None: all of its text is held back for now."""
+        match event:
+            case ev.DocumentDelta(id=key) | ev.ToolOutput(call=key):
+                text = self._redact_chunk(key, event.text)
+                return replace(event, text=text) if text else None
+            case ev.DocumentFinished(document=document):
+                self._held_back.pop(document.id, None)
+            case ev.ToolFinished(call=key):
+                self._held_back.pop(key, None)
+            case ev.TurnFinished():
+                self._held_back.clear()
+        try:
+            raw = _encoder.encode(event)
+        except UnicodeEncodeError:
+            event = convert_record(event)
+            raw = _encoder.encode(event)
+        if any(_encoder.encode(value)[1:-1] in raw for value in list_masked_values()):
+            return convert_record(event, mask_secrets)
+        return event
+
+    def _redact_chunk(self, key: str, text: str) -> str:
+        """Return the next piece of a streamed text; an end that may begin a key is held back."""
+        text = mask_secrets(make_well_formed(self._held_back.pop(key, "") + text))
+        if count := count_begun(text):
+            self._held_back[key], text = text[-count:], text[:-count]
+        return text
+
+
 class EventRecorder:
-    """Records the events of one session. `prepare(event)` is called ahead of an event of a turn, and may emit others.
-    `turn_id` stamps events, "" = no turn runs. `listeners` get every recorded event, after it counts."""
+    """Records the events of one session. `turn_id` stamps events, "" = no turn runs.
+
+    `ahead`: what has to happen ahead of an event of a turn, by its class; it may emit others. `listeners` get the
+    recorded events of their classes, after they count.
+    """
 
     def __init__(
-        self, session: str, log: SessionLog, state: SessionState, *, audit: AuditLog, prepare: Listener
+        self, session: str, log: SessionLog, state: SessionState, *, audit: AuditLog, ahead: Mapping[type, Listener]
     ) -> None:
         self.turn_id = ""
-        self.listeners: list[Listener] = []
+        self.listeners: list[tuple[tuple[type, ...], Listener]] = []
         self.bus = EventBus(session, lambda after, limit, brief: log.read(after=after, limit=limit, brief=brief))
         self._session = session
         self._log = log
         self._state = state
         self._audit = audit
-        self._prepare = prepare
+        self._ahead = ahead
         self._redactor = EventRedactor()
 
-    def emit(self, event: ev.AnyEvent) -> None:
-        """Record, fold and publish an event. Raises `StateError`, with no effect, if it can't be recorded."""
-        if (passed := self._redact_durable(event)) is not None:
-            self._prepare(passed)
-            self._record(passed, self.turn_id)
+    def emit(self, event: ev.AnyEvent, *, in_turn: bool = True, surely: bool = False) -> None:
+        """Record, fold and publish an event; a live one is only published.
+
+        Raises `StateError`, with no effect, if it can't be recorded.
+        """
+        passed = self._redactor.redact_event(event)
+        if passed is None:
+            return
+        if in_turn and not surely and (prepare := self._ahead.get(type(passed))) is not None:
+            prepare(passed)
+        is_live = isinstance(passed, ev.LossyEvent)
+        seq, turn = self._log.last_seq + (not is_live), self.turn_id if in_turn or is_live else ""
+        envelope = ev.Envelope(seq=seq, session=self._session, at=now_ms(), event=passed, turn=turn)
+        if is_live:
+            self.bus.publish(envelope)
+        else:
+            self._record(envelope, surely=surely)
 
     def emit_outside_turn(self, event: ev.AnyEvent) -> None:
         """Emit an event that belongs to no turn, though one may run."""
-        if (passed := self._redact_durable(event)) is not None:
-            self._record(passed, "")
+        self.emit(event, in_turn=False)
 
     def emit_surely(self, event: ev.AnyEvent) -> None:
         """Emit an event; if the disk refuses it, keep it in memory and write it as soon as the disk accepts it."""
-        if (passed := self._redactor.redact_event(event)) is not None:
-            self._record(passed, self.turn_id, surely=True)
+        self.emit(event, surely=True)
 
-    def _redact_durable(self, event: ev.AnyEvent) -> ev.AnyEvent | None:
-        """Return the event as it may be recorded; None: it is not recorded, and published at once if it is live."""
-        passed = self._redactor.redact_event(event)
-        if not isinstance(passed, ev.LossyEvent):
-            return passed
-        seq, turn = self._log.last_seq, self.turn_id
-        self.bus.publish(ev.Envelope(seq=seq, session=self._session, at=now_ms(), event=passed, turn=turn))
-        return None
-
-    def _record(self, event: ev.AnyEvent, turn: str, *, surely: bool = False) -> None:
-        seq = self._log.last_seq + 1
-        envelope = ev.Envelope(seq=seq, session=self._session, at=now_ms(), event=event, turn=turn)
+    def _record(self, envelope: ev.Envelope, *, surely: bool) -> None:
         try:
-            if (audited := AUDITED.get(type(event))) is not None:
+            if (audited := AUDITED.get(type(envelope.event))) is not None:
                 kind, fields = audited
-                self._audit.record(kind, {name: getattr(event, name) for name in fields})
+                self._audit.record(kind, {name: getattr(envelope.event, name) for name in fields})
             self._log.append(envelope)
         except StateError:
             if not surely:
@@ -92,5 +139,6 @@ class EventRecorder:
             self._log.defer(envelope)
         apply_event(self._state, envelope)
         self.bus.publish(envelope)
-        for listener in tuple(self.listeners):
-            listener(event)
+        for kinds, listener in tuple(self.listeners):
+            if isinstance(envelope.event, kinds):
+                listener(envelope.event)

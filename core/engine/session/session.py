@@ -7,7 +7,7 @@ The bytes of a change reach the disk first (blobs), then its event (`recorder`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec.structs import replace
 
@@ -23,7 +23,7 @@ from core.engine.services import EngineServices
 from core.engine.session.bulk_acceptance import BulkAcceptance
 from core.engine.session.model_routes import ModelRoutes
 from core.engine.session.permissions import SessionPermissions
-from core.engine.session.recorder import EventRecorder
+from core.engine.session.recorder import EventRecorder, Listener
 from core.engine.session.syntax_check import SyntaxChecker
 from core.engine.session.tasks import STOP_LIMIT, SessionTasks, TurnSlot
 from core.errors import AgentTuiError
@@ -72,13 +72,16 @@ class Session:
         self.workspace = services.workspace
         self.review = state.review
         audit = AuditLog(directory.path)
-        self.recorder = EventRecorder(self.id, log, state, audit=audit, prepare=self._prepare_edge)
+        self.recorder = EventRecorder(self.id, log, state, audit=audit, ahead=self._list_edges())
         self.emit, self.emit_outside_turn = self.recorder.emit, self.recorder.emit_outside_turn
         self.emit_surely = self.recorder.emit_surely
         blobs = BlobStore(directory.blobs_path)
         self.shadow = Shadow(services.workspace, blobs, self.emit, self.review)
         self.syntax_checker = SyntaxChecker(self.review, blobs, self.emit_outside_turn)
-        self.recorder.listeners += [self.syntax_checker.observe, services.trust.observe]
+        self.recorder.listeners += [
+            ((ev.ChangeProposed, ev.ChangeRevised), self.syntax_checker.observe),
+            ((ev.FileWritten,), services.trust.observe),
+        ]
         self.bulk_acceptance = BulkAcceptance(self.shadow, self.review, sync=log.sync, report_error=self.report_error)
         self.plans = PlanSync(_open_plans(services.workspace), state, self.emit)
         self.permissions = self._build_permissions(audit)
@@ -146,24 +149,29 @@ class Session:
 
     # Events.
 
-    def _prepare_edge(self, event: ev.AnyEvent) -> None:
-        """Do what has to happen at the edges of steps and turns, ahead of the event that marks the edge."""
-        match event:
-            case ev.TurnStarted(prompt=prompt):
-                if not self.state.title:
-                    self.emit(ev.SessionRenamed(title=derive_title(prompt)))
-                self.create_checkpoint(prompt)
-            case ev.StepStarted():
-                self._accept_automatically()
-            case ev.TurnFinished():
-                remove_all_probes(self.state.debug, self.emit, "the turn ended")
-                self._accept_automatically()
-            case ev.ModeChanged() if event.mode != "debug":
-                remove_all_probes(self.state.debug, self.emit, "Debug mode was left")
-            case _:
-                return
+    def _list_edges(self) -> Mapping[type, Listener]:
+        """Return what has to happen at the edges of steps and turns, ahead of the event that marks the edge."""
+        return {
+            ev.TurnStarted: self._on_turn_started,
+            ev.StepStarted: self._accept_automatically,
+            ev.TurnFinished: self._on_turn_finished,
+            ev.ModeChanged: self._on_mode_changed,
+        }
 
-    def _accept_automatically(self) -> None:
+    def _on_turn_started(self, event: ev.TurnStarted) -> None:
+        if not self.state.title:
+            self.emit(ev.SessionRenamed(title=derive_title(event.prompt)))
+        self.create_checkpoint(event.prompt)
+
+    def _on_turn_finished(self, _: ev.TurnFinished) -> None:
+        remove_all_probes(self.state.debug, self.emit, "the turn ended")
+        self._accept_automatically()
+
+    def _on_mode_changed(self, event: ev.ModeChanged) -> None:
+        if event.mode != "debug":
+            remove_all_probes(self.state.debug, self.emit, "Debug mode was left")
+
+    def _accept_automatically(self, _: object = None) -> None:
         if self.settings.edits.policy == "auto":
             self.accept_all()
 
@@ -237,7 +245,7 @@ class Session:
 
     def build_summary(self) -> SessionSummary:
         """Return the row of this session in a list of sessions."""
-        return build_summary(self.state, name=self.id, size=self.log.size)
+        return build_summary(self.state, name=self.id, size=self.log.extent.size)
 
     def save_summary(self) -> None:
         """Save summary and snapshot, so that the next list of sessions need not read this log."""
@@ -256,7 +264,7 @@ class Session:
         self.syntax_checker.close()
         self.emit_surely(ev.SessionClosed(reason=reason))
         self.save_summary()
-        if self.log.size > snapshot.MIN_GROWTH:
+        if self.log.extent.size > snapshot.MIN_GROWTH:
             snapshot.save_snapshot(self.directory.path, self.log, self.state, least=1)
         self.recorder.bus.close()
         self.log.close()

@@ -24,7 +24,7 @@ MAX_WAITING = 300  # files that wait to be looked at
 
 
 class SyntaxChecker:
-    """Checks a session's pending changes. `observe` every event; `close` before the log is closed."""
+    """Checks a session's pending changes. `observe` what becomes of them; `close` before the log is closed."""
 
     def __init__(self, review: ReviewState, blobs: BlobStore, emit: Callable[[AnyEvent], None]) -> None:
         self._review = review
@@ -34,9 +34,9 @@ class SyntaxChecker:
         self._tasks = TaskOwner()
         self._closed = False
 
-    def observe(self, event: AnyEvent) -> None:
+    def observe(self, event: ChangeProposed | ChangeRevised) -> None:
         """Queue the change of an event for a check."""
-        if not isinstance(event, ChangeProposed | ChangeRevised) or not _is_checkable(event.change) or self._closed:
+        if self._closed or not _is_checkable(event.change):
             return
         if not is_loop_running():  # a review from the command line shows what was found when the change was made
             return

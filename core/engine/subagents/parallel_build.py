@@ -32,7 +32,6 @@ from core.plans.todo_graph import DONE, find_ready
 from core.protocol.commands import MAX_SUBAGENTS
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.events import (
-    AnyEvent,
     ChangeResolved,
     ChangeRevised,
     MessageAppended,
@@ -80,7 +79,8 @@ class ParallelBuild:
         context.emit(TurnStarted(prompt=prompt, mode=context.state.mode, model=context.routes.current.id))
         context.emit(MessageAppended(message=UserMessage(content=wrap_tag("user_query", prompt))))
         end: tuple[TurnEnd, str] = ("interrupted", "")
-        self._session.recorder.listeners.append(self._on_event)
+        listening = ((TodoChanged, ChangeRevised, ChangeResolved), lambda _: self._wake.set())
+        self._session.recorder.listeners.append(listening)
         self._session.is_building = True
         working = context.working = self._owner.start(self._run_todos(), name="build")
         try:
@@ -92,7 +92,7 @@ class ParallelBuild:
             if not working.done():
                 await cancel_tasks([working], limit=STOP_LIMIT)
             context.working = None
-            self._session.recorder.listeners.remove(self._on_event)
+            self._session.recorder.listeners.remove(listening)
             self._session.is_building = False
             return_steers(context.state, context.emit)
             self._finish_turn(end)
@@ -171,10 +171,6 @@ class ParallelBuild:
                 self._tasks[key].cancel()
         for key in [key for key, known in self._conflicted.items() if not find_unresolved_paths(self._session, known)]:
             del self._conflicted[key], self._reasons[key]
-
-    def _on_event(self, event: AnyEvent) -> None:
-        if isinstance(event, TodoChanged | ChangeRevised | ChangeResolved):
-            self._wake.set()
 
     # one todo
 

@@ -36,7 +36,7 @@ class SubagentReporter:
         self._step = 0
         self.last_words = ""
         self.calls = 0
-        self._child.recorder.listeners.append(self.observe)
+        self._child.recorder.listeners.append(((ev.Event,), self.observe))
 
     @property
     def acts(self) -> tuple[ev.SubagentAction, ...]:
@@ -58,7 +58,7 @@ class SubagentReporter:
 
     def close(self) -> None:
         """Report nothing more, and withdraw its open questions and approvals."""
-        self._child.recorder.listeners.remove(self.observe)
+        self._child.recorder.listeners.remove(((ev.Event,), self.observe))
         if self._timer is not None:
             self._timer.cancel()
         for approval in [each.id for each in self._parent.state.approvals.values() if self._is_ours(each)]:

@@ -25,7 +25,7 @@ class Desk:
     def emit(self, event: ev.AnyEvent) -> None:
         self.count += 1
         self.review.apply(event)
-        if hasattr(self, "flagging"):
+        if hasattr(self, "flagging") and isinstance(event, ev.ChangeProposed | ev.ChangeRevised):
             self.flagging.observe(event)
 
     async def looked(self) -> dict[str, str]:
