@@ -107,7 +107,7 @@ class Reader(Protocol):
     def root(self) -> str:
         """The workspace's absolute path."""
 
-    def relative(self, path: str) -> str:
+    def relative(self, path: str, /) -> str:
         """The normalised workspace-relative form of a path ("." for the workspace)."""
 
     def stat(self, path: str) -> PathStat | None:
@@ -116,13 +116,13 @@ class Reader(Protocol):
     def read_bytes(self, path: str, limit: int) -> bytes:
         """At most `limit` bytes of a regular file."""
 
-    def list_dir(self, path: str) -> tuple[DirectoryEntry, ...]:
+    def list_dir(self, path: str, /) -> tuple[DirectoryEntry, ...]:
         """Directories first, then the rest, each by name."""
 
     def pending_paths(self) -> Mapping[str, str]:
         """Pending change by path: "create", "edit", "delete", …"""
 
-    def read_spilled(self, path: str) -> bytes | None:
+    def read_spilled(self, path: str, /) -> bytes | None:
         """The content of a clipped output that was put aside for the model, by the path it was given."""
 
     def mark_read(self, path: str) -> None:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from core.agent.context.memory import ModelMemory
 from core.agent.context.prefix import Prefix, PromptSetup, escape_rules, load_or_save_prefix, render_system_prompt
 from core.agent.context.token_meter import measure_prefix
+from core.agent.gate.capabilities import build_reader
 from core.agent.turn.turn_context import TurnContext
 from core.config.project_rules import ProjectRule
 from core.dialects.command import CommandDialect
@@ -57,9 +58,9 @@ async def apply_dialect(context: TurnContext, setup: PromptSetup) -> PromptSetup
 
 def _is_meant(context: TurnContext, candidate: WrittenEdit) -> bool:
     from core.agent.answer.text_edits import is_meant  # seldom needed, and it brings the edit formats with it
-    from core.agent.turn.stages import build_capabilities
 
-    model, open_reader = context.routes.current.id, build_capabilities(context).build_reader
+    model = context.routes.current.id
+    open_reader = partial(build_reader, context.permissions, context.memory.read_digests)
     return is_meant(candidate, context.state, context.permissions, context.tools, model, open_reader)
 
 
@@ -103,7 +104,7 @@ def _build_text_setup(context: TurnContext, setup: PromptSetup, *, short: bool) 
         rules = render("dialects/workspace_rules", rules=escape_rules(setup.rules.always))
         system = f"{command.render_system_prompt()}\n\n{mask_secrets(rules)}".strip()
     else:
-        dialect = TagDialect(goes_on=context.permissions.is_contained)
+        dialect = TagDialect(goes_on=context.terminal.is_contained)
         system = render_tags_prompt(context.tools, setup.rules.always, short=short)
         file = f"prefix-{name}-short.json" if short else file
     prefix, changed = load_or_save_prefix(context.directory, file, Prefix(system=system, tools=()))

@@ -72,7 +72,7 @@ class Reminders(Struct, frozen=True):
         if mode == told:
             return ""
         self.announced["mode"] = mode
-        about = render(f"modes/{mode}", contained=self.permissions.is_contained)
+        about = render(f"modes/{mode}", contained=self.permissions.terminal.is_contained)
         text = "\n\n".join(filter(None, (about, _render_mode_tools(self.tools, mode, self.get_dialect()))))
         return render("reminders/mode", mode=mode, previous=told, text=text)
 

@@ -20,7 +20,7 @@ from core.agent.context.project_facts import describe_git_status
 from core.agent.context.prompt_tags import escape_attribute, escape_tags, wrap_tag
 from core.agent.context.reminders import Reminders, wrap_reminder
 from core.agent.context.sent_attachments import AttachmentSender
-from core.agent.gate.capabilities import FileReader
+from core.agent.gate.capabilities import build_reader
 from core.agent.turn.turn_context import TurnContext
 from core.config.project_rules import ProjectRule, find_nested_rules, to_loaded_rule
 from core.protocol.attachment_labels import LABEL_PATTERN, find_attachments
@@ -76,7 +76,7 @@ async def _build_setup(context: TurnContext) -> PromptSetup:
 
 
 async def compose_user_message(
-    context: TurnContext, prompt: str, open_files: Sequence[str], reminders: Reminders, reader: FileReader
+    context: TurnContext, prompt: str, open_files: Sequence[str], reminders: Reminders
 ) -> UserMessage:
     """Build the message that the model is sent for a prompt."""
     made, git, _ = await asyncio.gather(load_setup(context), _read_git_status(context), context.terminal.find_box())
@@ -91,7 +91,7 @@ async def compose_user_message(
     parts += _tag_if_changed(
         context, "open_and_recently_viewed_files", escape_tags("\n".join(open_files[:MAX_OPEN_FILES]))
     )
-    attached = read_mentions(reader, prompt)
+    attached = read_mentions(build_reader(context.permissions, context.memory.read_digests), prompt)
     sender = AttachmentSender(context.shadow.blobs, context.memory.stand_ins, context.emit)
     shown = await sender.attach_mentioned(attached.pictures)
     touched = dict.fromkeys((*open_files, *attached.paths, *context.memory.read_digests, *context.state.changes))

@@ -25,7 +25,6 @@ from core.protocol.events import HypothesesSet, HypothesisJudged, ProbeAdded, Pr
 from core.protocol.review import Origin
 from core.shell.probe_overlay import read_probed_file
 from core.shell.spill import spill_output
-from core.shell.terminal import Terminal
 from core.state.debugging import DebugState
 from core.tools.builtin.debugging.debugger import RemovedProbes, Reproduction, ReproductionReport
 
@@ -36,19 +35,14 @@ class DebugCapability:
     """The PROBE capability of one call. `check_lease` raises when the call is over."""
 
     def __init__(
-        self,
-        terminal: Terminal,
-        approver: Approver,
-        digests: dict[str, str],
-        origin: Origin,
-        check_lease: Callable[[], None],
+        self, approver: Approver, digests: dict[str, str], origin: Origin, check_lease: Callable[[], None]
     ) -> None:
-        self._host = terminal.host
         self._permissions = approver.permissions
-        self._fix = FixReview(terminal.host, approver.user, digests)
+        self._host = approver.permissions.terminal.host
+        self._fix = FixReview(self._host, approver.user, digests)
         self._origin = origin
         self._check = check_lease
-        self._runner = ProbeRunner(terminal, approver, self._fix, origin, check_lease)
+        self._runner = ProbeRunner(approver, self._fix, origin, check_lease)
 
     @property
     def _state(self) -> DebugState:
@@ -88,7 +82,7 @@ class DebugCapability:
     def add_probe(self, path: str, line: int, code: str, hypothesis: str) -> Probe:
         self._check()
         host, shadow = self._host, self._host.shadow
-        if not self._permissions.is_contained:
+        if not self._permissions.terminal.is_contained:
             raise ToolFailed(
                 "Probes can't be placed here: nothing on this machine can hold the effects of a run with them.",
                 hint="Reproduce without probes, and cite the output.",

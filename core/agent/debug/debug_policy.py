@@ -70,7 +70,7 @@ class DebugPolicy:
     def _is_fix_unshown(self) -> bool:
         """True if there is a fix that no run has shown. Without a box a run does not see what is pending."""
         state, debug = self._host.state, self._host.state.debug
-        can_be = self._permissions.is_contained and state.mode == "debug" and bool(debug.runs)
+        can_be = self._permissions.terminal.is_contained and state.mode == "debug" and bool(debug.runs)
         return can_be and bool(debug.fixes) and not debug.fix_run
 
     def _urge_once(self, about: str, **told: str) -> bool:

@@ -38,7 +38,6 @@ from core.sandbox.results import CommandResult
 from core.shell.command_host import CommandRequest
 from core.shell.log_collector import LogCollector
 from core.shell.probe_overlay import URL_PLACEHOLDER, URL_VARIABLE, LogTail, ProbeMount, ProbeOverlay, read_chunks
-from core.shell.terminal import Terminal
 from core.tools.builtin.debugging.debugger import Reproduction, ReproductionReport
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 
@@ -59,18 +58,11 @@ class _RunEnd(Struct, frozen=True, kw_only=True):
 class ProbeRunner:
     """Runner of one reproduction. `check_lease` raises when the call is over."""
 
-    def __init__(
-        self,
-        terminal: Terminal,
-        approver: Approver,
-        fix: FixReview,
-        origin: Origin,
-        check_lease: Callable[[], None],
-    ) -> None:
-        self._terminal = terminal
-        self._host = terminal.host
+    def __init__(self, approver: Approver, fix: FixReview, origin: Origin, check_lease: Callable[[], None]) -> None:
         self._approver = approver
         self._permissions = approver.permissions
+        self._terminal = approver.permissions.terminal
+        self._host = self._terminal.host
         self._fix = fix
         self._origin = origin
         self._check = check_lease
@@ -111,13 +103,13 @@ class ProbeRunner:
             result=came.result,
             note=self._record_user_verdict(came),
             lost=layer.lost_probes,
-            unseen=() if self._permissions.is_contained else tuple(state.fixes),
+            unseen=() if self._terminal.is_contained else tuple(state.fixes),
         )
 
     def _has_fix(self) -> bool:
         """True if this run includes what was changed on evidence. Without a box it sees the files on disk."""
         debug = self._host.state.debug
-        return debug.has_fix and (self._permissions.is_contained or not debug.fixes)
+        return debug.has_fix and (self._terminal.is_contained or not debug.fixes)
 
     def _record_user_verdict(self, came: _RunEnd) -> str:
         """Record the user's verdict, on the fix too, and return the message for the model."""
@@ -128,7 +120,7 @@ class ProbeRunner:
     def _build_overlay(self) -> ProbeOverlay:
         host = self._host
         cache = host.ensure_cache()
-        if cache is None and self._permissions.is_contained:
+        if cache is None and self._terminal.is_contained:
             raise ToolFailed("There is no room for a log that a run can write to.", hint="Make room, then try again.")
         return ProbeOverlay(host.session_id, host.directory, cache)
 
@@ -210,7 +202,7 @@ class ProbeRunner:
             command=wanted.command,
             origin=self._origin,
             # Without a box the effects can't be dropped, and there are no probes.
-            keeps_effects=not self._permissions.is_contained,
+            keeps_effects=not self._terminal.is_contained,
             time_limit=min(wanted.seconds, MAX_SECONDS),
             overlays=layer.overlays,
             env=layer.env,
@@ -227,7 +219,7 @@ class ProbeRunner:
     # by the user
 
     async def _ask_user_to_reproduce(self, wanted: Reproduction, layer: ProbeMount) -> _RunEnd:
-        is_contained = self._permissions.is_contained
+        is_contained = self._terminal.is_contained
         if is_contained:
             self._terminal.probe_mount = layer
         try:

@@ -71,7 +71,7 @@ class Approver(Struct, frozen=True):
     def _build_request(
         self, call: str, access: Access, tool: Tool[object], approval: Approval, reason: str
     ) -> ApprovalRequested:
-        is_command, is_contained = access is Access.EXEC, self.permissions.is_contained
+        is_command, is_contained = access is Access.EXEC, self.permissions.terminal.is_contained
         network = "; no network" if is_contained and not approval.network else ""
         return ApprovalRequested(
             id=new_id("apr"),
@@ -80,7 +80,7 @@ class Approver(Struct, frozen=True):
             subject=approval.subject,
             directory=approval.directory,
             explanation=str(getattr(tool, "explanation", "") or ""),
-            containment=f"{self.permissions.describe_box()}{network}" if is_command else "",
+            containment=f"{self.permissions.terminal.host.box.describe()}{network}" if is_command else "",
             options=ALL_OPTIONS if is_command and is_contained else ONCE_OPTIONS,
             reason=reason,
             environment=approval.environment,
@@ -148,7 +148,7 @@ class Approver(Struct, frozen=True):
     async def find_refusal(self, call: str, tool: RunTerminalCmd) -> str:
         """Return why a command that another call needs must not run; "" = it may. Decided like any command."""
         permissions = self.permissions
-        await permissions.find_box()
+        await permissions.terminal.find_box()
         if not permissions.is_granted(Access.EXEC):
             return f"{permissions.mode.value} mode runs no commands here."
         is_typed = False

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
-from typing import ParamSpec, TypeVar, assert_never
+from dataclasses import dataclass
+from typing import Any, assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,10 +19,11 @@ from core.agent.debug.debug_capability import DebugCapability
 from core.agent.debug.debug_policy import check_no_marks
 from core.agent.gate.approvals import ALLOWING_DECISIONS, Approver
 from core.agent.gate.lint_runner import run_linter
-from core.agent.gate.permissions import PathGuard
+from core.agent.gate.permissions import CallPermissions
 from core.agent.planning.plan_sync import PlanSync
 from core.agent.planning.todo_editor import PlanFileEditor, TodoEditor
 from core.agent.planning.todo_verification import build_prover
+from core.agent.turn.user_channel import UserChannel
 from core.errors import ToolFailed, ToolInputInvalid
 from core.ids import new_id
 from core.modes import Access, Mode
@@ -41,154 +42,143 @@ from core.tools.base import EditRequest, FileEditDetail, LintRun
 from core.tools.linters import LintJob
 from core.workspace import DirectoryEntry, PathStat
 
-Params = ParamSpec("Params")
-Returned = TypeVar("Returned")
 ApplyEdit = Callable[[EditRequest], Awaitable[str]]
 MAX_COMMAND_SECONDS = 600.0
 MAX_STOPPED_OUTPUT = 4_000  # characters of output that the model is told of a command that was stopped
 
 
-class CallLease:
+class CallLease(Struct):
     """The lifetime of one call: its capabilities refuse to act once it has ended."""
 
-    def __init__(self) -> None:
-        self._is_over = False
+    is_over: bool = False
 
     def end(self) -> None:
-        self._is_over = True
+        self.is_over = True
 
     def check(self) -> None:
-        if self._is_over:
+        if self.is_over:
             raise ToolFailed("This call is over; nothing was done.")
 
 
-def _detach(function: Callable[Params, Returned]) -> Callable[Params, Returned]:
-    """Return the function without the object that it is a method of."""
-
-    def call(*arguments: Params.args, **named: Params.kwargs) -> Returned:
-        return function(*arguments, **named)
-
-    return call
-
-
-class FileAccess(Struct, frozen=True):
-    """The files of one call, as its capability takes functions from it. `digests`: what the model has read, by path."""
-
-    host: CommandHost
-    guard: PathGuard
-    digests: dict[str, str]
-    lint: Callable[..., Awaitable[LintRun]]
-
-
+@dataclass(slots=True, kw_only=True)
 class FileReader:
-    """READ: files as the agent sees them. It notes in `digests`, by path, what the model has read."""
+    """READ: files as the agent sees them. It notes in `digests`, by path, what the model has read.
 
-    __slots__ = ("_check", "_digests", "_lint", "_list", "_pending", "_read", "_relative", "_root", "_spilled", "_stat")
+    Its functions lead to no object: see `_list_reading`.
+    """
 
-    def __init__(self, files: FileAccess) -> None:
-        view = ShadowView(files.host.shadow)
-        self._check = _detach(files.guard.check)
-        self._root = view.root
-        self._relative = _detach(view.relative)
-        self._stat = _detach(view.stat)
-        self._read = _detach(view.read_bytes)
-        self._list = _detach(view.list_dir)
-        self._pending = _detach(view.pending_paths)
-        self._spilled = _detach(partial(read_spilled, files.host.directory))
-        self._lint = _detach(files.lint)
-        self._digests = files.digests
-
-    @property
-    def root(self) -> str:
-        return self._root
-
-    def relative(self, path: str) -> str:
-        return self._relative(path)
+    root: str
+    digests: dict[str, str]
+    relative: Callable[[str], str]
+    list_dir: Callable[[str], tuple[DirectoryEntry, ...]]
+    pending_paths: Callable[[], Mapping[str, str]]
+    read_spilled: Callable[[str], bytes | None]
+    check_path: Callable[[Access, str], None]
+    look_up: Callable[[str], PathStat | None]
+    read: Callable[[str, int], bytes]
+    run_linter: Callable[[LintJob, bool], Awaitable[LintRun]]
 
     def stat(self, path: str) -> PathStat | None:
-        self._check(Access.READ, self._relative(path))
-        return self._stat(path)
+        self.check_path(Access.READ, self.relative(path))
+        return self.look_up(path)
 
     def read_bytes(self, path: str, limit: int) -> bytes:
-        self._check(Access.READ, self._relative(path))
-        return self._read(path, limit)
-
-    def list_dir(self, path: str) -> tuple[DirectoryEntry, ...]:
-        return self._list(path)
-
-    def pending_paths(self) -> Mapping[str, str]:
-        return self._pending()
-
-    def read_spilled(self, path: str) -> bytes | None:
-        return self._spilled(path)
+        self.check_path(Access.READ, self.relative(path))
+        return self.read(path, limit)
 
     def mark_read(self, path: str) -> None:
-        self._digests[self._relative(path)] = self._digest(path)
+        self.digests[self.relative(path)] = self.compute_digest(path)
 
     async def lint(self, job: LintJob, *, pending: bool) -> LintRun:
-        return await self._lint(job, is_pending=pending)
+        return await self.run_linter(job, pending)
 
-    def _digest(self, path: str) -> str:
-        return hashlib.sha256(self._read(path, 1 << 26)).hexdigest()
+    def compute_digest(self, path: str) -> str:
+        return hashlib.sha256(self.read(path, 1 << 26)).hexdigest()
 
 
+@dataclass(slots=True, kw_only=True)
 class FileEditor(FileReader):
     """PROPOSE: reading, and writes that land in the shadow."""
 
-    __slots__ = ("_apply_edit", "_delete", "_lease", "_write")
-
-    def __init__(self, files: FileAccess, origin: Origin, lease: CallLease, apply_edit: ApplyEdit) -> None:
-        super().__init__(files)
-        view = ShadowView(files.host.shadow, origin)
-        self._write = view.write
-        self._delete = view.delete
-        self._apply_edit = apply_edit
-        self._lease = lease
+    view: ShadowView
+    lease: CallLease
+    apply_edit: ApplyEdit
 
     def write(self, path: str, data: bytes) -> FileEditDetail:
-        self._lease.check()
-        self._check(Access.PROPOSE, self._relative(path))
+        self.lease.check()
+        own = self.relative(path)
+        self.check_path(Access.PROPOSE, own)
         check_no_marks(data)
-        edited = self._write(path, data)
-        self._digests[self._relative(path)] = hashlib.sha256(data).hexdigest()
-        return build_edit_detail(self._relative(path), edited)
+        edited = self.view.write(path, data)
+        self.digests[own] = hashlib.sha256(data).hexdigest()
+        return build_edit_detail(own, edited)
 
     def delete(self, path: str) -> FileEditDetail:
-        self._lease.check()
-        self._check(Access.PROPOSE, self._relative(path))
-        edited = self._delete(path)
-        self._digests.pop(self._relative(path), None)
-        return build_edit_detail(self._relative(path), edited)
+        self.lease.check()
+        own = self.relative(path)
+        self.check_path(Access.PROPOSE, own)
+        edited = self.view.delete(path)
+        self.digests.pop(own, None)
+        return build_edit_detail(own, edited)
 
     def has_read_current(self, path: str) -> bool:
-        return self._digests.get(self._relative(path)) == self._digest(path)
+        return self.digests.get(self.relative(path)) == self.compute_digest(path)
 
     async def apply_with_model(self, order: EditRequest) -> str:
-        self._lease.check()
-        return await self._apply_edit(order)
+        self.lease.check()
+        return await self.apply_edit(order)
 
 
+def _list_reading(
+    view: ShadowView, permissions: CallPermissions, digests: dict[str, str], approved: Sequence[str]
+) -> dict[str, Any]:
+    """List the fields of a `FileReader`: functions without the objects that they are methods of."""
+
+    def detach(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *arguments: function(*arguments)  # noqa: PLW0108 (a bound method leads to its object)
+
+    directory, guard = permissions.terminal.host.directory, permissions.build_path_guard(approved)
+    return {
+        "root": view.root,
+        "digests": digests,
+        "relative": detach(view.relative),
+        "list_dir": detach(view.list_dir),
+        "pending_paths": detach(view.pending_paths),
+        "read_spilled": lambda path: read_spilled(directory, path),
+        "check_path": detach(guard.check),
+        "look_up": detach(view.stat),
+        "read": detach(view.read_bytes),
+        "run_linter": lambda job, pending: run_linter(permissions, job, pending=pending),
+    }
+
+
+def build_reader(permissions: CallPermissions, digests: dict[str, str], approved: Sequence[str] = ()) -> FileReader:
+    """Build a READ capability. `digests`: what the model has read; `approved`: files that the user said yes to."""
+    view = ShadowView(permissions.terminal.host.shadow)
+    return FileReader(**_list_reading(view, permissions, digests, approved))
+
+
+@dataclass(slots=True)
 class UserPrompter:
     """ASK: questions to the user. It keeps questions and answers for the document of the call."""
 
-    def __init__(self, approver: Approver, host: CommandHost, call: str, lease: CallLease) -> None:
-        self._approver = approver
-        self._host = host
-        self._call = call
-        self._lease = lease
-        self.title = ""
-        self.questions: tuple[Question, ...] = ()
-        self.answers: tuple[QuestionAnswer, ...] = ()
+    _user: UserChannel
+    _host: CommandHost
+    _call: str
+    _lease: CallLease
+    title: str = ""
+    questions: tuple[Question, ...] = ()
+    answers: tuple[QuestionAnswer, ...] = ()
 
     @property
     def is_reachable(self) -> bool:
-        return self._approver.user.is_interactive
+        return self._user.is_interactive
 
     async def ask(self, questions: tuple[Question, ...], title: str = "") -> tuple[QuestionAnswer, ...]:
         self._lease.check()
         self.questions, self.title = questions, title
         asked = QuestionAsked(id=new_id("ask"), call=self._call, questions=questions, title=title, lasting=True)
-        self.answers = (await self._approver.user.ask(asked)).answers
+        self.answers = (await self._user.ask(asked)).answers
         return self.answers
 
     async def request_mode(self, mode: str, explanation: str) -> bool:
@@ -199,7 +189,7 @@ class UserPrompter:
         request = ApprovalRequested(
             id=new_id("apr"), call=self._call, kind="mode", subject=wanted, explanation=explanation
         )
-        resolved = await self._approver.user.approve(request)
+        resolved = await self._user.approve(request)
         if resolved.decision not in ALLOWING_DECISIONS:
             return False
         if self._host.state.mode != wanted:
@@ -207,23 +197,20 @@ class UserPrompter:
         return True
 
 
+@dataclass(slots=True)
 class CommandRunner:
     """EXEC: exactly the command that was approved, once, where it was approved to run."""
 
-    def __init__(
-        self, python: PythonRepl, approver: Approver, origin: Origin, approved: Approval, lease: CallLease
-    ) -> None:
-        self._python = python
-        self._terminal = python.terminal
-        self._permissions = approver.permissions
-        self._origin = origin
-        self._approved: Approval | None = approved
-        self._lease = lease
-        self._latest = ""
+    _python: PythonRepl
+    _permissions: CallPermissions
+    _origin: Origin
+    _approved: Approval | None
+    _lease: CallLease
+    _latest: str = ""
 
     async def run_command(self, command: str, *, time_limit: float) -> CommandResult:
         request = self._build_request(command, min(time_limit, MAX_COMMAND_SECONDS))
-        return await self._terminal.run(request, self._emit_output)
+        return await self._python.terminal.run(request, self._emit_output)
 
     async def run_python(self, code: str, approved: str, *, time_limit: float) -> CommandResult:
         self._consume_approval(approved)
@@ -232,12 +219,12 @@ class CommandRunner:
         return await self._python.run(code, origin=origin, time_limit=limit, on_output=self._emit_output)
 
     async def start_job(self, command: str, *, wait: float) -> CommandResult:
-        self._terminal.jobs.check_capacity()
-        return await self._terminal.start_job(self._build_request(command, None), self._emit_output, wait=wait)
+        self._python.terminal.jobs.check_capacity()
+        return await self._python.terminal.start_job(self._build_request(command, None), self._emit_output, wait=wait)
 
     async def send(self, job: str, text: str, *, wait: float) -> JobReport:
         self._consume_approval(f"{job} <- {text}")
-        jobs = self._terminal.jobs
+        jobs = self._python.terminal.jobs
         jobs.send(job, text)
         return await jobs.read(job, wait)
 
@@ -245,7 +232,7 @@ class CommandRunner:
         self._consume_approval(command)
         origin = replace(self._origin, command=command)
         return CommandRequest(
-            command=command, origin=origin, keeps_effects=self._terminal.keeps_effects(), time_limit=seconds
+            command=command, origin=origin, keeps_effects=self._python.terminal.keeps_effects(), time_limit=seconds
         )
 
     def _consume_approval(self, subject: str) -> None:
@@ -261,22 +248,22 @@ class CommandRunner:
 
     def _emit_output(self, text: str) -> None:
         self._latest = (self._latest + text)[-MAX_STOPPED_OUTPUT:]
-        self._terminal.host.emit(ToolOutput(call=self._origin.call, text=text))
+        self._python.terminal.host.emit(ToolOutput(call=self._origin.call, text=text))
 
     def describe_interrupt(self, default: str) -> str:
         """Return the result text of a command that the user stopped; `default` if it had not begun."""
-        if self._approved is not None or not self._permissions.is_contained:
+        if self._approved is not None or not self._permissions.terminal.is_contained:
             return default
         output = f"\nIts output until then:\n{self._latest}" if self._latest.strip() else ""
         return f"{EFFECTS_DROPPED}{output}"
 
 
+@dataclass(slots=True)
 class JobController:
     """JOB: reading and ending commands that run already."""
 
-    def __init__(self, jobs: JobTable, lease: CallLease) -> None:
-        self._jobs = jobs
-        self._lease = lease
+    _jobs: JobTable
+    _lease: CallLease
 
     def list(self) -> tuple[JobReport, ...]:
         return self._jobs.list()
@@ -297,19 +284,14 @@ def parse_mode(name: str) -> ModeName:
     return name
 
 
-class CapabilityFactory:
+class CapabilityFactory(Struct, frozen=True):
     """The maker of the capabilities of one turn's calls. `apply_edit`: what works out an edit that rules can't."""
 
-    def __init__(
-        self, approver: Approver, python: PythonRepl, plans: PlanSync, digests: dict[str, str], apply_edit: ApplyEdit
-    ) -> None:
-        self.approver = approver
-        self._python = python
-        self._terminal = python.terminal
-        self.host = python.terminal.host
-        self._plans = plans
-        self._digests = digests
-        self._apply_edit = apply_edit
+    approver: Approver
+    python: PythonRepl
+    plans: PlanSync
+    digests: dict[str, str]
+    apply_edit: ApplyEdit
 
     def build(
         self, access: Access, origin: Origin, approval: Approval, lease: CallLease, paths: Sequence[str] = ()
@@ -318,48 +300,38 @@ class CapabilityFactory:
 
         `approval`: what an EXEC call may run; `paths`: files that the user said yes to.
         """
+        permissions, terminal = self.approver.permissions, self.python.terminal
+        todo = next((each.id for each in terminal.host.state.todos if each.status == "in_progress"), "")
         match access:
             case Access.READ:
-                return self.build_reader(paths)
+                return build_reader(permissions, self.digests, paths)
             case Access.ASK:
-                return UserPrompter(self.approver, self.host, origin.call, lease)
+                return UserPrompter(self.approver.user, terminal.host, origin.call, lease)
             case Access.TODO | Access.PLAN:
                 return self.build_todo_editor(origin, lease, with_plans=access is Access.PLAN)
-            case Access.PROPOSE:
-                return FileEditor(self._open_files(paths), self._add_todo(origin), lease, self._apply_edit)
             case Access.EXEC | Access.JOB:
-                runner = CommandRunner(self._python, self.approver, self._add_todo(origin), approval, lease)
-                return runner if access is Access.EXEC else JobController(self._terminal.jobs, lease)
+                runner = CommandRunner(self.python, permissions, replace(origin, todo=todo), approval, lease)
+                return runner if access is Access.EXEC else JobController(terminal.jobs, lease)
             case Access.PROBE:
-                return DebugCapability(self._terminal, self.approver, self._digests, origin, lease.check)
+                return DebugCapability(self.approver, self.digests, origin, lease.check)
+            case Access.PROPOSE:
+                view = ShadowView(terminal.host.shadow, replace(origin, todo=todo))
+                reading = _list_reading(view, permissions, self.digests, paths)
+                return FileEditor(**reading, view=view, lease=lease, apply_edit=self.apply_edit)
             case Access.NET | Access.SPAWN | Access.EXTERNAL:
                 raise ToolFailed("This program has no such access.")
             case _:
                 assert_never(access)
 
-    def build_reader(self, paths: Sequence[str] = ()) -> FileReader:
-        """Build a READ capability. `paths`: files that the user said yes to."""
-        return FileReader(self._open_files(paths))
-
     def build_todo_editor(self, origin: Origin, lease: CallLease, *, with_plans: bool = False) -> TodoEditor:
         """Build a TODO capability, or a PLAN one."""
         editor = PlanFileEditor if with_plans else TodoEditor
-        return editor(self._plans, self.approver.user, origin.call, lease.check, self.build_prover(origin, lease))
+        return editor(self.plans, self.approver.user, origin.call, lease.check, self.build_prover(origin, lease))
 
     def build_prover(self, origin: Origin, lease: CallLease) -> Callable[[Todo], Awaitable[str]]:
         """Build a function that returns why a todo is not proved by its command, "" = it is."""
 
         def run(approval: Approval) -> CommandRunner:
-            return CommandRunner(self._python, self.approver, origin, approval, lease)
+            return CommandRunner(self.python, self.approver.permissions, origin, approval, lease)
 
-        return build_prover(self.approver, self.host, origin, run)
-
-    def _open_files(self, paths: Sequence[str]) -> FileAccess:
-        permissions = self.approver.permissions
-        lint = partial(run_linter, permissions, self._terminal)
-        return FileAccess(self.host, permissions.build_path_guard(paths), self._digests, lint)
-
-    def _add_todo(self, origin: Origin) -> Origin:
-        """Return the origin with the todo that is in progress."""
-        todos = self.host.state.todos
-        return replace(origin, todo=next((todo.id for todo in todos if todo.status == "in_progress"), ""))
+        return build_prover(self.approver, origin, run)

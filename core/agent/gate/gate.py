@@ -9,25 +9,30 @@ at the same time; any other access is a barrier.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import cast
+
+from msgspec import Struct
 
 from core.agent.answer.call_documents import FinishedCall, build_document, decode_arguments
 from core.agent.answer.documents import TurnDocuments
 from core.agent.debug.debug_policy import explain_held_back
+from core.agent.gate.approvals import Approver
 from core.agent.gate.capabilities import CallLease, CapabilityFactory, CommandRunner, UserPrompter
 from core.agent.gate.gated_call import CallStopped, GatedCall
-from core.agent.gate.permissions import PATH_ACCESSES
+from core.agent.gate.permissions import PATH_ACCESSES, CallPermissions
 from core.agent.turn.user_channel import QUESTION_STILL_OPEN
 from core.clock import monotonic
 from core.crash_reports import save_crash_report
 from core.errors import AgentTuiError, ToolInputInvalid
 from core.modes import Access, find_modes_granting, is_granted
-from core.protocol.events import MessageAppended, ToolFinished, ToolRequested
+from core.protocol.events import AnyEvent, MessageAppended, ToolFinished, ToolRequested
 from core.protocol.messages import ToolMessage
 from core.protocol.review import Origin
 from core.shell.spill import clip_text, extract_first_line
+from core.tools.arguments import convert_arguments
 from core.tools.base import Tool
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 from core.tools.toolset import Toolset
@@ -44,18 +49,16 @@ _BOXED = frozenset({Access.EXEC, Access.JOB, Access.PROBE})
 ResultFormat = Callable[[GatedCall], str]
 
 
-class Gate:
+class Gate(Struct):
     """The gate of one turn."""
 
-    def __init__(self, documents: TurnDocuments, capabilities: CapabilityFactory, tools: Toolset, turn_id: str) -> None:
-        self._documents = documents
-        self._tools = tools
-        self._capabilities = capabilities
-        self._approver = capabilities.approver
-        self._permissions = capabilities.approver.permissions
-        self._host = capabilities.host
-        self._emit = capabilities.host.emit
-        self._turn_id = turn_id
+    documents: TurnDocuments
+    capabilities: CapabilityFactory
+    approver: Approver
+    permissions: CallPermissions
+    tools: Toolset
+    emit: Callable[[AnyEvent], None]
+    turn_id: str
 
     async def run(self, calls: Sequence[GatedCall], format_result: ResultFormat, get_warning: ResultFormat) -> None:
         """Run all calls of one step. When cancelled, every call still gets its one answer.
@@ -65,23 +68,23 @@ class Gate:
         answered = 0
         try:
             for call in calls:
-                await self._pass(call, self._parse)
-                request, document = call.request, call.document.id
-                self._emit(
+                self._parse(call)
+                self.emit(
                     ToolRequested(
-                        call=request.id,
+                        call=call.request.id,
                         tool=call.name,
-                        arguments=request.arguments,
-                        document=document,
+                        arguments=call.request.arguments,
+                        document=call.document.id,
                         summary=call.subject,
                     )
                 )
-            for group in _group_calls(calls):
-                if len(group) == 1:
-                    await self._run_call(group[0])
-                else:
-                    await asyncio.gather(*map(self._run_call, group))
-                for call in group:
+            for is_reading, group in groupby(calls, key=lambda call: call.access is Access.READ):
+                neighbours = list(group)
+                if is_reading:
+                    await asyncio.gather(*map(self._run_call, neighbours))
+                for call in neighbours:
+                    if not is_reading:
+                        await self._run_call(call)
                     self._append_result(call, format_result(call), get_warning(call))
                     answered += 1
         except asyncio.CancelledError:
@@ -94,35 +97,25 @@ class Gate:
     async def _run_call(self, call: GatedCall) -> None:
         if call.status == "cancelled":
             call.started = monotonic()
-            await self._pass(call, self._authorize, self._execute)
+            try:
+                await self._authorize(call)
+                await self._execute(call)
+            except Exception as error:  # a fault of ours must not end the turn, nor show a traceback to anybody
+                _end_for(call, error)
         self._record(call)
 
-    async def _pass(self, call: GatedCall, *stages: Callable[[GatedCall], Awaitable[None]]) -> None:
-        """Run stages until one of them ends the call. Only an interrupt is let through."""
+    def _parse(self, call: GatedCall) -> None:
         try:
-            for stage in stages:
-                await stage(call)
-        except CallStopped as stopped:
-            call.end(stopped.status, stopped.text, is_malformed=stopped.is_malformed)
-        except ToolInputInvalid as invalid:
-            # What was found while it ran (nothing there, two places, not read yet) says nothing against the arguments.
-            call.end("failed", invalid.format_with_hint(), is_malformed=call.tool is None)
-        except AgentTuiError as error:
-            call.end("failed", error.format_with_hint(), is_malformed=call.is_malformed)
-        except Exception as error:  # a fault of ours must not end the turn, nor show a traceback to anybody
-            name = Path(save_crash_report(error, f"the tool {call.name}")).name
-            kept = f" (kept as {name} among the faults)" if name else ""
-            text = f"The tool failed unexpectedly ({type(error).__name__}){kept}; try another way."
-            call.end("failed", text, is_malformed=call.is_malformed)
-
-    async def _parse(self, call: GatedCall) -> None:
-        if call.is_truncated:
-            raise CallStopped("failed", CUT_OFF)
-        if call.problem:
-            raise CallStopped("failed", call.problem, is_malformed=True)
-        tool_type = self._tools.find(call.request.name)
-        call.use_tool(tool_type)
-        call.use_tool(tool_type, self._tools.parse(call.request.name, call.request.arguments))
+            if call.is_truncated:
+                raise CallStopped("failed", CUT_OFF)
+            if call.problem:
+                raise ToolInputInvalid(call.problem)
+            tool_type = self.tools.find(call.request.name)
+            call.name, call.access = tool_type.name, tool_type.access
+            call.tool = convert_arguments(tool_type, call.request.arguments)
+            call.subject = call.tool.subject()
+        except Exception as error:  # as above
+            _end_for(call, error)
 
     # whether it may run
 
@@ -130,39 +123,40 @@ class Gate:
         """Decide on the call and ask the user if that was decided. From then on it is bound to what it is (D35)."""
         assert call.access is not None
         if call.access in _BOXED:
-            await self._permissions.find_box()
+            await self.permissions.terminal.find_box()
         self._check_granted(call)
-        if self._permissions.settings.commands.policy == "human" and isinstance(call.tool, RunTerminalCmd):
+        if self.permissions.settings.commands.policy == "human" and isinstance(call.tool, RunTerminalCmd):
             await self._let_user_type(call, call.tool)
         assert call.tool is not None
-        decision = self._permissions.decide(call.access, call.tool, is_typed=bool(call.proposed_command))
+        decision = self.permissions.decide(call.access, call.tool, is_typed=bool(call.proposed_command))
         if decision.choice == "deny":
             raise CallStopped("denied", f"Not run: {decision.reason} Nothing was changed.")
         if decision.choice == "ask":
-            paths = self._permissions.list_named_paths(call.tool) if call.access in PATH_ACCESSES else ()
-            refused = await self._approver.ask_for_call(call.request.id, call.access, call.tool, decision.reason)
+            paths = self.permissions.list_named_paths(call.tool) if call.access in PATH_ACCESSES else ()
+            refused = await self.approver.ask_for_call(call.request.id, call.access, call.tool, decision.reason)
             if refused:
                 raise CallStopped("denied", f"Not run: {refused}")
             call.approved_paths = paths
             self._check_granted(call)  # the mode may have changed while the user thought about it
         if call.access is Access.EXEC:
-            call.approval = self._permissions.build_approval(call.subject)
+            call.approval = self.permissions.build_approval(call.subject)
 
     def _check_granted(self, call: GatedCall) -> None:
         """Check the access against the mode that holds now, not the one in which the model made up its mind."""
-        permissions, access = self._permissions, call.access
-        if access is None or not is_granted(permissions.mode, access, is_contained=permissions.is_contained):
-            raise CallStopped("denied", self._format_mode_refusal(call))
+        permissions, access = self.permissions, call.access
+        assert access is not None
         is_subagent = permissions.subagent_limits is not None
         if not permissions.is_granted(access) or (is_subagent and call.name == "switch_mode"):
-            raise CallStopped("denied", NOT_GIVEN.format(call.name, access.value))
-        if why := explain_held_back(self._host.state, access):
+            raise CallStopped("denied", self._explain_refusal(call.name, access))
+        if why := explain_held_back(permissions.terminal.host.state, access):
             raise CallStopped("denied", why)
 
-    def _format_mode_refusal(self, call: GatedCall) -> str:
-        """Format why the mode refuses the call, and what to do instead."""
-        access, name, mode = call.access or Access.EXTERNAL, call.name, self._permissions.mode
-        elsewhere = find_modes_granting(access, is_contained=self._permissions.is_contained)
+    def _explain_refusal(self, name: str, access: Access) -> str:
+        """Explain why the mode, or the limits of a subagent, refuse an access, and what to do instead."""
+        mode, is_contained = self.permissions.mode, self.permissions.terminal.is_contained
+        if is_granted(mode, access, is_contained=is_contained):
+            return NOT_GIVEN.format(name, access.value)
+        elsewhere = find_modes_granting(access, is_contained=is_contained)
         text = f"Not run: {mode.value} mode does not allow {name} ({access.value}). Nothing was changed."
         if not elsewhere:
             return f"{text} No mode allows it here; describe what you would do instead."
@@ -174,11 +168,11 @@ class Gate:
 
     async def _let_user_type(self, call: GatedCall, proposed: RunTerminalCmd) -> None:
         """Replace the proposed command with the one that the user types."""
-        typed = await self._approver.ask_for_command(call.request.id, proposed)
+        typed = await self.approver.ask_for_command(call.request.id, proposed)
         if typed is not None:
             self._check_granted(call)  # the mode may have changed meanwhile
             call.proposed_command = proposed.command
-            call.use_tool(type(typed), cast("Tool[object]", typed))
+            call.tool, call.subject = cast("Tool[object]", typed), typed.subject()
 
     # its run
 
@@ -188,8 +182,10 @@ class Gate:
             try:
                 await self._retry_with_network(call, call.tool.command)
             finally:
-                self._permissions.network_grants.revoke_once()
-        call.text, spilled = clip_text(self._host.directory, call.request.id, f"{call.format_aside()}{call.text}")
+                self.permissions.network_grants.revoke_once()
+        call.text, spilled = clip_text(
+            self.permissions.terminal.host.directory, call.request.id, f"{call.format_aside()}{call.text}"
+        )
         call.spilled = spilled or call.outcome.spilled
 
     async def _run_tool(self, call: GatedCall) -> None:
@@ -197,9 +193,9 @@ class Gate:
         assert call.access is not None
         assert call.tool is not None
         call.started = monotonic()  # the time that the user took to decide is not the call's
-        self._permissions.record_exposure(call.access, call.tool, self._turn_id)
-        origin = Origin(turn=self._turn_id, call=call.request.id, tool=call.name)
-        call.capability = self._capabilities.build(call.access, origin, call.approval, call.lease, call.approved_paths)
+        self.permissions.record_exposure(call.access, call.tool, self.turn_id)
+        origin = Origin(turn=self.turn_id, call=call.request.id, tool=call.name)
+        call.capability = self.capabilities.build(call.access, origin, call.approval, call.lease, call.approved_paths)
         limit = TIME_LIMITS.get(call.access)
         work = asyncio.ensure_future(call.tool.run(call.capability))
         call.text = CANCELLED
@@ -222,17 +218,17 @@ class Gate:
 
     async def _retry_with_network(self, call: GatedCall, command: str) -> None:
         """Ask about the hosts that a finished command wanted, and run it again after a yes."""
-        grants = self._permissions.network_grants
+        grants = self.permissions.network_grants
         for _ in range(MAX_RERUNS):
             wanted = tuple(each for each in grants.take_refused() if grants.can_be_asked(each.host))
             if not wanted:
                 return
             named = ", ".join(map(str, wanted))
-            if not await self._approver.ask_for_network(call.request.id, command, wanted):
+            if not await self.approver.ask_for_network(call.request.id, command, wanted):
                 call.text += f"\n[It wanted the network: {named}. It was not allowed to.]"
                 return
             self._check_granted(call)
-            call.approval, call.lease = self._permissions.build_approval(call.subject), CallLease()
+            call.approval, call.lease = self.permissions.build_approval(call.subject), CallLease()
             await self._run_tool(call)
             call.text = f"[Run again, with the network to {named}.]\n{call.text}"
 
@@ -258,8 +254,8 @@ class Gate:
             questions=asked.questions if asked else (),
             answers=asked.answers if asked else (),
         )
-        self._documents.finish(build_document(finished))
-        self._emit(
+        self.documents.finish(build_document(finished))
+        self.emit(
             ToolFinished(
                 call=call.request.id,
                 tool=call.name,
@@ -272,14 +268,14 @@ class Gate:
 
     def _append_result(self, call: GatedCall, text: str, warning: str = "") -> None:
         for attached in call.outcome.attachments:
-            self._host.shadow.blobs.put(attached.data)
+            self.permissions.terminal.host.shadow.blobs.put(attached.data)
         message = ToolMessage(
             call_id=call.request.id,
             content=f"{text}\n{warning}".strip() or "(no output)",
             is_error=call.status != "completed",
             attachments=tuple(each.attachment for each in call.outcome.attachments),
         )
-        self._emit(MessageAppended(message=message))
+        self.emit(MessageAppended(message=message))
 
 
 def _describe_interrupt(capability: object) -> str:
@@ -288,16 +284,16 @@ def _describe_interrupt(capability: object) -> str:
     return QUESTION_STILL_OPEN if isinstance(capability, UserPrompter) and capability.questions else CANCELLED
 
 
-def _group_calls(calls: Sequence[GatedCall]) -> Iterator[list[GatedCall]]:
-    """Yield runs of neighbouring READ calls; everything else stands alone."""
-    group: list[GatedCall] = []
-    for call in calls:
-        if call.access is Access.READ:
-            group.append(call)
-            continue
-        if group:
-            yield group
-        yield [call]
-        group = []
-    if group:
-        yield group
+def _end_for(call: GatedCall, error: Exception) -> None:
+    """End a call for what went wrong with it, in words for the model."""
+    call.status = error.status if isinstance(error, CallStopped) else "failed"
+    if isinstance(error, CallStopped):
+        call.text = error.text
+    elif isinstance(error, AgentTuiError):
+        call.text = error.format_with_hint()
+        # What was found while it ran (nothing there, two places, not read yet) says nothing against the arguments.
+        call.is_malformed = isinstance(error, ToolInputInvalid) and call.tool is None
+    else:
+        name = Path(save_crash_report(error, f"the tool {call.name}")).name
+        kept = f" (kept as {name} among the faults)" if name else ""
+        call.text = f"The tool failed unexpectedly ({type(error).__name__}){kept}; try another way."

@@ -9,6 +9,7 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.agent.gate.permissions import CallPermissions
@@ -26,9 +27,9 @@ MAX_OUTPUT: Final = 2_000_000  # characters of output that are read
 EMPTY_RUN: Final = LintRun(exit_code=0, output="")
 
 
-async def run_linter(permissions: CallPermissions, terminal: Terminal, job: LintJob, *, is_pending: bool) -> LintRun:
-    """Run a linter. What is not on disk has no problems there. Raises `ToolFailed` when it must not or can't be
-    run."""
+async def run_linter(permissions: CallPermissions, job: LintJob, *, pending: bool) -> LintRun:
+    """Run a linter. What is not on disk has no problems there. Raises `ToolFailed` when it must not or can't be run."""
+    terminal = permissions.terminal
     box = await terminal.host.box.find()
     if box is None or not box.tier.can_run_unasked:
         raise ToolFailed(
@@ -36,11 +37,11 @@ async def run_linter(permissions: CallPermissions, terminal: Terminal, job: Lint
             hint="Run the linter with run_terminal_cmd instead, where the mode allows it.",
         )
     _check_allowed(permissions, job)
-    if not is_pending and (there := _narrow_to_disk(terminal.host.workspace, job)) is not job:
+    if not pending and (there := _narrow_to_disk(terminal.host.workspace, job)) is not job:
         if there is None:
             return EMPTY_RUN
         job = there
-    return await _run_boxed(terminal, box, job, is_pending=is_pending)
+    return await _run_boxed(terminal, box, job, pending=pending)
 
 
 def _check_allowed(permissions: CallPermissions, job: LintJob) -> None:
@@ -65,13 +66,13 @@ def _narrow_to_disk(workspace: Workspace, job: LintJob) -> LintJob | None:
     return job if there == job.files else replace(job, files=there)
 
 
-async def _run_boxed(terminal: Terminal, box: Box, job: LintJob, *, is_pending: bool) -> LintRun:
+async def _run_boxed(terminal: Terminal, box: Box, job: LintJob, *, pending: bool) -> LintRun:
     host, output = terminal.host, _BoundedOutput()
     kept = await asyncio.to_thread(host.withheld)
-    lowers: tuple[Path, ...] = host.shadow.prepare_lowers() if is_pending else host.shadow.layers.list_uppers()
+    lowers: tuple[Path, ...] = host.shadow.prepare_lowers() if pending else host.shadow.layers.list_uppers()
     spec = BoxRequest(
         workspace=host.workspace.root,
-        command=build_script(job, SIDES[is_pending]),
+        command=build_script(job, SIDES[pending]),
         env=host.build_environment(),
         lowers=lowers,
         cwd=job.directory,
@@ -88,20 +89,16 @@ async def _run_boxed(terminal: Terminal, box: Box, job: LintJob, *, is_pending: 
     except asyncio.CancelledError:
         terminal.finish_in_background(running.stop())
         raise
-    return LintRun(exit_code=ended.exit_code, output=output.join(), ended=ended.end_reason)
+    return LintRun(exit_code=ended.exit_code, output="".join(output.parts), ended=ended.end_reason)
 
 
-class _BoundedOutput:
+class _BoundedOutput(Struct):
     """The beginning of a linter's output."""
 
-    def __init__(self) -> None:
-        self._parts: list[str] = []
-        self._size = 0
+    parts: list[str] = field(default_factory=list)
+    size: int = 0
 
     def add(self, text: str) -> None:
-        if self._size < MAX_OUTPUT:
-            self._parts.append(text[: MAX_OUTPUT - self._size])
-            self._size += len(self._parts[-1])
-
-    def join(self) -> str:
-        return "".join(self._parts)
+        if self.size < MAX_OUTPUT:
+            self.parts.append(text[: MAX_OUTPUT - self.size])
+            self.size += len(self.parts[-1])

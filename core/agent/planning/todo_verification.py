@@ -26,12 +26,14 @@ MAX_SHOWN = 4_000  # characters of output, its end, that the model and the panel
 
 
 def build_prover(
-    approver: Approver, host: CommandHost, origin: Origin, runner: Callable[[Approval], Runner]
+    approver: Approver, origin: Origin, build_runner: Callable[[Approval], Runner]
 ) -> Callable[[Todo], Awaitable[str]]:
     """Build a function that returns why a todo is not proved, "" = it is.
 
-    `runner` makes the runner of an approved command.
+    `build_runner` makes the runner of an approved command.
     """
+
+    host = approver.permissions.terminal.host
 
     async def prove(todo: Todo) -> str:
         tool = RunTerminalCmd(
@@ -45,7 +47,7 @@ def build_prover(
         permissions.record_exposure(Access.EXEC, None, origin.turn)
         host.emit(ToolOutput(call=origin.call, text=f"{todo.id} is proved by $ {todo.verify}\n"))
         try:
-            result = await runner(approval).run_command(todo.verify, time_limit=TIME_LIMIT)
+            result = await build_runner(approval).run_command(todo.verify, time_limit=TIME_LIMIT)
         finally:
             permissions.network_grants.revoke_once()
         return _record_verification(host, todo, result)

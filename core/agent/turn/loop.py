@@ -40,6 +40,7 @@ from core.protocol.events import (
     TurnStarted,
 )
 from core.protocol.messages import Usage, UserMessage
+from core.tools.call_tool import unwrap_call
 
 PRICED_PROBE = Usage(prompt_tokens=1_000_000)
 INTERRUPT_PATIENCE = 0.25  # seconds that an interrupted turn has to end by itself
@@ -64,7 +65,15 @@ class Turn:
         self._open_files = tuple(open_files)
         self._documents = TurnDocuments(context.emit)
         self._capabilities = build_capabilities(context)
-        self._gate = Gate(self._documents, self._capabilities, context.tools, context.turn_id)
+        self._gate = Gate(
+            self._documents,
+            self._capabilities,
+            self._capabilities.approver,
+            context.permissions,
+            context.tools,
+            context.emit,
+            context.turn_id,
+        )
         self._reminders = build_reminders(context)
         self._loop_guard = LoopGuard(context.state, context.routes, context.emit)
         self._policy = TurnPolicy(context, self._capabilities)
@@ -127,9 +136,7 @@ class Turn:
         """Append the prompt with its context to the history; the prompt alone if there is no time for more."""
         message: UserMessage | None = None
         try:
-            message = await compose_user_message(
-                self._context, self._model_prompt, self._open_files, self._reminders, self._capabilities.build_reader()
-            )
+            message = await compose_user_message(self._context, self._model_prompt, self._open_files, self._reminders)
         finally:
             if message is None:
                 message = build_bare_message(self._model_prompt, self._state.attachments)
@@ -179,13 +186,8 @@ class Turn:
         """Run the calls of an answer. Returns False when one of them ended the turn."""
         truncated = find_truncated_call(answer)
         calls = [
-            GatedCall(
-                request,
-                document,
-                is_truncated=request.id == truncated,
-                problem=answer.problems.get(request.id, ""),
-            )
-            for request, document in answer.calls
+            GatedCall(request, document, request.name, answer.problems.get(request.id, ""), request.id == truncated)
+            for request, document in ((unwrap_call(call), document) for call, document in answer.calls)
         ]
         await self._policy.follow_planned_calls(calls)
         results = ResultFormatter(made.dialect, self._context.terminal.host, self._context.terminal.jobs)

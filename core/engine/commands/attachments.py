@@ -101,9 +101,10 @@ async def check_model_accepts(session: Session, text: str) -> None:
             )
     if able.images or "@" not in text:
         return
-    from core.agent.turn.stages import build_capabilities
+    from core.agent.gate.capabilities import build_reader
 
-    mentioned = find_pictures(build_capabilities(build_context(session)).build_reader(), text)
+    context = build_context(session)
+    mentioned = find_pictures(build_reader(context.permissions, context.memory.read_digests), text)
     shown = [path for path in mentioned if not path.lower().endswith(".pdf")]
     if shown:
         raise _build_refusal(f"@{shown[0]} is a picture", "image", route, session.settings, session.services.models)

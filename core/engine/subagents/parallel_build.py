@@ -237,7 +237,7 @@ class ParallelBuild:
         return (
             context.permissions.is_granted(access)
             and not explain_held_back(context.state, access)
-            and (access not in RUN_ACCESS or context.terminal.keeps_effects() or not context.permissions.is_contained)
+            and (access not in RUN_ACCESS or context.terminal.keeps_effects() or not context.terminal.is_contained)
         )
 
     async def _merge_result(self, runner: SubagentRunner, todo: Todo, merges: int) -> None:
