@@ -14,10 +14,8 @@ FinishReason = Literal["stop", "tool_calls", "length", "refused", "context_full"
 
 
 class ToolSpec(Struct, frozen=True, kw_only=True):
-    """A tool as the model is told of it; `parameters` is a JSON Schema object.
-
-    `freeform`: the one argument that a model may write as free text where its API has such tools, "" = none.
-    """
+    """A tool as the model is told of it; `parameters`: a JSON Schema object; `freeform`: the one argument that a model
+    may write as free text where its API has such tools, "" = none."""
 
     name: str
     description: str
@@ -79,11 +77,8 @@ class UsageReport(Struct, frozen=True):
 
 
 class RequestReport(Struct, frozen=True, kw_only=True):
-    """The fate of a request. `dropped_reasoning`: answers of the history whose reasoning was void and not sent.
-
-    `cache_miss`: what the API says about why its cache was not hit, "" = nothing. `notice`: what the user is to be told
-    of the way it took, once.
-    """
+    """The fate of a request. `dropped_reasoning`: answers of the history whose reasoning was void and not sent;
+    `cache_miss`: why the API's cache was not hit, "" = nothing known; `notice`: what the user is to be told, once."""
 
     dropped_reasoning: int = 0
     cache_miss: str = ""
@@ -113,10 +108,8 @@ class ModelInfo(Struct, frozen=True, kw_only=True):
 
 
 class Provider(Protocol):
-    """One model API. Errors are `ProviderError` (with `retryable`) or `ContextOverflow`, never an SDK's own.
-
-    A provider does not retry on its own: the loop does, visibly.
-    """
+    """One model API. Errors are `ProviderError` (with `retryable`) or `ContextOverflow`, never an SDK's own. Retrying
+    is the loop's, visibly."""
 
     name: str
 

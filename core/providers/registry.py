@@ -10,6 +10,7 @@ import difflib
 import os
 import re
 from functools import partial
+from itertools import chain
 from typing import Final
 from urllib.parse import quote, urlsplit
 
@@ -18,7 +19,7 @@ from core.errors import ConfigError
 from core.protocol.messages import WireProtocol
 from core.providers.base import Provider
 from core.providers.catalog.capabilities import Capabilities, find_capabilities, load_catalogue
-from core.providers.catalog.presets import KNOWN, Kind, ProviderPreset, find_preset
+from core.providers.catalog.presets import KNOWN, Kind, find_preset
 from core.providers.connection import keys
 from core.providers.connection.endpoint import Endpoint, is_openai_host
 from core.secrets import register_secret
@@ -54,12 +55,10 @@ def resolve_provider(model_id: str, settings: Settings | None = None) -> tuple[P
 
 def _remember_keys(settings: Settings) -> None:
     """Every key of the environment is known before anything is written down, whichever model is used."""
-    named = [known.key_variable for known in KNOWN.values()] + [
-        each.api_key_env for each in settings.providers.values()
-    ]
-    for variable in filter(None, named):
-        register_secret(os.environ.get(variable, "").strip())
-    for name, value in ((name, value) for each in settings.providers.values() for name, value in each.headers.items()):
+    configured = settings.providers.values()
+    for variable in (*(each.key_variable for each in KNOWN.values()), *(each.api_key_env for each in configured)):
+        register_secret(_read_variable(variable))
+    for name, value in chain.from_iterable(each.headers.items() for each in configured):
         if _SECRET_HEADER.search(name):
             register_secret(value.rpartition(" ")[2])
 
@@ -72,9 +71,8 @@ def split_model_id(model_id: str, settings: Settings) -> tuple[str, str]:
         return provider, name
     listed = f"Valid: {', '.join(f'{each}/NAME' for each in valid[:-1])}, {SCRIPTED}/FILE."
     if not slash or not name:
-        raise ConfigError(
-            f"{model_id!r} is not a model id: it has to be PROVIDER/NAME.", hint=listed, code="model_invalid"
-        )
+        text = f"{model_id!r} is not a model id: it has to be PROVIDER/NAME."
+        raise ConfigError(text, hint=listed, code="model_invalid")
     near = difflib.get_close_matches(provider.lower(), valid, n=1, cutoff=0.5)
     guess = f"Did you mean {near[0]}/{name}? " if near else ""
     raise ConfigError(f"there is no provider {provider!r}.", hint=guess + listed, code="provider_unknown")
@@ -114,8 +112,8 @@ def build_endpoint(provider: str, settings: Settings, model: str = "") -> Endpoi
     variable = configured.api_key_env or known.key_variable
     if not variable and provider not in KNOWN:
         variable = f"{provider.upper().replace('-', '_')}_API_KEY"
-    command = configured.key_command
-    own = not known.local and _host_of(base_url) == _host_of(known.base_url or base_url)
+    command, version = configured.key_command, _read_variable(known.version_variable)
+    own = not known.local and urlsplit(base_url).hostname == urlsplit(known.base_url or base_url).hostname
     return Endpoint(
         id=provider,
         label=known.label,
@@ -126,36 +124,26 @@ def build_endpoint(provider: str, settings: Settings, model: str = "") -> Endpoi
         key_command=command,
         key_header=configured.key_header or known.key_header,
         headers=configured.headers,
-        query=_build_query(provider, configured, known),
+        query=({"api-version": version} if version else {}) | configured.query,
     )
 
 
-def _build_query(provider: str, configured: ProviderSettings, known: ProviderPreset) -> dict[str, str]:
-    """Return what goes into the query of each request: what is configured, and the version that the environment
-    names."""
-    version = _key_variable(known.version_variable)
-    return ({"api-version": version} if version else {}) | configured.query
-
-
-def _key_variable(name: str) -> str:
+def _read_variable(name: str) -> str:
     return os.environ.get(name, "").strip() if name else ""
 
 
-def _host_of(url: str) -> str:
-    return urlsplit(url).hostname or ""
-
-
 def has_address(provider: str, settings: Settings) -> bool:
-    """Return True if the user's own configuration says where a provider is, or the environment of one that is not local
-    (`OLLAMA_HOST` is what a server listens on, whether or not it runs)."""
+    """Return True if the user's own configuration says where a provider is, or the environment (of one that is not
+    local: `OLLAMA_HOST` is what a server listens on, whether or not it runs)."""
     known = find_preset(provider)
-    return bool(_find_settings(provider, settings).base_url or (_key_variable(known.host_variable) and not known.local))
+    named = not known.local and _read_variable(known.host_variable)
+    return bool(named or _find_settings(provider, settings).base_url)
 
 
 def find_base_url(provider: str, settings: Settings) -> str:
     """The environment's address, else the configured one, else the provider's own. Raises `ConfigError`."""
     known = find_preset(provider)
-    named = _key_variable(known.host_variable)
+    named = _read_variable(known.host_variable)
     source = known.host_variable if named else f"providers.{provider}.base_url"
     url = named or _find_settings(provider, settings).base_url or known.base_url
     if provider == "ollama" and named:
@@ -165,20 +153,18 @@ def find_base_url(provider: str, settings: Settings) -> str:
         raise ConfigError(f"nothing says where {known.label} is.", hint=f"Set {source}{also}.", code="address_missing")
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ConfigError(
-            f"{source} = {url!r} is not an address.", hint="It looks like http://127.0.0.1:8000/v1 or https://host/v1."
-        )
+        hint = "It looks like http://127.0.0.1:8000/v1 or https://host/v1."
+        raise ConfigError(f"{source} = {url!r} is not an address.", hint=hint)
     url = url.rstrip("/")
     if known.path and not parts.path.strip("/"):
-        dated = _key_variable(known.version_variable)[:1].isdigit()
+        dated = _read_variable(known.version_variable)[:1].isdigit()
         url += known.dated_path if dated else known.path
     return url.removesuffix("/v1") if find_kind(provider, settings) == "anthropic" else url
 
 
 def _parse_ollama_host(host: str) -> str:
     """`OLLAMA_HOST` is what the server listens on: often without a scheme, a port or a reachable address."""
-    host = host if "//" in host else f"http://{host}"
-    parts = urlsplit(host)
+    parts = urlsplit(host if "//" in host else f"http://{host}")
     name = "127.0.0.1" if parts.hostname in {"0.0.0.0", "::", None} else parts.hostname
     return f"{parts.scheme}://{name}:{parts.port or 11434}/v1"
 

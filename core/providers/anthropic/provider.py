@@ -18,9 +18,9 @@ from core.providers.anthropic.answer import MessageAnswer
 from core.providers.anthropic.options import DISPENSABLE, LOWERED, build_options
 from core.providers.anthropic.request import MessagesWire
 from core.providers.base import AnswerReport, Delta, ModelRequest, RequestReport
-from core.providers.catalog.capabilities import Capabilities, find_capabilities
+from core.providers.catalog.capabilities import Capabilities
 from core.providers.connection.endpoint import Endpoint
-from core.providers.connection.event_stream import build_stream_class, refuse_other
+from core.providers.connection.event_stream import refuse_other
 from core.providers.connection.failures import build_cut_error, build_exception_error, build_status_error, to_one_line
 from core.providers.connection.sdk_provider import END, SdkProvider, read_next
 from core.providers.wire.request_bytes import RequestBytes, RequestEncoder
@@ -74,22 +74,14 @@ class AnthropicProvider(SdkProvider):
 
     async def _send(self, request: ModelRequest) -> tuple[Any, RequestBytes]:
         """The stream of events. What a server refuses although nobody needs it is left out from then on."""
-        client, module = await self._open_client()
-        able = find_capabilities(self.name, request.model, wire="messages", origin=self._endpoint.base_url)
+        able = self._find_capabilities(request.model, "messages")
         refused = self._refused.setdefault(request.model, set())
         while True:
             wire = MessagesWire(request, provider=self.name, marked="cache_control" not in refused)
             sent = self._encoder.encode(wire, request)
             options = self._build_options(request, able, refused)
             try:
-                events = await client.post(
-                    "/v1/messages",
-                    cast_to=object,
-                    content=sent.build_body(options),
-                    options={"headers": self._build_headers(options)},
-                    stream=True,
-                    stream_cls=build_stream_class(module.AsyncStream),
-                )
+                events = await self._post("/v1/messages", sent.build_body(options), self._build_headers(options))
             except Exception as error:
                 failure = build_exception_error(error, self._build_api(request.model))
                 name = _find_dispensable(failure, options, refused)
@@ -114,9 +106,8 @@ class AnthropicProvider(SdkProvider):
     def _build_notice(self, refusal: str) -> str:
         """Return what the user is to be told of the way of a request, once."""
         untold, self._untold = self._untold, ""
-        return " ".join(
-            filter(None, (untold, refusal and f"Why {self._endpoint.label} refused: {to_one_line(refusal)}."))
-        )
+        why = f"Why {self._endpoint.label} refused: {to_one_line(refusal)}." if refusal else ""
+        return f"{untold} {why}".strip()
 
     def _note_refusal(self, request: ModelRequest, message: str) -> None:
         """The answer that the next request of the session is compared with."""
@@ -139,9 +130,9 @@ class AnthropicProvider(SdkProvider):
             if raw.is_success:
                 return response
             await raw.aread()
-            raise build_status_error(
-                raw.status_code, _read_body(raw), raw.headers, self._build_api(_find_model(request.options.content))
-            )
+            sent = request.options.content
+            model = str(json.loads(sent).get("model", "")) if isinstance(sent, bytes) else ""
+            raise build_status_error(raw.status_code, _read_body(raw), raw.headers, self._build_api(model))
 
         return check
 
@@ -150,18 +141,9 @@ def _find_dispensable(failure: ProviderError, options: dict[str, Any], refused: 
     """The field of a refused request that the server named as the reason, and that it can do without; "" = none."""
     if failure.code != "request_invalid" or isinstance(failure, ContextOverflow):
         return ""
-    sent = {*options, *options.get("thinking", {})}
-    for name, words in DISPENSABLE:
-        if name in sent and name not in refused and any(word in failure.message for word in words):
-            return name
-    return ""
-
-
-def _find_model(content: object) -> str:
-    """The model that a request of ours was for."""
-    if not isinstance(content, bytes):
-        return ""
-    return str(json.loads(content).get("model", ""))
+    sent = {*options, *options.get("thinking", {})} - refused
+    told = (name for name, words in DISPENSABLE if any(word in failure.message for word in words))
+    return next((name for name in told if name in sent), "")
 
 
 def _read_body(response: Any) -> object:

@@ -6,7 +6,7 @@ import asyncio
 import difflib
 import importlib
 import ipaddress
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -41,8 +41,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
     `variable`: the environment variable in which a key is looked for. `needs_key`: nothing is sent without one.
     `key_command`: what prints it, "" = nothing. `key_header`: the header that it goes in, "" = the protocol's own.
-    `query`: what goes into the query of each request.
-    `stall_seconds`: how long the server may send no byte at all.
+    `query`: goes into each request's query. `stall_seconds`: how long the server may send no byte at all.
     """
 
     id: str
@@ -79,11 +78,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         """The key to send. Raises `ProviderError` if one is needed and there is none."""
         secret, source = self.find_key()
         if secret is None and self.needs_key:
-            raise ProviderError(
-                f"There is no key for {self.label}.",
-                code="key_missing",
-                hint=f"Set {self.variable}, or start agent-tui and paste a key with /login.",
-            )
+            hint = f"Set {self.variable}, or start agent-tui and paste a key with /login."
+            raise ProviderError(f"There is no key for {self.label}.", code="key_missing", hint=hint)
         return secret, source
 
 
@@ -111,21 +107,16 @@ def build_http_client(sdk: Sdk, endpoint: Endpoint) -> Any:
     base = importlib.import_module(f"{sdk}._base_client")
     local = is_loopback(endpoint.base_url)
     plain = local and endpoint.base_url.startswith("http:")
-    hooks = {"request": [_build_header_filter(endpoint.key_header)]} if endpoint.key_header else None
+
+    async def strip_headers(request: Any) -> None:
+        for name in KEY_HEADERS:
+            if name != endpoint.key_header.lower():
+                request.headers.pop(name, None)
+
+    hooks = {"request": [strip_headers]} if endpoint.key_header else None
     return base.DefaultAsyncHttpxClient(
         follow_redirects=False, verify=not plain, trust_env=not local, event_hooks=hooks
     )
-
-
-def _build_header_filter(header: str) -> Callable[[Any], Awaitable[None]]:
-    """Return what takes the SDKs' own headers for a key out of a request, but for the one that is meant."""
-
-    async def strip(request: Any) -> None:
-        for name in KEY_HEADERS:
-            if name != header.lower():
-                request.headers.pop(name, None)
-
-    return strip
 
 
 def build_timeouts(client_module: Any, endpoint: Endpoint) -> Any:

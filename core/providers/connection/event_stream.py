@@ -46,8 +46,9 @@ def build_stream_class(base: Any) -> Any:
                     yield event
 
         async def _in_time(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-            """The bytes as they come. Raises `SilentTooLong`."""
-            seconds = min(SILENCE_SECONDS, _read_limit(self.response))
+            """The bytes as they come, whose pauses are no longer than the client's limit. Raises `SilentTooLong`."""
+            limits = self.response.request.extensions.get("timeout") or {}
+            seconds = min(SILENCE_SECONDS, float(limits.get("read") or SILENCE_SECONDS))
             while True:
                 try:
                     async with asyncio.timeout(seconds if self.speaks else None):
@@ -67,12 +68,6 @@ def is_midway(data: str) -> bool:
     return _DELTA.fullmatch(named["type"]) is not None if named else _CHUNK.search(data) is not None
 
 
-def _read_limit(response: Any) -> float:
-    """Seconds that its client waits for a byte."""
-    limits = response.request.extensions.get("timeout") or {}
-    return float(limits.get("read") or SILENCE_SECONDS)
-
-
 async def refuse_other(stream: Any, api: Api) -> None:
     """Raise `ProviderError` for an answer that is no stream of events."""
     kind = str(stream.response.headers.get("content-type", "")).partition(";")[0].strip().lower()
@@ -90,7 +85,6 @@ async def refuse_other(stream: Any, api: Api) -> None:
 
 
 async def _read_body(response: Any) -> object:
-    """The beginning of an answer, parsed if it is JSON."""
     data = b""
     with contextlib.suppress(Exception):  # what came until then is enough to say what it is
         async with asyncio.timeout(BODY_SECONDS):

@@ -34,13 +34,9 @@ def forget_key(command: str) -> None:
 
 def _run(command: str, seconds: float) -> Secret:
     try:
+        shell, no_input = ["/bin/sh", "-c", command], subprocess.DEVNULL
         done = subprocess.run(
-            ["/bin/sh", "-c", command],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=seconds,
-            check=False,
-            start_new_session=True,
+            shell, stdin=no_input, capture_output=True, timeout=seconds, check=False, start_new_session=True
         )
     except subprocess.TimeoutExpired:
         raise _build_error(command, f"took longer than {seconds:g} s") from None

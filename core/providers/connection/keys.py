@@ -21,13 +21,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from core.errors import ConfigError, StateError
-from core.providers.connection.endpoint import is_loopback
+from core.providers.connection.endpoint import FoundKey, is_loopback
 from core.providers.connection.key_command import run_key_command
 from core.providers.connection.private_file import read_private, write_private
 from core.secrets import Secret
 from core.user_dirs import get_state_dir
 
-FoundKey = tuple[Secret | None, str]
 SERVICE: Final = "agent-tui"
 FILE_NAME: Final = "keys.json"
 KEYRING: Final = "the keyring"
@@ -63,11 +62,8 @@ def find_key(
             raise ConfigError(f"{variable} holds no key: a key is one word in ASCII.", hint=f"Set {variable} anew.")
         return Secret(value), f"environment variable {variable}"
     name = build_account(provider, base_url)
-    if (
-        keyring
-        and not is_loopback(base_url)
-        and (stored := _ask_keyring(lambda ring: ring.get_password(SERVICE, name), seconds))
-    ):
+    asks = keyring and not is_loopback(base_url)
+    if asks and (stored := _ask_keyring(lambda ring: ring.get_password(SERVICE, name), seconds)):
         return Secret(str(stored)), KEYRING
     path = get_state_dir() / FILE_NAME
     value = _read(path).get(name, "")

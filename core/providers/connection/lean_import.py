@@ -61,8 +61,7 @@ class WaitingModule(ModuleType):
         return found
 
     def _from_its_own_module(self, name: str) -> Any:
-        """Return what `__init__` would bind to `name` with one relative import; None if that is not what it would
-        do."""
+        """Return what `__init__` would bind to `name` with one relative import; None if it does otherwise."""
         index = self.__dict__.get("__waiting_names__")
         if index is None:
             index = self.__dict__["__waiting_names__"] = _find_relative_imports(self)
@@ -129,7 +128,7 @@ class WaitingFinder(MetaPathFinder):
 
     def __init__(self, sdk: Sdk) -> None:
         self.sdk = sdk
-        self._branches = tuple(f"{sdk}.{name}" for name in _WAITING_BRANCHES)
+        self._branches = tuple(f"{sdk}.{name}." for name in _WAITING_BRANCHES)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None, /
@@ -146,16 +145,12 @@ class WaitingFinder(MetaPathFinder):
             return True
         if spec.submodule_search_locations is None:
             return False
-        return spec.name == self.sdk or any(
-            spec.name == each or spec.name.startswith(each + ".") for each in self._branches
-        )
+        return spec.name == self.sdk or f"{spec.name}.".startswith(self._branches)
 
 
 def load_sdk(sdk: Sdk) -> ModuleType:
-    """The module that holds the SDK's `AsyncOpenAI` or `AsyncAnthropic`, `AsyncStream` and `Timeout`.
-
-    Safe to call from any thread, and again. Raises ImportError if the SDK is not installed or can't be loaded at all.
-    """
+    """The module that holds the SDK's `AsyncOpenAI` or `AsyncAnthropic`, `AsyncStream` and `Timeout`. Safe to call
+    from any thread. Raises ImportError if the SDK is not installed or can't be loaded at all."""
     with _import_lock:
         if sdk in sys.modules:
             return importlib.import_module(f"{sdk}._client")

@@ -24,16 +24,11 @@ _DEPTH: Final = 6
 
 def parse_wait(headers: Mapping[str, str], body: object = None, text: str = "") -> float | None:
     """Seconds that a server wants to be left alone, from whatever it says most exactly; None: it does not say."""
-    for found in (
-        _parse_retry_after(headers),
-        _parse_retry_info(body),
-        _parse_words(text),
-        _parse_reset(headers),
-        _parse_reset(_inner_error(body)),
-    ):
-        if found is not None:
-            return max(0.0, found)
-    return None
+    # OpenRouter passes the headers of the server behind it on in `error.metadata.headers`.
+    inner = (each["headers"] for each in _walk_mappings(body) if isinstance(each.get("headers"), dict))
+    told = (_parse_retry_after(headers), _parse_retry_info(body), _parse_words(text))
+    resets = (_parse_reset(headers), _parse_reset(next(inner, {})))
+    return next((max(0.0, each) for each in (*told, *resets) if each is not None), None)
 
 
 def _parse_retry_after(headers: Mapping[str, str]) -> float | None:
@@ -51,11 +46,9 @@ def _parse_retry_after(headers: Mapping[str, str]) -> float | None:
 
 def _parse_retry_info(body: object) -> float | None:
     """Google's `RetryInfo`: {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "22.5s"}."""
-    for each in _walk_mappings(body):
-        delay = each.get("retryDelay")
-        if isinstance(delay, str) and (found := parse_duration(delay)) is not None:
-            return found
-    return None
+    delays = (each.get("retryDelay") for each in _walk_mappings(body))
+    spans = (parse_duration(each) for each in delays if isinstance(each, str))
+    return next((each for each in spans if each is not None), None)
 
 
 def _parse_words(text: str) -> float | None:
@@ -69,7 +62,7 @@ def _parse_words(text: str) -> float | None:
 
 
 def _parse_reset(headers: Mapping[str, str]) -> float | None:
-    """When the limits are full again of which nothing is left; see `_moment` for how it is written."""
+    """Seconds until the limits are full again of which nothing is left."""
     lowered = {str(name).lower(): str(value) for name, value in headers.items()}
     found = []
     for name, value in lowered.items():
@@ -102,11 +95,6 @@ def parse_duration(span: str) -> float | None:
     if found is None or not any(found.groups()):
         return None
     return sum(float(part) * unit for part, unit in zip(found.groups(), _UNITS, strict=True) if part)
-
-
-def _inner_error(body: object) -> Mapping[str, str]:
-    """Headers that a router passes on within its body (OpenRouter: `error.metadata.headers`)."""
-    return next((each["headers"] for each in _walk_mappings(body) if isinstance(each.get("headers"), dict)), {})
 
 
 def _walk_mappings(value: object, depth: int = 0) -> Iterator[dict[str, Any]]:

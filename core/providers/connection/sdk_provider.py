@@ -13,11 +13,14 @@ from collections.abc import AsyncIterator
 from typing import Any, ClassVar, Final
 
 from core.errors import AgentTuiError
+from core.protocol.messages import WireProtocol
 from core.providers.base import Delta, ModelInfo, ModelRequest
 from core.providers.catalog import listing
 from core.providers.catalog import reported as told
+from core.providers.catalog.capabilities import Capabilities, find_capabilities
 from core.providers.connection import key_command, lean_import
 from core.providers.connection.endpoint import Endpoint, add_near_names, build_http_client, build_timeouts
+from core.providers.connection.event_stream import build_stream_class
 from core.providers.connection.failures import Api, SilentTooLong, build_exception_error
 from core.providers.connection.lean_import import Sdk
 
@@ -75,7 +78,6 @@ class SdkProvider(ABC):
             raise await add_near_names(failure, self, request.model) from None
 
     async def list_models(self) -> tuple[ModelInfo, ...]:
-        """The models that the API lists."""
         try:
             client, _ = await self._open_client()
             found = await client.get(self.models_path, cast_to=object)
@@ -84,7 +86,6 @@ class SdkProvider(ABC):
         return told.parse_model_infos(found)
 
     async def close(self) -> None:
-        """Release the connection. Safe to call twice."""
         learning, self._learning = self._learning, None
         if learning is not None:
             learning.cancel()
@@ -149,3 +150,12 @@ class SdkProvider(ABC):
     def _client_options(self) -> dict[str, Any]:
         """Return what only this SDK's client takes."""
         return {}
+
+    async def _post(self, path: str, body: bytes, headers: dict[str, str] | None = None) -> Any:
+        """The stream of events that answers a request; their data as it came, parsed."""
+        client, module = await self._open_client()
+        stream, options = build_stream_class(module.AsyncStream), {"headers": headers or {}}
+        return await client.post(path, cast_to=object, content=body, options=options, stream=True, stream_cls=stream)
+
+    def _find_capabilities(self, model: str, wire: WireProtocol) -> Capabilities:
+        return find_capabilities(self.name, model, wire=wire, origin=self._endpoint.base_url)

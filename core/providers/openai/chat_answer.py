@@ -36,8 +36,6 @@ _FAILED: Final = {"error": 500, "abort": 500, "cancelled": 500, "insufficient_sy
 # Of a message, and what servers put into its pieces though it speaks of the stream.
 _OWN_FIELDS: Final = frozenset({"role", "content", "refusal", "tool_calls", "function_call"})
 _OF_THE_STREAM: Final = frozenset({"index", "finish_reason", "logprobs", "usage", "token_ids"})
-
-
 _THINK_OPEN: Final = "<think>"
 _THINK_CLOSE: Final = "</think>"
 
@@ -59,7 +57,8 @@ class ThinkTagSplitter:
         while self._held and not self._begun:
             if self._inside:
                 thought, closed, rest = self._held.partition(_THINK_CLOSE)
-                kept = 0 if closed else _find_partial_tag(thought, _THINK_CLOSE)
+                begun = (size for size in range(len(_THINK_CLOSE) - 1, 0, -1) if thought.endswith(_THINK_CLOSE[:size]))
+                kept = 0 if closed else next(begun, 0)  # characters that may be the beginning of the tag
                 thought, self._held = thought[: len(thought) - kept], rest or thought[len(thought) - kept :]
                 if thought:
                     yield ReasoningDelta(thought)
@@ -85,14 +84,8 @@ class ThinkTagSplitter:
             yield ReasoningDelta(held) if self._inside else TextDelta(held)
 
 
-def _find_partial_tag(text: str, tag: str) -> int:
-    """Return how many characters at the end of a text may be the beginning of a tag."""
-    return next((size for size in range(len(tag) - 1, 0, -1) if text.endswith(tag[:size])), 0)
-
-
 class ChatAnswer:
-    """One answer while it comes. `taken`: ids that calls have already. `finished` is None until the server has said why
-    it stopped."""
+    """One answer while it comes. `taken`: ids that calls have already; `ending`: None until the server has said it."""
 
     def __init__(self, taken: AbstractSet[str], *, api: Api) -> None:
         self._api = api
@@ -108,14 +101,12 @@ class ChatAnswer:
     def ending(self) -> StreamEnd | None:
         if self._reason is None:
             return None
-        if self._refused:
-            return StreamEnd("refused")
         # Some servers say "stop" although they asked for tools.
-        return StreamEnd("tool_calls" if self._reason == "stop" and len(self._calls) else self._reason)
+        reason = "tool_calls" if self._reason == "stop" and len(self._calls) else self._reason
+        return StreamEnd("refused" if self._refused else reason)
 
     def infer_ending(self) -> StreamEnd | None:
-        """Return how an answer ended that the server marked as done without a reason; None: there is no whole
-        answer."""
+        """The end of an answer that the server marked as done without a reason; None: there is no whole answer."""
         if len(self._calls):
             return StreamEnd("tool_calls") if self._calls.is_complete else None
         return StreamEnd("refused" if self._refused else "stop") if self._spoke else None
@@ -157,7 +148,9 @@ class ChatAnswer:
     def _read_delta(self, delta: dict[str, Any]) -> Iterator[Delta]:
         known = _OWN_FIELDS | _OF_THE_STREAM
         self._unknown.add({key: value for key, value in delta.items() if key not in known})
-        if thought := get_text(delta, "reasoning_content") or get_text(delta, "reasoning") or _extract_reasoning(delta):
+        parts = (each for part in get_tables(delta, "content") for each in get_tables(part, "thinking"))
+        listed = "".join(get_text(each, "text") for each in parts)
+        if thought := get_text(delta, "reasoning_content") or get_text(delta, "reasoning") or listed:
             yield ReasoningDelta(thought)
         if said := _extract_text(delta.get("content")):
             yield from self._split_thinking(self._tags.feed(said))
@@ -179,21 +172,13 @@ class ChatAnswer:
 def _extract_text(content: object) -> str:
     """Text, or the text of a list of parts."""
     if isinstance(content, list):
-        return "".join(part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str))
+        return "".join(get_text(part, "text") for part in content)
     return content if isinstance(content, str) else ""
-
-
-def _extract_reasoning(delta: dict[str, Any]) -> str:
-    """The reasoning among a list of parts."""
-    return "".join(
-        get_text(each, "text") for part in get_tables(delta, "content") for each in get_tables(part, "thinking")
-    )
 
 
 def parse_usage(chunk: dict[str, Any]) -> Usage | None:
     """The token counts of a chunk, None if it has none."""
-    extension = chunk.get("x_groq")
-    found = chunk.get("usage") or (extension.get("usage") if isinstance(extension, dict) else None)
+    found = chunk.get("usage") or get_table(chunk, "x_groq").get("usage")
     if not isinstance(found, dict):
         return None
     prompt, completion = get_table(found, "prompt_tokens_details"), get_table(found, "completion_tokens_details")

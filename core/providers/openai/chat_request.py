@@ -28,8 +28,7 @@ ATTACHED: Final = "(what the results above are accompanied by)"
 
 class HostHabits(Struct, frozen=True, kw_only=True):
     """The demands that one server turned out to have. `refused`: fields of a returned message that it does not take;
-    `demanded`: what it wants with every call, also where it was another model that called. `short_ids`: see
-    `shorten_id`."""
+    `demanded`: what it wants with every call, whichever model made it; `short_ids`: see `shorten_id`."""
 
     refused: frozenset[str] = frozenset()
     demanded: frozenset[str] = frozenset()
@@ -96,13 +95,10 @@ class ChatWire(OpenAIWire):
     def _encode_results(self, messages: Sequence[Message], before: EncodedHistory) -> list[Item]:
         """All results first; pictures can only stand in a user's message, so one follows that holds them."""
         results = [each for each in messages if isinstance(each, ToolMessage)]
+        ids = [sent.id if (sent := before.find_call(each.call_id)) else each.call_id for each in results]
         items = [
-            {
-                "role": "tool",
-                "tool_call_id": sent.id if (sent := before.find_call(each.call_id)) else each.call_id,
-                "content": clean(each.content) or NO_OUTPUT,
-            }
-            for each in results
+            {"role": "tool", "tool_call_id": call_id, "content": clean(each.content) or NO_OUTPUT}
+            for call_id, each in zip(ids, results, strict=True)
         ]
         if attached := [attachment for each in results for attachment in each.attachments]:
             items.append(self._encode_user_message(ATTACHED, attached))
@@ -136,10 +132,8 @@ class ChatWire(OpenAIWire):
         """The message without what its server refuses, wherever it stands in it."""
         refused = self._habits.refused
         kept = {key: value for key, value in message.items() if key not in refused}
-        if "tool_calls" in kept:
-            kept["tool_calls"] = [
-                {key: value for key, value in call.items() if key not in refused} for call in kept["tool_calls"]
-            ]
+        if calls := kept.get("tool_calls"):
+            kept["tool_calls"] = [{key: call[key] for key in call if key not in refused} for call in calls]
         return kept
 
     def _build_file(self, name: str, url: str) -> Item:
@@ -151,14 +145,11 @@ class ChatWire(OpenAIWire):
 
 def find_unknown_fields(messages: Sequence[Message]) -> set[str]:
     """The fields of returned messages and their calls that are not OpenAI's."""
-    found: set[str] = set()
-    for message in messages:
-        if isinstance(message, AssistantMessage) and message.wire is not None and message.wire.wire == "chat":
-            for item in message.wire.items:
-                found |= item.keys() - {"role", "content", "tool_calls"}
-                for call in item.get("tool_calls", ()):
-                    found |= call.keys() - {"id", "type", "function"}
-    return found
+    answers = (each.wire for each in messages if isinstance(each, AssistantMessage))
+    items = [item for wire in answers if wire is not None and wire.wire == "chat" for item in wire.items]
+    calls = [call for item in items for call in item.get("tool_calls", ())]
+    of_calls = set[str]().union(*calls) - {"id", "type", "function"}
+    return of_calls | (set[str]().union(*items) - {"role", "content", "tool_calls"})
 
 
 def _build_call(call: ToolCall, call_id: str) -> Item:

@@ -55,11 +55,10 @@ class _Elements:
                 self._elements.append(each)
                 continue
             place = (each.get("index"), str(each.get("type")))
-            known = self._places.get(place) if isinstance(place[0], int) else None
-            if known is None:
-                known = self._places[place] = MergedPieces()
-                self._elements.append(known)
-            known.add(each)
+            if place not in self._places or not isinstance(place[0], int):
+                self._places[place] = MergedPieces()
+                self._elements.append(self._places[place])
+            self._places[place].add(each)
 
     def build_value(self) -> list[Any]:
         return [each.build_value() if isinstance(each, MergedPieces) else each for each in self._elements]

@@ -100,14 +100,12 @@ class Negotiation:
         return asked
 
     def _find_dispensable(self, text: str, sent: dict[str, Any]) -> set[str]:
-        """The options that the server named as the reason, and that it can do without."""
         names = {name for name, pattern in _OPTIONS.items() if _is_sent(sent, name) and is_said(pattern, text)}
         if not names and not self._official and "stream_options" in sent and is_said(_UNKNOWN_FIELD, text):
             names = {"stream_options"}
         return names - self._refused
 
     def _learn_habit(self, text: str, request: ModelRequest) -> bool:
-        """Return what the server wants of the messages that go back: a field less, or one more."""
         known = self.habits
         if demanded := {name for name, pattern in _DEMANDED.items() if is_said(pattern, text)}:
             self.habits = replace(known, demanded=known.demanded | demanded)

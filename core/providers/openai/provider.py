@@ -14,9 +14,8 @@ from msgspec import Struct
 
 from core.protocol.messages import WireProtocol
 from core.providers.base import Delta, ModelRequest, RequestReport
-from core.providers.catalog.capabilities import Capabilities, find_capabilities
 from core.providers.connection.endpoint import Endpoint, is_openai_host
-from core.providers.connection.event_stream import build_stream_class, refuse_other
+from core.providers.connection.event_stream import refuse_other
 from core.providers.connection.failures import build_cut_error, build_exception_error
 from core.providers.connection.sdk_provider import END, SdkProvider, read_next
 from core.providers.openai.chat_answer import ChatAnswer
@@ -32,8 +31,6 @@ _GRACE: Final[dict[WireProtocol, float]] = {"chat": 5.0, "responses": 0.5}
 
 
 class _Exchange(Struct, frozen=True, kw_only=True):
-    """One request that a server has begun to answer."""
-
     wire: WireProtocol
     events: Any
     answer: ChatAnswer | ResponsesAnswer
@@ -77,20 +74,13 @@ class OpenAIProvider(SdkProvider):
 
     async def _send(self, request: ModelRequest) -> _Exchange:
         """The request, as often as the server says anew how it wants it."""
-        client, module = await self._open_client()
         negotiation = self._negotiation
         while True:
             name = self._choose_wire(request.model)
             wire = self._build_writer(name, request)
             encoded, tail = self._encoder.encode(wire, request), negotiation.filter_options(wire.tail())
             try:
-                events = await client.post(
-                    _PATHS[name],
-                    cast_to=object,
-                    content=encoded.build_body(tail),
-                    stream=True,
-                    stream_cls=build_stream_class(module.AsyncStream),
-                )
+                events = await self._post(_PATHS[name], encoded.build_body(tail))
             except Exception as error:
                 failure = build_exception_error(error, self._build_api(request.model))
                 if not negotiation.learn(failure, error, name, request, tail):
@@ -107,15 +97,11 @@ class OpenAIProvider(SdkProvider):
             known = self._find_capabilities(model, self._speaks).wire
         return known or self._speaks
 
-    def _find_capabilities(self, model: str, wire: WireProtocol) -> Capabilities:
-        return find_capabilities(self._endpoint.id, model, wire=wire, origin=self._endpoint.base_url)
-
     def _build_writer(self, name: WireProtocol, request: ModelRequest) -> ChatWire | ResponsesWire:
-        provider, capabilities = self._endpoint.id, self._find_capabilities(request.model, name)
+        able, habits = self._find_capabilities(request.model, name), self._negotiation.habits
         if name == "responses":
-            return ResponsesWire(request, provider=provider, capabilities=capabilities)
-        habits = self._negotiation.habits
-        return ChatWire(request, provider=provider, capabilities=capabilities, official=self._official, habits=habits)
+            return ResponsesWire(request, provider=self.name, capabilities=able)
+        return ChatWire(request, provider=self.name, capabilities=able, official=self._official, habits=habits)
 
     def _build_reader(
         self, wire: ChatWire | ResponsesWire, request: ModelRequest, encoded: RequestBytes

@@ -9,19 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from core.protocol.messages import Usage, WireAnswer
-from core.providers.base import (
-    AnswerReport,
-    Delta,
-    FinishReason,
-    ReasoningDelta,
-    StreamEnd,
-    TextDelta,
-    ToolCallDelta,
-    UsageReport,
-)
+from core.providers import base
+from core.providers.base import Delta, ReasoningDelta, StreamEnd, TextDelta, ToolCallDelta
 from core.providers.connection.failures import Api, build_event_error
 from core.providers.wire.parsed_fields import get_count, get_table, get_tables, get_text
 from core.providers.wire.tool_calls import CallNormaliser
@@ -36,23 +29,23 @@ _BREAK: Final = "\n\n"
 FREE_TEXT: Final = "input"  # the argument that the text of a tool is which nobody offered
 
 
+@dataclass(slots=True)
 class _Output:
-    """One item while it comes. `number` counts the items, `index` the calls among them. `item`: as it was finished."""
+    """One item while it comes. `number` counts the items, `index` the calls among them. `item`: as it was finished;
+    `kind`: of the reasoning that is shown of it; `passed`: by its part, how many characters were passed on."""
 
-    __slots__ = ("call_id", "index", "item", "kind", "named", "number", "passed")
-
-    def __init__(self, number: int) -> None:
-        self.number, self.index = number, -1
-        self.call_id = ""
-        self.named = False
-        self.item: Item = {}
-        self.kind = ""  # of the reasoning that is shown of it
-        self.passed: dict[object, int] = {}  # by the part of it: how many characters were passed on
+    number: int
+    index: int = -1
+    call_id: str = ""
+    named: bool = False
+    item: Item = field(default_factory=dict)
+    kind: str = ""
+    passed: dict[object, int] = field(default_factory=dict)
 
 
 class ResponsesAnswer:
     """One answer while it comes. `taken`: ids that calls have already; `freeform`: by the name of each free-text tool
-    its argument; `binding`: see `WireAnswer`. `finished` is None until the server has said how it ended."""
+    its argument; `binding`: see `WireAnswer`. `ending` is None until the server has said it."""
 
     def __init__(self, taken: AbstractSet[str], freeform: Mapping[str, str], *, binding: str, api: Api) -> None:
         self._ids = CallNormaliser(taken)
@@ -61,7 +54,7 @@ class ResponsesAnswer:
         self._places: dict[str | int, _Output] = {}  # by place and by id
         self._calls = 0
         self._spoke = self._refused = False
-        self._reason: FinishReason | None = None
+        self._reason: base.FinishReason | None = None
 
     @property
     def ending(self) -> StreamEnd | None:
@@ -70,17 +63,17 @@ class ResponsesAnswer:
         return StreamEnd("refused" if self._refused else self._reason)
 
     def infer_ending(self) -> StreamEnd | None:
-        """Return how an answer ended that the server marked as done without an end; None: there is no whole answer."""
+        """The end of an answer that the server marked as done without one; None: there is no whole answer."""
         if not self._outputs or not all(output.item for output in self._outputs):
             return None
         self._reason = "tool_calls" if self._calls else "stop"
         return self.ending
 
-    def finish(self) -> Iterator[AnswerReport]:
+    def finish(self) -> Iterator[Delta]:
         """The whole answer; nothing if one of its items was never finished."""
         if self._outputs and all(output.item for output in self._outputs):
             items = tuple(map_texts(_repair_output(output)) for output in self._outputs)
-            yield AnswerReport(WireAnswer(wire="responses", items=items, binding=self._binding))
+            yield base.AnswerReport(WireAnswer(wire="responses", items=items, binding=self._binding))
 
     def feed(self, event: object) -> Iterator[Delta]:
         """The deltas of one event; what is not understood in it is passed over. Raises `ProviderError`."""
@@ -100,7 +93,7 @@ class ResponsesAnswer:
 
     def _on_end(self, kind: str, response: Item) -> Iterator[Delta]:
         if usage := get_table(response, "usage"):
-            yield UsageReport(_parse_usage(usage))
+            yield base.UsageReport(_parse_usage(usage))
         if kind in {"response.failed", "response.cancelled"}:
             raise build_event_error({"error": response.get("error") or {"message": "The response failed."}}, self._api)
         listed = get_tables(response, "output")
@@ -117,8 +110,7 @@ class ResponsesAnswer:
             self._reason = "refused" if why == "content_filter" else "length"
 
     def _find_output(self, event: Item, item: Item) -> _Output:
-        """The item that an event is of, told by its id or its place; servers exist that leave out either, or give all
-        items one place."""
+        """The item that an event is of, by its id or place: servers leave out either, or give all items one place."""
         place, item_id = _read_index(event, "output_index", -1), get_text(event, "item_id") or get_text(item, "id")
         found = self._places.get(item_id) if item_id else None
         if found is None:
@@ -149,10 +141,9 @@ class ResponsesAnswer:
     def _on_piece(self, kind: str, output: _Output, event: Item) -> Iterator[Delta]:
         delta = event["delta"]
         match kind:
-            case "output_text":
-                yield from self._emit_text(output, ("text", _read_index(event, "content_index")), delta)
-            case "refusal":
-                yield from self._emit_text(output, ("refusal", _read_index(event, "content_index")), delta)
+            case "output_text" | "refusal":
+                part = (kind.removeprefix("output_"), _read_index(event, "content_index"))
+                yield from self._emit_text(output, part, delta)
             case "reasoning_summary_text":
                 yield from self._emit_reasoning(output, ("summary", _read_index(event, "summary_index")), delta)
             case "reasoning_text":
@@ -186,9 +177,8 @@ class ResponsesAnswer:
         elif name and not output.named:
             yield ToolCallDelta(output.index, name=name)
         output.named = output.named or bool(name)
-        yield from self._emit_arguments(
-            output, get_text(item, "input" if is_text else "arguments"), is_text=is_text, is_whole=True
-        )
+        written = get_text(item, "input" if is_text else "arguments")
+        yield from self._emit_arguments(output, written, is_text=is_text, is_whole=True)
         if is_done and is_text and not output.item:
             yield ToolCallDelta(output.index, arguments='"}')
 
@@ -209,7 +199,6 @@ def _read_index(event: Item, name: str, missing: int = 0) -> int:
 
 
 def _take_rest(output: _Output, part: _Part, found: str, *, is_whole: bool) -> str:
-    """Return what is new in a piece, or in a part that is whole by now."""
     passed = output.passed.get(part, 0)
     found = found[passed:] if is_whole else found
     if found:

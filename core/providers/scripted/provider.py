@@ -36,7 +36,6 @@ from core.errors import ProviderError
 from core.protocol.messages import AssistantMessage, Message, Usage
 from core.providers.base import (
     Delta,
-    FinishReason,
     ModelInfo,
     ModelRequest,
     ReasoningDelta,
@@ -54,12 +53,6 @@ from core.providers.wire.tool_calls import CallNormaliser, collect_call_ids
 SPEED_VARIABLE: Final = "AGENT_TUI_SCRIPT_SPEED"
 CHARACTERS_PER_TOKEN: Final = 4
 _WORDS: Final = re.compile(r"\s*\S{1,12}|\s+")
-_FINISHES: Final[dict[str, FinishReason]] = {
-    "stop": "stop",
-    "tool_calls": "tool_calls",
-    "length": "length",
-    "refused": "refused",
-}
 _SILENCE: Final = ScriptStep(line=0, text="(The script has nothing more to say here.)")
 
 
@@ -81,9 +74,8 @@ class ScriptedProvider:
         """See `Provider`. Raises `ProviderError`, `ContextOverflow` where the script says so."""
         step, scene = self._next_step(request)
         self._raise_fault(step)
-        deltas = [
-            *_build_deltas(step, scene, collect_call_ids(request.messages), chunk=step.chunk or self._script.chunk)
-        ]
+        taken, chunk = collect_call_ids(request.messages), step.chunk or self._script.chunk
+        deltas = list(_build_deltas(step, scene, taken, chunk=chunk))
         kept = len(deltas) if step.cut is None else round(len(deltas) * step.cut)
         pause = self._pause(step)
         for number, delta in enumerate(deltas[:kept]):
@@ -92,28 +84,24 @@ class ScriptedProvider:
             yield delta
         if step.cut is not None:
             raise build_cut_error(Api(label="The script", base_url=self._script.path), started=kept > 0)
-        usage = _estimate_usage(step, request, deltas)
-        yield UsageReport(usage)
-        yield StreamEnd(_FINISHES[step.finish] if step.finish else "tool_calls" if step.calls else "stop")
+        yield UsageReport(_estimate_usage(step, request, deltas))
+        yield StreamEnd(step.finish or ("tool_calls" if step.tool_calls else "stop"))
 
     async def list_models(self) -> tuple[ModelInfo, ...]:
-        """See `Provider`: the script itself."""
         return (ModelInfo(name=self._script.path, context_window=self._script.context_window),)
 
     async def close(self) -> None:
         """See `Provider`: there is nothing to release."""
 
     def suggest(self, messages: Sequence[Message]) -> Suggestion | None:
-        """See `SuggestingProvider`: the first turn that was not played yet and has one."""
+        """See `SuggestingProvider`: that of the first turn that was not played yet and has one."""
         played: set[int] = set()
         for each in split_scenes(messages) if messages else ():
             self._find_turn(each, played)
         left = (turn for place, turn in enumerate(self._script.turns) if place not in played and turn.suggest)
-        turn = next(left, None)
-        return Suggestion(text=turn.suggest, mode=turn.mode) if turn else None
+        return next((Suggestion(text=turn.suggest, mode=turn.mode) for turn in left), None)
 
     def _next_step(self, request: ModelRequest) -> tuple[ScriptStep, ScriptScene]:
-        """The step for this request, found by playing the history so far."""
         *earlier, scene = split_scenes(request.messages)
         if not request.tools and self._script.notes:
             return self._script.notes[0], scene
@@ -137,21 +125,16 @@ class ScriptedProvider:
         return turn
 
     def _raise_fault(self, step: ScriptStep) -> None:
-        if step.fault is None:
-            return
         failed = self._failures.get(id(step), 0)
-        if step.fault.times and failed >= step.fault.times:
-            return
-        self._failures[id(step)] = failed + 1
-        raise _build_failure(step.fault, self._script.path)
+        if step.error is not None and (not step.error.times or failed < step.error.times):
+            self._failures[id(step)] = failed + 1
+            raise _build_failure(step.error, self._script.path)
 
     def _pause(self, step: ScriptStep) -> float:
         """Seconds between two deltas."""
-        if self._speed <= 0:
-            return 0.0
         pace = self._script.tokens_per_second if step.tokens_per_second is None else step.tokens_per_second
         seconds = step.delay_ms / 1000 or (1 / pace if pace > 0 else 0.0)
-        return seconds / self._speed
+        return seconds / self._speed if self._speed > 0 else 0.0
 
 
 def _read_speed() -> float:
@@ -191,7 +174,7 @@ def _build_deltas(step: ScriptStep, scene: ScriptScene, taken: set[str], *, chun
         yield ReasoningDelta(piece)
     for piece in _cut_pieces(scene.fill_text(step.text), chunk):
         yield TextDelta(piece)
-    for index, call in enumerate(step.calls):
+    for index, call in enumerate(step.tool_calls):
         yield ToolCallDelta(index, id=calls.make_unique(call.id), name=call.name)
         arguments = scene.fill_value(call.arguments)
         text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
@@ -209,15 +192,13 @@ def _cut_pieces(text: str, chunk: int) -> list[str]:
 def _estimate_usage(step: ScriptStep, request: ModelRequest, deltas: list[Delta]) -> Usage:
     """As the script says; else estimated from the characters, with the earlier messages counted as cached."""
     if step.usage is not None:
-        return Usage(**step.usage)
-    answer = sum(
-        len(each.arguments if isinstance(each, ToolCallDelta) else getattr(each, "text", "")) for each in deltas
-    )
+        return step.usage
+    said = (each.arguments if isinstance(each, ToolCallDelta) else getattr(each, "text", "") for each in deltas)
     sizes = [_count_characters(message) for message in request.messages]
     head = len(request.system) + sum(len(json.dumps(tool.parameters)) + len(tool.description) for tool in request.tools)
     return Usage(
         prompt_tokens=(head + sum(sizes)) // CHARACTERS_PER_TOKEN,
-        completion_tokens=max(1, answer // CHARACTERS_PER_TOKEN),
+        completion_tokens=max(1, sum(map(len, said)) // CHARACTERS_PER_TOKEN),
         cached_tokens=(head + sum(sizes[:-1])) // CHARACTERS_PER_TOKEN if len(sizes) > 1 else 0,
     )
 

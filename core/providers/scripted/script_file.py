@@ -4,31 +4,36 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal, get_args
 
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import fields, replace
 
 from core.errors import ConfigError
+from core.protocol.messages import Usage
 
 MAX_BYTES: Final = 4_000_000
-FINISHES: Final = ("stop", "tool_calls", "length", "refused")
+Finish = Literal["", "stop", "tool_calls", "length", "refused"]
+Share = Annotated[float | None, "0 to 1"]
 Pattern = re.Pattern[str]
+_UNWRITTEN: Final = frozenset({"line", "path", "cost"})  # fields that no script can give
 
 
 class ScriptCall(Struct, frozen=True, kw_only=True):
     """`arguments` as written: a mapping, or text that is sent as it is (to play malformed JSON)."""
 
     name: str
-    arguments: Any
+    arguments: Any = field(default_factory=dict)
     id: str = ""
 
 
 class ScriptFault(Struct, frozen=True, kw_only=True):
     """`times`: how often the step fails before its content is played, 0 = always."""
 
-    code: str
+    code: str = ""
     status: int = 0
     message: str = ""
     retry_after: float | None = None
@@ -52,12 +57,12 @@ class ScriptStep(Struct, frozen=True, kw_only=True):
     line: int
     text: str = ""
     reasoning: str = ""
-    calls: tuple[ScriptCall, ...] = ()
+    tool_calls: tuple[ScriptCall, ...] = ()
     when: ScriptCondition | None = None
-    usage: Mapping[str, int] | None = None
-    finish: str = ""
-    fault: ScriptFault | None = None
-    cut: float | None = None
+    usage: Usage | None = None
+    finish: Finish = ""
+    error: ScriptFault | None = None
+    cut: Share = None
     chunk: int = 0
     delay_ms: float = 0
     tokens_per_second: float | None = None
@@ -67,18 +72,21 @@ class ScriptTurn(Struct, frozen=True, kw_only=True):
     """The answers to one prompt. `match` None: any prompt, when it is this turn's turn. `suggest`: a prompt for it."""
 
     line: int
-    steps: tuple[ScriptStep, ...]
     match: Pattern | None = None
     mode: str = ""
     repeat: bool = False
+    steps: tuple[ScriptStep, ...] = ()
     suggest: str = ""
 
 
 class Script(Struct, frozen=True, kw_only=True):
-    """A whole script. `otherwise` answers a prompt that no turn is left for, `notes` a request without tools."""
+    """A whole script. `steps`: its first turn; `otherwise`: for a prompt that no turn is left for, `notes`: for a
+    request without tools."""
 
     path: str
-    turns: tuple[ScriptTurn, ...]
+    name: Any = None
+    turns: tuple[ScriptTurn, ...] = ()
+    steps: tuple[ScriptStep, ...] = ()
     otherwise: tuple[ScriptStep, ...] = ()
     notes: tuple[ScriptStep, ...] = ()
     tokens_per_second: float = 0
@@ -101,14 +109,31 @@ def read_script(path: Path) -> Script:
         raise ConfigError(f"the script {path} is not UTF-8 (byte {error.start}).", code="script_invalid") from None
     if len(data) > MAX_BYTES:
         raise ConfigError(f"the script {path} is larger than {MAX_BYTES:,} bytes.", code="script_invalid")
-    return _ScriptReader(str(path)).read(text)
+    return _ScriptReader(str(path)).read_script(text)
 
 
 class _ScriptReader:
-    """Checks the parsed YAML piece by piece, with the line of each."""
+    """Checks the parsed YAML piece by piece, with the line of each. The keys of a table are the fields of its record,
+    and their types say how each is read."""
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self._readers: Mapping[Any, Callable[[Any, str], Any]] = {
+            str: self._read_text,
+            int: self._read_count,
+            **dict.fromkeys((float, float | None), self._read_number),
+            **dict.fromkeys((bool, bool | None), lambda table, key: bool(table[key])),
+            Finish: self._read_finish,
+            Share: self._read_share,
+            Pattern | None: self._read_pattern,
+            tuple[ScriptTurn, ...]: self._read_turns,
+            tuple[ScriptStep, ...]: self._read_branch,
+            tuple[ScriptCall, ...]: self._read_calls,
+            ScriptCondition | None: self._read_condition,
+            ScriptFault | None: lambda table, key: ScriptFault(**self._read_inner(table, key, ScriptFault)),
+            Usage | None: lambda table, key: Usage(**self._read_inner(table, key, Usage)),
+            Any: _read_builtins,
+        }
 
     def _build_error(self, line: int, what: str, hint: str = "") -> ConfigError:
         return ConfigError(f"{self._path}, line {line}: {what}.", hint=hint, code="script_invalid")
@@ -126,184 +151,133 @@ class _ScriptReader:
         except YAMLError as error:
             raise self._build_error(1, f"not valid YAML: {error}") from None
 
-    def read(self, text: str) -> Script:
+    def read_script(self, text: str) -> Script:
         root = self._parse_yaml(text)
         if isinstance(root, list):
             return Script(path=self._path, turns=(ScriptTurn(line=1, steps=self._read_steps(root, 1)),))
-        known = ("name", "turns", "steps", "otherwise", "notes", "tokens_per_second", "chunk", "context_window")
-        table = self._read_table(root, 1, known, "a script")
-        turns = tuple(self._read_turn(each, line) for each, line in self._read_items(table, "turns"))
-        if "steps" in table:
-            turns = (ScriptTurn(line=self._line_of(table, "steps"), steps=self._read_branch(table, "steps")), *turns)
-        if not turns and "otherwise" not in table:
+        script = Script(path=self._path, **self._read_fields(root, 1, "a script", Script))
+        if "steps" in root:
+            first = ScriptTurn(line=_find_key_line(root, "steps"), steps=script.steps)
+            script = replace(script, turns=(first, *script.turns))
+        if not script.turns and "otherwise" not in root:
             raise self._build_error(1, "the script has no answers", "Give it `turns:`, `steps:` or `otherwise:`.")
-        return Script(
-            path=self._path,
-            turns=turns,
-            otherwise=self._read_branch(table, "otherwise"),
-            notes=self._read_branch(table, "notes"),
-            tokens_per_second=self._read_number(table, "tokens_per_second", 0),
-            chunk=int(self._read_number(table, "chunk", 0)),
-            context_window=int(self._read_number(table, "context_window", 0)),
-        )
+        return script
+
+    def _read_turns(self, table: Any, key: str) -> tuple[ScriptTurn, ...]:
+        return tuple(self._read_turn(each, line) for each, line in self._read_items(table, key))
 
     def _read_turn(self, node: Any, line: int) -> ScriptTurn:
         if isinstance(node, list):
             return ScriptTurn(line=line, steps=self._read_steps(node, line))
-        table = self._read_table(node, line, ("match", "mode", "repeat", "steps", "suggest"), "a turn")
-        steps = self._read_branch(table, "steps")
-        if not steps:
+        found = self._read_fields(node, line, "a turn", ScriptTurn)
+        if not found.get("steps"):
             raise self._build_error(line, "a turn without steps", "Give it `steps:`, a list of answers.")
-        return ScriptTurn(
-            line=line,
-            steps=steps,
-            match=self._read_pattern(table, "match"),
-            mode=self._read_text(table, "mode"),
-            repeat=bool(table.get("repeat", False)),
-            suggest=self._read_text(table, "suggest"),
-        )
+        return ScriptTurn(line=line, **found)
 
     def _read_branch(self, table: Any, key: str) -> tuple[ScriptStep, ...]:
-        if key not in table:
-            return ()
-        node, line = table[key], self._line_of(table, key)
+        node, line = table[key], _find_key_line(table, key)
         return self._read_steps(node if isinstance(node, list) else [node], line)
 
     def _read_steps(self, nodes: Any, line: int) -> tuple[ScriptStep, ...]:
-        return tuple(self._read_step(node, self._item_line_of(nodes, place, line)) for place, node in enumerate(nodes))
+        return tuple(self._read_step(node, _find_item_line(nodes, place, line)) for place, node in enumerate(nodes))
 
     def _read_step(self, node: Any, line: int) -> ScriptStep:
         if isinstance(node, str):
             return ScriptStep(line=line, text=str(node))
-        known = ("text", "reasoning", "tool_calls", "when", "usage", "finish", "error", "cut")
-        table = self._read_table(node, line, (*known, "chunk", "delay_ms", "tokens_per_second"), "a step")
-        finish = self._read_text(table, "finish")
-        if finish and finish not in FINISHES:
-            raise self._build_error(
-                self._line_of(table, "finish"), f"finish: {finish!r}", f"Valid: {', '.join(FINISHES)}."
-            )
-        pace = self._read_number(table, "tokens_per_second", 0) if "tokens_per_second" in table else None
-        return ScriptStep(
-            line=line,
-            text=self._read_text(table, "text"),
-            reasoning=self._read_text(table, "reasoning"),
-            calls=tuple(self._read_call(each, at) for each, at in self._read_items(table, "tool_calls")),
-            when=self._read_condition(table),
-            usage=self._read_usage(table),
-            finish=finish,
-            fault=self._read_fault(table),
-            cut=self._read_cut(table),
-            chunk=int(self._read_number(table, "chunk", 0)),
-            delay_ms=self._read_number(table, "delay_ms", 0),
-            tokens_per_second=pace,
-        )
+        return ScriptStep(line=line, **self._read_fields(node, line, "a step", ScriptStep))
+
+    def _read_finish(self, table: Any, key: str) -> str:
+        finish = self._read_text(table, key)
+        if finish not in get_args(Finish):
+            valid = f"Valid: {', '.join(filter(None, get_args(Finish)))}."
+            raise self._build_error(_find_key_line(table, key), f"finish: {finish!r}", valid)
+        return finish
+
+    def _read_calls(self, table: Any, key: str) -> tuple[ScriptCall, ...]:
+        return tuple(self._read_call(each, line) for each, line in self._read_items(table, key))
 
     def _read_call(self, node: Any, line: int) -> ScriptCall:
-        table = self._read_table(node, line, ("name", "arguments", "id"), "a tool call")
-        if not self._read_text(table, "name"):
+        found = self._read_fields(node, line, "a tool call", ScriptCall)
+        if not found.get("name"):
             raise self._build_error(line, "a tool call without a name")
-        return ScriptCall(
-            name=table["name"], arguments=_to_builtins(table.get("arguments", {})), id=self._read_text(table, "id")
-        )
+        return ScriptCall(**found)
 
-    def _read_condition(self, table: Any) -> ScriptCondition | None:
-        if "when" not in table:
-            return None
-        node, line = table["when"], self._line_of(table, "when")
-        if isinstance(node, str):
-            return ScriptCondition(result=self._read_pattern(table, "when"))
-        inner = self._read_table(node, line, ("result", "prompt", "told", "mode", "failed", "step"), "`when`")
-        return ScriptCondition(
-            result=self._read_pattern(inner, "result"),
-            prompt=self._read_pattern(inner, "prompt"),
-            told=self._read_pattern(inner, "told"),
-            mode=self._read_text(inner, "mode"),
-            failed=bool(inner["failed"]) if "failed" in inner else None,
-            step=int(self._read_number(inner, "step", 0)),
-        )
+    def _read_condition(self, table: Any, key: str) -> ScriptCondition:
+        if isinstance(table[key], str):
+            return ScriptCondition(result=self._read_pattern(table, key))
+        return ScriptCondition(**self._read_inner(table, key, ScriptCondition))
 
-    def _read_fault(self, table: Any) -> ScriptFault | None:
-        if "error" not in table:
-            return None
-        known = ("code", "status", "message", "retry_after", "times")
-        inner = self._read_table(table["error"], self._line_of(table, "error"), known, "`error`")
-        return ScriptFault(
-            code=self._read_text(inner, "code"),
-            status=int(self._read_number(inner, "status", 0)),
-            message=self._read_text(inner, "message"),
-            retry_after=self._read_number(inner, "retry_after", 0) if "retry_after" in inner else None,
-            times=int(self._read_number(inner, "times", 0)),
-        )
-
-    def _read_cut(self, table: Any) -> float | None:
-        value = table.get("cut")
+    def _read_share(self, table: Any, key: str) -> float | None:
+        value = table[key]
         if value is None or value is False:
             return None
-        return 0.5 if value is True else min(self._read_number(table, "cut", 0.5), 1.0)
-
-    def _read_usage(self, table: Any) -> dict[str, int] | None:
-        if "usage" not in table:
-            return None
-        known = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens", "cache_write_tokens")
-        inner = self._read_table(table["usage"], self._line_of(table, "usage"), known, "`usage`")
-        return {name: int(self._read_number(inner, name, 0)) for name in inner}
+        return 0.5 if value is True else min(self._read_number(table, key), 1.0)
 
     def _read_items(self, table: Any, key: str) -> list[tuple[Any, int]]:
-        """The entries of a list, each with its line."""
-        nodes = table.get(key)
+        nodes, line = table[key], _find_key_line(table, key)
         if nodes is None:
             return []
-        line = self._line_of(table, key)
         if not isinstance(nodes, list):
             raise self._build_error(line, f"`{key}` is not a list", "Begin each entry with `- `.")
-        return [(node, self._item_line_of(nodes, place, line)) for place, node in enumerate(nodes)]
+        return [(node, _find_item_line(nodes, place, line)) for place, node in enumerate(nodes)]
 
-    def _read_table(self, node: Any, line: int, known: tuple[str, ...], what: str) -> Any:
+    def _read_inner(self, table: Any, key: str, record: type[Struct]) -> dict[str, Any]:
+        return self._read_fields(table[key], _find_key_line(table, key), f"`{key}`", record)
+
+    def _read_fields(self, node: Any, line: int, what: str, record: type[Struct]) -> dict[str, Any]:
+        """The fields of a record as a table has them. `what`: the table in the words of an error."""
+        types = _list_types(record)
+        hint = f"Its keys: {', '.join(types)}."
         if not isinstance(node, dict):
-            raise self._build_error(
-                line, f"{what} has to be a mapping, not {_describe_type(node)}", f"Its keys: {', '.join(known)}."
-            )
+            raise self._build_error(line, f"{what} has to be a mapping, not {_describe_type(node)}", hint)
         for key in node:
-            if key not in known:
-                raise self._build_error(
-                    self._line_of(node, key), f"{what} has no key `{key}`", f"Its keys: {', '.join(known)}."
-                )
-        return node
+            if key not in types:
+                raise self._build_error(_find_key_line(node, key), f"{what} has no key `{key}`", hint)
+        return {key: self._readers[types[key]](node, key) for key in node}
 
     def _read_text(self, table: Any, key: str) -> str:
-        value = table.get(key, "")
+        value = table[key]
         if value is None or isinstance(value, str):
             return str(value or "")
-        raise self._build_error(
-            self._line_of(table, key), f"`{key}` is {_describe_type(value)}, not a text", "Put it in quotes."
-        )
+        what = f"`{key}` is {_describe_type(value)}, not a text"
+        raise self._build_error(_find_key_line(table, key), what, "Put it in quotes.")
 
-    def _read_number(self, table: Any, key: str, default: float) -> float:
-        value = table.get(key, default)
+    def _read_number(self, table: Any, key: str) -> float:
+        value = table[key]
         if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-            raise self._build_error(self._line_of(table, key), f"`{key}` is {value!r}, not a number of at least 0")
+            what = f"`{key}` is {value!r}, not a number of at least 0"
+            raise self._build_error(_find_key_line(table, key), what)
         return float(value)
+
+    def _read_count(self, table: Any, key: str) -> int:
+        return int(self._read_number(table, key))
 
     def _read_pattern(self, table: Any, key: str) -> Pattern | None:
         text = self._read_text(table, key)
         try:
             return re.compile(text) if text else None
         except re.error as error:
-            raise self._build_error(
-                self._line_of(table, key), f"`{key}` is not a regular expression: {error}"
-            ) from None
+            what = f"`{key}` is not a regular expression: {error}"
+            raise self._build_error(_find_key_line(table, key), what) from None
 
-    def _line_of(self, table: Any, key: str) -> int:
-        try:
-            return int(table.lc.key(key)[0]) + 1
-        except (AttributeError, KeyError, TypeError):
-            return 1
 
-    def _item_line_of(self, nodes: Any, place: int, default: int) -> int:
-        try:
-            return int(nodes.lc.item(place)[0]) + 1
-        except (AttributeError, KeyError, TypeError):
-            return default
+@cache
+def _list_types(record: type[Struct]) -> dict[str, Any]:
+    return {each.name: each.type for each in fields(record) if each.name not in _UNWRITTEN}
+
+
+def _find_key_line(table: Any, key: str) -> int:
+    try:
+        return int(table.lc.key(key)[0]) + 1
+    except (AttributeError, KeyError, TypeError):
+        return 1
+
+
+def _find_item_line(nodes: Any, place: int, default: int) -> int:
+    try:
+        return int(nodes.lc.item(place)[0]) + 1
+    except (AttributeError, KeyError, TypeError):
+        return default
 
 
 def _describe_type(value: Any) -> str:
@@ -311,6 +285,7 @@ def _describe_type(value: Any) -> str:
     return next((name for kind, name in kinds if isinstance(value, kind)), "nothing")
 
 
-def _to_builtins(value: Any) -> Any:
+def _read_builtins(table: Any, key: str) -> Any:
     """YAML's own kinds of text, numbers and tables as plain ones."""
+    value = table[key]
     return str(value) if isinstance(value, str) else json.loads(json.dumps(value, default=str))

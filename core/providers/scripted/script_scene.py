@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Final
 
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
@@ -22,34 +23,23 @@ class ScriptScene:
 
     def __init__(self, prompt: str, mode: str, workspace: str) -> None:
         self.prompt, self.mode, self.workspace = prompt, mode, workspace
-        self._messages: list[Message] = []
+        self._moments: list[list[UserMessage | ToolMessage]] = [[]]  # what was said up to each
 
     @property
     def answers(self) -> int:
-        return sum(isinstance(each, AssistantMessage) for each in self._messages)
+        return len(self._moments) - 1
 
     def add(self, message: Message) -> None:
-        self._messages.append(message)
-
-    def _messages_before(self, moment: int) -> list[Message]:
-        """Return what was said between the answer before this moment and the moment."""
-        found: list[Message] = []
-        seen = 0
-        for message in self._messages:
-            if isinstance(message, AssistantMessage):
-                if seen == moment:
-                    break
-                seen += 1
-                found = []
-            else:
-                found.append(message)
-        return found
+        if isinstance(message, AssistantMessage):
+            self._moments.append([])
+        else:
+            self._moments[-1].append(message)
 
     def holds(self, condition: ScriptCondition | None, moment: int) -> bool:
         """Return True if a step may be played at a moment."""
         if condition is None:
             return True
-        before = self._messages_before(moment)
+        before = self._moments[moment]
         results = [each for each in before if isinstance(each, ToolMessage)]
         told = "\n".join(each.content for each in before if isinstance(each, UserMessage))
         said = "\n".join(each.content for each in results)
@@ -63,13 +53,8 @@ class ScriptScene:
 
     def mode_at(self, moment: int) -> str:
         """The mode that the model was last told of."""
-        mode, seen = self.mode, 0
-        for message in self._messages:
-            if isinstance(message, AssistantMessage):
-                seen += 1
-            elif isinstance(message, UserMessage) and seen <= moment:
-                mode = find_mode(message.content) or mode
-        return mode
+        said = [each.content for each in chain(*self._moments[: moment + 1]) if isinstance(each, UserMessage)]
+        return next(filter(None, map(find_mode, reversed(said))), self.mode)
 
     def fill_text(self, text: str) -> str:
         """The text with its places filled in; what is not known is filled with nothing."""
@@ -88,7 +73,7 @@ class ScriptScene:
                 return value
 
     def _look_up(self, name: str) -> str:
-        results = [each.content for each in self._messages if isinstance(each, ToolMessage)]
+        results = [each.content for each in chain(*self._moments) if isinstance(each, ToolMessage)]
         match name:
             case "prompt":
                 return self.prompt
