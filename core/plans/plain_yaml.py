@@ -83,13 +83,10 @@ class _PlainParser:
             if found is None or found[1] in seen:
                 raise NotPlainYaml
             seen.add(found[1])
-            end = line.start + len(found[1])
-            node.pairs.append(
-                YamlPair(
-                    found[1], YamlScalar(line.start, end, line.number, found[1]), self._parse_value(line, found.end())
-                )
-            )
-            node.end = max(node.pairs[-1].value.end, end)
+            key = YamlScalar(line.start, line.start + len(found[1]), line.number, found[1])
+            value = self._parse_value(line, found.end())
+            node.pairs.append(YamlPair(found[1], key, value))
+            node.end = max(value.end, key.end)
         if line is not None and line.column > column:
             raise NotPlainYaml
         return node
@@ -101,9 +98,8 @@ class _PlainParser:
         if rest and rest[0] != "#":
             return _parse_scalar(line, at)
         below = self._peek()
-        if below is not None and (
-            below.column > line.column or (below.column == line.column and below.text.startswith("- "))
-        ):
+        is_list = below is not None and below.text.startswith("- ")  # which may stand at the column of its key
+        if below is not None and below.column + is_list > line.column:
             return self.parse_block(below.column)
         colon = line.start + line.text.index(":") + 1
         return YamlScalar(colon, colon, line.number, None)
@@ -132,11 +128,11 @@ def _parse_scalar(line: YamlLine, at: int) -> YamlNode:
     kind = found.lastgroup or ""
     start, end, said = line.start + at, line.start + found.end(kind), found[kind]
     if kind == "flow":
-        words = [
-            YamlScalar(start + each.start(), start + each.end(), line.number, None if each[0] in NULL else each[0])
-            for each in _WORD.finditer(said)
-        ]
-        return YamlSequence(start, end, line.number, list(words), is_flow=True)
+        node = YamlSequence(start, end, line.number, is_flow=True)
+        for each in _WORD.finditer(said):
+            text = None if each[0] in NULL else each[0]
+            node.items.append(YamlScalar(start + each.start(), start + each.end(), line.number, text))
+        return node
     if kind == "single":
         return YamlScalar(start, end, line.number, said[1:-1].replace("''", "'"), "'")
     if kind == "double":

@@ -54,11 +54,8 @@ class PlanFault(Struct, frozen=True, kw_only=True):
 
 
 class PlanSource(Struct, kw_only=True):
-    """The text and tree of a parsed plan file; it is shared, nobody changes it.
-
-    `start` and `end` are the front matter's offsets in `text`, `body` that of the body; `items` are the todos'
-    nodes, in the order of the plan's todos.
-    """
+    """The text and tree of a parsed plan file; it is shared, nobody changes it. `start` and `end` are the front
+    matter's offsets in `text`, `body` that of the body; `items` are the nodes of the plan's todos, in order."""
 
     text: str
     start: int
@@ -93,9 +90,9 @@ def read_plan_file(text: str, path: str) -> tuple[Plan, PlanSource, list[PlanFau
         what = "the front matter that begins here has no end, a line of ---" if begun else _NO_FRONT
         raise PlanError(f"{path}, line 1: {what}.", hint="Put it back, or move the file out of the plans folder.")
     root = _parse_root(match[1], path)
-    source = PlanSource(text=text, start=match.start(1), end=match.end(1), body=match.end(), root=root, items=[])
     broken: list[PlanFault] = []
-    source.items = list(_parse_items(root, broken))
+    items = list(_parse_items(root, broken))
+    source = PlanSource(text=text, start=match.start(1), end=match.end(1), body=match.end(), root=root, items=items)
     return build_plan(source, path, broken), source, broken
 
 
@@ -129,8 +126,7 @@ def _parse_items(root: YamlMapping, broken: list[PlanFault]) -> Iterator[YamlMap
     if pair is None or (isinstance(pair.value, YamlScalar) and not pair.value.text):
         return
     if not isinstance(pair.value, YamlSequence):
-        hint = "Write each todo as a list item with id and content."
-        broken.append(PlanFault(line=pair.key.line + 1, text="todos is not a list.", hint=hint))
+        _add_fault(broken, root, "todos", "todos is not a list.", "Write each todo as a list item with id and content.")
         return
     seen: dict[str, int] = {}
     for number, item in enumerate(pair.value.items, start=1):
@@ -189,7 +185,7 @@ def _build_todo(item: YamlMapping, broken: list[PlanFault]) -> Todo:
 
 def _parse_model(item: YamlMapping, broken: list[PlanFault]) -> str:
     model = _get_text(item, "model").strip()
-    if model and not all(part.strip() for part in (*model.partition("/")[::2],)):
+    if model and not all(part.strip() for part in model.partition("/")):
         _add_fault(broken, item, "model", f"{model[:80]} is no model.", "Write PROVIDER/NAME.")
         return ""
     return model
@@ -197,11 +193,10 @@ def _parse_model(item: YamlMapping, broken: list[PlanFault]) -> str:
 
 def _parse_effort(item: YamlMapping, broken: list[PlanFault]) -> Effort | Literal[""]:
     effort = _get_text(item, "effort").strip()
-    known = next((each for each in _EFFORTS if each == effort), None)
-    if effort and known is None:
+    if effort and effort not in _EFFORTS:
         hint = f"Use one of {', '.join(_EFFORTS)}."
         _add_fault(broken, item, "effort", f"the effort {effort[:80]} is unknown.", hint)
-    return known or ""
+    return next((each for each in _EFFORTS if each == effort), "")
 
 
 def _parse_dependencies(item: YamlMapping, broken: list[PlanFault]) -> tuple[str, ...]:
@@ -209,10 +204,6 @@ def _parse_dependencies(item: YamlMapping, broken: list[PlanFault]) -> tuple[str
     if pair is None or (isinstance(pair.value, YamlScalar) and not pair.value.text):
         return ()
     if not isinstance(pair.value, YamlSequence) or any(not isinstance(each, YamlScalar) for each in pair.value.items):
-        broken.append(
-            PlanFault(
-                line=pair.key.line + 1, text="dependencies is not a list of ids.", hint="Write the ids as a list."
-            )
-        )
+        _add_fault(broken, item, "dependencies", "dependencies is not a list of ids.", "Write the ids as a list.")
         return ()
     return tuple(list_scalar_texts(pair.value))

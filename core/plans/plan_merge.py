@@ -79,12 +79,10 @@ def _merge_todo(
     if mine is None or theirs is None:
         return _merge_one_sided(key, base, mine, theirs, clashes)
     start = base or replace(theirs, content="", status="pending", dependencies=(), verify="", model="", effort="")
-    fields = {
-        name: _merge_field(
-            f"todo {key}, {name}", getattr(start, name), getattr(mine, name), getattr(theirs, name), clashes
-        )
-        for name in ("content", "status", "dependencies", "verify", "model", "effort")
-    }
+    fields = {}
+    for name in ("content", "status", "dependencies", "verify", "model", "effort"):
+        was, own, other = (getattr(each, name) for each in (start, mine, theirs))
+        fields[name] = _merge_field(f"todo {key}, {name}", was, own, other, clashes)
     return replace(theirs, **fields)
 
 
@@ -92,23 +90,19 @@ def _merge_one_sided(
     key: str, base: Todo | None, mine: Todo | None, theirs: Todo | None, clashes: list[PlanConflict]
 ) -> Todo | None:
     """Merge a todo that one side does not have: new there, or removed here. A removal does not win over a change."""
-    if mine is not None:
-        if base is None:
-            return mine
-        if mine != base:
-            shown = f"{mine.status}: {mine.content}"
-            clashes.append(PlanConflict(where=f"todo {key}, which was removed from the file", dropped=shown))
+    if base is None:
+        return mine or theirs
+    if mine is not None and mine != base:
+        shown = f"{mine.status}: {mine.content}"
+        clashes.append(PlanConflict(where=f"todo {key}, which was removed from the file", dropped=shown))
+    if theirs is None or theirs == base:
         return None
-    if base is not None and theirs is not None and theirs == base:
-        return None
-    if base is not None and theirs is not None:
-        clashes.append(PlanConflict(where=f"todo {key}, which was changed in the file", dropped="its removal"))
+    clashes.append(PlanConflict(where=f"todo {key}, which was changed in the file", dropped="its removal"))
     return theirs
 
 
 def _merge_order(base: list[str], mine: list[str], theirs: list[str]) -> list[str]:
-    """Take the order of the side that changed it, the file's if both did; ids that it lacks follow their
-    neighbours."""
+    """Take the order of the side that changed it, else the file's; ids that it lacks follow their neighbours."""
     shared = set(mine) & set(theirs)
     unmoved = [key for key in theirs if key in shared] == [key for key in base if key in shared]
     first, second = (mine, theirs) if unmoved else (theirs, mine)
@@ -133,9 +127,8 @@ def _repair_graph(merged: dict[str, Todo], theirs: dict[str, Todo], clashes: lis
         asked = theirs[key].dependencies if key in theirs else todo.dependencies
         kept = tuple(each for each in asked if each in merged and (key in theirs or each != key))
         if kept != todo.dependencies:
-            clashes.append(
-                PlanConflict(where=f"todo {key}, dependencies", dropped=", ".join(todo.dependencies) or "(none)")
-            )
+            dropped = ", ".join(todo.dependencies) or "(none)"
+            clashes.append(PlanConflict(where=f"todo {key}, dependencies", dropped=dropped))
         mended[key] = replace(todo, dependencies=kept)
     new = [key for key in mended if key not in theirs]
     while new and set(list_problems(tuple(mended.values()))) - set(list_problems(tuple(theirs.values()))):
@@ -145,8 +138,10 @@ def _repair_graph(merged: dict[str, Todo], theirs: dict[str, Todo], clashes: lis
 
 
 def _merge_body(base: str, mine: str, theirs: str, clashes: list[PlanConflict]) -> str:
-    if mine in (base, theirs) or theirs == base:
-        return theirs if mine in (base, theirs) else mine
+    if mine in (base, theirs):
+        return theirs
+    if theirs == base:
+        return mine
     parts: list[str] = []
     for own, other, clash in _merge_lines(base.split("\n"), mine.split("\n"), theirs.split("\n")):
         if clash:
@@ -160,18 +155,16 @@ LineChange = tuple[int, int, list[str]]
 
 def _merge_lines(base: list[str], mine: list[str], theirs: list[str]) -> Iterator[tuple[list[str], list[str], bool]]:
     """Yield the base in order as (lines of mine, lines to be taken, True if they conflict), after diff3."""
-    edits = sorted(
-        [*((each, 0) for each in _diff_changes(base, mine)), *((each, 1) for each in _diff_changes(base, theirs))],
-        key=lambda found: (found[0][0], found[0][1], found[1]),
-    )
+    sides = (_diff_changes(base, mine), _diff_changes(base, theirs))
+    edits = sorted((first, last, side, new) for side, found in enumerate(sides) for first, last, new in found)
     at = 0
     while edits:
-        start, end = edits[0][0][0], edits[0][0][1]
+        start, end = edits[0][:2]
         group: tuple[list[LineChange], list[LineChange]] = ([], [])
-        while edits and (edits[0][0][0] <= end):
-            edit, side = edits.pop(0)
-            group[side].append(edit)
-            end = max(end, edit[1])
+        while edits and edits[0][0] <= end:
+            first, last, side, new = edits.pop(0)
+            group[side].append((first, last, new))
+            end = max(end, last)
         yield [], base[at:start], False
         own, other = (_apply_changes(base, start, end, each) for each in group)
         clash = bool(group[0] and group[1] and own != other)

@@ -29,15 +29,12 @@ class PlanFiles(Protocol):
 
     def read(self, rel: str) -> bytes | None:
         """Read a whole file; None: there is no such file."""
-        ...
 
     def write(self, rel: str, data: bytes) -> None:
         """Create (with its folders) or replace."""
-        ...
 
     def list_names(self, rel: str) -> Sequence[str]:
         """List the names in a folder; empty when it does not exist."""
-        ...
 
 
 class BrokenPlan(Struct, frozen=True, kw_only=True):
@@ -61,8 +58,7 @@ class PlanStore:
         self._files = files
 
     def create(self, plan: Plan) -> Plan:
-        """Write a new file; `plan.path` is ignored and set in the answer. Raises `ToolInputInvalid` for a bad
-        graph."""
+        """Write a new file, at a new path (see the answer). Raises `ToolInputInvalid` for a bad graph."""
         check_graph(plan.todos)
         path = make_plan_path(plan.name)
         created = replace(plan, path=path, body=plan.body.strip("\n"))
@@ -129,9 +125,8 @@ class PlanStore:
     def _read_text(self, path: str) -> str:
         data = self._files.read(path)
         if data is None:
-            raise PlanError(
-                f"There is no plan {path}.", hint="It may have been moved or deleted; list the plans again."
-            )
+            hint = "It may have been moved or deleted; list the plans again."
+            raise PlanError(f"There is no plan {path}.", hint=hint)
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError as error:

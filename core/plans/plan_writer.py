@@ -26,42 +26,29 @@ def render_new_plan(plan: Plan) -> str:
 
 
 def rewrite_plan(source: PlanSource, plan: Plan) -> str:
-    """Bring the file's text to what `plan` says, touching only what differs.
-
-    Raises `PlanError` where the text is written in a way that can't be changed without a change of something else.
-    """
+    """Bring the file's text to what `plan` says, touching only what differs. Raises `PlanError` where the text is
+    written in a way that can't be changed without a change of something else."""
     for unalias in (False, True):
         text = _splice_changes(source, plan, unalias=unalias)
         with contextlib.suppress(PlanError):
             if parse_plan_file(text, plan.path)[0] == plan:
                 return text
-    raise PlanError(
-        f"{plan.path} is written in a way that this change does not fit into.", hint="Edit the file by hand."
-    )
+    what = f"{plan.path} is written in a way that this change does not fit into."
+    raise PlanError(what, hint="Edit the file by hand.")
 
 
 def _splice_changes(source: PlanSource, plan: Plan, *, unalias: bool) -> str:
     """The changed text, not yet read again. `unalias`: what stays says itself what it had from an anchor elsewhere."""
     before = build_plan(source, plan.path, [])
-    front = source.text[source.start : source.end]
-    lines = YamlText(front, source.newline)
-    splices = [
-        *_change_head(lines, source, before, plan),
-        *_change_todos(lines, source, before.todos, plan.todos, unalias=unalias),
-    ]
-    return (
-        source.text[: source.start]
-        + apply_splices(front, splices)
-        + source.text[source.end : source.body]
-        + _fit_body(source, plan.body)
-    )
-
-
-def _change_head(lines: YamlText, source: PlanSource, before: Plan, plan: Plan) -> Iterator[Splice]:
+    lines = YamlText(source.text[source.start : source.end], source.newline)
+    splices = []
     if before.name != plan.name:
-        yield set_value(lines, source.root, "name", plan.name)
+        splices.append(set_value(lines, source.root, "name", plan.name))
     if before.overview != plan.overview:
-        yield set_value(lines, source.root, "overview", plan.overview, after=("name",))
+        splices.append(set_value(lines, source.root, "overview", plan.overview, after=("name",)))
+    splices += _change_todos(lines, source, before.todos, plan.todos, unalias=unalias)
+    between = source.text[source.end : source.body]
+    return source.text[: source.start] + apply_splices(lines.text, splices) + between + _fit_body(source, plan.body)
 
 
 def _fit_body(source: PlanSource, body: str) -> str:
@@ -119,9 +106,8 @@ def _change_fields(lines: YamlText, item: YamlMapping, before: Todo, after: Todo
     for number, key in enumerate(_FIELDS):
         pair, value = item.find_pair(key), getattr(after, key)
         if getattr(before, key) != value or (unalias and pair and not pair.is_merged and not pair.value.is_own):
-            yield set_value(
-                lines, item, key, value, after=["id", *(each for each in _FIELDS[:number] if each in present)]
-            )
+            after_keys = ["id", *(each for each in _FIELDS[:number] if each in present)]
+            yield set_value(lines, item, key, value, after=after_keys)
 
 
 def _render_todo(todo: Todo, separator: str) -> str:

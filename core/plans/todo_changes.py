@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -38,15 +39,13 @@ def make_plan_path(name: str) -> str:
 
 
 def apply_todo_changes(existing: Sequence[Todo], updates: Sequence[TodoChange], *, merge: bool) -> tuple[Todo, ...]:
-    """Apply changes to a list of todos.
-
-    `merge` changes known ids and appends new ones, otherwise the list is replaced (a known id keeps what its change
-    leaves out). Raises `ToolInputInvalid` for a new todo without content or a bad graph.
-    """
+    """Apply changes to a list of todos: `merge` changes known ids and appends new ones, otherwise the list is replaced
+    (a known id keeps what its change leaves out). Raises `ToolInputInvalid` for a new todo without content or a bad
+    graph."""
     known = {todo.id: todo for todo in existing}
-    doubled = {each.id for index, each in enumerate(updates) if each.id in {u.id for u in updates[:index]}}
+    doubled = sorted(key for key, count in Counter(each.id for each in updates).items() if count > 1)
     if doubled:
-        raise ToolInputInvalid(f"The id {sorted(doubled)[0]} is given more than once.", hint="Send each todo once.")
+        raise ToolInputInvalid(f"The id {doubled[0]} is given more than once.", hint="Send each todo once.")
     changed = {each.id: _apply_change(known.get(each.id), each) for each in updates}
     after = tuple(({**known, **changed} if merge else changed).values())
     check_graph(after)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
@@ -18,8 +18,8 @@ MAX_CYCLE_LENGTH = 40  # todos of a cycle that are named
 
 
 class GraphFault(Struct, frozen=True, kw_only=True):
-    """One thing that keeps todos from being a graph that can be worked off. `todo` is an index into the todos,
-    `dependency` one into its dependencies, -1 = it is about the todo itself."""
+    """One thing that is wrong with the graph. `todo` is an index into the todos, `dependency` one into its
+    dependencies, -1 = it is about the todo itself."""
 
     text: str
     todo: int
@@ -41,13 +41,10 @@ def check_graph(todos: Sequence[Todo], before: Sequence[Todo] = ()) -> None:
     known = set(list_problems(before)) if before else set()
     found = [each for each in list_problems(todos) if each not in known]
     if found:
-        shown = " ".join(found[:MAX_NAMED_PROBLEMS]) + (
-            f" And {len(found) - MAX_NAMED_PROBLEMS} more." if found[MAX_NAMED_PROBLEMS:] else ""
-        )
-        raise ToolInputInvalid(
-            f"The todos are inconsistent: {shown}",
-            hint="Nothing was changed. Give every todo its own id, and let dependencies name ids of earlier work only.",
-        )
+        more = f" And {len(found) - MAX_NAMED_PROBLEMS} more." if found[MAX_NAMED_PROBLEMS:] else ""
+        hint = "Nothing was changed. Give every todo its own id, and let dependencies name ids of earlier work only."
+        shown = " ".join(found[:MAX_NAMED_PROBLEMS]) + more
+        raise ToolInputInvalid(f"The todos are inconsistent: {shown}", hint=hint)
 
 
 def find_ready(todos: Sequence[Todo]) -> tuple[Todo, ...]:
@@ -69,16 +66,12 @@ def find_blockers(todos: Sequence[Todo]) -> dict[str, tuple[str, ...]]:
 
 def find_dependants(todos: Sequence[Todo], key: str) -> tuple[Todo, ...]:
     """Find the todos that are not done and depend on `key`, directly or through others, in their order."""
-    waiting: dict[str, list[str]] = {}
-    for todo in todos:
-        for each in todo.dependencies:
-            waiting.setdefault(each, []).append(todo.id)
+    waiting = _group_by_dependency(todos)
     reached, reach = set[str](), [key]
     while reach:
-        for each in waiting.get(reach.pop(), ()):
-            if each not in reached:
-                reached.add(each)
-                reach.append(each)
+        fresh = waiting[reach.pop()] - reached
+        reached |= fresh
+        reach += fresh
     return tuple(todo for todo in todos if todo.id in reached - {key} and todo.status not in DONE)
 
 
@@ -87,22 +80,28 @@ def sort_topologically(todos: Sequence[Todo]) -> tuple[Todo, ...]:
     known = {todo.id for todo in todos}
     open_edges = {todo.id: len({each for each in todo.dependencies if each in known}) for todo in todos}
     place = {todo.id: number for number, todo in enumerate(todos)}
-    waiting: dict[str, list[str]] = {}
-    for todo in todos:
-        for each in set(todo.dependencies):
-            waiting.setdefault(each, []).append(todo.id)
+    waiting = _group_by_dependency(todos)
     free = [place[key] for key, count in open_edges.items() if not count]
     heapify(free)
     found: list[Todo] = []
     while free:
         todo = todos[heappop(free)]
         found.append(todo)
-        for each in waiting.get(todo.id, ()):
+        for each in waiting[todo.id]:
             open_edges[each] -= 1
             if not open_edges[each]:
                 heappush(free, place[each])
     placed = {todo.id for todo in found}
     return (*found, *(todo for todo in todos if todo.id not in placed))
+
+
+def _group_by_dependency(todos: Sequence[Todo]) -> defaultdict[str, set[str]]:
+    """The ids of the todos that depend on each."""
+    waiting: defaultdict[str, set[str]] = defaultdict(set)
+    for todo in todos:
+        for each in todo.dependencies:
+            waiting[each].add(todo.id)
+    return waiting
 
 
 def select_current(todos: Sequence[Todo], most: int = MAX_LISTED_TODOS) -> tuple[Todo, ...]:
@@ -117,17 +116,17 @@ def select_current(todos: Sequence[Todo], most: int = MAX_LISTED_TODOS) -> tuple
 
 
 def _find_identity_faults(todos: Sequence[Todo]) -> Iterator[GraphFault]:
-    first: dict[str, int] = {}
     for number, todo in enumerate(todos):
         if not todo.id.strip():
             yield GraphFault(text=f"Todo {number + 1} has no id.", todo=number)
         if not todo.content.strip():
             yield GraphFault(text=f"Todo {todo.id or number + 1} has no content.", todo=number)
+    seen = Counter[str]()
     counts = Counter(todo.id for todo in todos)
     for number, todo in enumerate(todos):
-        if counts[todo.id] > 1 and todo.id.strip() and first.setdefault(todo.id, number) != number:
+        seen[todo.id] += 1
+        if seen[todo.id] == 2 and todo.id.strip():  # said once
             yield GraphFault(text=f"The id {todo.id} is used {counts[todo.id]} times.", todo=number)
-            counts[todo.id] = 0  # said once
 
 
 def _find_edge_faults(todos: Sequence[Todo]) -> Iterator[GraphFault]:
@@ -137,8 +136,8 @@ def _find_edge_faults(todos: Sequence[Todo]) -> Iterator[GraphFault]:
             if each == todo.id:
                 yield GraphFault(text=f"{todo.id} depends on itself.", todo=number, dependency=edge)
             elif each not in known:
-                text = f"{todo.id} depends on {each}, which does not exist."
-                yield GraphFault(text=text, todo=number, dependency=edge)
+                missing = f"{todo.id} depends on {each}, which does not exist."
+                yield GraphFault(text=missing, todo=number, dependency=edge)
 
 
 def _find_cycle_faults(todos: Sequence[Todo]) -> Iterator[GraphFault]:
@@ -159,11 +158,10 @@ def _find_cycle_faults(todos: Sequence[Todo]) -> Iterator[GraphFault]:
 
 def _format_path(cycle: Sequence[str]) -> str:
     """Format the way around, with its middle left out if it is long."""
-    if len(cycle) <= MAX_CYCLE_LENGTH:
-        return " -> ".join(cycle)
     half = MAX_CYCLE_LENGTH // 2
-    left_out = len(cycle) - 2 * half
-    return " -> ".join([*cycle[:half], f"({left_out} more)", *cycle[-half:]])
+    if len(cycle) > MAX_CYCLE_LENGTH:
+        cycle = [*cycle[:half], f"({len(cycle) - 2 * half} more)", *cycle[-half:]]
+    return " -> ".join(cycle)
 
 
 def _walk_cycles(start: str, edges: Mapping[str, Sequence[str]], finished: set[str]) -> Iterator[list[str]]:

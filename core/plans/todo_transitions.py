@@ -1,5 +1,4 @@
-"""Rules for a subagent's changes of todo statuses: one thing at a time, and nothing before what it depends on.
-Pure."""
+"""Rules for a subagent's changes of todo statuses: one thing at a time, and nothing before what it depends on."""
 
 from __future__ import annotations
 
@@ -45,10 +44,8 @@ def list_step_problems(before: Sequence[Todo], after: Sequence[Todo]) -> tuple[s
 
 
 def check_not_blocked(todos: Sequence[Todo], key: str, status: TodoStatus, *, anyway: bool = False) -> None:
-    """Raise `CommandRejected` for a todo that the user would begin or complete while it waits for others.
-
-    Completing it `anyway` is theirs to say: what it waits for may have turned out not to be needed first.
-    """
+    """Raise `CommandRejected` for a todo that the user would begin or complete while it waits for others. Completing it
+    `anyway` is theirs to say: what it waits for may have turned out not to be needed first."""
     waits = find_blockers(todos).get(key, ())
     was = next((todo.status for todo in todos if todo.id == key), status)
     if not waits or status not in STARTED or status == was or (anyway and status == "completed"):

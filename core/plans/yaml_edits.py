@@ -88,47 +88,29 @@ def reorder_list(
 ) -> Splice:
     """Return the list with the items `wanted`, by their ids: those that it has move with their comments, `make`
     writes others (for a list of words it is not asked). `edits` are changes within items that stay."""
-    if node.is_flow:
-        return _reorder_flow(lines, node, wanted, ids, make, edits)
-    chunks = dict(zip(ids, _find_chunks(lines, node), strict=True))
-    pad = lines.text[lines.find_line_start(_find_dash(lines, node, 0)) : _find_dash(lines, node, 0)]
-    start, end = next(iter(chunks.values()))[0], list(chunks.values())[-1][1]
-    parts = []
-    for key in wanted:
-        if key in chunks:
-            parts.append(_close_line(lines, apply_splices(lines.text, edits.get(key, ()), *chunks[key])))
-        else:
-            parts.append(f"{pad}- {make(key) or format_scalar(key)}{lines.newline}")
-    return Splice(start, end, "".join(parts) or f"{pad}  []{lines.newline}")
-
-
-def _close_line(lines: YamlText, text: str) -> str:
-    return text if text.endswith("\n") else text + lines.newline
-
-
-def _reorder_flow(
-    lines: YamlText,
-    node: YamlSequence,
-    wanted: Sequence[str],
-    ids: Sequence[str],
-    make: Callable[[str], str],
-    edits: Mapping[str, Sequence[Splice]],
-) -> Splice:
-    items = dict(zip(ids, node.items, strict=True))
-    if list(wanted) == list(ids):
+    if node.is_flow and list(wanted) == list(ids):
         splices = [each for key in wanted for each in edits.get(key, ())]
         return Splice(node.start, node.end, apply_splices(lines.text, splices, node.start, node.end))
+    if node.is_flow:
+        pad, lead, found = "", "", [(each.start, each.end) for each in node.items]
+    else:
+        dash = _find_dash(lines, node, 0)
+        pad = lines.text[lines.find_line_start(dash) : dash]
+        lead, found = f"{pad}- ", _find_chunks(lines, node)
+    spans = dict(zip(ids, found, strict=True))
     parts = [
-        apply_splices(lines.text, edits.get(key, ()), items[key].start, items[key].end)
-        if key in items
-        else (make(key) or format_scalar(key, flow=True))
+        apply_splices(lines.text, edits.get(key, ()), *spans[key])
+        if key in spans
+        else lead + (make(key) or format_scalar(key, flow=node.is_flow))
         for key in wanted
     ]
-    return Splice(node.start, node.end, f"[{', '.join(parts)}]")
+    if node.is_flow:
+        return Splice(node.start, node.end, f"[{', '.join(parts)}]")
+    rows = [part if part.endswith("\n") else part + lines.newline for part in parts] or [f"{pad}  []{lines.newline}"]
+    return Splice(next(iter(spans.values()))[0], list(spans.values())[-1][1], "".join(rows))
 
 
 def _find_dash(lines: YamlText, node: YamlSequence, index: int) -> int:
-    """The offset of the dash of an item."""
     floor = node.items[index - 1].end if index else 0
     return lines.text.rfind("-", floor, max(node.items[index].start, floor + 1))
 

@@ -8,40 +8,38 @@ NULL = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 @dataclass(slots=True)
-class YamlScalar:
+class _YamlSpan:
+    """The place of a node. `is_own` False: it stands behind an alias."""
+
+    start: int
+    end: int
+    line: int
+    is_own: bool = field(default=True, kw_only=True)
+
+
+@dataclass(slots=True)
+class YamlScalar(_YamlSpan):
     """`text` None: null. `style` is "" (plain), "'", '"', "|" or ">"; `start` is behind a tag and an anchor."""
 
-    start: int
-    end: int
-    line: int
     text: str | None
     style: str = ""
-    is_own: bool = True
 
 
 @dataclass(slots=True)
-class YamlSequence:
-    """A list of nodes. `is_own` False: it stands behind an alias."""
+class YamlSequence(_YamlSpan):
+    """A list of nodes."""
 
-    start: int
-    end: int
-    line: int
     items: list[YamlNode] = field(default_factory=list)
     is_flow: bool = False
-    is_own: bool = True
 
 
 @dataclass(slots=True)
-class YamlMapping:
+class YamlMapping(_YamlSpan):
     """Keys with their values. `pairs` in order; those that a merge key brings in are `is_merged`."""
 
-    start: int
-    end: int
-    line: int
     column: int
     pairs: list[YamlPair] = field(default_factory=list)
     is_flow: bool = False
-    is_own: bool = True
 
     def find_pair(self, key: str) -> YamlPair | None:
         """Find the pair of a key; None = it has none."""

@@ -117,7 +117,7 @@ class _Composer:
         return YamlScalar(start, end, event.start_mark.line + 1, text, style)
 
     def _find_inner_start(self, event: Any) -> int:
-        """The offset where a node begins behind its tag and anchor."""
+        """Find where a node begins behind its tag and anchor."""
         start: int = event.start_mark.index
         found = _PROPERTIES.match(self._text, start) if event.anchor or event.tag else None
         return found.end() if found else start

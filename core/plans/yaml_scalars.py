@@ -12,8 +12,6 @@ _OTHER_TYPE = re.compile(
     r"(?i)(?:null|true|false|yes|no|on|off|y|n|[-+]?[.\d][\d_.:eExXoObBa-f+-]*|[-+]?\.(?:inf|nan)|\d{4}-\d\d?-\d\d?.*)"
 )
 _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
-
-
 FieldText = str | tuple[str, ...]
 
 
@@ -25,13 +23,12 @@ def format_value(value: FieldText, *, flow: bool = False) -> str:
 
 
 def format_scalar(text: str, style: str = "", *, flow: bool = False, indent: int = 2, newline: str = "\n") -> str:
-    """Format `text` as a scalar, in `style` if it can be ("" = plain). `indent`: the column of a block scalar's
-    lines."""
+    """Format `text` as a scalar, in `style` if it can be ("" = plain). `indent`: of the lines of a block scalar."""
     odd = not text.isprintable() and (_ESCAPED.search(text) or any(each < " " and each != "\n" for each in text))
     if style in {"|", ">"} and not flow and not odd and "\n" in text and _can_be_block(text):
         return _format_block(text, indent, newline)
     if odd or "\n" in text or style == '"':
-        return _quote_double(text)
+        return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
     if style == "'" or not _is_plain(text, flow=flow):
         return "'" + text.replace("'", "''") + "'"
     return text
@@ -41,14 +38,6 @@ def _is_plain(text: str, *, flow: bool) -> bool:
     if not _FIRST.match(text) or _NOT_PLAIN.search(text) or _OTHER_TYPE.fullmatch(text):
         return False
     return not (flow and _NOT_IN_FLOW.search(text))
-
-
-def _quote_double(text: str) -> str:
-    return _ESCAPED.sub(_escape, json.dumps(text, ensure_ascii=False))
-
-
-def _escape(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
 
 
 def _can_be_block(text: str) -> bool:

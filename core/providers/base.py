@@ -115,15 +115,12 @@ class Provider(Protocol):
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
         """One call. Closing the iterator ends the connection."""
-        ...
 
     async def list_models(self) -> tuple[ModelInfo, ...]:
         """The models that the API lists."""
-        ...
 
     async def close(self) -> None:
         """Release connections. Safe to call twice."""
-        ...
 
 
 class Suggestion(Struct, frozen=True, kw_only=True):

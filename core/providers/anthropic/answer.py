@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from core.protocol.messages import Usage, WireAnswer
@@ -26,28 +27,28 @@ _ARGUMENTS: Final = "partial_json"
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 
 
+@dataclass(slots=True)
 class _Part:
     """A block while it comes. `number`: its place among the calls or the thoughts of the answer; `pieces`: what came of
     its texts, by field."""
 
-    def __init__(self, block: dict[str, Any], number: int) -> None:
-        self.block = block
-        self.number = number
-        self.pieces: dict[str, list[str]] = {}
+    block: dict[str, Any]
+    number: int
+    pieces: dict[str, list[str]] = field(default_factory=dict)
 
-    def add(self, field: str, piece: str) -> None:
-        self.pieces.setdefault(field, [str(self.block.get(field) or "")]).append(piece)
+    def add(self, name: str, piece: str) -> None:
+        self.pieces.setdefault(name, [str(self.block.get(name) or "")]).append(piece)
 
     def whole(self) -> dict[str, Any]:
         """The block with all that came of it."""
-        texts = {field: "".join(pieces) for field, pieces in self.pieces.items() if field != _ARGUMENTS}
+        texts = {name: "".join(pieces) for name, pieces in self.pieces.items() if name != _ARGUMENTS}
         written = "".join(self.pieces.get(_ARGUMENTS, ()))
         return self.block | texts | ({"input": parse_arguments(written)} if written.strip() else {})
 
 
 class MessageAnswer:
-    """One answer while it comes. `finished` is None until the server has said why it stopped; `id` is the server's id
-    of it; `cache_miss` is what it says about its cache, `refusal` why it refused, "" = nothing."""
+    """One answer while it comes. `ending` is None until the server has said it; `id` is the server's id of the answer;
+    `cache_miss` is what it says about its cache, `refusal` why it refused, "" = nothing."""
 
     def __init__(self, taken: set[str]) -> None:
         self._calls = CallNormaliser(taken)
@@ -55,9 +56,7 @@ class MessageAnswer:
         self._counts: dict[str, int] = {}
         self._thinking_tokens = 0
         self.ending: StreamEnd | None = None
-        self.id = ""
-        self.cache_miss = ""
-        self.refusal = ""
+        self.id = self.cache_miss = self.refusal = ""
 
     def feed(self, event: object) -> Iterator[Delta]:
         """The deltas of one event; unknown ones are passed over, as the API asks its clients to do."""
@@ -83,7 +82,7 @@ class MessageAnswer:
         """The answer's blocks as they go back: all of them, unchanged and in order, but for what the API does not take
         back: blank text, and thinking that nothing follows. None if nothing is left."""
         blocks = [self._parts[index].whole() for index in sorted(self._parts)]
-        kept = [block for block in blocks if not _is_empty_block(block)]
+        kept = [each for each in blocks if each.get("type") != "text" or str(each.get("text") or "").strip()]
         while kept and kept[-1].get("type") in _THOUGHTS:
             kept.pop()
         return WireAnswer(wire="messages", items=tuple(kept), binding=binding) if kept else None
@@ -92,9 +91,8 @@ class MessageAnswer:
         if reason := get_text(delta, "stop_reason"):
             self.ending = StreamEnd(_REASONS.get(reason, "stop"))
         details = get_table(delta, "stop_details")
-        self.refusal = (
-            get_text(details, "explanation") or get_text(details, "category").replace("_", " ") or self.refusal
-        )
+        why = get_text(details, "explanation") or get_text(details, "category").replace("_", " ")
+        self.refusal = why or self.refusal
 
     def _on_block_start(self, event: dict[str, Any]) -> Iterator[Delta]:
         block = dict(get_table(event, "content_block"))
@@ -145,24 +143,17 @@ class MessageAnswer:
         for name in _COUNTS:
             if isinstance(usage.get(name), int):
                 self._counts[name] = get_count(usage, name)
-        self._thinking_tokens = (
-            get_count(get_table(usage, "output_tokens_details"), "thinking_tokens") or self._thinking_tokens
-        )
+        thought = get_count(get_table(usage, "output_tokens_details"), "thinking_tokens")
+        self._thinking_tokens = thought or self._thinking_tokens
         fresh, answer, read, created = (self._counts.get(name, 0) for name in _COUNTS)
-        yield UsageReport(
-            Usage(
-                prompt_tokens=fresh + read + created,
-                completion_tokens=answer,
-                cached_tokens=read,
-                cache_write_tokens=created,
-                reasoning_tokens=self._thinking_tokens,
-            )
+        counted = Usage(
+            prompt_tokens=fresh + read + created,
+            completion_tokens=answer,
+            cached_tokens=read,
+            cache_write_tokens=created,
+            reasoning_tokens=self._thinking_tokens,
         )
-
-
-def _is_empty_block(block: dict[str, Any]) -> bool:
-    """Text that is refused in a request."""
-    return block.get("type") == "text" and not str(block.get("text") or "").strip()
+        yield UsageReport(counted)
 
 
 def _describe_cache_miss(diagnostics: dict[str, Any]) -> str:

@@ -42,24 +42,18 @@ def build_options(
 ) -> dict[str, Any]:
     """The fields after the array. `without`: names of `DISPENSABLE` that are left out."""
     thinking = {} if "thinking" in without else _build_thinking(request, able)
-    options: dict[str, Any] = {
-        "max_tokens": choose_answer_limit(request, able, thinks=_is_thinking(thinking)),
-        "stream": True,
-    }
+    limit = choose_answer_limit(request, able, thinks=_is_thinking(thinking))
+    options: dict[str, Any] = {"max_tokens": limit, "stream": True}
     if "display" in without:
         thinking.pop("display", None)
     if budget := thinking.get("budget_tokens"):
-        thinking["budget_tokens"] = min(budget, options["max_tokens"] - LEAST_BUDGET)
+        thinking["budget_tokens"] = min(budget, limit - LEAST_BUDGET)
     if thinking and thinking.get("budget_tokens", LEAST_BUDGET) >= LEAST_BUDGET:
         options["thinking"] = thinking
     if thinking.get("type") == "adaptive" and request.effort and "output_config" not in without:
         options["output_config"] = {"effort": request.effort}
-    if (
-        request.temperature is not None
-        and able.sampling
-        and not _is_thinking(thinking)
-        and "temperature" not in without
-    ):
+    samples = able.sampling and not _is_thinking(thinking) and "temperature" not in without
+    if request.temperature is not None and samples:
         options["temperature"] = request.temperature
     if "cache_control" not in without:
         options["cache_control"] = MARK
@@ -93,8 +87,7 @@ def _build_thinking(request: ModelRequest, able: Capabilities) -> dict[str, Any]
 
 
 def _can_begin_thinking(request: ModelRequest) -> bool:
-    """Return True if thinking within a budget may be asked for: not while calls are answered that were made without
-    it."""
+    """Return True if thinking within a budget may be asked for: not in answer to calls that were made without it."""
     asked = next((each for each in reversed(request.messages) if isinstance(each, AssistantMessage)), None)
     if asked is None or not request.messages or not isinstance(request.messages[-1], ToolMessage):
         return True

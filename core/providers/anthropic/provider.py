@@ -8,7 +8,6 @@ each kind of error.
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -43,7 +42,7 @@ class AnthropicProvider(SdkProvider):
         self._official = urlsplit(endpoint.base_url).hostname == OFFICIAL_HOST
         self._encoder = RequestEncoder()
         self._refused: dict[str, set[str]] = {}
-        self._latest: OrderedDict[str, str] = OrderedDict()
+        self._latest: dict[str, str] = {}  # by session, the one that was asked longest ago first
         self._untold = ""
 
     async def _stream_answer(self, request: ModelRequest) -> AsyncIterator[Delta]:
@@ -62,7 +61,7 @@ class AnthropicProvider(SdkProvider):
             await events.close()
         if answer.ending is None:
             raise build_cut_error(self._endpoint.build_api(), started=started)
-        self._note_refusal(request, answer.id)
+        self._note_latest(request, answer.id)
         yield RequestReport(
             dropped_reasoning=sent.dropped_reasoning,
             cache_miss=answer.cache_miss,
@@ -109,21 +108,18 @@ class AnthropicProvider(SdkProvider):
         why = f"Why {self._endpoint.label} refused: {to_one_line(refusal)}." if refusal else ""
         return f"{untold} {why}".strip()
 
-    def _note_refusal(self, request: ModelRequest, message: str) -> None:
-        """The answer that the next request of the session is compared with."""
-        if not request.session or not message:
-            return
-        self._latest[request.session] = message
-        self._latest.move_to_end(request.session)
-        while len(self._latest) > MAX_SESSIONS:
-            self._latest.popitem(last=False)
+    def _note_latest(self, request: ModelRequest, message: str) -> None:
+        """Keep the answer that the next request of the session is compared with."""
+        if request.session and message:
+            self._latest.pop(request.session, None)
+            self._latest[request.session] = message
+        if len(self._latest) > MAX_SESSIONS:
+            del self._latest[next(iter(self._latest))]
 
     def _client_options(self) -> dict[str, Any]:
         return {"open_telemetry": False, "middleware": [self._build_error_check()]}
 
     def _build_error_check(self) -> Callable[[Any, Any], Any]:
-        """Raises our error for an answer that is none."""
-
         async def check(request: Any, call_next: Any) -> Any:
             response = await call_next(request)
             raw = response.http_response

@@ -60,9 +60,11 @@ class MessagesWire(Wire):
     def _encode_answer(self, message: AssistantMessage, before: EncodedHistory) -> EncodedMessages:
         lead: list[Block] = [{"role": "user", "content": _build_text_blocks(GOES_ON)}] if before.is_empty else []
         found = None if lead else self._find_returnable(message, binding=before.binding)
-        if found is not None and _is_matching(message, found.items):
+        blocks = found.items if found is not None else ()
+        ids = [str(block.get("id")) for block in blocks if block.get("type") == "tool_use"]
+        if found is not None and ids == [call.wire_id for call in message.tool_calls]:
             calls = {call.id: SentCall(id=call.wire_id) for call in message.tool_calls}
-            return EncodedMessages(items=[{"role": "assistant", "content": found.items}], calls=calls)
+            return EncodedMessages(items=[{"role": "assistant", "content": blocks}], calls=calls)
         dropped = int(has_reasoning(message.wire))
         content = [*_build_text_blocks(message.content), *_build_call_blocks(message)]
         if not content:
@@ -84,13 +86,6 @@ class MessagesWire(Wire):
         data = self._encode_base64(attachment)
         title = {"title": clean(attachment.name)} if kind == "document" and attachment.name else {}
         return {"type": kind, "source": {"type": "base64", "media_type": attachment.media_type, "data": data}, **title}
-
-
-def _is_matching(message: AssistantMessage, blocks: Sequence[Block]) -> bool:
-    """Return True if the calls that will be answered are just those that stand in the blocks."""
-    return [each.wire_id for each in message.tool_calls] == [
-        str(block.get("id")) for block in blocks if block.get("type") == "tool_use"
-    ]
 
 
 def _build_text_blocks(content: str) -> list[Block]:

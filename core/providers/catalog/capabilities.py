@@ -62,9 +62,8 @@ class ModelCatalogue(Struct, frozen=True, kw_only=True):
 
 
 def find_capabilities(provider: str, model: str, *, wire: WireProtocol, origin: str = "") -> Capabilities:
-    """Return what `model` takes at a provider that speaks `wire` by itself ("responses": OpenAI's own host, or one that
-    says it speaks it). `origin`: the provider's base URL, under which its models endpoint told. Never slow; `wire` of
-    the result is never None."""
+    """Return what `model` takes at a provider that speaks `wire` by itself. `origin`: its base URL, under which its
+    models endpoint told. Never slow; `wire` of the result is never None."""
     listed = _adapt_to_wire(find_canonical_name(model), wire)
     listed = replace(listed, context_window=0, max_output=0) if provider in LOCAL else listed
     told = load_reported(origin, model)
@@ -90,21 +89,18 @@ def find_canonical_name(model: str) -> Capabilities:
 
 def _adapt_to_wire(found: Capabilities, wire: WireProtocol) -> Capabilities:
     """The same at a host that speaks `wire`: what only its maker's own API has is not there elsewhere."""
-    if wire == "messages":
-        if found.wire == "messages":
-            return found
-        found = replace(found, efforts=(), default_effort="", thinking=(), sampling=True)
-        return replace(found, wire=wire, freeform_tools=False)
-    if wire == "responses" and found.wire in {"responses", "chat"}:
+    if found.wire == wire == "messages" or (wire == "responses" and found.wire in {"responses", "chat"}):
         return found
+    if wire == "messages":
+        plain = replace(found, efforts=(), default_effort="", thinking=(), sampling=True)
+        return replace(plain, wire=wire, freeform_tools=False)
     plain = replace(found, wire=wire, thinking=(), pdf=False)
     return plain if wire == "responses" else replace(plain, freeform_tools=False)
 
 
 def is_chat_model(model: str) -> bool:
     """Return True if one can converse with a model of this name."""
-    name = strip_prefix(model)
-    return not any(fnmatchcase(name, pattern) for pattern in load_catalogue().not_chat)
+    return not any(fnmatchcase(strip_prefix(model), pattern) for pattern in load_catalogue().not_chat)
 
 
 def strip_prefix(model: str) -> str:
@@ -123,13 +119,8 @@ def load_catalogue() -> ModelCatalogue:
 
 
 def _parse_family(family: dict[str, Any]) -> list[ModelFamily]:
-    """The models of a family, each with what holds for all of them."""
     variants = family.pop("models", None) or [{"names": ["*"]}]
     shared = tuple(family.pop("names"))
-    return [
-        ModelFamily(
-            patterns=(shared, tuple(variant.pop("names"))),
-            capabilities=msgspec.convert(family | variant, Capabilities),
-        )
-        for variant in variants
-    ]
+    patterns = [(shared, tuple(variant.pop("names"))) for variant in variants]
+    able = [msgspec.convert(family | variant, Capabilities) for variant in variants]
+    return [ModelFamily(patterns=each, capabilities=found) for each, found in zip(patterns, able, strict=True)]

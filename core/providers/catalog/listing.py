@@ -34,7 +34,7 @@ async def fetch_models(endpoint: Endpoint, secret: Secret | None, kind: Kind) ->
     if secret is not None:
         headers |= _build_credentials(secret, kind, endpoint.key_header)
     try:
-        async with asyncio.timeout(LOCAL_SECONDS if is_loopback(endpoint.base_url) else REMOTE_SECONDS):
+        async with _limit_time(endpoint):
             status, body = await get_json(endpoint.base_url + path, headers)
     except TimeoutError:
         return "It does not answer in time.", []
@@ -50,12 +50,11 @@ async def fetch_models(endpoint: Endpoint, secret: Secret | None, kind: Kind) ->
 
 async def fetch_capabilities(endpoint: Endpoint, secret: Secret | None, kind: Kind, model: str) -> None:
     """Ask an API what a model can do, and keep what it tells; it is not asked again for a while, whatever it says.
-
     OpenAI's own list has nothing but names, and so has Ollama's, which tells of one model at a time."""
     entries: list[dict[str, Any]] = []
     if endpoint.id == "ollama":
         with contextlib.suppress(OSError, ValueError, EOFError, TimeoutError):
-            async with asyncio.timeout(LOCAL_SECONDS if is_loopback(endpoint.base_url) else REMOTE_SECONDS):
+            async with _limit_time(endpoint):
                 asked = json.dumps({"model": model}).encode()
                 _, shown = await get_json(urljoin(endpoint.base_url, "/api/show"), dict(endpoint.headers), asked)
             entries = [{**shown, "id": model}] if isinstance(shown, dict) else []
@@ -64,22 +63,19 @@ async def fetch_capabilities(endpoint: Endpoint, secret: Secret | None, kind: Ki
     await asyncio.to_thread(told.save_reported, endpoint.base_url, entries, asked=model)
 
 
+def _limit_time(endpoint: Endpoint) -> asyncio.Timeout:
+    return asyncio.timeout(LOCAL_SECONDS if is_loopback(endpoint.base_url) else REMOTE_SECONDS)
+
+
 def _build_credentials(secret: Secret, kind: Kind, header: str) -> dict[str, str]:
-    version = {"anthropic-version": "2023-06-01"} if kind == "anthropic" else {}
-    if header:
-        return version | {header: secret.reveal()}
     if kind == "anthropic":
-        return version | {"x-api-key": secret.reveal()}
-    return {"Authorization": f"Bearer {secret.reveal()}"}
+        return {"anthropic-version": "2023-06-01", header or "x-api-key": secret.reveal()}
+    return {header: secret.reveal()} if header else {"Authorization": f"Bearer {secret.reveal()}"}
 
 
 async def get_json(url: str, headers: dict[str, str], posted: bytes = b"") -> tuple[int, Any]:
-    """Status and JSON body of one GET over HTTP/1.0, which has no keep-alive and no chunks. Follows no redirect.
-
-    `posted`: a JSON body to POST instead.
-
-    Raises OSError, EOFError, and ValueError if the answer is not HTTP or not JSON.
-    """
+    """Status and JSON body of one GET (`posted`: a POST of that JSON) over HTTP/1.0, which has no keep-alive and no
+    chunks. Follows no redirect. Raises OSError, EOFError, and ValueError if the answer is not HTTP or not JSON."""
     parts = urlsplit(url)
     secure = parts.scheme == "https"
     reader, writer = await asyncio.open_connection(
@@ -107,15 +103,10 @@ async def get_json(url: str, headers: dict[str, str], posted: bytes = b"") -> tu
 
 async def _read_json(reader: asyncio.StreamReader, head: str) -> Any:
     length = re.search(r"(?im)^content-length:\s*(\d+)", head)
-    body = await (reader.readexactly(min(int(length[1]), MAX_BYTES)) if length else _read_to_end(reader))
+    body = bytearray(await reader.readexactly(min(int(length[1]), MAX_BYTES)) if length else b"")
+    while not length and len(body) < MAX_BYTES and (part := await reader.read(65536)):
+        body += part
     try:
         return json.loads(body)
     except ValueError:
         raise ValueError("something else than a model server listens there") from None
-
-
-async def _read_to_end(reader: asyncio.StreamReader) -> bytes:
-    body = bytearray()
-    while len(body) < MAX_BYTES and (part := await reader.read(65536)):
-        body += part
-    return bytes(body)

@@ -75,8 +75,7 @@ def is_due(origin: str, model: str) -> bool:
 
 
 def save_reported(origin: str, entries: Iterable[Mapping[str, Any]], *, asked: str = "") -> None:
-    """Keep what the entries of a models endpoint tell. `asked`: the model that it was asked for, "" = none in
-    particular. May take its time (a file is written)."""
+    """Keep what the entries of a models endpoint tell. `asked`: the one model that was asked for. Writes a file."""
     path, before = _cache_path(origin), _load_cache(origin)
     news = {str(entry.get("id")): parse_reported(entry) for entry in entries}
     models = before.models | {name: told for name, told in news.items() if told != ReportedCapabilities()}
@@ -87,23 +86,20 @@ def save_reported(origin: str, entries: Iterable[Mapping[str, Any]], *, asked: s
 
 
 def parse_reported(entry: Mapping[str, Any]) -> ReportedCapabilities:
-    """Return what one entry of a models endpoint tells: Anthropic's, OpenRouter's, Mistral's, Ollama's and those of
-    others."""
+    """Return what one entry of a models endpoint tells, Anthropic's, OpenRouter's, Mistral's, Ollama's or another."""
     able = get_table(entry, "capabilities")
     plain = {name: value for name, value in able.items() if isinstance(value, bool)}
     words = entry.get("capabilities")
     if isinstance(words, list) and "completion" in words:  # Ollama
         plain = {"vision": "vision" in words, "function_calling": "tools" in words}
     modalities = get_table(entry, "architecture").get("input_modalities")
-    shown = modalities if isinstance(modalities, list) else None
+    shown = modalities if isinstance(modalities, list) and modalities else None
     return ReportedCapabilities(
         efforts=_parse_efforts(entry, able),
         thinking=_parse_thinking(able),
         sampling=_has_parameter(entry, "temperature"),
-        images=_pick_first(
-            _is_supported(able, "image_input"), plain.get("vision"), "image" in shown if shown else None
-        ),
-        pdf=_pick_first(_is_supported(able, "pdf_input"), "file" in shown if shown else None),
+        images=_pick_first(_is_supported(able, "image_input"), plain.get("vision"), shown and "image" in shown),
+        pdf=_pick_first(_is_supported(able, "pdf_input"), shown and "file" in shown),
         tools=_pick_first(plain.get("function_calling"), _has_parameter(entry, "tools")),
         context_window=parse_window(entry),
         max_output=_parse_count(entry, "max_completion_tokens")
@@ -173,16 +169,11 @@ def _parse_count(found: Mapping[str, Any], key: str) -> int:
 def _load_cache(origin: str) -> _CacheEntry:
     path = _cache_path(origin)
     if path not in _read:
-        _read[path] = _read_cache(path, origin)
+        kept = _CacheEntry()
+        with suppress(OSError, ConfigError, msgspec.MsgspecError, UnicodeError):
+            kept = msgspec.json.decode(read_private(path) or b"{}", type=_CacheEntry)
+        _read[path] = kept if kept.origin == origin else _CacheEntry(origin=origin)
     return _read[path]
-
-
-def _read_cache(path: Path, origin: str) -> _CacheEntry:
-    try:
-        kept = msgspec.json.decode(read_private(path) or b"{}", type=_CacheEntry)
-    except (OSError, ConfigError, msgspec.MsgspecError, UnicodeError):
-        return _CacheEntry(origin=origin)
-    return kept if kept.origin == origin else _CacheEntry(origin=origin)
 
 
 def _cache_path(origin: str) -> Path:

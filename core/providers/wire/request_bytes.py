@@ -12,7 +12,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from operator import is_
 from typing import Any, ClassVar, Final
@@ -92,11 +91,8 @@ def has_reasoning(answer: WireAnswer | None) -> bool:
 
 
 class RequestBytes(Struct, frozen=True, kw_only=True):
-    """A request but for its tail. `binding`: the digest of head and array; `call_ids`: every id that a tool call of the
-    history has; `dropped_reasoning`: answers sent without their reasoning.
-
-    The first `size` bytes of `data` are head and array without its closing bracket; others may follow.
-    """
+    """A request but for its tail: the first `size` bytes of `data` are head and array without its closing bracket.
+    `binding`: their digest; `call_ids`: of the calls in it; `dropped_reasoning`: answers sent without theirs."""
 
     data: bytearray
     size: int
@@ -165,7 +161,6 @@ class EncodedHistory:
         return next((part.calls[call_id] for part in reversed(self._parts) if call_id in part.calls), None)
 
     def advance(self, wire: Wire, messages: tuple[Message, ...]) -> RequestBytes:
-        """Encode what is new in `messages`."""
         self._keep(messages)
         while (place := self._last_part.end) < len(messages):
             end = find_unit_end(messages, place)
@@ -185,7 +180,7 @@ class EncodedHistory:
 
     def _keep(self, messages: tuple[Message, ...]) -> None:
         """Drop the parts that do not hold for `messages`."""
-        kept, count = _count_common(self._messages, messages), len(self._parts)
+        kept, count = _count_shared(self._messages, messages), len(self._parts)
         while count and self._parts[count - 1].end > kept:
             count -= 1
         first = count
@@ -217,12 +212,10 @@ class EncodedHistory:
 
 
 def _collect_ids(calls: Mapping[str, SentCall]) -> set[str]:
-    """Ours and theirs."""
     return calls.keys() | {call.id for call in calls.values()}
 
 
-def _count_common(old: tuple[Message, ...], new: tuple[Message, ...]) -> int:
-    """Return how many messages both begin with."""
+def _count_shared(old: tuple[Message, ...], new: tuple[Message, ...]) -> int:
     shorter = min(len(old), len(new))
     if all(map(is_, old, new)):
         return shorter
@@ -241,7 +234,7 @@ class RequestEncoder:
     beside the conversation)."""
 
     def __init__(self) -> None:
-        self._histories: OrderedDict[Hashable, EncodedHistory] = OrderedDict()
+        self._histories: dict[Hashable, EncodedHistory] = {}  # the one that was sent longest ago first
 
     def encode(self, wire: Wire, request: ModelRequest) -> RequestBytes:
         """The bytes of a request. Raises what `wire` raises; the next request is not harmed by it."""
@@ -250,5 +243,5 @@ class RequestEncoder:
         history = self._histories.pop(kind, None) or EncodedHistory(head)
         self._histories[kind] = history
         if len(self._histories) > MAX_HISTORIES:
-            self._histories.popitem(last=False)
+            del self._histories[next(iter(self._histories))]
         return history.advance(wire, request.messages)

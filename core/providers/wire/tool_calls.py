@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from core.ids import new_id
 from core.protocol.messages import AssistantMessage, Message
 from core.providers.base import ToolCallDelta
+from core.providers.wire.parsed_fields import get_text
 from core.providers.wire.wire_text import clean_tool_name, encode_arguments, is_call_id
 
 _OWN_FIELDS: Final = frozenset({"index", "id", "type", "function", "name", "arguments"})
@@ -24,14 +26,16 @@ def collect_call_ids(messages: tuple[Message, ...]) -> set[str]:
     return {call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls}
 
 
+@dataclass(slots=True)
 class _Call:
-    __slots__ = ("arguments", "id", "index", "name", "server_id", "server_index", "unknown")
-
-    def __init__(self, index: int, server_index: int | None, server_id: str) -> None:
-        self.index, self.server_index, self.server_id = index, server_index, server_id
-        self.id = self.name = ""
-        self.arguments: list[str] = []
-        self.unknown: tuple[dict[str, Any], dict[str, Any]] = ({}, {})  # fields of the call, and of its function
+    index: int
+    server_index: int | None
+    server_id: str
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+    unknown: dict[str, Any] = field(default_factory=dict)  # fields of the call
+    unknown_of_function: dict[str, Any] = field(default_factory=dict)
 
     def is_complete(self) -> bool:
         try:
@@ -58,46 +62,38 @@ class CallNormaliser:
 
     def list_calls(self) -> list[dict[str, Any]]:
         """The calls so far as an answer's message holds them, with every field that was not understood."""
-        return [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {
-                    "name": clean_tool_name(call.name),
-                    "arguments": encode_arguments("".join(call.arguments)),
-                    **call.unknown[1],
-                },
-                **call.unknown[0],
-            }
+        functions = [
+            {"name": clean_tool_name(call.name), "arguments": encode_arguments("".join(call.arguments))}
             for call in self._calls
+        ]
+        return [
+            {"id": call.id, "type": "function", "function": function | call.unknown_of_function, **call.unknown}
+            for call, function in zip(self._calls, functions, strict=True)
         ]
 
     def feed(self, part: dict[str, Any]) -> ToolCallDelta | None:
         """One element of a chunk's `tool_calls`; None if it says nothing new."""
         function = part.get("function")
         function = function if isinstance(function, dict) else part
-        name, server_id = _to_text(function.get("name")), _to_text(part.get("id"))
+        name, server_id = get_text(function, "name"), get_text(part, "id")
         index = part.get("index")
         index = index if isinstance(index, int) and not isinstance(index, bool) else None
-        arguments = _to_arguments(function.get("arguments"))
-        call = self._find_continued(index, server_id, name)
+        arguments = function.get("arguments")
+        if not isinstance(arguments, str):
+            arguments = "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
+        call, fresh_id = self._find_continued(index, server_id, name), ""
         if call is None:
-            call = _Call(len(self._calls), index, server_id)
-            _note_unknown(call, part, function)
-            return self._is_opened(call, name, arguments)
-        _note_unknown(call, part, function)
+            fresh_id = self.make_unique(server_id)
+            call = _Call(len(self._calls), index, server_id, fresh_id)
+            self._calls.append(call)
+        call.unknown |= _select_unknown(part)
+        call.unknown_of_function |= {} if function is part else _select_unknown(function)
         call.server_id = call.server_id or server_id
         news = name if not call.name else ""
         call.name = call.name or name
         call.arguments.append(arguments)
-        return ToolCallDelta(call.index, name=news, arguments=arguments) if news or arguments else None
-
-    def _is_opened(self, call: _Call, name: str, arguments: str) -> ToolCallDelta:
-        call.name = name
-        call.arguments.append(arguments)
-        call.id = self.make_unique(call.server_id)
-        self._calls.append(call)
-        return ToolCallDelta(call.index, id=call.id, name=name, arguments=arguments)
+        found = ToolCallDelta(call.index, id=fresh_id, name=news, arguments=arguments)
+        return found if fresh_id or news or arguments else None
 
     def make_unique(self, server_id: str) -> str:
         """The server's id if it is a usable one that nobody has, else a new one."""
@@ -123,16 +119,5 @@ class CallNormaliser:
         return self._calls[-1] if self._calls else None
 
 
-def _note_unknown(call: _Call, part: dict[str, Any], function: dict[str, Any]) -> None:
-    for known, place in zip(call.unknown, (part, {} if function is part else function), strict=True):
-        known.update({key: value for key, value in place.items() if key not in _OWN_FIELDS and value is not None})
-
-
-def _to_text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _to_arguments(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    return "" if value is None else json.dumps(value, ensure_ascii=False)
+def _select_unknown(table: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if key not in _OWN_FIELDS and value is not None}

@@ -16,8 +16,6 @@ _NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 _ID: Final = re.compile(r"[!-~]{1,64}")
 MAX_NAME: Final = 64
 NO_OUTPUT: Final = "(no output)"  # a result that says nothing: not every API takes an empty one
-
-
 clean = make_well_formed
 
 
