@@ -148,7 +148,7 @@ def one(seed: int) -> tuple[str, str]:
     draft += [maker.head(name), *made.draft, *maker.close]
     draft += [*apart, maker.marker] if which < len(classes) - 1 else []
     try:
-        done = apply_lazy(maker.render(classes), "\n".join(draft), "x.py" if maker.python else "x.js").text
+        done = apply_lazy(maker.render(classes), "\n".join(draft), "x.py" if maker.python else "x.js")
     except EditError:
         return "refused", edit.__name__
     return ("right" if done == wanted else "wrong"), edit.__name__

@@ -50,7 +50,7 @@ def judged(made: Made) -> tuple[str, str]:
     """The outcome of an edit, and why it was refused. An edit that changes nothing is refused by the tools."""
     try:
         if made.format == "lazy":
-            text = apply_lazy(made.original, made.edit, made.path).text
+            text = apply_lazy(made.original, made.edit, made.path)
         else:
             text = apply_drafts(made.original, made.edit, made.path)
     except EditError as problem:

@@ -42,7 +42,7 @@ def _str_replace(original: str | None, edit: str, path: str) -> str:
 
 
 def _lazy(original: str | None, edit: str, path: str) -> str:
-    return apply_lazy(original or "", edit, path).text
+    return apply_lazy(original or "", edit, path)
 
 
 def _plan(original: str | None, edit: str, path: str) -> str:

@@ -14,6 +14,12 @@ def extract_indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
+def measure_depth(line: str) -> int:
+    """Columns of indentation, with tabs of four."""
+    text = line.expandtabs(4)
+    return len(text) - len(text.lstrip())
+
+
 def deduce_shift(pairs: Sequence[tuple[str, str]], sample: Iterable[str]) -> Shift | None:
     """Deduce the one rule that turns the indentation of every given line into that of the file; None when there is
     none.

@@ -28,6 +28,10 @@ class TextLines:
         """The 0-indexed line that holds an offset."""
         return max(0, bisect_right(self.starts, offset) - 1)
 
+    def fit_end(self, text: str) -> str:
+        """Return what these lines became without an ending of its last line, if they have none."""
+        return trim_ending(text) if self.ends and not self.ends[-1] else text
+
     def find_dominant_ending(self) -> str:
         """The ending that most lines have; "\\n" when there is none."""
         counted = Counter(end for end in self.ends if end)

@@ -17,8 +17,8 @@ from core.edits.formats.target_file import select_for_file
 from core.edits.hunks.draft_placement import place_draft
 from core.edits.hunks.placed_draft import PlacedDraft, replace_all_lines
 from core.edits.lazy.alignment import assign_scopes
-from core.edits.lazy.assembly import LazyResult, check_deletions, check_remarks, splice_draft, tokenise_draft
-from core.edits.lazy.line_matches import DraftToken
+from core.edits.lazy.assembly import check_remarks, splice_draft, tokenise_draft
+from core.edits.lazy.line_matches import DraftToken, compile_thing
 from core.text.lines import TextLines, split_closed, split_lines
 from core.text.tags import parse_attributes
 
@@ -58,8 +58,8 @@ def parse_drafts(content: str) -> tuple[FileDraft, ...]:
 
 
 def _find_closing_tag(content: str, start: int) -> re.Match[str] | None:
-    """Find where a draft ends: at a closing tag that begins a line; at one within a line if there is no other before
-    the next draft, as content may speak of the tag."""
+    """Find where a draft ends: at a closing tag that begins a line, as content may speak of the tag; at one within a
+    line if there is no other before the next draft."""
     inline, own = _CLOSING.search(content, start), _CLOSING_LINE.search(content, start)
     if inline is None or own is None:
         return inline
@@ -130,8 +130,7 @@ def apply_draft(text: str, draft: FileDraft) -> str:
     tokens = tokenise_draft(rows, part)
     before, after = text[: lines.starts[first]], text[lines.find_end(last - 1) :]
     hunks = _place_hunks(part, rows, tokens)
-    if hunks is not None and not hunks.has_markers:
-        hunks = None
+    hunks = hunks if hunks is not None and hunks.has_markers else None
     if hunks is not None and hunks.is_accepted:
         return before + hunks.text + after
     if hunks is not None and not hunks.is_outline:
@@ -146,18 +145,16 @@ def apply_draft(text: str, draft: FileDraft) -> str:
         _check_start(part, rows)
     done = splice_draft(part, assign_scopes(tokens), open_ends=False)
     _check_removals(part, rows, done)
-    if hunks is not None and not hunks.allows("".join(map(str.__add__, part.bodies, part.ends)), done.text):
+    if hunks is not None and not hunks.allows("".join(map(str.__add__, part.bodies, part.ends)), done):
         raise UndecidedEdit("its parts fit in more than one place")
-    check_deletions(done)
-    return before + done.text + after
+    return before + done + after
 
 
 def _place_hunks(part: TextLines, rows: list[str], tokens: list[DraftToken]) -> PlacedDraft | None:
     """Place the draft as pieces of its range. A comment that says that something is removed vanishes if that is so."""
     if any(token.kind == "removal" for token in tokens):
-        laid = place_draft(
-            part, [row for row, token in zip(rows, tokens, strict=True) if not token.removed], open_ends=False
-        )
+        kept = [row for row, token in zip(rows, tokens, strict=True) if not token.removed]
+        laid = place_draft(part, kept, open_ends=False)
         if laid is not None and _are_removed(tokens, part, laid.text):
             return laid
     return place_draft(part, rows, open_ends=False)
@@ -166,17 +163,12 @@ def _place_hunks(part: TextLines, rows: list[str], tokens: list[DraftToken]) -> 
 def _are_removed(tokens: list[DraftToken], part: TextLines, after: str) -> bool:
     """True if all that comments say is removed is there less often than it was."""
     before = "\n".join(part.bodies)
-    things = [token.removed for token in tokens if token.kind == "removal"]
-    return all(_count_thing(thing, after) < _count_thing(thing, before) for thing in things)
-
-
-def _count_thing(thing: str, text: str) -> int:
-    return len(re.findall(rf"(?<![\w.]){re.escape(thing)}(?!\w)", text))
+    things = [compile_thing(token.removed) for token in tokens if token.kind == "removal"]
+    return all(len(thing.findall(after)) < len(thing.findall(before)) for thing in things)
 
 
 def _check_start(part: TextLines, rows: list[str]) -> None:
-    """Raise `UndecidedEdit` when a draft of the whole file begins below its first lines and does not say that they
-    stay."""
+    """Raise `UndecidedEdit` when a draft of the whole file does not say what becomes of the lines above its first."""
     given = [row.strip() for row in rows if row.strip()]
     there = [body.strip() for body in part.bodies if body.strip()]
     place = there.index(given[0]) if there.count(given[0]) == 1 else 0
@@ -184,15 +176,14 @@ def _check_start(part: TextLines, rows: list[str]) -> None:
         raise UndecidedEdit(f"it begins with {given[0][:80]!r} and does not say what becomes of the lines before")
 
 
-def _check_removals(part: TextLines, rows: list[str], done: LazyResult) -> None:
-    """Raise `UndecidedEdit` when something stays that a comment says is removed and the draft nowhere else accounts
-    for."""
+def _check_removals(part: TextLines, rows: list[str], done: str) -> None:
+    """Raise `UndecidedEdit` when something stays that a comment says is removed and no other line speaks of."""
     own = {row.strip() for row in rows}
     for token in tokenise_draft(rows, part):
         if token.kind != "removal" or not re.search(r"\W", token.removed):
             continue
-        wanted = re.compile(rf"(?<![\w.]){re.escape(token.removed)}(?!\w)")
-        left = [row for row in split_lines(done.text).bodies if wanted.search(row) and row.strip() not in own]
+        wanted = compile_thing(token.removed)
+        left = [row for row in split_lines(done).bodies if wanted.search(row) and row.strip() not in own]
         if left:
             raise UndecidedEdit(f"{token.removed!r} is said to be removed, but {left[0].strip()[:80]!r} stays")
 
@@ -207,11 +198,10 @@ def _resolve_range(draft: FileDraft, count: int) -> tuple[int, int]:
             'start and end, as in <file_edit path="…" start=100 end=200>.',
             hint="Read the part to edit with its line numbers, then send only that part. Nothing was changed.",
         )
-    last = count if end == -1 else end
-    problem = ""
+    last, problem = count if end == -1 else end, ""
     if start < 1:
         problem = "begins before line 1"
-    elif start > max(count, 1) or last > max(count, 1):
+    elif max(start, last) > max(count, 1):
         problem = f"is outside of the file, which has {count} lines"
     elif last < start and count:
         problem = "ends before it begins"

@@ -18,14 +18,14 @@ from core.edits.errors import EditError, UndecidedEdit
 from core.edits.hunks.draft_placement import place_draft
 from core.edits.hunks.placed_draft import PlacedDraft
 from core.edits.lazy.alignment import assign_scopes, mark_exposed
-from core.edits.lazy.assembly import LazyResult, check_deletions, check_remarks, splice_draft
+from core.edits.lazy.assembly import check_remarks, splice_draft
 from core.edits.lazy.definitions import replace_definition
 from core.edits.lazy.draft_indentation import detect_indent_unit, fit_indentation
 from core.edits.lazy.line_keys import parse_line_key
 from core.edits.lazy.line_matches import DraftToken, measure_depths
 from core.edits.lazy.markers import expand_elided_body, is_marker, may_be_marker
 from core.edits.syntax import find_flaws
-from core.text.lines import TextLines, split_closed, split_lines, trim_ending
+from core.text.lines import TextLines, split_closed, split_lines
 
 _MANY_PLACES: Final = "its parts fit in more than one place"
 _PROSE: Final = (".md", ".mdx", ".markdown", ".rst")
@@ -37,13 +37,13 @@ _VALUE_END = re.compile(r'(?:["\d}\]]|true|false|null)\s*$')
 _ENTRY = re.compile(r'\s*(?:["{\[\d-]|true|false|null)')
 
 
-def apply_lazy(text: str, code_edit: str, path: str = "") -> LazyResult:
-    """Apply a draft with markers to a file. Raises `EditError`."""
+def apply_lazy(text: str, code_edit: str, path: str = "") -> str:
+    """Return the file after a draft with markers. Raises `EditError`."""
     lines = split_lines(text)
     own = {line.strip() for line in lines.bodies}
     hunks = place_draft(lines, _normalise_draft(split_draft(code_edit, trimmed=False), own, path), open_ends=True)
     if hunks is not None and hunks.is_accepted and hunks.has_markers:
-        return _check_placed(path, text, hunks)
+        return _check_parses(path, text, hunks.text)
     if hunks is not None and hunks.has_markers and not hunks.is_outline:
         raise UndecidedEdit(_MANY_PLACES)
     check_remarks(split_draft(code_edit), own)
@@ -52,42 +52,34 @@ def apply_lazy(text: str, code_edit: str, path: str = "") -> LazyResult:
         raise EditError("The edit is empty.", hint="Give the new code, or delete the file. Nothing was changed.")
     marked = [(is_marker(line) or may_be_marker(line)) and line.strip() not in own for line in new]
     if not any(line.strip() for line in lines.bodies) and not any(marked):
-        return LazyResult(text=_close_lines(new, lines), kept=0, added=len(new), removed=0)
+        return _close_lines(new, lines)
     if not any(marked) and any(is_marker(line) for line in new) and not (hunks is not None and hunks.is_sure):
         raise UndecidedEdit("its marker may be a line of the file")
     if not any(marked):
         return _apply_unmarked(path, text, new, hunks)
     tokens = _tokenise(new, marked, lines, path)
     done = splice_draft(lines, tokens, open_ends=True, prose=path.endswith(_PROSE))
-    check_deletions(done)
-    if hunks is not None and not hunks.allows(text, done.text):
+    if hunks is not None and not hunks.allows(text, done):
         raise UndecidedEdit(_MANY_PLACES)
-    if path.endswith((".json", ".jsonc")):
-        done = LazyResult(text=repair_commas(done.text), kept=done.kept, added=done.added, removed=done.removed)
-    return _check_parses(path, text, done)
+    return _check_parses(path, text, repair_commas(done) if path.endswith((".json", ".jsonc")) else done)
 
 
-def _check_placed(path: str, text: str, hunks: PlacedDraft) -> LazyResult:
-    return _check_parses(path, text, LazyResult(text=hunks.text, kept=0, added=0, removed=0))
-
-
-def _apply_unmarked(path: str, text: str, new: Sequence[str], hunks: PlacedDraft | None) -> LazyResult:
-    """Apply a draft that leaves nothing out: the whole file, one definition, or a piece of the file that tells its
-    place."""
+def _apply_unmarked(path: str, text: str, new: Sequence[str], hunks: PlacedDraft | None) -> str:
+    """Apply a draft that leaves nothing out: the whole file, one definition, or a piece that tells its place."""
     try:
         done = _check_parses(path, text, _replace_unmarked(text, split_lines(text), new, path))
     except UndecidedEdit:
         if hunks is None or not hunks.is_accepted:
             raise
-        return _check_placed(path, text, hunks)
-    if hunks is not None and hunks.is_accepted and hunks.text != done.text:
+        return _check_parses(path, text, hunks.text)
+    if hunks is not None and hunks.is_accepted and hunks.text != done:
         raise UndecidedEdit("it may be the whole file, a definition or a part of it")
     return done
 
 
 def _normalise_draft(new: Sequence[str], own: Collection[str], path: str) -> list[str]:
-    """Drop a comment on top that only names the file, and put every elided body on a line of its own. The first line
-    of a longer comment is a part of that."""
+    """Drop a comment on top that only names the file, and put every elided body on a line of its own."""
+    # The first line of a longer comment is a part of that.
     longer = len(new) > 1 and new[1][:1] == new[0][:1] and not new[1][:1].isalnum() and not is_marker(new[1])
     named = _NAMED.fullmatch(new[0]) if new and new[0].strip() not in own and not longer else None
     if named and path and PurePath(named["path"]).name == PurePath(path).name:
@@ -97,8 +89,7 @@ def _normalise_draft(new: Sequence[str], own: Collection[str], path: str) -> lis
 
 
 def split_draft(draft: str, *, trimmed: bool = True) -> list[str]:
-    """Split a draft into lines, without a fence around all of them and, unless not `trimmed`, blank lines at both
-    ends."""
+    """Split a draft into lines, without a fence around them; `trimmed`: also without blank lines at both ends."""
     lines = split_closed(draft)[0]
     filled = [index for index, line in enumerate(lines) if line.strip()]
     inner = lines[filled[0] : filled[-1] + 1] if filled else []
@@ -111,13 +102,11 @@ def _tokenise(new: Sequence[str], marked: Sequence[bool], lines: TextLines, path
     prose, sole = path.endswith(_PROSE), path.endswith(_ONE_OF_A_NAME)
     rows = fit_indentation(new, lines)
     depths = measure_depths(rows, prose=prose)
-    placed = assign_scopes(
-        [
-            DraftToken("marker" if mark else "line", line, depth, is_sole=sole)
-            for line, mark, depth in zip(rows, marked, depths, strict=True)
-        ]
-    )
-    return mark_exposed(placed)
+    tokens = [
+        DraftToken("marker" if mark else "line", line, depth, is_sole=sole)
+        for line, mark, depth in zip(rows, marked, depths, strict=True)
+    ]
+    return mark_exposed(assign_scopes(tokens))
 
 
 def _close_lines(new: Sequence[str], lines: TextLines) -> str:
@@ -125,27 +114,20 @@ def _close_lines(new: Sequence[str], lines: TextLines) -> str:
     return end.join(new) + end
 
 
-def _replace_unmarked(text: str, lines: TextLines, new: Sequence[str], path: str) -> LazyResult:
+def _replace_unmarked(text: str, lines: TextLines, new: Sequence[str], path: str) -> str:
     """Apply a draft that leaves nothing out: one definition, or the whole file."""
     single = replace_definition(lines, new, path, text)
     if single is not None:
-        return LazyResult(
-            text=single.text, kept=len(lines) - single.removed, added=single.added, removed=single.removed
-        )
+        return single
     old = [line.strip() for line in lines.bodies if line.strip()]
     given = [line.strip() for line in new if line.strip()]
     shared = len(set(old) & set(given))
     same_start, same_end = _is_same_line(old[0], given[0]), _is_same_line(old[-1], given[-1])
-    keys = {parse_line_key(line) for line in given}
-    lost = any(
-        (parse_line_key(line) or "").startswith("definition ") and parse_line_key(line) not in keys for line in old
-    )
+    gone = {parse_line_key(line) or "" for line in old} - {parse_line_key(line) for line in given}
+    lost = any(key.startswith("definition ") for key in gone)
     whole = same_start and same_end and len(given) * 2 >= len(old)
     if shared * 4 >= len(set(old)) * (3 if lost else 2) or (whole and not lost):
-        done = _close_lines(new, lines)
-        open_end = not lines.ends[-1]
-        text = trim_ending(done) if open_end else done
-        return LazyResult(text=text, kept=shared, added=len(given) - shared, removed=len(old) - shared)
+        return lines.fit_end(_close_lines(new, lines))
     raise UndecidedEdit("it has no ... existing code ... and is neither the whole file nor one definition of it")
 
 
@@ -153,13 +135,11 @@ def _is_same_line(old: str, new: str) -> bool:
     return old == new or (parse_line_key(old) is not None and parse_line_key(old) == parse_line_key(new))
 
 
-def _check_parses(path: str, before: str, done: LazyResult) -> LazyResult:
+def _check_parses(path: str, before: str, after: str) -> str:
     """Return the result; raise `UndecidedEdit` when the file parsed before and does not any more."""
-    if find_flaws(path, before) == ():
-        broken = find_flaws(path, done.text)
-        if broken:
-            raise UndecidedEdit(f"the result does not parse (line {broken[0].line})")
-    return done
+    if find_flaws(path, before) == () and (broken := find_flaws(path, after)):
+        raise UndecidedEdit(f"the result does not parse (line {broken[0].line})")
+    return after
 
 
 def repair_commas(text: str) -> str:

@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from core.edits.indentation import measure_depth
 from core.edits.lazy.line_keys import parse_line_key
-from core.edits.lazy.line_matches import BRANCH, PREFIX, is_continuation, measure_depth
+from core.edits.lazy.line_matches import BRANCH, PREFIX, is_continuation
 
 START: Final = "\0start"
 STOP: Final = "\0stop"

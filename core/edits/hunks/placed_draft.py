@@ -24,7 +24,7 @@ from core.edits.hunks.placement_choice import choose_placements, is_same_result
 from core.edits.hunks.placement_doubts import CLOSE, PlacementDoubt, find_doubt, is_contested
 from core.edits.hunks.placements import LineIndex, Placement
 from core.text.line_diff import diff_lines
-from core.text.lines import TextLines, trim_ending
+from core.text.lines import TextLines
 
 _MANY: Final = 80
 _EMPTY: Final = 100  # a marker at an end of the file that stands for nothing
@@ -40,21 +40,20 @@ class PlacedDraft(NamedTuple):
 
     text: str
     cost: int
-    is_sure: bool
-    is_contested: bool
-    is_tied: bool
-    doubts: tuple[PlacementDoubt | None, ...]
     is_outlined: bool
-    is_headed: bool
     is_whole: bool
     has_markers: bool
+    is_sure: bool = False
+    is_contested: bool = False
+    is_tied: bool = False
+    doubts: tuple[PlacementDoubt | None, ...] = (None,)
+    is_headed: bool = False
 
     @property
     def is_outline(self) -> bool:
         """True if a piece only shows where something is, or has no context: not a diff, but an outline of the file."""
-        return PlacementDoubt.IDLE in self.doubts or (
-            self.is_outlined and (not self.is_sure or PlacementDoubt.BARE in self.doubts)
-        )
+        bare = not self.is_sure or PlacementDoubt.BARE in self.doubts
+        return PlacementDoubt.IDLE in self.doubts or (self.is_outlined and bare)
 
     @property
     def is_accepted(self) -> bool:
@@ -72,20 +71,16 @@ class PlacedDraft(NamedTuple):
         if self.is_headed or after == self.text:
             return True
         rest = iter(after.split("\n"))
-        return not self.is_contested and (
-            (self.is_whole and self.is_tied) or all(line in rest for line in before.split("\n"))
-        )
+        harmless = (self.is_whole and self.is_tied) or all(line in rest for line in before.split("\n"))
+        return not self.is_contested and harmless
 
 
 def place_pieces(
     lines: TextLines, rows: Sequence[str], marked: Sequence[bool], *, open_ends: bool
 ) -> PlacedDraft | None:
-    """Place the pieces; None when the draft can't be read as pieces of the file. `rows` are in the file's
-    indentation.
-
+    """Place the pieces; None when the draft can't be read as pieces of the file. `rows` are in its indentation;
     `open_ends`: what stands before or after the draft may stay without a marker that says so. Raises
-    `TooManyPlacements`.
-    """
+    `TooManyPlacements`."""
     index = LineIndex([START, *(body.rstrip() for body in lines.bodies), STOP])
     options: list[list[Placement]] = []
     pieces = split_pieces(rows, marked)
@@ -120,27 +115,16 @@ def place_pieces(
 
 def _weigh_empty_markers(placement: Placement, piece: DraftPiece, count: int) -> Placement:
     """Raise the cost where the marker before or after the piece would stand for nothing."""
-    empty = (piece.has_marker_above and placement.first <= 1) or (
-        piece.has_marker_below and placement.last >= count - 1
-    )
-    return placement._replace(cost=placement.cost + _EMPTY) if empty else placement
+    above = piece.has_marker_above and placement.first <= 1
+    below = piece.has_marker_below and placement.last >= count - 1
+    return placement._replace(cost=placement.cost + _EMPTY) if above or below else placement
 
 
 def describe_unplaced(rows: Sequence[str], marked: Sequence[bool]) -> PlacedDraft:
     """Return what is known of a draft with too many places to try: it is not taken, and only allows what is plain."""
     pieces = split_pieces(rows, marked)
-    return PlacedDraft(
-        text="",
-        cost=0,
-        is_sure=False,
-        is_contested=False,
-        is_tied=True,
-        doubts=(None,),
-        is_outlined=is_outlined(pieces),
-        is_headed=False,
-        is_whole=is_whole(pieces),
-        has_markers=any(marked),
-    )
+    outline, whole = is_outlined(pieces), is_whole(pieces)
+    return PlacedDraft("", 0, is_outlined=outline, is_whole=whole, has_markers=any(marked), is_tied=True)
 
 
 def _drops_blank_lines(placement: Placement, others: Sequence[Placement], index: LineIndex, *, padded: bool) -> bool:
@@ -160,9 +144,8 @@ def _has_open_end(placements: Sequence[Placement], pieces: Sequence[DraftPiece],
     if not pieces[0].has_marker_above and placements[0].rows[0] != START:
         ends.append((index.lines[1 : placements[0].first], _FEW if alone else MOST_OPEN))
     if not pieces[-1].has_marker_below and placements[-1].rows[-1] != STOP:
-        ends.append(
-            (index.lines[placements[-1].last : -1], _FEW if alone and not pieces[0].has_marker_above else MOST_OPEN)
-        )
+        most = _FEW if alone and not pieces[0].has_marker_above else MOST_OPEN
+        ends.append((index.lines[placements[-1].last : -1], most))
     return any(0 < sum(map(is_telling, rows)) <= most for rows, most in ends)
 
 
@@ -173,9 +156,8 @@ def _count_rows(placement: Placement) -> int:
 def _is_head(placement: Placement, lines: Sequence[str], *, most: int) -> bool:
     """True if a piece is a line or two that stay and only show what the next one belongs to."""
     old = [line for line in lines[placement.first : placement.last] if line.strip("\0 ")]
-    return (
-        old == [row.rstrip() for row in placement.rows if row.strip()] and len([x for x in old if x[0] != "\0"]) <= most
-    )
+    same = old == [row.rstrip() for row in placement.rows if row.strip()]
+    return same and sum(line[0] != "\0" for line in old) <= most
 
 
 def replace_all_lines(lines: TextLines, rows: Sequence[str]) -> str:
@@ -200,6 +182,4 @@ def _render_placements(lines: TextLines, placements: Sequence[Placement]) -> str
                 out += [(row, ends[min(step, len(ends) - 1)] or fallback) for step, row in enumerate(rows[j1:j2])]
         place = last
     out += own[place:]
-    closed = not lines.ends or bool(lines.ends[-1])
-    text = "".join(body + (end or fallback) for body, end in out)
-    return text if closed else trim_ending(text)
+    return lines.fit_end("".join(body + (end or fallback) for body, end in out))

@@ -7,36 +7,19 @@ from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Final
 
-from msgspec import Struct
-
 from core.edits.errors import UndecidedEdit
 from core.edits.hunks.costs import compute_replacement_cost
-from core.edits.indentation import extract_indent
+from core.edits.indentation import extract_indent, measure_depth
 from core.edits.lazy.alignment import AlignmentStep, AlignmentUndecided, align, assign_scopes
 from core.edits.lazy.blank_lines import ResultRow, Spacing
 from core.edits.lazy.checks import AlignedDraft, find_doubt
 from core.edits.lazy.definitions import MAX_UNMENTIONED
 from core.edits.lazy.draft_indentation import fit_indentation
-from core.edits.lazy.line_matches import DraftToken, measure_depth, measure_depths
+from core.edits.lazy.line_matches import DraftToken, measure_depths
 from core.edits.lazy.markers import is_marker, may_be_marker, may_be_remark, parse_removal
-from core.text.lines import TextLines, trim_ending
+from core.text.lines import TextLines
 
 _SEGMENT: Final = 300_000
-
-
-class LazyResult(Struct, frozen=True, kw_only=True):
-    """`kept`, `added` and `removed` count lines that are not blank."""
-
-    text: str
-    kept: int
-    added: int
-    removed: int
-
-
-def check_deletions(done: LazyResult) -> None:
-    """Raise `UndecidedEdit` when many lines would go that the draft does not mention."""
-    if done.removed > MAX_UNMENTIONED and done.removed > 3 * done.added:
-        raise UndecidedEdit(f"it would delete {done.removed} lines that it does not mention")
 
 
 def check_remarks(new: Sequence[str], own: Collection[str]) -> None:
@@ -64,14 +47,14 @@ def tokenise_draft(new: Sequence[str], lines: TextLines) -> list[DraftToken]:
     return assign_scopes(tokens)
 
 
-def splice_draft(lines: TextLines, tokens: Sequence[DraftToken], *, open_ends: bool, prose: bool = False) -> LazyResult:
-    """Make the text that the tokens make of the lines. Raises `EditError` when there is more than one."""
+def splice_draft(lines: TextLines, tokens: Sequence[DraftToken], *, open_ends: bool, prose: bool = False) -> str:
+    """Make the text that the tokens make of the lines. Raises `UndecidedEdit` when there is more than one, or many
+    lines would go that the draft does not mention."""
     try:
         rows = _align_rows(lines, tokens, measure_depths(lines.bodies, prose=prose), open_ends)
     except AlignmentUndecided:
         raise UndecidedEdit("the new lines fit in more than one place") from None
-    doubt = find_doubt(AlignedDraft(lines, tokens, rows))
-    if doubt:
+    if doubt := find_doubt(AlignedDraft(lines, tokens, rows)):
         raise UndecidedEdit(doubt)
     spacing, fallback = Spacing(lines, tokens, open_ends=open_ends), lines.find_dominant_ending()
     out: list[tuple[str, str]] = []
@@ -88,8 +71,10 @@ def splice_draft(lines: TextLines, tokens: Sequence[DraftToken], *, open_ends: b
             out[last] = (out[last][0] + ",", out[last][1])
         last = len(out)
         out.append((body, end))
-    filled = sum(bool(line.strip()) for line in lines.bodies)
-    return LazyResult(text=_join_rows(out, lines), kept=kept, added=len(rows) - kept, removed=filled - kept)
+    removed = sum(bool(line.strip()) for line in lines.bodies) - kept
+    if removed > MAX_UNMENTIONED and removed > 3 * (len(rows) - kept):
+        raise UndecidedEdit(f"it would delete {removed} lines that it does not mention")
+    return lines.fit_end("".join(line + end for line, end in out))
 
 
 def _align_rows(
@@ -98,12 +83,8 @@ def _align_rows(
     """The filled lines of the result, from the alignment of the filled lines of both sides."""
     given = [index for index, token in enumerate(tokens) if token.text.strip()]
     there = [index for index, line in enumerate(lines.bodies) if line.strip()]
-    steps = _align_segments(
-        [lines.bodies[index] for index in there],
-        [tokens[index] for index in given],
-        [depths[index] for index in there],
-        open_ends,
-    )
+    filled, filled_depths = [lines.bodies[index] for index in there], [depths[index] for index in there]
+    steps = _align_segments(filled, [tokens[index] for index in given], filled_depths, open_ends)
     rows = [
         ResultRow(None if token is None else given[token], None if old is None else there[old]) for token, old in steps
     ]
@@ -120,17 +101,8 @@ def _wants_comma(lines: TextLines, old: int, line: str) -> bool:
 
 
 def _is_unchanged(token: DraftToken, old: str) -> bool:
-    return (
-        token.kind == "line"
-        and token.text.strip() == old.strip()
-        and (not old.strip() or extract_indent(token.text) == extract_indent(old))
-    )
-
-
-def _join_rows(out: Sequence[tuple[str, str]], lines: TextLines) -> str:
-    text = "".join(line + end for line, end in out)
-    open_end = bool(lines.ends) and not lines.ends[-1]
-    return trim_ending(text) if open_end else text
+    same = token.kind == "line" and token.text.strip() == old.strip()
+    return same and (not old.strip() or extract_indent(token.text) == extract_indent(old))
 
 
 def _align_segments(
@@ -142,13 +114,8 @@ def _align_segments(
     cuts = [(0, 0), *_find_anchors(tokens, old), (len(tokens), len(old))]
     steps: list[AlignmentStep] = []
     for (i1, j1), (i2, j2) in pairwise(cuts):
-        part = align(
-            tokens[i1:i2],
-            old[j1:j2],
-            depths[j1:j2],
-            open_start=open_ends and i1 == 0,
-            open_end=open_ends and i2 == len(tokens),
-        )
+        start, end = open_ends and i1 == 0, open_ends and i2 == len(tokens)
+        part = align(tokens[i1:i2], old[j1:j2], depths[j1:j2], open_start=start, open_end=end)
         steps += [AlignmentStep(None if t is None else t + i1, None if o is None else o + j1) for t, o in part]
     return steps
 

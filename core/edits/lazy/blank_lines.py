@@ -11,7 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from core.edits.lazy.line_matches import CONTINUED, DraftToken, measure_depth
+from core.edits.indentation import measure_depth
+from core.edits.lazy.line_matches import CONTINUED, DraftToken
 from core.text.lines import TextLines
 
 _OPENS = re.compile(r"\s*(?:@\w|#\[|/\*\*).*|.*[{(\[:]\s*$|.*\bdo(?:\s*\|[^|]*\|)?$|\s*(?:def|class|module)\b.*")

@@ -11,10 +11,11 @@ from typing import Final, NamedTuple
 from core.edits.hunks.costs import is_telling
 from core.edits.hunks.pieces import is_single
 from core.edits.hunks.placed_draft import MOST_OPEN
+from core.edits.indentation import measure_depth
 from core.edits.lazy.alignment import is_scope_kept
 from core.edits.lazy.blank_lines import ResultRow
 from core.edits.lazy.line_keys import parse_line_key
-from core.edits.lazy.line_matches import CONTINUED, SPECIAL, DraftToken, find_owners, is_doubtful_version, measure_depth
+from core.edits.lazy.line_matches import CONTINUED, SPECIAL, DraftToken, find_owners, is_doubtful_version
 from core.text.lines import TextLines
 
 _COPIED: Final = 3

@@ -7,26 +7,18 @@ what lies below it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from core.edits.indentation import measure_depth
 from core.edits.lazy.draft_indentation import reindent_at
 from core.edits.lazy.line_keys import parse_line_key
-from core.edits.lazy.line_matches import CONTINUED, measure_depth
+from core.edits.lazy.line_matches import CONTINUED
 from core.edits.syntax import Definition, find_definitions
 from core.text.lines import TextLines
 
 MAX_UNMENTIONED = 12  # lines that a draft may drop without a word
 
 
-class ReplacedDefinition(NamedTuple):
-    """The text with the definition replaced, and how many filled lines came and went."""
-
-    text: str
-    added: int
-    removed: int
-
-
-def replace_definition(lines: TextLines, new: Sequence[str], path: str, text: str) -> ReplacedDefinition | None:
+def replace_definition(lines: TextLines, new: Sequence[str], path: str, text: str) -> str | None:
     """Put the draft in the place of the one definition that it is a version of; None when there is none."""
     span = _find_by_tree(lines, new, path, text) or _find_by_key(lines, new)
     if span is None:
@@ -38,7 +30,7 @@ def replace_definition(lines: TextLines, new: Sequence[str], path: str, text: st
         return None
     rows = reindent_at(new, lines.bodies[first])
     done = lines.find_dominant_ending().join(rows) + lines.ends[last]
-    return ReplacedDefinition(text[: lines.starts[first]] + done + text[lines.find_end(last) :], given, filled)
+    return text[: lines.starts[first]] + done + text[lines.find_end(last) :]
 
 
 def _find_by_tree(lines: TextLines, new: Sequence[str], path: str, text: str) -> tuple[int, int] | None:
@@ -74,8 +66,7 @@ def _find_wrapped_definitions(path: str, new: Sequence[str]) -> tuple[Definition
 
 
 def _find_by_key(lines: TextLines, new: Sequence[str]) -> tuple[int, int] | None:
-    """Find the span of a draft made of blocks, lines with what lies below them, that the file has once and side by
-    side."""
+    """Find the span of a draft of blocks (lines with what lies below them) that the file has once, side by side."""
     spans: list[tuple[int, int]] = []
     for first, last in _split_blocks(new):
         span = _find_block(lines, new[first : last + 1])

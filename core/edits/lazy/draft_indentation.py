@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from math import gcd
 
-from core.edits.indentation import Shift, deduce_shift, extract_indent
-from core.edits.lazy.line_matches import measure_depth
+from core.edits.indentation import Shift, deduce_shift, extract_indent, measure_depth
 from core.text.lines import TextLines
 
 

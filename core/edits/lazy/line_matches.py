@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
+from core.edits.indentation import measure_depth
 from core.edits.lazy.line_keys import parse_line_key
 from core.edits.lazy.markers import is_marker
 from core.text.similarity import measure_similarity
@@ -55,12 +56,6 @@ class DraftToken(NamedTuple):
     is_sole: bool = False
 
 
-def measure_depth(line: str) -> int:
-    """Columns of indentation, with tabs of four."""
-    text = line.expandtabs(4)
-    return len(text) - len(text.lstrip())
-
-
 def measure_depths(lines: Sequence[str], *, prose: bool) -> list[int]:
     """The depth of each line. In prose what stands below a heading is deeper, and so is a marker right below it."""
     if not prose:
@@ -91,10 +86,7 @@ def is_continuation(texts: Sequence[str], index: int) -> bool:
 
 def find_owners(texts: Sequence[str], depths: Sequence[int]) -> list[int]:
     """For each line the index of the one that it lies below, -1 at the top; for one that closes or goes on, what it
-    closes.
-
-    Markers are empty texts. What closes something in a marker has no known owner (-2).
-    """
+    closes. Markers are empty texts. What closes something in a marker has no known owner (-2)."""
     found: list[int] = []
     marked: set[int] = set()
     stack: list[tuple[int, int]] = []  # what was opened, and the branch of it that goes on
@@ -156,13 +148,11 @@ class _Ancestry:
         return not mine or (line < len(self.theirs) and mine.rstrip(",") == self.theirs[line].rstrip(","))
 
     def _is_same_owner(self, mine: int, other: int) -> bool:
-        known = self.known.get((mine, other))
-        if known is None:
+        if (mine, other) not in self.known:
             self.known[mine, other] = False
-            known = self.known[mine, other] = _is_same_thing(
-                self.ours[mine], self.theirs[other]
-            ) and self.is_same_place(mine, other)
-        return known
+            same = _is_same_thing(self.ours[mine], self.theirs[other])
+            self.known[mine, other] = same and self.is_same_place(mine, other)
+        return self.known[mine, other]
 
 
 def _find_overload_decorator(texts: Sequence[str], index: int) -> str:
@@ -174,23 +164,18 @@ def _find_headed(texts: Sequence[str]) -> list[int | None]:
     """For each decorator, attribute or comment that stands before a definition, the line of that definition."""
     found: list[int | None] = [None] * len(texts)
     for index in range(len(texts) - 2, -1, -1):
-        if PREFIX.match(texts[index]) and texts[index + 1]:
-            after = index + 1
-            found[index] = (
-                found[after] if PREFIX.match(texts[after]) else after if parse_line_key(texts[after]) else None
-            )
+        after = index + 1
+        if PREFIX.match(texts[index]) and texts[after]:
+            headed = after if parse_line_key(texts[after]) else None
+            found[index] = found[after] if PREFIX.match(texts[after]) else headed
     return found
 
 
 def _is_same_thing(ours: str, theirs: str) -> bool:
     if ours == theirs:
         return True
-    key = parse_line_key(ours)
-    return (
-        key == parse_line_key(theirs)
-        if key
-        else parse_line_key(theirs) is None and measure_similarity(ours, theirs) >= _SIMILAR
-    )
+    key, other = parse_line_key(ours), parse_line_key(theirs)
+    return key == other if key else other is None and measure_similarity(ours, theirs) >= _SIMILAR
 
 
 def find_matches(tokens: Sequence[DraftToken], old: Sequence[str], depths: Sequence[int]) -> list[dict[int, int]]:
@@ -203,8 +188,7 @@ def find_matches(tokens: Sequence[DraftToken], old: Sequence[str], depths: Seque
     heads: dict[tuple[str, int], list[int]] = defaultdict(list)
     for index, line in enumerate(bare):
         places[line].append(index)
-        key = parse_line_key(line)
-        if key:
+        if key := parse_line_key(line):
             keys[key, depths[index]].append(index)
         else:
             heads[_take_first_word(line), depths[index]].append(index)
@@ -215,7 +199,9 @@ def find_matches(tokens: Sequence[DraftToken], old: Sequence[str], depths: Seque
         if token.kind == "marker":
             found.append({})
         elif token.kind == "removal":
-            found.append(_score_removals(token.removed, bare))
+            wanted = compile_thing(token.removed)
+            removed = [place for place, line in enumerate(bare) if wanted.search(line)]
+            found.append(dict.fromkeys(removed, 200 if len(removed) == 1 else 120))
         else:
             exact = _score_exact(text, token.depth, places.get(text, ()), depths, counts[text])
             worth = {**_score_versions(token, keys, heads, bare), **exact}
@@ -242,8 +228,7 @@ def _score_versions(
     bare: Sequence[str],
 ) -> dict[int, int]:
     text, depth = token.text.strip(), token.depth
-    key = parse_line_key(text)
-    if key:
+    if key := parse_line_key(text):
         places = keys.get((key, depth), [])
         sole = token.is_sole and key.startswith("definition ")
         return dict.fromkeys(places, _SAME_DEFINITION // 2 if sole else 90 if len(places) == 1 else 70)
@@ -265,10 +250,9 @@ def is_doubtful_version(text: str, old: str) -> bool:
     return measure_similarity(text, old) >= _SIMILAR or (callee is not None and old.startswith(callee[0]))
 
 
-def _score_removals(thing: str, bare: Sequence[str]) -> dict[int, int]:
-    wanted = re.compile(rf"(?<![\w.]){re.escape(thing)}(?!\w)")
-    places = [index for index, line in enumerate(bare) if wanted.search(line)]
-    return {place: 200 if len(places) == 1 else 120 for place in places}
+def compile_thing(thing: str) -> re.Pattern[str]:
+    """Compile the pattern of what a comment says is removed, as it stands in code."""
+    return re.compile(rf"(?<![\w.]){re.escape(thing)}(?!\w)")
 
 
 def _take_first_word(line: str) -> str:

@@ -46,7 +46,7 @@ class EditFile(SingleFileEdit, frozen=True, kw_only=True):
         file = read_editable(capability, self.target_file)
         how = BY_RULES
         try:
-            text = apply_lazy(file.text, self.code_edit, self.target_file).text
+            text = apply_lazy(file.text, self.code_edit, self.target_file)
         except UndecidedEdit as undecided:
             order = EditRequest(self.target_file, file.text, self.instructions, self.code_edit, undecided.message)
             text, how = await apply_with_model(capability, order), BY_MODEL

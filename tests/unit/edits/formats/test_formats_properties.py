@@ -82,7 +82,7 @@ def test_a_lazy_edit_of_one_line_between_its_neighbours_changes_that_line_alone(
     draft = "\n".join(["# ... existing code ...", *around, "# ... existing code ..."])
     done = None
     with suppress(EditError):
-        done = apply_lazy(joined(rows), draft, "x.txt").text
+        done = apply_lazy(joined(rows), draft, "x.txt")
     assert done is None or [row for row in rows if row != rows[place]] == [
         row for row in done.splitlines() if row in rows and row != rows[place]
     ]

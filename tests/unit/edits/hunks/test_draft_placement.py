@@ -52,7 +52,7 @@ def made(text: str, draft: str, format_: str) -> str | None:
     """The text after a draft in one of the two formats; None when it was refused."""
     try:
         if format_ == "lazy":
-            return apply_lazy(text, draft, "store.py").text
+            return apply_lazy(text, draft, "store.py")
         return apply_drafts(text, f'<file_edit path="store.py">\n{draft}</file_edit>', "store.py")
     except EditError:
         return None

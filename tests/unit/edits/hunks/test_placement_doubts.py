@@ -117,7 +117,7 @@ def made(text: str, draft: str, format_: str, path: str) -> str | None:
     """The text after a draft in one of the two formats; None when it was refused."""
     try:
         if format_ == "lazy":
-            return apply_lazy(text, draft, path).text
+            return apply_lazy(text, draft, path)
         return apply_drafts(text, f'<file_edit path="{path}">\n{draft}</file_edit>', path)
     except EditError:
         return None

@@ -20,7 +20,7 @@ def shortened(format_: str, steps: int, added: int) -> str:
     new = "".join(f"    fresh_{number} = {number}\n" for number in range(added - 1)) + "    return list(rows)\n"
     draft = f"# ... existing code ...\n\ndef load(rows):\n{new}\n# ... existing code ...\n"
     if format_ == "lazy":
-        return apply_lazy(file_with(steps), draft, "a.py").text
+        return apply_lazy(file_with(steps), draft, "a.py")
     return apply_drafts(file_with(steps), f'<file_edit path="a.py">\n{draft}</file_edit>', "a.py")
 
 
@@ -48,7 +48,7 @@ def test_a_draft_may_drop_more_when_what_it_adds_is_a_third_of_that(format_):
 def test_a_definition_is_replaced_by_one_that_is_at_most_twelve_lines_short_of_a_third(steps, is_taken):
     draft = "def load(rows):\n    return list(rows)\n"  # for a definition of 18 lines, and of 19
     if is_taken:
-        assert "step_" not in apply_lazy(file_with(steps), draft, "a.py").text
+        assert "step_" not in apply_lazy(file_with(steps), draft, "a.py")
     else:
         with pytest.raises(UndecidedEdit):
             apply_lazy(file_with(steps), draft, "a.py")
