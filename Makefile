@@ -11,12 +11,13 @@ HASHES ?= on
 BACKEND := hatchling
 
 .DEFAULT_GOAL := help
-.PHONY: help run test fuzz lint types format bench pictures lock clean
+.PHONY: help run test fuzz mutations lint types format bench pictures lock clean
 
 help:
 	@echo "make run    start agent-tui         (ARGS='--demo' passes arguments on)"
 	@echo "make test   the whole test suite    (ARGS='-k name' passes arguments on)"
 	@echo "make fuzz   random sequences against what is promised  (ARGS='--seed N --count N --seconds N')"
+	@echo "make mutations  break forty places one by one; the tests have to notice  (ARGS='WORD …')"
 	@echo "make lint   ruff: rules and format"
 	@echo "make types  mypy --strict"
 	@echo "make format put every file into the house format"
@@ -35,6 +36,9 @@ test: $(VENV)/.installed-dev
 
 fuzz: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.fuzz $(ARGS)
+
+mutations: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.mutations $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

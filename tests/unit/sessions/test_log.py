@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import resource
 import signal
 from pathlib import Path
@@ -43,6 +44,21 @@ def test_what_is_appended_is_read_back_in_order(tmp_path):
     log.append(envelope(21))
     assert log.last_seq == 21
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_synced_is_on_the_disk_and_a_record_alone_is_not_waited_for(tmp_path, monkeypatch):
+    synced, sync = list[Path](), os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    log = SessionLog(tmp_path / "log.jsonl")
+    log.append(envelope(1))
+    assert synced == []
+    log.sync()
+    assert synced == [tmp_path / "log.jsonl"]
 
 
 @pytest.mark.parametrize("cut", [1, 7, 40])

@@ -76,6 +76,28 @@ def test_the_directory_of_a_file_that_is_put_back_is_durable(tmp_path, trace):
     assert str(review.root / "one") in trace.between("verified two/b", "end")
 
 
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def test_the_directories_of_what_is_finished_after_a_crash_are_durable(tmp_path, trace):
+    def die(name: str) -> None:
+        if name == "swapped one/a":
+            raise Killed
+
+    review = ReviewCase(tmp_path, die)
+    for path in ("one/a", "two/b"):
+        review.put(path, b"old\n")
+        review.shadow.write(path, b"new\n")
+    with pytest.raises(Killed):
+        review.shadow.resolve("")
+    trace.append("start")
+    again = ReviewCase(tmp_path, trace.append)
+    assert again.shadow.recover() == ["Finished writing one/a, two/b."]
+    assert again.files() == {"one/a": b"new\n", "two/b": b"new\n"}
+    assert {str(review.root / "one"), str(review.root / "two")} <= trace.between("start", "cleaned")
+
+
 def test_the_directories_of_a_bulk_are_durable_file_by_file(tmp_path, trace):
     review = ReviewCase(tmp_path, trace.append)
     review.put(".gitignore", b"out\n")
