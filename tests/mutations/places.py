@@ -81,8 +81,8 @@ PLACES = (
     Place(
         "a link is judged by its own name alone",
         "core/agent/gate/permissions.py",
-        "for path in dict.fromkeys((rel, self._resolve_links(rel)))",
-        "for path in (rel,)",
+        "dict.fromkeys((rel, self.resolve_links(rel)))",
+        "(rel,)",
         "tests/integration/test_permissions.py::test_p20_a_secret_is_read_only_after_a_yes_and_never_found_by_a_search",
     ),
     Place(
@@ -213,13 +213,13 @@ PLACES = (
     Place(
         "a record that the full disk cut stays in the log",
         "core/sessions/log.py",
-        "            self._truncate_partial()\n            raise StateError(",
-        "            raise StateError(",
+        "os.ftruncate(self._fd, self.extent.size)",
+        "pass",
         "tests/unit/sessions/test_log.py::test_d4_a_full_disk_refuses_the_record_and_keeps_the_log_whole",
     ),
     Place(
         "a key leaves in two pieces",
-        "core/sessions/redaction.py",
+        "core/engine/session/recorder.py",
         "if count := count_begun(text):",
         "if count := 0:",
         "tests/integration/test_keys_never_leave.py::test_n14_k2_a_key_that_the_model_repeats_is_in_no_log_and_no_output",
