@@ -52,14 +52,14 @@ PLACES = (
         "core/agent/turn/budget.py",
         "self.steps >= limits.max_steps",
         "self.steps > limits.max_steps",
-        "tests/unit/agent/turn/test_limits.py::test_a_limit_that_is_changed_while_the_turn_runs_holds_at_once",
+        "tests/unit/agent/turn/test_budget.py::test_a_limit_that_is_changed_while_the_turn_runs_holds_at_once",
     ),
     Place(
         "what a subagent uses is not the parent's",
         "core/agent/turn/budget.py",
         "self._parent.add(usage, model)",
         "pass",
-        "tests/unit/agent/turn/test_subagent_limits.py::test_the_limits_of_a_turn_hold_for_all_that_works_for_it_together",
+        "tests/unit/agent/turn/test_budget_subagents.py::test_the_limits_of_a_turn_hold_for_all_that_works_for_it_together",
     ),
     Place(
         "a window more than 80 % full looks like any other",
@@ -139,7 +139,7 @@ PLACES = (
         "core/agent/turn/budget.py",
         "access in self.requested and self.parent_grants(access)",
         "access in self.requested",
-        "tests/unit/agent/turn/test_subagent_limits.py::test_m12_it_may_what_was_asked_for_and_its_parent_may_and_nothing_else",
+        "tests/unit/agent/turn/test_budget_subagents.py::test_m12_it_may_what_was_asked_for_and_its_parent_may_and_nothing_else",
     ),
     # paths
     Place(
@@ -288,9 +288,9 @@ PLACES = (
     Place(
         "a draft deletes any number of lines that it does not mention",
         "core/edits/lazy/assembly.py",
-        "if done.removed > MAX_UNMENTIONED and done.removed > 3 * done.added:",
-        "if done.removed > 100 * MAX_UNMENTIONED and done.removed > 3 * done.added:",
-        "tests/unit/edits/lazy/test_deleted_lines.py::test_a_draft_that_drops_thirteen_lines_without_a_word_is_refused",
+        "removed > MAX_UNMENTIONED and",
+        "removed > 100 * MAX_UNMENTIONED and",
+        "tests/unit/edits/lazy/test_assembly.py::test_a_draft_that_drops_thirteen_lines_without_a_word_is_refused",
     ),
     # providers, settings, the screen
     Place(

@@ -49,7 +49,7 @@ NETWORK: dict[str, tuple[str, ...]] = {
     ),
     "n9": ("tests/unit/engine/session/test_event_bus.py::test_two_subscribers_see_the_same_order",),
     "n10": (
-        "tests/unit/providers/test_failures.py::test_names_and_certificates_have_hints_of_their_own",
+        "tests/unit/providers/connection/test_failures.py::test_names_and_certificates_have_hints_of_their_own",
         "tests/contract/test_absent.py::test_no_setting_and_no_code_turns_the_check_of_certificates_off",
     ),
 }

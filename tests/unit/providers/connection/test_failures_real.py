@@ -8,7 +8,7 @@ from core.providers.connection.retry_delay import parse_duration, parse_wait
 from tests.support.provider_calls import ask, connect
 from tests.support.provider_server import provider_server
 from tests.support.provider_streams import Step
-from tests.unit.providers.error_bodies import ANSWERS, Answer
+from tests.unit.providers.connection.error_bodies import ANSWERS, Answer
 
 API = Api(label="The host", base_url="https://host/v1", model="gpt-9", key="the keyring", provider="host")
 NOW = 1_700_000_000.0
