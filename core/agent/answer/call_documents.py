@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.agent.answer.documents import OpenDocument
 from core.languages import detect_language
@@ -92,20 +93,13 @@ def shorten(text: str) -> str:
 
 
 def build_document(finished: FinishedCall) -> AnyDocument:
-    """Build the finished document.
-
-    A failed call keeps its kind where that kind can say so, else it is a `tool_call`.
-    """
+    """Build the finished document. A failed call keeps its kind where that can say so, else it is a `tool_call`."""
     id_, sequence = finished.document.id, finished.document.sequence
     match finished.detail:
         case FileEditDetail() as edit:
-            return FileEditDocument(
-                id=id_, sequence=sequence, content=edit.content, metadata=_build_edit_metadata(finished, edit)
-            )
+            return _build_edit_document(finished, edit)
         case TerminalDetail() as terminal:
-            return TerminalCommandDocument(
-                id=id_, sequence=sequence, metadata=_build_terminal_metadata(finished, terminal)
-            )
+            return _build_terminal_document(finished, terminal)
         case Plan() as plan:
             metadata = PlanMetadata(title=plan.name, overview=plan.overview, todos=plan.todos, path=plan.path)
             return PlanDocument(id=id_, sequence=sequence, content=plan.body, metadata=metadata)
@@ -121,13 +115,14 @@ def _build_plain_document(finished: FinishedCall) -> AnyDocument:
         asked = ClarificationMetadata(questions=finished.questions, answers=finished.answers)
         return ClarificationDocument(id=id_, sequence=sequence, content=finished.title or None, metadata=asked)
     if finished.document.kind == "file_edit" and not finished.has_succeeded:
-        return FileEditDocument(
-            id=id_, sequence=sequence, content=finished.text, metadata=_build_failed_edit_metadata(finished)
-        )
+        named = (finished.arguments.get(key) for key in ("file_path", "target_file", "path"))
+        path = next((str(value) for value in named if value), "")
+        operation = _OPERATIONS.get(finished.tool, "edit")
+        return _build_edit_document(finished, FileEditDetail(path=path, operation=operation, content=finished.text))
     if finished.document.kind == "terminal_command" and not finished.has_succeeded:
         command = str(finished.arguments.get("command", ""))
         terminal = TerminalDetail(command=command, directory=".", exit_code=None, output=finished.text)
-        return TerminalCommandDocument(id=id_, sequence=sequence, metadata=_build_terminal_metadata(finished, terminal))
+        return _build_terminal_document(finished, terminal)
     result = ToolResult(status="success" if finished.has_succeeded else "error", data=shorten(finished.text))
     return ToolCallDocument(
         id=id_,
@@ -143,8 +138,8 @@ def _build_plain_document(finished: FinishedCall) -> AnyDocument:
     )
 
 
-def _build_edit_metadata(finished: FinishedCall, edit: FileEditDetail) -> FileEditMetadata:
-    return FileEditMetadata(
+def _build_edit_document(finished: FinishedCall, edit: FileEditDetail) -> FileEditDocument:
+    metadata = FileEditMetadata(
         file_path=edit.path,
         operation=edit.operation,
         language=detect_language(edit.path),
@@ -155,34 +150,18 @@ def _build_edit_metadata(finished: FinishedCall, edit: FileEditDetail) -> FileEd
         added=edit.added,
         removed=edit.removed,
     )
+    document = finished.document
+    return FileEditDocument(id=document.id, sequence=document.sequence, content=edit.content, metadata=metadata)
 
 
 def _limit_diff(diff: FileEditDiff | None) -> FileEditDiff | None:
     if diff is None or len(diff.old_string) + len(diff.new_string) <= MAX_SHOWN * 4:
         return diff
-    return FileEditDiff(
-        old_string=shorten(diff.old_string),
-        new_string=shorten(diff.new_string),
-        start_line=diff.start_line,
-        end_line=diff.end_line,
-    )
+    return replace(diff, old_string=shorten(diff.old_string), new_string=shorten(diff.new_string))
 
 
-def _build_failed_edit_metadata(finished: FinishedCall) -> FileEditMetadata:
-    named = (finished.arguments.get(key) for key in ("file_path", "target_file", "path"))
-    path = next((str(value) for value in named if value), "")
-    return FileEditMetadata(
-        file_path=path,
-        operation=_OPERATIONS.get(finished.tool, "edit"),
-        language=detect_language(path),
-        tool_name=finished.tool,
-        tool_call_id=finished.call,
-        status="error",
-    )
-
-
-def _build_terminal_metadata(finished: FinishedCall, terminal: TerminalDetail) -> TerminalCommandMetadata:
-    return TerminalCommandMetadata(
+def _build_terminal_document(finished: FinishedCall, terminal: TerminalDetail) -> TerminalCommandDocument:
+    metadata = TerminalCommandMetadata(
         command=terminal.command,
         working_directory=terminal.directory,
         exit_code=terminal.exit_code,
@@ -191,6 +170,7 @@ def _build_terminal_metadata(finished: FinishedCall, terminal: TerminalDetail) -
         effects=terminal.effects,
         tool_call_id=finished.call,
     )
+    return TerminalCommandDocument(id=finished.document.id, sequence=finished.document.sequence, metadata=metadata)
 
 
 def build_edit_detail(path: str, edit: ShadowEdit) -> FileEditDetail:
@@ -199,30 +179,23 @@ def build_edit_detail(path: str, edit: ShadowEdit) -> FileEditDetail:
     operation: FileOperation = "create" if edit.before is None else "delete" if edit.after is None else "edit"
     if b"\0" in before[:8192] or b"\0" in after[:8192]:
         return FileEditDetail(path=path, operation=operation, content=f"[binary, {len(after):,} bytes]")
-    diff = _build_diff(edit, before, after) if operation == "edit" and edit.hunks else None
+    diff = None
+    if operation == "edit" and edit.hunks:  # the one region from the first hunk to the last
+        first, last = edit.hunks[0], edit.hunks[-1]
+        gone = split_lines(before)[first.old_start - 1 : last.old_start - 1 + last.old_lines]
+        come = split_lines(after)[first.new_start - 1 : last.new_start - 1 + last.new_lines]
+        diff = FileEditDiff(
+            old_string=b"".join(gone).decode("utf-8", "replace"),
+            new_string=b"".join(come).decode("utf-8", "replace"),
+            start_line=first.old_start,
+            end_line=max(first.old_start + len(gone) - 1, first.old_start),
+        )
     return FileEditDetail(
         path=path,
         operation=operation,
-        content=(diff.new_string if diff else _decode(after))[:MAX_CONTENT],
+        content=(diff.new_string if diff else after.decode("utf-8", "replace"))[:MAX_CONTENT],
         diff=diff,
         hunks=edit.hunks,
         added=sum(each.new_lines for each in edit.hunks),
         removed=sum(each.old_lines for each in edit.hunks),
     )
-
-
-def _build_diff(edit: ShadowEdit, before: bytes, after: bytes) -> FileEditDiff:
-    """Build the one region from the first hunk to the last."""
-    first, last = edit.hunks[0], edit.hunks[-1]
-    gone = split_lines(before)[first.old_start - 1 : last.old_start - 1 + last.old_lines]
-    come = split_lines(after)[first.new_start - 1 : last.new_start - 1 + last.new_lines]
-    return FileEditDiff(
-        old_string=_decode(b"".join(gone)),
-        new_string=_decode(b"".join(come)),
-        start_line=first.old_start,
-        end_line=max(first.old_start + len(gone) - 1, first.old_start),
-    )
-
-
-def _decode(data: bytes) -> str:
-    return data.decode("utf-8", "replace")

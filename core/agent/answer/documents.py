@@ -7,6 +7,7 @@ numbered within the turn in the order in which they began. Those begun in a fail
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Literal
 
 from msgspec import Struct
@@ -30,6 +31,7 @@ from core.protocol.documents import (
 from core.protocol.events import AnyEvent, DocumentDelta, DocumentFinished, DocumentStarted
 
 Emit = Callable[[AnyEvent], None]
+_TEXT = SegmentStarted("text")
 
 
 class OpenDocument(Struct, frozen=True, kw_only=True):
@@ -44,37 +46,25 @@ class OpenDocument(Struct, frozen=True, kw_only=True):
         return round((monotonic() - self.started_at) * 1000)
 
 
+@dataclass(slots=True)
 class TurnDocuments:
-    """The documents of a turn: numbered, started and finished."""
+    """The documents of a turn: numbered, started and finished. `ids`: of all that were started."""
 
-    def __init__(self, emit: Emit) -> None:
-        self._emit = emit
-        self._count = 0
-        self._begun: list[str] = []
+    emit: Emit
+    ids: list[str] = field(default_factory=list)
 
     def open(self, kind: str, *, title: str = "", language: str = "") -> OpenDocument:
-        self._count += 1
-        opened = OpenDocument(id=new_id("doc"), kind=kind, sequence=self._count, started_at=monotonic())
-        self._begun.append(opened.id)
-        self._emit(DocumentStarted(id=opened.id, kind=kind, sequence=opened.sequence, title=title, language=language))
+        opened = OpenDocument(id=new_id("doc"), kind=kind, sequence=len(self.ids) + 1, started_at=monotonic())
+        self.ids.append(opened.id)
+        self.emit(DocumentStarted(id=opened.id, kind=kind, sequence=opened.sequence, title=title, language=language))
         return opened
 
     def add_delta(self, opened: OpenDocument, text: str) -> None:
         if text:
-            self._emit(DocumentDelta(id=opened.id, text=text))
+            self.emit(DocumentDelta(id=opened.id, text=text))
 
     def finish(self, document: AnyDocument) -> None:
-        self._emit(DocumentFinished(document=document))
-
-    def begin_attempt(self) -> None:
-        """Begin an attempt: the documents started from here on can be made void together."""
-        self._begun.clear()
-
-    def void_attempt(self) -> tuple[str, ...]:
-        """Return the ids of the documents started since `begin_attempt`; they must not be finished any more."""
-        void = tuple(self._begun)
-        self._begun.clear()
-        return void
+        self.emit(DocumentFinished(document=document))
 
     def add_text(self, content: str) -> None:
         """Add a whole text document."""
@@ -88,17 +78,17 @@ class TurnDocuments:
         self.finish(ErrorDocument(id=opened.id, sequence=opened.sequence, content=message, metadata=metadata))
 
 
+@dataclass(slots=True)
 class AnswerDocuments:
     """Writer of one answer's text and reasoning into documents. `close` finishes the open one."""
 
-    def __init__(self, documents: TurnDocuments) -> None:
-        self._documents = documents
-        self._lane: Literal["", "text", "reasoning"] = ""
-        self._segmenter = Segmenter()
-        self._opened: OpenDocument | None = None
-        self._segment = SegmentStarted("text")
-        self._thoughts: list[str] = []
-        self._block_index = 0
+    _documents: TurnDocuments
+    _lane: Literal["", "text", "reasoning"] = ""
+    _segmenter: Segmenter = field(default_factory=Segmenter)
+    _opened: OpenDocument | None = None
+    _segment: SegmentStarted = _TEXT
+    _thoughts: list[str] = field(default_factory=list)
+    _block_index: int = 0
 
     def add_text(self, piece: str) -> None:
         if piece:

@@ -9,6 +9,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,8 +17,8 @@ from msgspec.structs import replace
 from core.agent.answer.call_documents import FinishedCall, build_document, decode_arguments, get_document_kind
 from core.agent.answer.documents import AnswerDocuments, OpenDocument, TurnDocuments
 from core.agent.answer.edit_calls import find_double_edits
-from core.agent.turn.routes import TurnRoutes
-from core.dialects.dialect import AnswerPart, AnswerText, CallFinished, CallStarted, Dialect
+from core.agent.turn.routes import Route, TurnRoutes
+from core.dialects.dialect import AnswerParser, AnswerPart, AnswerText, CallFinished, CallStarted, Dialect
 from core.errors import ProviderError, ToolInputInvalid
 from core.ids import new_id
 from core.protocol.events import AnyEvent, Notice
@@ -74,8 +75,9 @@ class CallDraft(Struct, kw_only=True):
     size: int = 0
     problem: str = ""
 
-    def join_arguments(self) -> str:
-        return "".join(self.arguments)
+    def build_call(self) -> ToolCall:
+        arguments = "".join(self.arguments)
+        return ToolCall(id=self.call, name=_sanitize_name(self.name), arguments=arguments, wire_id=self.id)
 
     def is_continued_by(self, delta: ToolCallDelta) -> bool:
         """True if a piece with the same index belongs here: it brings no other id, and no name once more."""
@@ -87,7 +89,8 @@ class CallDraft(Struct, kw_only=True):
 class ModelAnswer(Struct, frozen=True, kw_only=True):
     """A complete answer. `calls` pair with `message.tool_calls`; `problems`: by id, why a call must not be run.
 
-    `problem`: an objection to the form of the answer. `is_over`: it says that it is done.
+    `problem`: an objection to the form of the answer. `is_over`: it says that it is done. `cut_call`: the id of the
+    call that the length limit cut, "" = none.
     """
 
     message: AssistantMessage
@@ -97,6 +100,7 @@ class ModelAnswer(Struct, frozen=True, kw_only=True):
     problems: Mapping[str, str]
     problem: str = ""
     is_over: bool = False
+    cut_call: str = ""
     report: RequestReport = RequestReport()
 
     @property
@@ -105,36 +109,31 @@ class ModelAnswer(Struct, frozen=True, kw_only=True):
         return self.reason == "paused" and self.message.wire is not None
 
 
+@dataclass(slots=True)
 class AnswerReceiver:
-    """The receiver of one attempt at one model call."""
+    """The receiver of one attempt at one model call. `parser`: of the dialect; `first_document`: documents before it.
 
-    def __init__(
-        self,
-        routes: TurnRoutes,
-        documents: TurnDocuments,
-        dialect: Dialect,
-        tools: Toolset,
-        foreground_job: str,
-        emit: Callable[[AnyEvent], None],
-    ) -> None:
-        self._routes = routes
-        self._route = routes.current
-        self._emit = emit
-        self._dialect = dialect
-        self._tools = tools
-        self._listener = dialect.create_parser(job=foreground_job)
-        self._documents = documents
-        self._answer_documents = AnswerDocuments(documents)
-        self._text: list[str] = []
-        self._reasoning: dict[int, ReasoningBlock] = {}
-        self._thoughts: dict[int, list[str]] = {}
-        self._drafts: list[CallDraft] = []
-        self._reason: FinishReason | None = None
-        self._wire: WireAnswer | None = None
-        self.report = RequestReport()
-        self._halves = SurrogateJoiner()
-        self.usage = Usage()
-        documents.begin_attempt()
+    `usage`: what the attempt has cost so far.
+    """
+
+    _routes: TurnRoutes
+    _route: Route
+    _documents: TurnDocuments
+    _dialect: Dialect
+    _parser: AnswerParser
+    _tools: Toolset
+    _emit: Callable[[AnyEvent], None]
+    _answer_documents: AnswerDocuments
+    first_document: int
+    usage: Usage = field(default_factory=Usage)
+    _report: RequestReport = field(default_factory=RequestReport)
+    _text: list[str] = field(default_factory=list)
+    _reasoning: dict[int, ReasoningBlock] = field(default_factory=dict)
+    _thoughts: dict[int, list[str]] = field(default_factory=dict)
+    _drafts: list[CallDraft] = field(default_factory=list)
+    _reason: FinishReason | None = None
+    _wire: WireAnswer | None = None
+    _halves: SurrogateJoiner = field(default_factory=SurrogateJoiner)
 
     async def receive(self, request: ModelRequest) -> ModelAnswer:
         """Receive the answer. Raises `ProviderError`; a stream without an end was cut, and may be tried again."""
@@ -148,7 +147,7 @@ class AnswerReceiver:
         if self._reason is None:
             raise ProviderError("The model's answer was cut off.", code="stream_cut", retryable=True)
         self._flush_halves()
-        self._handle_heard(self._listener.finish())
+        self._handle_heard(self._parser.finish())
         self._answer_documents.close()
         return self._build_answer(self._reason)
 
@@ -165,7 +164,7 @@ class AnswerReceiver:
             case AnswerReport(wire):
                 self._wire = wire
             case RequestReport(notice=notice):
-                self.report = delta
+                self._report = delta
                 if notice:
                     self._emit(Notice(level="info", message=notice))
             case StreamEnd(reason):
@@ -173,7 +172,7 @@ class AnswerReceiver:
 
     def _add_text(self, text: str) -> None:
         self._text.append(text)
-        self._handle_heard(self._listener.feed(text))
+        self._handle_heard(self._parser.feed(text))
 
     def _flush_halves(self) -> None:
         """Flush halves of characters whose other half never came."""
@@ -218,8 +217,7 @@ class AnswerReceiver:
             raise ProviderError("The model's tool calls are too large to be run.", code="answer_too_large")
 
     def _find_draft(self, delta: ToolCallDelta) -> CallDraft:
-        """Return the call that a piece belongs to. Some servers number all of their calls 0: a new id is a new
-        call."""
+        """Return the call that a piece belongs to. Some servers number all their calls 0: a new id is a new call."""
         for draft in reversed(self._drafts):
             if draft.index == delta.index and draft.is_continued_by(delta):
                 draft.id, draft.name = draft.id or delta.id, draft.name or delta.name
@@ -234,18 +232,10 @@ class AnswerReceiver:
         return draft
 
     def _build_answer(self, reason: FinishReason) -> ModelAnswer:
-        ending = self._listener.ending
+        ending = self._parser.ending
         if ending.problem:
             self._drop_text_calls()
-        calls = tuple(
-            (
-                ToolCall(
-                    id=draft.call, name=_sanitize_name(draft.name), arguments=draft.join_arguments(), wire_id=draft.id
-                ),
-                draft.document,
-            )
-            for draft in self._drafts
-        )
+        calls = tuple((draft.build_call(), draft.document) for draft in self._drafts)
         native, in_text = self._dialect.name == "native", [each.call for each in self._drafts if each.index < 0]
         problems = {draft.call: draft.problem for draft in self._drafts if draft.problem}
         if native and in_text:
@@ -271,8 +261,16 @@ class AnswerReceiver:
             problems=problems,
             problem=ending.problem,
             is_over=ending.is_done,
-            report=self.report,
+            report=self._report,
+            cut_call=self._find_cut_call(reason),
         )
+
+    def _find_cut_call(self, reason: FinishReason) -> str:
+        if reason not in {"length", "context_full"} or not self._drafts:
+            return ""
+        last = self._drafts[-1]
+        stands_in_text = self._dialect.name == "native" and last.index < 0
+        return "" if stands_in_text else last.call
 
     def _drop_text_calls(self) -> None:
         """Drop the calls in the text of an answer that has no valid form."""
@@ -315,16 +313,9 @@ def _build_unfinished(draft: CallDraft, why: str) -> FinishedCall:
         document=draft.document,
         tool=_sanitize_name(draft.name),
         call=draft.call,
-        arguments=decode_arguments(draft.join_arguments()),
+        arguments=decode_arguments("".join(draft.arguments)),
         has_succeeded=False,
         text=f"Not run: {why}",
         summary="not run",
         duration_ms=draft.document.measure_duration_ms(),
     )
-
-
-def find_truncated_call(answer: ModelAnswer) -> str:
-    """Return the id of the call that the length limit cut, "" = none."""
-    cut = answer.reason in {"length", "context_full"}
-    last = answer.calls[-1][0].id if cut and answer.calls else ""
-    return "" if last in answer.message.in_text else last

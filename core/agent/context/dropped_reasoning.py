@@ -40,10 +40,8 @@ def drop_refused_reasoning(state: SessionState, error: ProviderError, model: str
 
 
 def notify_dropped(state: SessionState, answer: ModelAnswer, model: str, emit: Emit) -> None:
-    """Notify the user of reasoning that was left out of a request, if more was than the time before."""
+    """Notify the user of reasoning that was left out of a request: more than the time before."""
     report, usage = answer.report, answer.usage
-    if report.dropped_reasoning <= state.dropped_reasoning_count:
-        return
     fresh = usage.prompt_tokens - usage.cached_tokens
     cost = f" About {fresh:,} tokens were read anew." if fresh > 0 else ""
     others = [each for each in _list_answers_with_reasoning(state.messages) if each.model != model]

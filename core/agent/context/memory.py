@@ -21,7 +21,8 @@ class ModelMemory(Struct, kw_only=True):
     `read_digests`: by path, the digest of the content that the model last read or wrote. `announced`: what it was last
     told of things that are only repeated when they change. `joined_rules`: rules that joined since the session began.
     `stand_ins`: text that a model is sent in place of an attachment, "" = the attachment, see `sent_attachments`.
-    `compacted_tokens`: of the history after compaction. `setup`: see `load_setup`; `dialect_setups`: parts of it.
+    `compacted_tokens`: of the history after compaction. `setup`: see `load_setup`; `dialect_setups`: parts of it;
+    `known_setup`: what it returned last, and what for.
     `foreground_job`: the command that goes on in the terminal of a model that has only one, "" = none.
     `answered_routes`: ids of routes at which a model has answered. `budget`: of the turn that runs or ran last.
     """
@@ -35,6 +36,7 @@ class ModelMemory(Struct, kw_only=True):
     compacted_tokens: int = 0
     setup: asyncio.Future[PromptSetup] | None = None
     dialect_setups: dict[str, dict[str, object]] = field(default_factory=dict)
+    known_setup: tuple[tuple[object, ...], PromptSetup] | None = None
     foreground_job: str = ""
     answered_routes: set[str] = field(default_factory=set)
     budget: TurnBudget = field(default_factory=lambda: TurnBudget(TurnLimits))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -17,7 +16,7 @@ MAX_FILE = 60_000  # bytes
 MAX_TOTAL = 200_000
 MAX_MENTIONS = 30
 MAX_PICTURES = 10
-_MENTION = re.compile(r"(?<![\w@/.])@(?:\"(?P<quoted>[^\"\n]{1,400})\"|(?P<plain>[^\s\"'`<>|,;()\[\]{}]{1,400}))")
+_MENTION = re.compile(r"(?<![\w@/.])@(?:\"([^\"\n]{1,400})\"|([^\s\"'`<>|,;()\[\]{}]{1,400}))")
 
 
 class MentionedFiles(Struct, frozen=True, kw_only=True):
@@ -37,8 +36,8 @@ def read_mentions(reader: Reader, prompt: str) -> MentionedFiles:
     blocks: list[str] = []
     pictures: list[tuple[str, bytes]] = []
     left = MAX_TOTAL
-    for name in _find_names(prompt):
-        found = _resolve_mention(reader, name)
+    for quoted, plain in _MENTION.findall(prompt):
+        found = _resolve_mention(reader, quoted or plain)
         if found is None or found[0] in paths:
             continue
         path, kind = found
@@ -61,7 +60,7 @@ def read_mentions(reader: Reader, prompt: str) -> MentionedFiles:
 
 def find_pictures(reader: Reader, prompt: str) -> tuple[str, ...]:
     """Return the workspace-relative paths of pictures and PDFs that a prompt mentions."""
-    found = (_resolve_mention(reader, name) for name in _find_names(prompt))
+    found = (_resolve_mention(reader, quoted or plain) for quoted, plain in _MENTION.findall(prompt))
     files = dict.fromkeys(each[0] for each in found if each is not None and each[1] != "directory")
     return tuple(path for path in files if _is_picture(reader, path))
 
@@ -76,11 +75,6 @@ def _is_picture(reader: Reader, path: str) -> bool:
 def _read_picture(reader: Reader, path: str) -> bytes:
     """Return the bytes of a picture or a PDF, b"" for anything else; at most one byte more than may be sent."""
     return reader.read_bytes(path, MAX_INPUT_BYTES + 1) if _is_picture(reader, path) else b""
-
-
-def _find_names(prompt: str) -> Iterator[str]:
-    for found in _MENTION.finditer(prompt):
-        yield found["quoted"] or found["plain"]
 
 
 def _resolve_mention(reader: Reader, name: str) -> tuple[str, str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from core.agent.context.memory import ModelMemory
 from core.agent.context.prefix import Prefix, PromptSetup, escape_rules, load_or_save_prefix, render_system_prompt
 from core.agent.context.token_meter import measure_prefix
-from core.agent.gate.capabilities import build_reader
+from core.agent.gate.capabilities import FileReader, build_reader
+from core.agent.gate.permissions import CallPermissions
 from core.agent.turn.turn_context import TurnContext
 from core.config.project_rules import ProjectRule
 from core.dialects.command import CommandDialect
@@ -26,6 +27,7 @@ from core.modes import Access
 from core.prompts import load_short_tool_text, load_tool_text, render
 from core.protocol.events import Notice
 from core.secrets import mask_secrets
+from core.state.session import SessionState
 from core.tools.edit_format_choice import choose_edit_format
 from core.tools.toolset import Toolset
 from core.user_dirs import get_config_dir
@@ -44,7 +46,10 @@ async def apply_dialect(context: TurnContext, setup: PromptSetup) -> PromptSetup
     name, short = context.dialect, context.memory.variants.is_short(context.routes.current.id)
     edits = choose_edit_format(context.routes.current.id, context.settings)
     if name == "native":
-        setup = replace(setup, dialect=NativeDialect(partial(_is_meant, context)))
+        reader = partial(build_reader, context.permissions, context.memory.read_digests)
+        model = context.routes.current.id
+        accepts = partial(_is_meant, context.state, context.permissions, context.tools, model, reader)
+        setup = replace(setup, dialect=NativeDialect(accepts))
         if edits == "search_replace" and not short:
             return setup
     if name != "native":
@@ -56,12 +61,17 @@ async def apply_dialect(context: TurnContext, setup: PromptSetup) -> PromptSetup
     return replace(setup, **context.memory.dialect_setups[key])
 
 
-def _is_meant(context: TurnContext, candidate: WrittenEdit) -> bool:
+def _is_meant(
+    state: SessionState,
+    permissions: CallPermissions,
+    tools: Toolset,
+    model: str,
+    open_reader: Callable[[], FileReader],
+    candidate: WrittenEdit,
+) -> bool:
     from core.agent.answer.text_edits import is_meant  # seldom needed, and it brings the edit formats with it
 
-    model = context.routes.current.id
-    open_reader = partial(build_reader, context.permissions, context.memory.read_digests)
-    return is_meant(candidate, context.state, context.permissions, context.tools, model, open_reader)
+    return is_meant(candidate, state, permissions, tools, model, open_reader)
 
 
 def _choose_variant(context: TurnContext) -> None:

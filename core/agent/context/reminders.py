@@ -56,14 +56,19 @@ class Reminders(Struct, frozen=True):
     get_dialect: Callable[[], DialectName]
 
     def append_news(self) -> None:
-        """Append what is new before a step: a new mode, verdicts, commands, and what the user sent meanwhile."""
+        """Append what is new before a step: answers, a new mode, verdicts, commands, what the user sent meanwhile."""
+        state = self.state
+        if state.unreported_answers:
+            self._report_answers()
         if text := self.render_mode():
             append_reminder(self.emit, text)
-        self._report_verdicts()
-        self._report_terminal()
-        for identity, text in list(self.state.pending_steers.items()):
+        if state.unreported_verdicts or state.undone_verdicts or state.edited_hunks:
+            self._report_verdicts()
+        if state.unreported_commands:
+            self._report_terminal()
+        for identity, text in list(state.pending_steers.items()):
             steered = f"{wrap_reminder(render('reminders/steer'))}\n{wrap_tag('user_query', text)}"
-            shown = find_attachments(text, self.state.attachments)
+            shown = find_attachments(text, state.attachments)
             self.emit(MessageAppended(message=UserMessage(content=steered, attachments=shown), steers=(identity,)))
 
     def render_mode(self) -> str:
@@ -76,22 +81,17 @@ class Reminders(Struct, frozen=True):
         text = "\n\n".join(filter(None, (about, _render_mode_tools(self.tools, mode, self.get_dialect()))))
         return render("reminders/mode", mode=mode, previous=told, text=text)
 
-    def report_answers(self) -> None:
+    def _report_answers(self) -> None:
         """Report to the model, once, the answers that came when the call which asked had ended."""
         answers = self.state.unreported_answers
-        if answers:
-            texts = [
-                escape_tags(format_answers(each.asked.questions, each.answered.answers)) for each in answers.values()
-            ]
-            ids = tuple(answers)
-            append_reminder(self.emit, render("reminders/answers", answers="\n".join(texts)))
-            self.emit(AnswersReported(ids=ids))
+        texts = [escape_tags(format_answers(each.asked.questions, each.answered.answers)) for each in answers.values()]
+        ids = tuple(answers)
+        append_reminder(self.emit, render("reminders/answers", answers="\n".join(texts)))
+        self.emit(AnswersReported(ids=ids))
 
     def _report_terminal(self) -> None:
         """Report to the model, once, jobs that ended and commands that the user ran."""
         news = list(self.state.unreported_commands.values())
-        if not news:
-            return
         ended = [{"id": each.id, "line": format_job_end(each)} for each in news if isinstance(each, JobEnded)]
         ran = [_describe_command(each) for each in news if isinstance(each, CommandRan)]
         append_reminder(self.emit, render("reminders/terminal", ended=ended, ran=ran))
@@ -102,10 +102,9 @@ class Reminders(Struct, frozen=True):
         state = self.state
         verdicts, undone = tuple(state.unreported_verdicts.values()), tuple(state.undone_verdicts.values())
         edits = tuple(state.edited_hunks.values())
-        if verdicts or undone or edits:
-            append_reminder(self.emit, render_verdicts(verdicts, undone, edits))
-            told = [*(verdict.id for verdict in (*undone, *verdicts)), *(edit.id for edit in edits)]
-            self.emit(VerdictsReported(ids=tuple(told)))
+        append_reminder(self.emit, render_verdicts(verdicts, undone, edits))
+        told = [*(verdict.id for verdict in (*undone, *verdicts)), *(edit.id for edit in edits)]
+        self.emit(VerdictsReported(ids=tuple(told)))
 
 
 def _render_mode_tools(tools: Toolset, mode: str, dialect: DialectName) -> str:

@@ -42,11 +42,6 @@ def can_send(capabilities: Capabilities, attachment: Attachment) -> bool:
     return capabilities.pdf if attachment.media_type == PDF_MEDIA_TYPE else capabilities.images
 
 
-def list_attachments(message: Message) -> tuple[Attachment, ...]:
-    """Return the attachments of a message."""
-    return () if isinstance(message, AssistantMessage) else message.attachments
-
-
 class AttachmentSender(Struct, frozen=True):
     """The attachments of a session on their way to models. `stand_ins`: see `ModelMemory`."""
 
@@ -77,7 +72,8 @@ class AttachmentSender(Struct, frozen=True):
 
         Returns the same objects where nothing has to be replaced.
         """
-        shown = [each for message in messages for each in list_attachments(message)]
+        senders = (each for each in messages if not isinstance(each, AssistantMessage))
+        shown = [attachment for message in senders for attachment in message.attachments]
         if not shown:
             return messages
         for each in shown:

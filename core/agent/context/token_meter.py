@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from operator import is_
 
 import msgspec
@@ -17,33 +18,29 @@ BYTES_PER_TOKEN = 4.0
 
 def measure_messages(messages: Iterable[Message]) -> int:
     """Return the bytes of messages as they are sent, about as a provider counts them."""
-    return sum(_measure_message(message) for message in messages)
+    return sum(map(_measure_message, messages))
 
 
 def _measure_message(message: Message) -> int:
     match message:
         case UserMessage(content=content, attachments=shown) | ToolMessage(content=content, attachments=shown):
-            return _count_bytes(content) + 16 + round(sum(map(estimate_tokens, shown)) * BYTES_PER_TOKEN)
+            attached = round(sum(map(estimate_tokens, shown)) * BYTES_PER_TOKEN)
+            return len(content.encode("utf-8", "replace")) + 16 + attached
         case AssistantMessage(wire=WireAnswer(items=items)):
             return len(encode_record(items)) + 16
         case AssistantMessage():
-            calls = sum(len(call.name) + _count_bytes(call.arguments) + 32 for call in message.tool_calls)
-            return _count_bytes(message.content) + calls + 16
+            texts = (message.content, *(call.name + call.arguments for call in message.tool_calls))
+            return len("".join(texts).encode("utf-8", "replace")) + 32 * len(message.tool_calls) + 16
 
 
-def _count_bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-
-
+@dataclass(slots=True)
 class TokenMeter:
-    """An estimate of tokens: about four bytes each, corrected by what the provider last counted for a known
-    request."""
+    """An estimate of tokens: about four bytes each, corrected by what the provider last counted for a known request."""
 
-    def __init__(self) -> None:
-        self._bytes_per_token = BYTES_PER_TOKEN
-        self._counted: tuple[int, int, int] | None = None
-        self._measured: list[Message] = []
-        self._sizes = [0]
+    _bytes_per_token: float = BYTES_PER_TOKEN
+    _counted: tuple[int, int, int] | None = None
+    _measured: list[Message] = field(default_factory=list)
+    _sizes: list[int] = field(default_factory=lambda: [0])
 
     def calibrate(self, prefix: int, messages: Sequence[Message], prompt_tokens: int) -> None:
         """Take in that the provider counted `prompt_tokens` for a prefix of `prefix` bytes and these messages."""
@@ -57,8 +54,8 @@ class TokenMeter:
         """Return the tokens of a request with these messages: what was counted, and an estimate of the rest."""
         sizes = self._measure_prefixes(messages)
         if self._counted and self._counted[0] <= len(messages) and self._counted[1] == prefix:
-            return self._counted[2] + self.estimate(sizes[-1] - sizes[self._counted[0]])
-        return self.estimate(prefix + sizes[-1])
+            return self._counted[2] + round((sizes[-1] - sizes[self._counted[0]]) / self._bytes_per_token)
+        return round((prefix + sizes[-1]) / self._bytes_per_token)
 
     def _measure_prefixes(self, messages: Sequence[Message]) -> list[int]:
         """Return the bytes of the first 0, 1, 2 … messages, measured once for a growing history."""
@@ -80,4 +77,4 @@ class TokenMeter:
 
 def measure_prefix(system: str, tools: Sequence[ToolSpec]) -> int:
     """Return the bytes of the stable prefix."""
-    return _count_bytes(system) + len(msgspec.json.encode(tools))
+    return len(system.encode("utf-8", "replace")) + len(msgspec.json.encode(tools))

@@ -19,7 +19,7 @@ from core.agent.context.prefix import PromptSetup, build_setup
 from core.agent.context.project_facts import describe_git_status
 from core.agent.context.prompt_tags import escape_attribute, escape_tags, wrap_tag
 from core.agent.context.reminders import Reminders, wrap_reminder
-from core.agent.context.sent_attachments import AttachmentSender
+from core.agent.context.sent_attachments import AttachmentSender, MentionedAttachments
 from core.agent.gate.capabilities import build_reader
 from core.agent.turn.turn_context import TurnContext
 from core.config.project_rules import ProjectRule, find_nested_rules, to_loaded_rule
@@ -36,14 +36,18 @@ async def load_setup(context: TurnContext) -> PromptSetup:
 
     Raises `ConfigError` when the texts of the model's dialect can't be used.
     """
-    if context.memory.setup is None or context.memory.setup.cancelled():
-        context.memory.setup = asyncio.ensure_future(_build_setup(context))
-    try:
-        made = await asyncio.shield(context.memory.setup)
-    except Exception:
-        context.memory.setup = None
-        raise
-    made = await apply_dialect(context, made)
+    memory = context.memory
+    if memory.setup is None or memory.setup.cancelled():
+        memory.setup = asyncio.ensure_future(_build_setup(context))
+    wanted = (memory.setup, context.settings, context.routes.current.id)
+    if memory.known_setup is None or memory.known_setup[0] != wanted:
+        try:
+            made = await asyncio.shield(memory.setup)
+        except Exception:
+            memory.setup = None
+            raise
+        memory.known_setup = (wanted, await apply_dialect(context, made))
+    made = memory.known_setup[1]
     if made.is_changed:
         _notify_changed_prefix(context)
     return made
@@ -81,19 +85,21 @@ async def compose_user_message(
     """Build the message that the model is sent for a prompt."""
     made, git, _ = await asyncio.gather(load_setup(context), _read_git_status(context), context.terminal.find_box())
     parts: list[str] = []
-    if not _has_layout(context):
+    own = (each for each in context.state.messages if isinstance(each, UserMessage))
+    if not any("<project_layout>" in each.content for each in own):
         parts += [
             wrap_tag("user_info", _format_user_info(context)),
             wrap_tag("project_layout", escape_tags(made.layout)),
         ]
-    parts += _tag_if_changed(context, "now", _format_now(context))
+    now, model = datetime.now().astimezone(), escape_tags(context.routes.current.id)
+    parts += _tag_if_changed(context, "now", f"Date: {now:%A, %Y-%m-%d}\nModel: {model}")
     parts += _tag_if_changed(context, "git_status", escape_tags(git))
     parts += _tag_if_changed(
         context, "open_and_recently_viewed_files", escape_tags("\n".join(open_files[:MAX_OPEN_FILES]))
     )
     attached = read_mentions(build_reader(context.permissions, context.memory.read_digests), prompt)
     sender = AttachmentSender(context.shadow.blobs, context.memory.stand_ins, context.emit)
-    shown = await sender.attach_mentioned(attached.pictures)
+    shown = await sender.attach_mentioned(attached.pictures) if attached.pictures else MentionedAttachments()
     touched = dict.fromkeys((*open_files, *attached.paths, *context.memory.read_digests, *context.state.changes))
     parts += _render_new_rules(context, made, touched)
     if blocks := (*attached.blocks, *shown.blocks):
@@ -122,12 +128,6 @@ async def _read_git_status(context: TurnContext) -> str:
         return ""
 
 
-def _has_layout(context: TurnContext) -> bool:
-    return any(
-        isinstance(message, UserMessage) and "<project_layout>" in message.content for message in context.state.messages
-    )
-
-
 def _format_user_info(context: TurnContext) -> str:
     shell = Path(os.environ.get("SHELL", "")).name or "sh"
     return "\n".join(
@@ -137,11 +137,6 @@ def _format_user_info(context: TurnContext) -> str:
             f"Workspace: {escape_tags(str(context.workspace.root))}",
         )
     )
-
-
-def _format_now(context: TurnContext) -> str:
-    """Return the facts that may change within a session, and so can't stand in its prefix."""
-    return f"Date: {datetime.now().astimezone():%A, %Y-%m-%d}\nModel: {escape_tags(context.routes.current.id)}"
 
 
 def _tag_if_changed(context: TurnContext, tag: str, text: str) -> list[str]:

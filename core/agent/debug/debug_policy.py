@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from core.agent.context.reminders import append_reminder
 from core.agent.debug.fix_verdict import FixReview
@@ -39,15 +40,15 @@ def check_no_marks(data: bytes) -> None:
         )
 
 
+@dataclass(slots=True)
 class DebugPolicy:
     """The debugging policy of one turn."""
 
-    def __init__(self, host: CommandHost, fix: FixReview, permissions: CallPermissions, turn_id: str) -> None:
-        self._host = host
-        self._fix = fix
-        self._permissions = permissions
-        self._turn_id = turn_id
-        self._urged_topics: set[str] = set()
+    _host: CommandHost
+    _fix: FixReview
+    _permissions: CallPermissions
+    _turn_id: str
+    _urged_topics: set[str] = field(default_factory=set)
 
     async def should_continue(self) -> bool:
         """True if the turn goes on after an answer without calls; the model was reminded why.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec import Struct
@@ -25,18 +26,18 @@ class LimitReached(AgentTuiError):
     code = "limit_reached"
 
 
+@dataclass(slots=True)
 class TurnBudget:
     """Steps and usage of a turn so far. `limits` returns those that hold now.
 
     Raises `LimitReached` before a step that a limit forbids. What it uses counts for `parent`, too.
     """
 
-    def __init__(self, limits: Callable[[], TurnLimits], parent: TurnBudget | None = None) -> None:
-        self._limits = limits
-        self._parent = parent
-        self.steps = 0
-        self.usage = Usage()
-        self.unpriced_model = ""
+    _limits: Callable[[], TurnLimits]
+    _parent: TurnBudget | None = None
+    steps: int = 0
+    usage: Usage = field(default_factory=Usage)
+    unpriced_model: str = ""
 
     def add(self, usage: Usage, model: str = "") -> None:
         """Add usage. `model`: the id of the model that used it, where that is known."""

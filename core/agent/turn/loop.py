@@ -11,11 +11,13 @@ from collections.abc import Sequence
 
 from core.agent.answer.call_results import ResultFormatter
 from core.agent.answer.documents import TurnDocuments
-from core.agent.answer.receiver import ModelAnswer, find_truncated_call
+from core.agent.answer.receiver import ModelAnswer
 from core.agent.context.dropped_reasoning import notify_dropped
 from core.agent.context.prefix import PromptSetup
 from core.agent.context.reminders import append_reminder, return_steers
 from core.agent.context.user_message import build_bare_message, compose_user_message, load_setup
+from core.agent.debug.debug_policy import DebugPolicy
+from core.agent.debug.fix_verdict import FixReview
 from core.agent.gate.gate import Gate
 from core.agent.gate.gated_call import GatedCall
 from core.agent.turn.budget import LimitReached, TurnBudget
@@ -76,7 +78,11 @@ class Turn:
         )
         self._reminders = build_reminders(context)
         self._loop_guard = LoopGuard(context.state, context.routes, context.emit)
-        self._policy = TurnPolicy(context, self._capabilities)
+        fix = FixReview(context.terminal.host, context.user, context.memory.read_digests)
+        debugging = DebugPolicy(context.terminal.host, fix, context.permissions, context.turn_id)
+        self._policy = TurnPolicy(
+            context, context.state, context.emit, self._capabilities, debugging, context.state.todos
+        )
         self._started = monotonic()
 
     async def run(self) -> TurnFinished:
@@ -105,7 +111,16 @@ class Turn:
     async def run_steps(self) -> None:
         """Run all steps and record in `ending` how they ended; only an interrupt comes out as an exception."""
         try:
-            model = ModelCalls(self._context, self._documents, self._reminders, await self._append_prompt())
+            model = ModelCalls(
+                await self._append_prompt(),
+                self._context,
+                self._context.routes,
+                self._state,
+                self._emit,
+                self.budget,
+                self._documents,
+                self._reminders,
+            )
             while await self._run_step(model) or self._state.pending_steers:
                 pass
             self.budget.check_end()
@@ -145,8 +160,8 @@ class Turn:
 
     async def _run_step(self, model: ModelCalls) -> bool:
         """Run one model call and its tools. Returns False when the turn is done."""
-        self._policy.refresh_todos()
-        self._reminders.report_answers()
+        if self._state.todos_plan_path:
+            self._policy.refresh_todos()
         self._reminders.append_news()
         self.budget.check()
         await model.ensure_room()
@@ -169,7 +184,8 @@ class Turn:
         meter.calibrate(made.size, messages, usage.prompt_tokens)
         if answer.message.content.strip() or answer.calls or answer.is_resumable:
             self._emit(MessageAppended(message=answer.message))
-        notify_dropped(self._state, answer, model, self._emit)
+        if answer.report.dropped_reasoning > self._state.dropped_reasoning_count:
+            notify_dropped(self._state, answer, model, self._emit)
         used = meter.count_tokens(made.size, self._state.messages)
         self._emit(StepFinished(step=self.budget.steps, usage=usage, context_tokens=used, model=model))
         self._emit(
@@ -184,17 +200,17 @@ class Turn:
 
     async def _run_calls(self, made: PromptSetup, answer: ModelAnswer) -> bool:
         """Run the calls of an answer. Returns False when one of them ended the turn."""
-        truncated = find_truncated_call(answer)
         calls = [
-            GatedCall(request, document, request.name, answer.problems.get(request.id, ""), request.id == truncated)
-            for request, document in ((unwrap_call(call), document) for call, document in answer.calls)
+            GatedCall(call, document, call.name, answer.problems.get(call.id, ""), call.id == answer.cut_call)
+            for call, document in ((unwrap_call(request), document) for request, document in answer.calls)
         ]
-        await self._policy.follow_planned_calls(calls)
+        if self._context.build.plan:
+            await self._policy.follow_planned_calls(calls)
         results = ResultFormatter(made.dialect, self._context.terminal.host, self._context.terminal.jobs)
         await self._gate.run(calls, results.format, self._loop_guard.get_warning)
         self._loop_guard.record_calls(calls)
         await self._policy.record_calls(calls)
-        if truncated:
+        if answer.cut_call:
             append_reminder(self._emit, render("reminders/truncated", call=True))
         results.track_foreground_job(calls, self._context.memory)
         return not results.show_hand_in(calls, self._documents) or await self._policy.should_continue("", is_over=True)

@@ -12,6 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from core.agent.answer.receiver import ModelAnswer
 from core.agent.context.reminders import append_reminder
@@ -49,19 +50,19 @@ class LoopDetected(AgentTuiError):
     code = "going_in_circles"
 
 
+@dataclass(slots=True)
 class LoopGuard:
     """Counts of failing calls and poor answers within a turn, at most one per step for the same call."""
 
-    def __init__(self, state: SessionState, routes: TurnRoutes, emit: Callable[[AnyEvent], None]) -> None:
-        self._state = state
-        self._routes = routes
-        self._emit = emit
-        self._nudge_count = 0
-        self._objection_count = 0
-        self._pause_count = 0
-        self._failures: dict[str, int] = {}
-        self._faults: dict[tuple[str, str], int] = {}
-        self._fault_row = 0
+    _state: SessionState
+    _routes: TurnRoutes
+    _emit: Callable[[AnyEvent], None]
+    _nudge_count: int = 0
+    _objection_count: int = 0
+    _pause_count: int = 0
+    _failures: dict[str, int] = field(default_factory=dict)
+    _faults: dict[tuple[str, str], int] = field(default_factory=dict)
+    _fault_row: int = 0
 
     def record_calls(self, calls: Sequence[GatedCall]) -> None:
         """Count a step's calls after they went through the gate. Raises `LoopDetected`."""
@@ -103,11 +104,8 @@ class LoopGuard:
             return SAME_FAULT_WARNING
         if call.is_malformed and self._fault_row == MAX_FAULTS_IN_A_ROW - 2:
             return FAULT_ROW_WARNING
-        return (
-            SAME_CALL_WARNING
-            if call.has_failed and self._failures.get(_hash_call(call), 0) == MAX_SAME_CALL - 2
-            else ""
-        )
+        is_repeated = call.has_failed and self._failures.get(_hash_call(call), 0) == MAX_SAME_CALL - 2
+        return SAME_CALL_WARNING if is_repeated else ""
 
     # answers without calls
 

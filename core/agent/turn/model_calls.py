@@ -6,8 +6,10 @@ What went wrong on the way is emitted as events; what comes out is an answer, or
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from core.agent.answer.documents import TurnDocuments
+from core.agent.answer.documents import AnswerDocuments, TurnDocuments
 from core.agent.answer.receiver import AnswerReceiver, ModelAnswer
 from core.agent.answer.side_requests import record_usage
 from core.agent.context.dropped_reasoning import drop_refused_reasoning
@@ -16,35 +18,34 @@ from core.agent.context.prefix import PromptSetup
 from core.agent.context.reminders import Reminders
 from core.agent.context.sent_attachments import AttachmentSender
 from core.agent.context.user_message import load_setup
+from core.agent.turn.budget import TurnBudget
 from core.agent.turn.retry import BUDGET, Backoff, build_retry_event
-from core.agent.turn.routes import FALLBACK_BUDGET
+from core.agent.turn.routes import FALLBACK_BUDGET, TurnRoutes
 from core.agent.turn.stages import build_compactor
 from core.agent.turn.turn_context import TurnContext
 from core.clock import pause
 from core.errors import ContextOverflow, ProviderError
 from core.plans.todo_graph import find_ready
 from core.protocol.documents import Todo
-from core.protocol.events import MessageAppended, Notice, StepFinished
+from core.protocol.events import AnyEvent, MessageAppended, Notice, StepFinished
 from core.providers.base import ModelRequest
+from core.state.session import SessionState
 
 
+@dataclass(slots=True)
 class ModelCalls:
     """The model calls of one turn. `setup`: what requests begin with; replaced when another model goes on."""
 
-    def __init__(
-        self, context: TurnContext, documents: TurnDocuments, reminders: Reminders, setup: PromptSetup
-    ) -> None:
-        self.setup = setup
-        self._context = context
-        self._routes = context.routes
-        self._state = context.state
-        self._emit = context.emit
-        self._budget = context.budget
-        self._documents = documents
-        self._reminders = reminders
-        self._attachments = AttachmentSender(context.shadow.blobs, context.memory.stand_ins, context.emit)
-        self._todo_model = ("", "")  # the model and effort that the todo at hand names
-        self._is_window_full = False  # the window was full before the last answer was whole
+    setup: PromptSetup
+    _context: TurnContext
+    _routes: TurnRoutes
+    _state: SessionState
+    _emit: Callable[[AnyEvent], None]
+    _budget: TurnBudget
+    _documents: TurnDocuments
+    _reminders: Reminders
+    _todo_model: tuple[str, str] = ("", "")  # the model and effort that the todo at hand names
+    _is_window_full: bool = False  # the window was full before the last answer was whole
 
     async def request_answer(self) -> ModelAnswer:
         """Return the model's answer, after as many attempts as are reasonable."""
@@ -87,8 +88,18 @@ class ModelCalls:
                 raise
 
     def _open_reception(self) -> AnswerReceiver:
-        job, tools = self._context.memory.foreground_job, self._context.tools
-        return AnswerReceiver(self._routes, self._documents, self.setup.dialect, tools, job, self._emit)
+        dialect, documents = self.setup.dialect, self._documents
+        return AnswerReceiver(
+            self._routes,
+            self._routes.current,
+            documents,
+            dialect,
+            dialect.create_parser(job=self._context.memory.foreground_job),
+            self._context.tools,
+            self._emit,
+            AnswerDocuments(documents),
+            len(documents.ids),
+        )
 
     async def _repair(self, reception: AnswerReceiver, error: ProviderError) -> bool:
         """True if the step can do without what the server refused, so that it is asked again at once."""
@@ -105,6 +116,7 @@ class ModelCalls:
         if not self.setup.prefix.tools:
             return False
         self._context.memory.variants.mark_toolless(model)
+        self._context.memory.known_setup = None
         self.setup = await load_setup(self._context)
         self._emit(Notice(level="info", message=CALLS_IN_TEXT.format(model), hint=why))
         return True
@@ -115,8 +127,9 @@ class ModelCalls:
         return Backoff(has_answered=self._routes.current.id in self._routes.answered, budget=budget)
 
     async def _build_request(self) -> ModelRequest:
-        route = self._routes.current
-        messages = await self._attachments.replace_unsendable(self._state.messages, route)
+        route, blobs = self._routes.current, self._context.shadow.blobs
+        sender = AttachmentSender(blobs, self._context.memory.stand_ins, self._emit)
+        messages = await sender.replace_unsendable(self._state.messages, route)
         return ModelRequest(
             model=route.model,
             system=self.setup.prefix.system,
@@ -124,7 +137,7 @@ class ModelCalls:
             messages=self.setup.dialect.convert_history(messages),
             session=self._context.id,
             effort=route.effort,
-            blobs=self._context.shadow.blobs.get,
+            blobs=blobs.get,
             private=self._context.is_private,
         )
 
@@ -132,7 +145,7 @@ class ModelCalls:
         """Record an attempt that is void and followed by another; what it cost counts all the same."""
         self._budget.add(reception.usage, self._routes.current.id)
         record_usage("chat", self._routes.current, reception.usage, self._budget, self._emit)
-        void = self._documents.void_attempt()
+        void = tuple(self._documents.ids[reception.first_document :])
         self._emit(build_retry_event(self._budget.steps, attempt, wait, error, void))
 
     def _abandon(self, reception: AnswerReceiver, why: str) -> None:
@@ -147,12 +160,15 @@ class ModelCalls:
 
         Raises `ContextOverflow` if it was too long for the last answer, and can't be compacted.
         """
-        await self._follow_todo()
-        used = self._count_used_tokens()
+        if self._context.build.plan:
+            await self._follow_todo()
+        memory, window = self._context.memory, self._context.window
+        used = memory.meter.count_tokens(self.setup.size, self._state.messages)
         full, self._is_window_full = self._is_window_full, False
-        if full or self._is_compaction_due(used):
+        is_filled = window > 0 and used >= window * self._context.settings.context.compact_at
+        if full or (is_filled and used > memory.compacted_tokens * 1.2):  # it has grown by a fifth since the last time
             await self._compact(is_full=full)
-        if full and self._count_used_tokens() >= used:
+        if full and memory.meter.count_tokens(self.setup.size, self._state.messages) >= used:
             raise _build_too_long(ContextOverflow("the last answer did not fit into it."))
 
     async def _follow_todo(self) -> None:
@@ -167,21 +183,10 @@ class ModelCalls:
     def _find_current_todo(self) -> Todo | None:
         """Return the todo that is built: the chosen one, else the one in progress, else the first that can begin."""
         build, todos = self._context.build, self._state.todos
-        if not build.plan:
-            return None
         if build.todo:
             return next((todo for todo in todos if todo.id == build.todo), None)
         now = next((todo for todo in todos if todo.status == "in_progress"), None)
         return now or next(iter(find_ready(todos)), None)
-
-    def _count_used_tokens(self) -> int:
-        return self._context.memory.meter.count_tokens(self.setup.size, self._state.messages)
-
-    def _is_compaction_due(self, used: int) -> bool:
-        """True if the history fills the window; not before it has grown by a fifth since the last time."""
-        window, memory = self._context.window, self._context.memory
-        limit = window * self._context.settings.context.compact_at
-        return window > 0 and used >= limit and used > memory.compacted_tokens * 1.2
 
     async def _compact(self, *, is_full: bool) -> None:
         await build_compactor(self._context).compact(self.setup.size, is_full=is_full)

@@ -8,11 +8,11 @@ proved by a command is not completed without it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from core.agent.context.reminders import append_reminder
 from core.agent.debug.debug_policy import DebugPolicy
-from core.agent.debug.fix_verdict import FixReview
 from core.agent.gate.capabilities import CallLease, CapabilityFactory, UserPrompter
 from core.agent.gate.gated_call import GatedCall
 from core.agent.planning.status_readback import read_back_statuses
@@ -22,8 +22,9 @@ from core.modes import Access
 from core.plans.todo_graph import DONE, find_ready
 from core.prompts import render
 from core.protocol.documents import Todo, TodoStatus
-from core.protocol.events import Notice
+from core.protocol.events import AnyEvent, Notice
 from core.protocol.review import Origin
+from core.state.session import SessionState
 from core.tools.base import FileEditDetail
 from core.tools.builtin.planning.todo_write import format_todos
 from core.tools.toolset import Toolset
@@ -34,33 +35,28 @@ WORK_ACCESSES = frozenset({Access.PROPOSE, Access.EXEC})
 _WORDS = re.compile(r"[A-Za-z0-9]{3,}")
 
 
+@dataclass(slots=True)
 class TurnPolicy:
     """The policy of one turn."""
 
-    def __init__(self, context: TurnContext, capabilities: CapabilityFactory) -> None:
-        self._context = context
-        self._state = context.state
-        self._emit = context.emit
-        self._capabilities = capabilities
-        host = context.terminal.host
-        self._used_tools: set[str] = set()
-        self._has_looked = False
-        self._has_ended_plan = False
-        self._is_file_kept_by_model = False
-        self._edited_todos: set[str] = set()
-        self._known_todos = context.state.todos
-        self._urge_count = 0
-        self._debug_policy = DebugPolicy(
-            host, FixReview(host, context.user, context.memory.read_digests), context.permissions, context.turn_id
-        )
-        self._done_count = 0
+    _context: TurnContext
+    _state: SessionState
+    _emit: Callable[[AnyEvent], None]
+    _capabilities: CapabilityFactory
+    _debug_policy: DebugPolicy
+    _known_todos: Sequence[Todo]
+    _used_tools: set[str] = field(default_factory=set)
+    _has_looked: bool = False
+    _has_ended_plan: bool = False
+    _is_file_kept_by_model: bool = False
+    _edited_todos: set[str] = field(default_factory=set)
+    _urge_count: int = 0
+    _done_count: int = 0
 
     # What the user changed meanwhile.
 
     def refresh_todos(self) -> None:
         """Remind the model of the todos before a step, if somebody else changed them."""
-        if not self._state.todos_plan_path:
-            return
         self._context.plans.refresh()
         if (now := self._state.todos) != self._known_todos:
             self._known_todos = now
@@ -70,7 +66,7 @@ class TurnPolicy:
 
     async def follow_planned_calls(self, calls: Sequence[GatedCall]) -> None:
         """Follow the calls that a step is about to run, so that its first edit has a todo in progress."""
-        if self._context.build.plan and not self._is_list_kept_by_model(calls):
+        if not self._is_list_kept_by_model(calls):
             first = next(filter(None, (_find_edited_path(self._context.tools, call) for call in calls)), "")
             if first and first != self._state.todos_plan_path:
                 await self._follow_work(calls[0].request.id, first)
