@@ -1,7 +1,5 @@
-"""A directory in a tree, kept open: what lies near it is reached by a step or two, however long its path is.
-
-For trees that nobody moves about in meanwhile. No symbolic link is passed.
-"""
+"""A directory in a tree, kept open: what lies near it is reached by a step or two, however long its path is. For trees
+that nobody moves about in meanwhile. No symbolic link is passed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Renames that lose nothing: two names exchanged at once, and a name taken only if it is free.
-
-Python has no call for either: renameat2(2) of Linux and renameatx_np(2) of macOS are called by ctypes.
-"""
+"""Renames that lose nothing: two names exchanged at once, and a name taken only if it is free. Python has no call for
+either: renameat2(2) of Linux and renameatx_np(2) of macOS are called by ctypes."""
 
 from __future__ import annotations
 

@@ -121,6 +121,5 @@ def expose_controls(text: str) -> str:
 
 
 def to_one_line(text: str) -> str:
-    """Return prose with names in it as one printed line: what would act, hide or begin another line is made
-    visible."""
+    """Return prose with names in it as one printed line: what would act, hide or begin another line is made visible."""
     return expose_controls(text.replace("\n", "␊").replace("\t", "␉").replace("\r", "␍"))

@@ -1,7 +1,5 @@
-"""Fences of code as in CommonMark: backticks or tildes, three or more, closed by at least as many.
-
-They may stand at any indentation and after a list marker.
-"""
+"""Fences of code as in CommonMark: backticks or tildes, three or more, closed by at least as many. They may stand at
+any indentation and after a list marker."""
 
 from __future__ import annotations
 

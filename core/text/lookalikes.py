@@ -72,8 +72,7 @@ def format_code_point(character: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def mark_lookalikes(text: str) -> str:
-    """Return `text` with what can be taken for something else set apart, with the name of its script or its code
-    point."""
+    """Return `text` with what can be taken for something else set apart, with its script or code point."""
     if text.isascii():
         return text
     found, at = list[str](), 0

@@ -1,7 +1,5 @@
-"""Accepting a bulk once more after it was undone.
-
-What was accepted stays beside the layers as long as a checkpoint names the verdict.
-"""
+"""Accepting a bulk once more after it was undone. What was accepted stays beside the layers as long as a checkpoint
+names the verdict."""
 
 from __future__ import annotations
 

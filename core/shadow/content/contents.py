@@ -42,8 +42,7 @@ class ChangeSides(Struct, frozen=True, kw_only=True):
 
 @dataclass
 class Contents:
-    """States whose bytes are kept in a `BlobStore`. `risks_by_path`: why a path is protected for more than its name;
-    see `Risks`."""
+    """States with their bytes in a `BlobStore`. `risks_by_path`: why a path is protected beyond its name (`Risks`)."""
 
     blobs: BlobStore
     risks_by_path: dict[str, str] = field(default_factory=dict)

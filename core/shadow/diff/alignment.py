@@ -46,8 +46,7 @@ def _find_gaps(blocks: list[tuple[int, int, int]], a_end: int, b_end: int) -> It
 
 
 def _find_matches(a: list[int], b: list[int]) -> Iterator[tuple[int, int, int]]:
-    """Yield blocks (i, j, length) with a[i:i+length] == b[j:j+length]; they do not cross, and come in no particular
-    order."""
+    """Yield blocks (i, j, length) with a[i:i+length] == b[j:j+length], in no particular order; they do not cross."""
     todo = [(0, len(a), 0, len(b))]
     while todo:
         a0, a1, b0, b1 = todo.pop()
@@ -81,9 +80,8 @@ def _find_anchors(a: list[int], b: list[int], box: Region) -> list[tuple[int, in
     common = of_a.keys() & of_b.keys()
     if not common:
         return []
-    unique = [(of_b[each][0], of_a[each][0]) for each in common if len(of_a[each]) == 1 == len(of_b[each])]
-    if unique:
-        return _find_longest_increasing(sorted(unique))
+    if unique := _find_unique_pairs(of_a, of_b):
+        return unique
     count, rarest = min((len(of_a[each]) * len(of_b[each]), each) for each in common)
     if count <= _MAX_RARE_PAIRS:
         pairs = [(x, y) for x in of_a[rarest] for y in of_b[rarest]]
@@ -97,16 +95,17 @@ def _find_window_anchors(a: list[int], b: list[int], box: Region) -> list[tuple[
     """Return anchors made of windows of several lines that occur once on both sides, for text without rare lines."""
     a0, a1, b0, b1 = box
     for size in _WINDOW_SIZES:
-        of_a = _index_positions([*zip(*(a[a0 + by : a1] for by in range(size)), strict=False)])
-        of_b = _index_positions([*zip(*(b[b0 + by : b1] for by in range(size)), strict=False)])
-        once = [
-            (b0 + of_b[each][0], a0 + of_a[each][0])
-            for each in of_a.keys() & of_b.keys()
-            if len(of_a[each]) == 1 == len(of_b[each])
-        ]
-        if once:
-            return _find_longest_increasing(sorted(once))
+        of_a = _index_positions([*zip(*(a[a0 + by : a1] for by in range(size)), strict=False)], a0)
+        of_b = _index_positions([*zip(*(b[b0 + by : b1] for by in range(size)), strict=False)], b0)
+        if unique := _find_unique_pairs(of_a, of_b):
+            return unique
     return []
+
+
+def _find_unique_pairs(of_a: dict[_Item, list[int]], of_b: dict[_Item, list[int]]) -> list[tuple[int, int]]:
+    """Return the longest increasing run of pairs of items that occur once on both sides."""
+    once = [(b[0], of_a[each][0]) for each, b in of_b.items() if len(b) == 1 == len(of_a.get(each, ()))]
+    return _find_longest_increasing(sorted(once)) if once else []
 
 
 def _index_positions(lines: Sequence[_Item], first: int = 0) -> dict[_Item, list[int]]:
@@ -184,10 +183,10 @@ def _trace_back(trace: list[dict[int, int]], x: int, y: int) -> list[tuple[int, 
 
 def _join_across_noise(found: list[Region], old: Sequence[bytes]) -> list[Region]:
     """Join two rewritten regions that only a line or two without a letter keep apart (blank lines, brackets)."""
-    joined: list[Region] = []
-    for region in found:
-        last = joined[-1] if joined else None
-        if last and _is_rewrite(last) and _is_rewrite(region) and _is_noise(old[last[1] : region[0]]):
+    joined = found[:1]
+    for region in found[1:]:
+        last = joined[-1]
+        if _is_rewrite(last) and _is_rewrite(region) and _is_noise(old[last[1] : region[0]]):
             joined[-1] = (last[0], region[1], last[2], region[3])
         else:
             joined.append(region)
@@ -200,11 +199,7 @@ def _is_rewrite(region: Region) -> bool:
 
 
 def _is_noise(lines: Sequence[bytes]) -> bool:
-    return len(lines) <= _NOISE_LINES and not any(_is_word(line) for line in lines)
-
-
-def _is_word(line: bytes) -> bool:
-    return any(byte > 127 or chr(byte).isalnum() for byte in line)
+    return len(lines) <= _NOISE_LINES and not any(byte > 127 or chr(byte).isalnum() for byte in b"".join(lines))
 
 
 def _slide_regions(found: list[Region], old: Sequence[bytes], new: Sequence[bytes]) -> list[Region]:

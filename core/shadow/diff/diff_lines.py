@@ -35,13 +35,13 @@ class _Side(Struct, frozen=True):
 def build_diff(change: Change, old: bytes, new: bytes, *, context: int = 3, note: str = "") -> ChangeDiff:
     """Return `change` with its lines; `context` unchanged lines around hunks, -1 = all of them."""
     notes = [note, *_describe_states(change, old, new)]
-    if all(each.moves for each in change.hunks) and change.hunks:
-        return ChangeDiff(change=change, lines=(), note="; ".join(filter(None, (RENAMED_ONLY, *notes))))
-    if change.binary or "symlink" in {change.base.kind, change.pending.kind}:
+    is_moved = bool(change.hunks) and all(each.moves for each in change.hunks)
+    if is_moved or change.binary or "symlink" in {change.base.kind, change.pending.kind}:
+        notes.insert(0, RENAMED_ONLY if is_moved else "")
         return ChangeDiff(change=change, lines=(), note="; ".join(filter(None, notes)))
     usual = "crlf" if (old or new).count(b"\r\n") * 2 > (old or new).count(b"\n") else "lf"
     if detect_encoding(old or new) != "utf-8":
-        usual = _find_utf16_newline(old or new)
+        usual = decode_line(split_lines(old or new)[0], detect_encoding(old or new))[1]
     before = _Side(split_lines(old), detect_encoding(old), usual)
     after = _Side(split_lines(new), detect_encoding(new), usual)
     found = list(islice(_build_lines(change.hunks, before, after, context), MAX_LINES + 1))
@@ -67,10 +67,6 @@ def build_excerpt(change: Change, chosen: tuple[Hunk, ...], old: bytes, new: byt
     return "\n".join((*shown[:limit], "…") if len(shown) > limit else shown)
 
 
-def _find_utf16_newline(data: bytes) -> str:
-    return decode_line(split_lines(data)[0], detect_encoding(data))[1]
-
-
 def _describe_states(change: Change, old: bytes, new: bytes) -> Iterator[str]:
     base, pending = change.counted_state, change.pending
     if change.binary:
@@ -92,23 +88,19 @@ def _describe_states(change: Change, old: bytes, new: bytes) -> Iterator[str]:
 
 def _build_lines(hunks: tuple[Hunk, ...], before: _Side, after: _Side, context: int) -> Iterator[DiffLine]:
     old = new = 1
+    shown = context if context >= 0 else MAX_LINES
     for index, hunk in enumerate(hunks):
         if hunk.moves:
             continue
         is_first = all(each.moves for each in hunks[:index])
-        yield from _build_context(before, old, new, hunk.old_start - old, _count_context(context, first=is_first))
+        yield from _build_context(before, old, new, hunk.old_start - old, (0 if is_first else shown, shown))
         yield from _build_hunk_lines(index, hunk, before, after)
         old, new = hunk.old_start + hunk.old_lines, hunk.new_start + hunk.new_lines
-    yield from _build_context(before, old, new, len(before.lines) + 1 - old, _count_context(context, last=True))
-
-
-def _count_context(context: int, *, first: bool = False, last: bool = False) -> tuple[int, int]:
-    """Return how many unchanged lines to show at the start and at the end of an unchanged stretch."""
-    shown = context if context >= 0 else MAX_LINES
-    return 0 if first else shown, 0 if last else shown
+    yield from _build_context(before, old, new, len(before.lines) + 1 - old, (shown, 0))
 
 
 def _build_context(side: _Side, old: int, new: int, count: int, shown: tuple[int, int]) -> Iterator[DiffLine]:
+    """Yield `count` unchanged lines, as many as are `shown` at the start and at the end, with a gap between."""
     head, tail = min(shown[0], count), shown[1]
     tail = max(min(tail, count - head), 0)
     left_out = count - head - tail
@@ -117,14 +109,10 @@ def _build_context(side: _Side, old: int, new: int, count: int, shown: tuple[int
     for offset in range(count):
         if head <= offset < head + left_out:
             if offset == head:
-                yield DiffLine(kind="gap", old=old + offset, new=new + offset, text=_format_gap(left_out))
+                yield DiffLine(kind="gap", old=old + offset, new=new + offset, text=f"{left_out:,} unchanged lines")
             continue
         text, eol = side.read_line(old + offset)
         yield DiffLine(kind="context", old=old + offset, new=new + offset, text=text, eol=eol)
-
-
-def _format_gap(count: int) -> str:
-    return f"{count:,} unchanged lines"
 
 
 def _build_hunk_lines(index: int, hunk: Hunk, before: _Side, after: _Side) -> Iterator[DiffLine]:

@@ -7,28 +7,15 @@ same; lines are compared anew only when the content itself has changed.
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, count, pairwise
 
 from msgspec.structs import replace
 
 from core.protocol.review import Hunk, Verdict
 from core.shadow.diff.alignment import Region, find_regions
 from core.shadow.diff.text_lines import Encoding, decode_line, detect_encoding, is_binary, split_lines
-
-__all__ = [
-    "apply_hunks",
-    "build_whole_hunk",
-    "compare_texts",
-    "compute_hunks",
-    "halve_hunk",
-    "is_divisible",
-    "reinsert_hunks",
-    "remove_hunks",
-    "replace_hunk",
-    "select_hunks",
-    "split_lines",
-]
 
 _MAX_GAP = 2  # unchanged lines that two hunks of one region may have between them
 
@@ -41,8 +28,7 @@ def compute_hunks(base: bytes, pending: bytes, known: Iterable[Hunk] = ()) -> tu
     found = find_regions(old, new)
     if runs := _find_runs(earlier):
         found = [each for region in found for each in _split_as_before(region, runs, old, new)]
-    names = _HunkIds(earlier)
-    return _make_ids_unique(_build_hunk(names, region, old, new) for region in found)
+    return _make_ids_unique(_build_hunks(found, old, new, earlier))
 
 
 def compare_texts(base: bytes, pending: bytes) -> tuple[Hunk, ...]:
@@ -60,12 +46,9 @@ def replace_hunk(
     at = every.index(hunk)
     grown = len(new) - hunk.new_lines
     after = [replace(each, new_start=each.new_start + grown) for each in every[at + 1 :]]
-    names = _HunkIds((), taken=(each.id for each in (*every[:at], *after)))
-    inner = (
-        _build_hunk(names, part, old, new, (hunk.old_start - 1, hunk.new_start - 1))
-        for part in parts
-        if old[part[0] : part[1]] != new[part[2] : part[3]]
-    )
+    taken = [each.id for each in (*every[:at], *after)]
+    differing = [part for part in parts if old[part[0] : part[1]] != new[part[2] : part[3]]]
+    inner = _build_hunks(differing, old, new, taken=taken, above=(hunk.old_start - 1, hunk.new_start - 1))
     return (*every[:at], *(replace(each, yours=hunk.yours) for each in inner), *after)
 
 
@@ -78,17 +61,36 @@ def halve_hunk(old: Sequence[bytes], new: Sequence[bytes], at: int, encoding: En
     return [(0, a, 0, b), (a, len(old), b, len(new))]
 
 
-def _build_hunk(
-    names: _HunkIds, region: Region, old: Sequence[bytes], new: Sequence[bytes], above: tuple[int, int] = (0, 0)
-) -> Hunk:
-    a0, a1, b0, b1 = region
-    return Hunk(
-        id=names.assign(_hash_lines(old[a0:a1], new[b0:b1]), above[0] + a0 + 1),
-        old_start=above[0] + a0 + 1,
-        old_lines=a1 - a0,
-        new_start=above[1] + b0 + 1,
-        new_lines=b1 - b0,
-    )
+def _build_hunks(
+    regions: Iterable[Region],
+    old: Sequence[bytes],
+    new: Sequence[bytes],
+    known: Iterable[Hunk] = (),
+    *,
+    taken: Iterable[str] = (),
+    above: tuple[int, int] = (0, 0),
+) -> Iterator[Hunk]:
+    """Yield hunks of regions: one of the same content as `known` ones takes the id of the nearest, others a free id."""
+    groups, used = defaultdict[str, list[Hunk]](list), set(taken)
+    for each in known:
+        groups[each.id.partition(".")[0]].append(each)
+        used.add(each.id)
+    for a0, a1, b0, b1 in regions:
+        content, old_start = _hash_lines(old[a0:a1], new[b0:b1]), above[0] + a0 + 1
+        if group := groups[content]:
+            nearest = min(group, key=lambda hunk: abs(hunk.old_start - old_start))
+            group.remove(nearest)
+            name = nearest.id
+        else:
+            name = _find_free_id(content, used)
+            used.add(name)
+        yield Hunk(id=name, old_start=old_start, old_lines=a1 - a0, new_start=above[1] + b0 + 1, new_lines=b1 - b0)
+
+
+def _find_free_id(wanted: str, used: Collection[str]) -> str:
+    """Return the id of a hunk: `<12 hex of the content>`, with `.n` where the same content occurs again."""
+    names = chain([wanted], (f"{wanted.partition('.')[0]}.{number}" for number in count(1)))
+    return next(name for name in names if name not in used)
 
 
 def _split_as_before(
@@ -97,7 +99,9 @@ def _split_as_before(
     """Yield the region in the parts into which the user had split it, if all of them are still the same."""
     for run in runs:
         first, last = run[0], run[-1]
-        parts = [_shift_region(each, region[0] + 1 - first.old_start, region[2] + 1 - first.new_start) for each in run]
+        below = region[0] - first.old_start, region[2] - first.new_start
+        starts = [(each.old_start + below[0], each.new_start + below[1], each) for each in run]
+        parts = [(a, a + each.old_lines, b, b + each.new_lines) for a, b, each in starts]
         reaches = (last.old_start + last.old_lines - first.old_start, last.new_start + last.new_lines - first.new_start)
         if reaches == (region[1] - region[0], region[3] - region[2]) and _is_same_run(run, parts, old, new):
             yield from parts
@@ -112,11 +116,6 @@ def _is_same_run(run: Sequence[Hunk], parts: Sequence[Region], old: Sequence[byt
         _hash_lines(old[a0:a1], new[b0:b1]) == each.id.partition(".")[0]
         for each, (a0, a1, b0, b1) in zip(run, parts, strict=True)
     )
-
-
-def _shift_region(hunk: Hunk, old: int, new: int) -> Region:
-    a, b = hunk.old_start - 1 + old, hunk.new_start - 1 + new
-    return a, a + hunk.old_lines, b, b + hunk.new_lines
 
 
 def _find_runs(known: Sequence[Hunk]) -> list[list[Hunk]]:
@@ -137,10 +136,7 @@ def _make_ids_unique(found: Iterable[Hunk]) -> tuple[Hunk, ...]:
     """Give a later hunk of the same id another one."""
     given: dict[str, Hunk] = {}
     for each in found:
-        name, number = each.id, 0
-        while name in given:
-            number += 1
-            name = f"{each.id.partition('.')[0]}.{number}"
+        name = _find_free_id(each.id, given)
         given[name] = each if name == each.id else replace(each, id=name)
     return tuple(given.values())
 
@@ -158,11 +154,6 @@ def is_divisible(base: bytes, pending: bytes) -> bool:
     return not base or not pending or detect_encoding(base) == detect_encoding(pending)
 
 
-def apply_hunks(base: bytes, pending: bytes, ids: Collection[str]) -> bytes:
-    """Return `base` with the named hunks of `compute_hunks(base, pending)` applied."""
-    return select_hunks(base, pending, [each for each in compute_hunks(base, pending) if each.id in ids])
-
-
 def select_hunks(base: bytes, pending: bytes, chosen: Sequence[Hunk]) -> bytes:
     """Return `base` with the chosen hunks (in order, by position) taken from `pending`."""
     old, new = split_lines(base), split_lines(pending)
@@ -177,8 +168,7 @@ def select_hunks(base: bytes, pending: bytes, chosen: Sequence[Hunk]) -> bytes:
 
 
 def remove_hunks(all_hunks: Sequence[Hunk], done: Collection[str], verdict: Verdict) -> tuple[Hunk, ...]:
-    """Return what stays pending after a verdict: an accepted hunk moves the base's lines, a rejected one the
-    pending's."""
+    """Return what stays pending: an accepted hunk moves the base's lines, a rejected one the pending's."""
     rest: list[Hunk] = []
     shift = 0
     for each in all_hunks:
@@ -218,29 +208,6 @@ def _shift_hunk(hunk: Hunk, shift: int, verdict: Verdict) -> Hunk:
     if verdict == "accept":
         return replace(hunk, old_start=hunk.old_start + shift)
     return replace(hunk, new_start=hunk.new_start - shift)
-
-
-class _HunkIds:
-    """Assign hunk ids: `<12 hex of the content>`, with `.n` where the same content occurs again."""
-
-    def __init__(self, known: Iterable[Hunk], taken: Iterable[str] = ()) -> None:
-        self._known: dict[str, list[Hunk]] = {}
-        for each in known:
-            self._known.setdefault(each.id.partition(".")[0], []).append(each)
-        self._taken = {*taken, *(each.id for group in self._known.values() for each in group)}
-
-    def assign(self, content: str, old_start: int) -> str:
-        """Return the id for a hunk of this content: that of the nearest known one, else a new one."""
-        if group := self._known.get(content):
-            nearest = min(group, key=lambda hunk: abs(hunk.old_start - old_start))
-            group.remove(nearest)
-            return nearest.id
-        number, found = 0, content
-        while found in self._taken:
-            number += 1
-            found = f"{content}.{number}"
-        self._taken.add(found)
-        return found
 
 
 def _hash_lines(removed: Iterable[bytes], added: Iterable[bytes]) -> str:

@@ -61,8 +61,7 @@ def has_bom(data: bytes) -> bool:
 
 
 def decode_line(line: bytes, encoding: Encoding) -> tuple[str, str]:
-    """Return a line as (text without its ending, "crlf", "lf" or "none"); a line that is no UTF-8 is read as
-    Latin-1."""
+    """Return the text of a line and its ending ("crlf", "lf", "none"); what is no UTF-8 is read as Latin-1."""
     try:
         text = line.decode(encoding)
     except UnicodeDecodeError:

@@ -59,25 +59,17 @@ def split_chunks(base: Sequence[bytes], mine: list[bytes], theirs: list[bytes]) 
         start = min(each.start for each in (*own, *others))
         end = max(each.end for each in (*own, *others))
         if start > at:
-            found.append(_build_agreed(at, start, list(base[at:start])))
-        found.append(_build_chunk(base, start, end, own, others))
+            found.append(MergeChunk(at, start, list(base[at:start]), list(base[at:start])))
+        left, right = _apply_edits(base, start, end, own), _apply_edits(base, start, end, others)
+        if own and others and left != right:
+            found.append(MergeChunk(start, end, left, right, clashes=True))
+        else:
+            agreed = left if own else right
+            found.append(MergeChunk(start, end, agreed, agreed))
         at = end
     if at < len(base):
-        found.append(_build_agreed(at, len(base), list(base[at:])))
+        found.append(MergeChunk(at, len(base), list(base[at:]), list(base[at:])))
     return found
-
-
-def _build_agreed(start: int, end: int, lines: list[bytes]) -> MergeChunk:
-    return MergeChunk(start, end, lines, lines)
-
-
-def _build_chunk(
-    base: Sequence[bytes], start: int, end: int, own: list[SideEdit], others: list[SideEdit]
-) -> MergeChunk:
-    mine, theirs = _apply_edits(base, start, end, own), _apply_edits(base, start, end, others)
-    if not own or not others or mine == theirs:
-        return _build_agreed(start, end, mine if own else theirs)
-    return MergeChunk(start, end, mine, theirs, clashes=True)
 
 
 def _apply_edits(base: Sequence[bytes], start: int, end: int, edits: list[SideEdit]) -> list[bytes]:
@@ -99,7 +91,7 @@ def _group_touching(ours: list[SideEdit], theirs: list[SideEdit]) -> Iterator[tu
     group: tuple[list[SideEdit], list[SideEdit]] = ([], [])
     reach = -1
     both = [*((each, 0) for each in ours), *((each, 1) for each in theirs)]
-    for each, side in sorted(both, key=_get_position):
+    for each, side in sorted(both, key=lambda each: (each[0].start, each[0].end, each[1])):
         if each.start > reach and (group[0] or group[1]):
             yield group
             group = ([], [])
@@ -107,7 +99,3 @@ def _group_touching(ours: list[SideEdit], theirs: list[SideEdit]) -> Iterator[tu
         reach = max(reach, each.end)
     if group[0] or group[1]:
         yield group
-
-
-def _get_position(edit: tuple[SideEdit, int]) -> tuple[int, int, int]:
-    return edit[0].start, edit[0].end, edit[1]

@@ -24,7 +24,8 @@ def compute_marks(removed: str, added: str) -> tuple[Marks, Marks]:
     old, new = removed[head : len(removed) - tail], added[head : len(added) - tail]
     old_words, new_words = _split_words(old, head), _split_words(new, head)
     if max(len(old_words), len(new_words)) > _MAX_WORDS:
-        return _drop_if_unlike(_build_span(head, old), _build_span(head, new), removed, added)
+        spans = [((head, head + len(text)),) if text else () for text in (old, new)]
+        return _drop_if_unlike(spans[0], spans[1], removed, added)
     matcher = SequenceMatcher(None, [w for _, w in old_words], [w for _, w in new_words], autojunk=False)
     codes = [code for code in matcher.get_opcodes() if code[0] != "equal"]
     return _drop_if_unlike(
@@ -53,10 +54,6 @@ def _is_in_word(line: str, at: int) -> bool:
 
 def _split_words(text: str, start: int) -> list[tuple[int, str]]:
     return [(start + found.start(), found.group()) for found in _WORD.finditer(text)]
-
-
-def _build_span(start: int, text: str) -> Marks:
-    return ((start, start + len(text)),) if text else ()
 
 
 def _merge_ranges(words: Sequence[tuple[int, str]], spans: Sequence[tuple[int, int]]) -> Marks:

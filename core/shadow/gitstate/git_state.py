@@ -56,8 +56,7 @@ class GitState:
             ) from problem
 
     def preview(self, rel: str) -> GitPreview:
-        """Return what accepting would do: references that move, commits with message and diff, and what stands against
-        it."""
+        """Return what accepting would do: moved references, commits with their diffs, and what stands against it."""
         if self._is_removal(rel):
             return GitPreview(root=rel, moves=("The whole repository is removed.",))
         try:

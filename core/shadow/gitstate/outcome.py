@@ -40,8 +40,7 @@ STASH = "refs/stash"
 
 
 class UnacceptedContent(Struct, frozen=True):
-    """Content that was not accepted: in a commit (None: the index), at a path; `is_pending`: it is still to be
-    decided."""
+    """Content that was not accepted, in a commit (None: the index). `is_pending`: it is still to be decided."""
 
     commit: GitCommit | None
     path: str

@@ -77,8 +77,7 @@ class LayerDelta:
     # comparing
 
     def _compare_directory(self, path: str, begun: LayerStack) -> Iterator[tuple[str, LayerStack]]:
-        """Compare a directory of both, and yield those in it; `begun` is empty where nothing of the earlier stack
-        counts any more."""
+        """Compare a directory of both, and yield those in it; `begun` is empty where it no longer counts."""
         before, after = begun.list_directory(path), self._now.list_directory(path)
         found = self._now.find(path) if path != "." and after.closed and not before.closed else None
         if isinstance(found, LayeredEntry) and is_opaque(found.place):

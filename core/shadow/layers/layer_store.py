@@ -137,8 +137,7 @@ class LayerStore:
         )
 
     def reserve(self, name: str) -> Path:
-        """Make and lock a directory of this name beside the layers: no layer is moved until it is closed. Raises
-        OSError."""
+        """Make and lock a directory beside the layers: no layer is moved until it is closed. Raises OSError."""
         home = self.place / name
         home.mkdir(mode=0o700)
         self._locks[name] = _lock(home / "lock")
@@ -301,8 +300,7 @@ class LayerStore:
                 del sizes[name]
 
     def _list_undo_directories(self) -> list[str]:
-        """List the directories that verdicts on bulks have of their own, the latest last; see `BulkRecords`,
-        `BulkRedo`."""
+        """List what verdicts on bulks have of their own, the latest last; see `BulkRecords`, `BulkRedo`."""
         homes = [each for kind in ("verdict_*", "again-verdict_*") for each in self.place.glob(kind)]
         return [each.name for each in sorted(homes, key=lambda home: home.stat().st_mtime_ns)]
 

@@ -33,8 +33,7 @@ _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class TreeNode(Struct, frozen=True, kw_only=True):
-    """An entry of the merged tree: with `pending` from a pending change, with `layered` from a kept layer, else from
-    disk."""
+    """An entry of the merged tree: `pending` from a pending change, `layered` from a kept layer, else from disk."""
 
     kind: PathKind
     mode: int
@@ -45,9 +44,8 @@ class TreeNode(Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class _TreeCache:
-    """The cache of a tree that does not change meanwhile: the `version` of the review and the record `kept` that it is
-    about; `covered`: True for paths below a pending file or link; `shows`: by removed directory, True if it has content
-    again."""
+    """Lookups in a tree while the `version` of the review and the record `kept` stay the same. `covered`: True for
+    paths below a pending file or link; `shows`: by removed directory, True if it has content again."""
 
     version: int
     kept: KeptLayers
@@ -77,8 +75,7 @@ class MergedTree:
 
     @contextmanager
     def cache_lookups(self) -> Iterator[None]:
-        """Cache lookups for a walk of the tree: nothing writes to the kept layers meanwhile. (The project may
-        change.)"""
+        """Cache lookups for a walk: nothing writes to the kept layers meanwhile. (The project may change.)"""
         self._still.depth += 1
         try:
             yield
@@ -297,8 +294,7 @@ class MergedTree:
     # content
 
     def read(self, rel: str, node: TreeNode, limit: int) -> bytes:
-        """Return at most `limit` bytes of the file that `find_node(rel)` found, or the target of a link. Raises
-        `PathRefused`."""
+        """Return at most `limit` bytes of what `find_node(rel)` found, of a link its target. Raises `PathRefused`."""
         if node.kind == "symlink":
             return self._read_link(to_os_name(rel)) or b""
         if node.pending is not None:
@@ -322,8 +318,7 @@ class MergedTree:
             return file.read(limit)
 
     def read_state_below(self, rel: str) -> FileState:
-        """Return the state without pending changes, its bytes stored. Raises `PathRefused` for no file or link, or too
-        large a file."""
+        """Return the state without pending changes, its bytes stored. Raises `PathRefused`: no file, or too large."""
         found = self.stack.find(rel)
         if found == HIDDEN:
             return ABSENT

@@ -68,8 +68,7 @@ def is_opaque(directory: Path | bytes | int) -> bool:
 
 
 def set_opaque(directory: Path | int, opaque: bool) -> None:
-    """Set or clear the opaque mark of a path or a descriptor. Raises OSError; without user attributes only when there
-    is something to set."""
+    """Set or clear the opaque mark. Raises OSError; without user attributes only when there is something to set."""
     follow = isinstance(directory, int)
     if opaque:
         os.setxattr(directory, OPAQUE, b"y", follow_symlinks=follow)

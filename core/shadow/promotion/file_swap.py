@@ -101,8 +101,7 @@ class FileSwaps:
         return state in {ABSENT, write.after} or _is_same_content(state, write.before)
 
     def restore(self, write: PathWrite) -> None:
-        """Restore the file before a write that the disk shows. What others make of it meanwhile is left. Raises
-        OSError, `ReviewConflict`."""
+        """Restore the file before a write, unless others changed it since. Raises OSError, `ReviewConflict`."""
         with (
             self.workspace.open_parent(write.temporary_path) as temporary,
             self.workspace.open_parent(write.path) as target,
@@ -136,8 +135,7 @@ class FileSwaps:
             os.rename(temporary[1], target[1], src_dir_fd=temporary[0], dst_dir_fd=target[0])
 
     def _classify_temporary(self, write: PathWrite, temporary: NameInDirectory) -> TemporaryContent:
-        """Classify the content of the temporary name. "new": also a part of the new content, from an interrupted
-        write."""
+        """Classify the content of the temporary name. "new": also a part of it, from an interrupted write."""
         try:
             state, data = read_state_at(*temporary, write.temporary_path)
         except FileNotFoundError:

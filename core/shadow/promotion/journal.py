@@ -1,7 +1,5 @@
-"""The promotion journal: what is about to be done to the user's files, on disk before the first of them changes.
-
-One JSON record a line. A transaction is an intent, then a commit or an abort, then done (its events are in the log).
-"""
+"""The promotion journal: what is about to be done to the user's files, on disk before the first of them changes. One
+JSON record a line. A transaction is an intent, then a commit or an abort, then done (its events are in the log)."""
 
 from __future__ import annotations
 

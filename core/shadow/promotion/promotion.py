@@ -233,8 +233,7 @@ class Promotion:
                 os.chmod(name, mode, dir_fd=directory)
 
     def _make_way(self, write: PathWrite) -> None:
-        """Make the directories that could not be made before, and remove those that the file replaces: what was in
-        them has gone by now."""
+        """Make the directories that were in the way before, and remove the empty ones that the file replaces."""
         if write.aside is not None and write.after.kind != "absent":
             self._make_directories(write)
         for each, _ in sorted(write.emptied, reverse=True):

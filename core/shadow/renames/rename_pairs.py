@@ -133,8 +133,7 @@ class RenamePairs:
 
 
 def recount_hunks(contents: Contents, change: Change, moved: tuple[str, FileState] | None) -> Change:
-    """Return the same change with its hunks counted as those of a rename, or (None) of a new file. Raises
-    `ContentLost`."""
+    """Return the change with its hunks counted as those of a rename, or (None) of a new file. Raises `ContentLost`."""
     sides = ChangeSides(base=change.base, pending=change.pending)
     found = contents.build_change(change.path, sides, change.hunks, moved, change.origin)
     todos = {each.todo for each in change.hunks}

@@ -46,8 +46,7 @@ def _find_blocking_deletions(changes: Mapping[str, Change], path: str) -> set[st
 
 
 def build_hard_link_notices(workspace: Workspace, writes: Sequence[PathWrite]) -> list[Notice]:
-    """Build the notice about files with hard links that are about to be replaced: the other names keep the old
-    content."""
+    """Build the notice that the other names (hard links) of files to be replaced keep the old content."""
     found = []
     for write in writes:
         if write.before.kind == write.after.kind == "file":

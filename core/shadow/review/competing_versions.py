@@ -1,7 +1,5 @@
-"""Competing versions: of two agents' clashing versions of a path, ours is pending, theirs is kept beside it.
-
-The parts of theirs that fit are in the pending state already, so what the user has to resolve is where both differ.
-"""
+"""Competing versions: of two agents' clashing versions of a path, ours is pending, theirs is kept beside it. The parts
+of theirs that fit are in the pending state already, so what the user has to resolve is where both differ."""
 
 from __future__ import annotations
 

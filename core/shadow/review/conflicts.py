@@ -80,16 +80,15 @@ class Conflicts(ReviewPart):
         return ", ".join(sorted(filter(None, meant))) or PENDING_LABEL
 
     def _select_sides(self, change: Change) -> tuple[Change, tuple[str, str]]:
-        """Return the change whose base and pending state are to be resolved, and the names of its two sides ("" = the
-        user's file and the agent's): those of its first competing version, if that is the conflict."""
+        """Return the change to be resolved and the names of its sides ("" = the user's file and the agent's): those of
+        its first competing version, if that is the conflict."""
         if not change.competing_versions or change.conflict != describe_clash(change):
             return change, ("", "")
         first = change.competing_versions[0]
         return replace(change, base=first.base, pending=first.theirs), (PENDING_LABEL, first.todo or first.by)
 
     def _read_mine(self, change: Change, names: tuple[str, str]) -> FileState:
-        """Return the side called mine: the file on disk, or what is pending where a competing version clashes with
-        it."""
+        """Return the side called mine: the file on disk, or what is pending beside a competing version."""
         if names[0]:
             return self.state.changes[change.path].pending
         return self.contents.store(*self.workspace.read_state(change.path))

@@ -1,7 +1,5 @@
-"""Proposals: an edit of a file tool, or what a command left at a path, as a pending change over the disk.
-
-The user's own edits win.
-"""
+"""Proposals: an edit of a file tool, or what a command left at a path, as a pending change over the disk. The user's
+own edits win."""
 
 from __future__ import annotations
 

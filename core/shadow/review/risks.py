@@ -47,8 +47,7 @@ class Risks:
         self._marks: dict[str, int] = {}
 
     def refresh(self) -> None:
-        """Protect the pending changes that their surroundings make risky; they stay so as long as they are pending
-        (`Contents.risks_by_path`)."""
+        """Protect the changes that their surroundings make risky, for as long as they are pending."""
         known = self.tree.contents.risks_by_path
         waiting = [each for each in self._state.changes.values() if not each.protected or each.path in known]
         if not waiting:
@@ -109,8 +108,7 @@ class Risks:
         return "leads into git's own directory" if is_git_internal(where) else ""
 
     def _find_aliases(self) -> list[tuple[str, str]]:
-        """Return links whose name is protected, with the places that they lead to; also those reached through
-        another."""
+        """Return links whose name is protected, and where they lead to; also those reached through another."""
         found: dict[tuple[str, str], None] = {}
         links = list(dict.fromkeys(self._list_links()))
         waiting = [(link, link) for link in links]  # where it lies, and by which name it is looked at

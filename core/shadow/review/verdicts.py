@@ -1,7 +1,5 @@
-"""Verdicts: accept moves the base (and the file on disk) to the hunk, reject moves the pending state away from it.
-
-Both can be undone. Whatever a verdict is based on is compared with the disk first; the user's own edits win.
-"""
+"""Verdicts: accept moves the base (and the file on disk) to the hunk, reject moves the pending state away from it. Both
+can be undone. Whatever a verdict is based on is compared with the disk first; the user's own edits win."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Collection
 from functools import partial
 from itertools import pairwise
 
@@ -11,13 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.shadow.diff.alignment import find_regions
-from core.shadow.diff.hunks import apply_hunks, compute_hunks, reinsert_hunks, remove_hunks, select_hunks, split_lines
+from core.shadow.diff.hunks import compute_hunks, reinsert_hunks, remove_hunks, select_hunks
+from core.shadow.diff.text_lines import split_lines
 from tests.support.work import lines_run
 
 LINE = st.sampled_from([b"a\n", b"b\r\n", b"\n", b"}\n", b"  x\n", b"lone\rcr\n", b"\xfe\x00\xff\n", "é\n".encode()])
 LAST = st.sampled_from([b"", b"end", b"a", b"\r"])
 FILE = st.builds(lambda lines, last: b"".join(lines) + last, st.lists(LINE, max_size=25), LAST)
 WIDE = "".join(f"Zeile {number} \u0a0a\r\n" for number in range(9))
+
+
+def apply_hunks(base: bytes, pending: bytes, ids: Collection[str]) -> bytes:
+    """Return `base` with the named hunks of `compute_hunks(base, pending)` applied."""
+    return select_hunks(base, pending, [each for each in compute_hunks(base, pending) if each.id in ids])
 
 
 @given(FILE | st.binary(max_size=60), FILE | st.binary(max_size=60))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from core.errors import CommandRejected, ReviewConflict
 from core.protocol.review import ConflictChoice
-from core.shadow.diff.hunks import split_lines
+from core.shadow.diff.text_lines import split_lines
 from core.shadow.diff.three_way_merge import is_mergeable, merge_three_way, split_chunks
 from tests.unit.shadow.diff.test_hunks import FILE
 from tests.unit.shadow.review_case import ReviewCase

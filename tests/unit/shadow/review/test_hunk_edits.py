@@ -16,16 +16,15 @@ from core.protocol.events import ChangeResolved, CheckRecorded, HunkEdited
 from core.protocol.review import Check, Origin
 from core.shadow.diff.alignment import find_pieces, find_regions
 from core.shadow.diff.hunks import (
-    apply_hunks,
     compute_hunks,
     halve_hunk,
     reinsert_hunks,
     remove_hunks,
     replace_hunk,
     select_hunks,
-    split_lines,
 )
-from tests.unit.shadow.diff.test_hunks import FILE
+from core.shadow.diff.text_lines import split_lines
+from tests.unit.shadow.diff.test_hunks import FILE, apply_hunks
 from tests.unit.shadow.review_case import ReviewCase
 from tests.unit.shadow.test_shadow import TEN, edited
 

@@ -16,7 +16,8 @@ from core.errors import AgentTuiError, CommandRejected, PathRefused, ReviewConfl
 from core.protocol.events import FileWritten, Notice, VerdictGiven
 from core.protocol.review import Change
 from core.shadow.content.blob_store import BlobStore
-from core.shadow.diff.hunks import select_hunks, split_lines
+from core.shadow.diff.hunks import select_hunks
+from core.shadow.diff.text_lines import split_lines
 from core.shadow.shadow import Shadow
 from core.state.review import ReviewState
 from tests.unit.shadow.review_case import ReviewCase
