@@ -13,20 +13,8 @@ from pathlib import Path
 
 SHARED_MEMORY = Path("/dev/shm")
 _MOUNTS = Path("/proc/self/mountinfo")
-_UNSUITABLE_TYPES = {
-    "overlay",
-    "nfs",
-    "nfs4",
-    "cifs",
-    "smb3",
-    "9p",
-    "virtiofs",
-    "vfat",
-    "exfat",
-    "ecryptfs",
-    "ntfs3",
-    "aufs",
-}
+_REMOTE_TYPES = {"nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs"}
+_UNSUITABLE_TYPES = _REMOTE_TYPES | {"overlay", "vfat", "exfat", "ecryptfs", "ntfs3", "aufs"}
 
 
 def can_hold_upper(directory: Path) -> bool:

@@ -8,6 +8,7 @@ end, so that it can continue after a crash.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from core.protocol.review import Change, FileState, Origin
 from core.shadow.layers.layer_delta import LayerDelta
 from core.shadow.layers.layer_stack import LayerStack
 from core.shadow.layers.layer_store import KeptLayers
-from core.shadow.paths import format_paths
+from core.shadow.paths import format_paths, list_parents
 from core.shadow.review.competing_versions import has_conflict_with
 from core.shadow.review.proposals import PathEffect
 from core.shadow.shadow import Shadow
@@ -38,64 +39,49 @@ class SubagentMergeResult(Struct, frozen=True, kw_only=True):
     refused: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
 class SubagentWork:
     """The work of the session of `shadow` since its own checkpoint `name` (`begun`)."""
 
-    def __init__(self, shadow: Shadow, begun: ReviewCheckpoint, name: str) -> None:
-        self._shadow = shadow
-        self._begun = begun
-        self._name = name
+    shadow: Shadow
+    begun: ReviewCheckpoint
+    name: str
 
     def list_effects(self, origin: Origin) -> list[PathEffect]:
         """List the effects on reviewed paths, deletions first."""
-        before, now = self._begun.changes, self._shadow.state.changes
+        before, now = self.begun.changes, self.shadow.state.changes
         found = []
         for path in sorted({*before, *now}):
-            then, wanted = self._find_begun_state(path), self._find_result(path)
-            if then is None or wanted is None or then == wanted:
+            # It began with what was pending, else with the base of its own change.
+            then = before[path].pending if path in before else now[path].base
+            wanted = self._find_result(path)
+            if wanted is None or then == wanted:
                 continue
             from_ = now[path].renamed_from if path in now else ""
             found.append(PathEffect(path=path, then=then, wanted=wanted, origin=origin, renamed_from=from_))
         return sorted(found, key=lambda left: (left.wanted.kind != "absent", left.path))
 
-    def _find_begun_state(self, path: str) -> FileState | None:
-        """Return the state that it began with: what was pending, else the base of its own change."""
-        if path in self._begun.changes:
-            return self._begun.changes[path].pending
-        return self._shadow.state.changes[path].base
-
     def _find_result(self, path: str) -> FileState | None:
-        change = self._shadow.state.changes.get(path)
+        change = self.shadow.state.changes.get(path)
         try:
-            return change.pending if change else self._shadow.merged_tree.read_disk_state(path)
+            return change.pending if change else self.shadow.merged_tree.read_disk_state(path)
         except PathRefused:
             return None
 
     def compute_own_delta(self) -> LayerDelta | None:
         """Compute what its commands left beside the review; None if what was there before is no longer known."""
-        if not self._shadow.layers.kept.layers and not self._begun.generated:
+        if not self.shadow.layers.kept.layers and not self.begun.generated:
             return LayerDelta(LayerStack(()), LayerStack(()))
-        return self._compute_delta(self._shadow)
+        return self.compute_delta(self.shadow)
 
-    def compute_delta_of(self, shadow: Shadow) -> LayerDelta | None:
-        """Compute what has changed beside the review of another session since this one was copied from it."""
-        return self._compute_delta(shadow)
-
-    def _compute_delta(self, shadow: Shadow) -> LayerDelta | None:
+    def compute_delta(self, shadow: Shadow) -> LayerDelta | None:
         """Compute the delta from what this session began with to what is beside the review of `shadow` now."""
-        layers = self._shadow.layers
-        kept = layers.read_frozen(self._name) if self._begun.generated else KeptLayers()
+        layers = self.shadow.layers
+        kept = layers.read_frozen(self.name) if self.begun.generated else KeptLayers()
         if kept is None:
             return None
         begun = LayerStack([layers.get_upper(each) for each in reversed(kept.layers)])
         return LayerDelta(begun, shadow.merged_tree.stack)
-
-    def read_blob(self, state: FileState) -> bytes | None:
-        return None if state.kind == "absent" else self._shadow.blobs.get(state.blob)
-
-    def list_removed_directories(self) -> dict[str, int]:
-        """Return the directories that are gone, with the modes that they had."""
-        return dict(self._shadow.layers.kept.gone)
 
 
 class SubagentMerge:
@@ -125,21 +111,17 @@ class SubagentMerge:
         generated = self._merge_generated(origin, since, notes)
         self._step("generated")
         paths = tuple(each.path for each in left)
+        changes = self._shadow.state.changes
+        conflicts = tuple(path for path in paths if has_conflict_with(changes.get(path), origin.call))
         return SubagentMergeResult(
-            paths=paths,
-            conflicts=tuple(
-                path for path in paths if has_conflict_with(self._shadow.state.changes.get(path), origin.call)
-            ),
-            notes=tuple(notes),
-            generated=generated,
-            refused=tuple(refused),
+            paths=paths, conflicts=conflicts, notes=tuple(notes), generated=generated, refused=tuple(refused)
         )
 
     def _merge_path(self, left: PathEffect) -> str:
         """Merge one path. Return why it was refused, "" = it was merged."""
         for state in (left.then, left.wanted):
-            if (data := self._work.read_blob(state)) is not None:
-                self._shadow.blobs.put(data)
+            if state.kind != "absent":
+                self._shadow.blobs.put(self._work.shadow.blobs.get(state.blob))
         try:
             self._shadow.merge_effect(left)
         except StateError:
@@ -153,16 +135,15 @@ class SubagentMerge:
     def _record_removed_directories(self) -> None:
         """Record the directories that it removed, so that they go with the last of their files."""
         layers = self._shadow.layers
-        if more := {
-            path: mode for path, mode in self._work.list_removed_directories().items() if path not in layers.kept.gone
-        }:
-            layers.write_record(replace(layers.kept, gone=layers.kept.gone | more))
+        gone = self._work.shadow.layers.kept.gone | layers.kept.gone
+        if gone != layers.kept.gone:
+            layers.write_record(replace(layers.kept, gone=gone))
 
     def _merge_generated(self, origin: Origin, since: int, notes: list[str]) -> int:
         theirs = self._work.compute_own_delta()
         if theirs is not None and not theirs.paths:
             return 0
-        ours = self._work.compute_delta_of(self._shadow)
+        ours = self._work.compute_delta(self._shadow)
         if theirs is None or ours is None:
             notes.append("What its commands left beside the review was not taken over: there was no room to keep it.")
             return 0
@@ -173,11 +154,10 @@ class SubagentMerge:
         try:
             theirs.write_to(layer.upper)
             effects = self._shadow.absorb(layer, origin=origin, started_ns=since)
-        except OSError as error:
+        except BaseException as error:
             self._shadow.drop_layer(layer)
-            raise StateError(f"What commands left can't be taken over: {error.strerror}.") from error
-        except BaseException:
-            self._shadow.drop_layer(layer)
+            if isinstance(error, OSError):
+                raise StateError(f"What commands left can't be taken over: {error.strerror}.") from error
             raise
         notes += effects.notes
         return effects.generated
@@ -196,9 +176,7 @@ def _resolve_overlaps(theirs: LayerDelta, ours: LayerDelta) -> Iterator[str]:
 
 
 def _find_git_directory(path: str) -> str:
-    parts = path.split("/")
-    at = next((index for index, part in enumerate(parts) if is_git_internal(part)), None)
-    return "" if at is None else "/".join(parts[: at + 1])
+    return next((each for each in (*list_parents(path), path) if is_git_internal(each)), "")
 
 
 def copy_for_subagent(changes: Collection[Change]) -> list[Change]:

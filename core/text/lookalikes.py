@@ -40,7 +40,7 @@ _KANA_LOOKALIKES: Final = frozenset("ニハカロエタトヘリーノメーへ�
 SINGLE_LOOKALIKES: Final = frozenset(
     "ƄƅƆƉƍƐƖƗƦƧƨƩƷƼƽƾƿǀǁǂǃƎǝȜȝȢȣɁɅǶıȷẝẟỿȦȧǍǎǏǐǑǒǓǔǦǧǴǵĔĕĬĭŢţƫϛ丨丶丿亅亻〇ℓ⁄∕⧸∖⧵∶꞉ːˈʹʼ‐‑‒–−․‥…ꓸ·"
 )
-_WORD: Final = re.compile(r"[^\W\d_]+")
+_PIECES: Final = re.compile(r"([^\W\d_]+)|.", re.DOTALL)
 
 
 def _find_script(letter: str) -> str:
@@ -75,23 +75,17 @@ def mark_lookalikes(text: str) -> str:
     """Return `text` with what can be taken for something else set apart, with its script or code point."""
     if text.isascii():
         return text
-    found, at = list[str](), 0
-    for word in _WORD.finditer(text):
-        found += (
-            format_code_point(each) if not each.isascii() and is_compatibility_form(each) else each
-            for each in text[at : word.start()]
-        )
-        found += mark_word(word.group())
-        at = word.end()
-    return "".join(
-        (
-            *found,
-            *(
-                format_code_point(each) if not each.isascii() and is_compatibility_form(each) else each
-                for each in text[at:]
-            ),
-        )
-    )
+    found = list[str]()
+    for piece in _PIECES.finditer(text):
+        if word := piece[1]:
+            found += mark_word(word)
+        else:
+            found.append(format_code_point(piece[0]) if _is_odd(piece[0]) else piece[0])
+    return "".join(found)
+
+
+def _is_odd(character: str) -> bool:
+    return not character.isascii() and is_compatibility_form(character)
 
 
 def mark_word(word: str) -> Iterator[str]:
@@ -99,7 +93,7 @@ def mark_word(word: str) -> Iterator[str]:
     if word.isascii():
         yield word
         return
-    scripts = {_find_script(each) for each in word if each.isascii() or not is_compatibility_form(each)}
+    scripts = {_find_script(each) for each in word if not _is_odd(each)}
     mixed = len(scripts) > 1 and not any(scripts <= each for each in _MIXED_SCRIPTS)
     twins = all(each in LATIN_LOOKALIKES or each in _KANA_LOOKALIKES for each in word)
     for script, letters in groupby(word, _group_script):
@@ -121,4 +115,4 @@ def mark_word(word: str) -> Iterator[str]:
 
 def _group_script(letter: str) -> str:
     """Return the script of a letter; "": it is named by itself, whatever it stands beside."""
-    return "" if not letter.isascii() and is_compatibility_form(letter) else _find_script(letter)
+    return "" if _is_odd(letter) else _find_script(letter)

@@ -41,7 +41,7 @@ class Absorber:
 
     def absorb(self, layer: CommandLayer, origin: Origin, started_ns: int, pending: PendingLayer) -> EffectsRecorded:
         """Absorb one layer; see `Shadow.absorb`."""
-        if not self._layers.is_open(layer.id):
+        if layer.id not in self._layers.open_layers:
             raise StateError(f"The layer {layer.id} is not open.", code="layer_closed")
         try:
             with self._tree.cache_lookups():

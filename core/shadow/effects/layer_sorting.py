@@ -63,9 +63,6 @@ class LayerSorting:
     def get_path(self, path: str) -> Path:
         return get_place(self._upper, path)
 
-    def _get_place(self, path: str) -> bytes:
-        return encode_place(self._upper, path)
-
     def is_closed(self, path: str) -> bool:
         """True if the path lies in a directory that stays in the layer and hides everything below it."""
         return self._is_closed(path)
@@ -197,8 +194,10 @@ class LayerSorting:
 
     def _sort_directory(self, found: LayerEntry, cls: PathClass) -> None:
         node = self._tree.find_node(found.path)
-        if node is not None and node.kind in {"file", "symlink"} and self._is_reviewed_file(found.path):
-            self.deletes[found.path] = None
+        if node is not None and node.kind in {"file", "symlink"}:
+            as_file = self._classes.classify(found.path, False)
+            if as_file.kind == "reviewed" or found.path in self._tree.state.changes:
+                self.deletes[found.path] = None
         if cls.kind != "reviewed":
             self.tops.setdefault(cls.top, _build_top(cls))
             if found.opaque:
@@ -211,9 +210,6 @@ class LayerSorting:
             if node is not None and node.kind == "directory":
                 self._replace_directory(found.path)
             set_opaque(self.get_path(found.path), False)
-
-    def _is_reviewed_file(self, path: str) -> bool:
-        return path in self._tree.state.changes or self._classes.classify(path, False).kind == "reviewed"
 
     def _delete_pending(self, path: str) -> None:
         """Delete what was pending in a place that is decided in bulk."""
@@ -232,11 +228,10 @@ class LayerSorting:
                 each = f"{directory}/{name}"
                 if kind == "directory":
                     waiting += [each] if name not in _UNPROTECTED and (name == "info" or not is_crowd) else []
-                elif is_git_protected(each) and not self._is_put(each):
-                    self.deletes[each] = None
-
-    def _is_put(self, path: str) -> bool:
-        return path in self._entries and self._entries[path].kind in {"file", "symlink"}
+                elif is_git_protected(each):
+                    found = self._entries.get(each)
+                    if found is None or found.kind not in {"file", "symlink"}:
+                        self.deletes[each] = None
 
     def _sort_whiteout(self, found: LayerEntry, cls: PathClass) -> None:
         node = self._tree.find_node(found.path)
@@ -324,7 +319,7 @@ class LayerSorting:
     def _hide(self, path: str, top: KeptTop) -> None:
         for each in list_missing_parents(self._upper, path):
             node = self._tree.find_node(each)
-            with open_parent(self._get_place(each)) as (above, name):
+            with open_parent(encode_place(self._upper, each)) as (above, name):
                 os.mkdir(name, dir_fd=above)
                 os.chmod(name, node.mode if node else self._tree.workspace.directory_mode, dir_fd=above)
         make_whiteout(self.get_path(path))
@@ -335,7 +330,7 @@ class LayerSorting:
 
         `needed` by what was put, `live` by what is still pending: those are there without a layer.
         """
-        place = self._get_place(found.path)
+        place = encode_place(self._upper, found.path)
         mode = found.mode & 0o777
         if found.mode != mode:
             self.get_path(found.path).chmod(mode)

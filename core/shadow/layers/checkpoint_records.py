@@ -6,7 +6,8 @@ changed any more: to change it, `LayerStore.unshare` makes a copy first, of hard
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -26,27 +27,18 @@ class CheckpointRecords:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._named: dict[str, tuple[str, ...]] | None = None
 
-    @property
+    @cached_property
     def layers_by_record(self) -> dict[str, tuple[str, ...]]:
         """The layers of each record, oldest first, by its file name."""
-        if self._named is None:
-            self._named = dict(self._read_records())
-        return self._named
-
-    def _read_records(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        if not self._directory.is_dir():
-            return
-        seen: dict[int, tuple[str, ...]] = {}
+        found, seen = dict[str, tuple[str, ...]](), dict[int, tuple[str, ...]]()
         for path in sorted(self._directory.glob("*.json")):
-            node = path.stat().st_ino
-            if node not in seen:
-                try:
+            with suppress(OSError, msgspec.MsgspecError):
+                node = path.stat().st_ino
+                if node not in seen:
                     seen[node] = msgspec.json.decode(path.read_bytes(), type=_NamedLayers).layers
-                except (OSError, msgspec.MsgspecError):
-                    continue
-            yield path.name, seen[node]
+                found[path.name] = seen[node]
+        return found
 
     @property
     def layers(self) -> frozenset[str]:
@@ -63,18 +55,10 @@ class CheckpointRecords:
 
     def find_path(self, checkpoint: str) -> Path | None:
         """Return the record's path of a checkpoint; None if it has none."""
-        name = self._find_file(checkpoint)
-        return self._directory / name if name else None
-
-    def _find_file(self, checkpoint: str) -> str:
-        return next((each for each in self.layers_by_record if each[_ORDER + 1 :] == f"{checkpoint}.json"), "")
-
-    def drop(self, checkpoint: str) -> None:
-        """Forget the record of a checkpoint."""
-        self.drop_file(self._find_file(checkpoint))
+        names = (each for each in self.layers_by_record if each[_ORDER + 1 :] == f"{checkpoint}.json")
+        return next((self._directory / each for each in names), None)
 
     def drop_file(self, name: str) -> None:
-        """Forget a record by its file name ("" = none)."""
-        if name:
-            (self._directory / name).unlink(missing_ok=True)
-            self.layers_by_record.pop(name, None)
+        """Forget a record by its file name."""
+        (self._directory / name).unlink(missing_ok=True)
+        self.layers_by_record.pop(name, None)

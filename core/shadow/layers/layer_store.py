@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -88,16 +89,13 @@ class LayerStore:
         self._directory = directory
         self._locks: dict[str, int] = {}
         self._sizes: dict[str, int] = {}
-        self._place: Path | None = None
         self.quota = QUOTA
         self.kept = self._read_record()
         self.checkpoint_records = CheckpointRecords(directory.with_name("checkpoints"))
 
-    @property
+    @cached_property
     def place(self) -> Path:
-        if self._place is None:
-            self._place = find_location(self._directory)
-        return self._place
+        return find_location(self._directory)
 
     @property
     def exists(self) -> bool:
@@ -122,15 +120,12 @@ class LayerStore:
         """Make a fresh, locked layer. Raises `StateError` if the session is over its quota or the disk is full."""
         room = self._compute_capacity()
         name = new_id("layer")
-        home = self.place / name
         try:
-            home.mkdir(mode=0o700)
-            for each in ("upper", "work"):
-                (home / each).mkdir(mode=0o755 if each == "upper" else 0o700)
-            self._locks[name] = _lock(home / "lock")
+            home = self.reserve(name)
+            (home / "upper").mkdir(mode=0o755)
+            (home / "work").mkdir(mode=0o700)
         except OSError as error:
-            with suppress(OSError):
-                remove_tree(home)
+            self.close(name, keep=False)
             raise StateError(f"A layer can't be made in {self.place}: {error.strerror}.") from error
         return CommandLayer(
             id=name, upper=home / "upper", work=home / "work", pending_states=pending_states, capacity=room
@@ -155,9 +150,6 @@ class LayerStore:
                 (home / "lock").unlink(missing_ok=True)
             elif layer not in self.checkpoint_records.layers:
                 remove_tree(home)
-
-    def is_open(self, layer: str) -> bool:
-        return layer in self._locks
 
     # the record
 
@@ -189,19 +181,17 @@ class LayerStore:
         """Keep the kept layers for a checkpoint. Return True if there is anything in them."""
         if self.kept == KeptLayers():
             return False
-        try:
+        with suppress(OSError):  # without its record, the checkpoint can say that there was something
             self.checkpoint_records.add(checkpoint, order, self._directory / _RECORD, self.kept.layers)
-        except OSError:
-            return True  # without its record, the checkpoint can say that there was something
         return True
 
     def unfreeze(self, checkpoint: str) -> None:
         """Release what `freeze` kept, for a temporary checkpoint."""
-        path = self.checkpoint_records.find_path(checkpoint)
-        names = self.checkpoint_records.layers_by_record[path.name] if path else ()
-        self.checkpoint_records.drop(checkpoint)
-        for each in set(names) - set(self.kept.layers):
-            self.close(each, keep=False)
+        if path := self.checkpoint_records.find_path(checkpoint):
+            names = self.checkpoint_records.layers_by_record[path.name]
+            self.checkpoint_records.drop_file(path.name)
+            for each in set(names) - set(self.kept.layers):
+                self.close(each, keep=False)
 
     def read_frozen(self, checkpoint: str) -> KeptLayers | None:
         """Return the record that a checkpoint keeps; None if it, or a layer that it names, is no longer there."""
@@ -255,12 +245,11 @@ class LayerStore:
             self.close(name, keep=False)
         return True
 
-    def sweep(self, keep: Iterable[str]) -> int:
-        """Remove the directories of layers that nobody names and no process has locked. Return how many."""
+    def sweep(self, keep: Iterable[str]) -> None:
+        """Remove the directories of layers that nobody names and no process has locked."""
         if not self._directory.is_dir():
-            return 0
+            return
         kept = {*self.kept.layers, *self.checkpoint_records.layers, *keep}
-        gone = 0
         for home in self.place.iterdir():
             if home.name.startswith("ready-"):
                 remove_path(home)
@@ -268,8 +257,6 @@ class LayerStore:
                 continue
             with suppress(OSError):
                 remove_tree(home)
-                gone += 1
-        return gone
 
     def find_missing(self) -> tuple[str, ...]:
         """Return the kept layers that are no longer there: memory does not outlast the machine."""

@@ -165,9 +165,7 @@ class MergedTree:
         if self.state.changes and self._cache.covered(rel):
             return None
         if rel in self.list_live_directories():
-            below = self.find_below_pending(rel)
-            mode = below.mode if below and below.kind == "directory" else self.workspace.directory_mode
-            return TreeNode(kind="directory", mode=mode)
+            return TreeNode(kind="directory", mode=self.get_directory_mode(rel))
         if state is not None and not self.is_kept_directory(rel):
             return None
         node = self.find_below_pending(rel)
@@ -192,6 +190,11 @@ class MergedTree:
         if found == HIDDEN:
             return None
         return self.find_on_disk(rel) if found is None else _build_node(found.stats, found)
+
+    def get_directory_mode(self, rel: str) -> int:
+        """Return the mode of a directory that pending changes need: that of the one that is there, or a new one's."""
+        below = self.find_below_pending(rel)
+        return below.mode if below and below.kind == "directory" else self.workspace.directory_mode
 
     def find_on_disk(self, rel: str) -> TreeNode | None:
         """Return what the workspace itself has at a path; None: nothing."""
@@ -299,13 +302,9 @@ class MergedTree:
             return self._read_link(to_os_name(rel)) or b""
         if node.pending is not None:
             return self.contents.read(node.pending)[:limit]
-        if node.layered is not None:
-            return self.read_layered(node.layered, rel, limit)
-        return self.workspace.read_bytes(rel, limit)
-
-    def read_layered(self, found: LayeredEntry, rel: str, limit: int) -> bytes:
-        """Return at most `limit` bytes of a regular file of a kept layer. Raises `PathRefused`."""
-        top = os.open(found.layer, DIRECTORY)
+        if node.layered is None:
+            return self.workspace.read_bytes(rel, limit)
+        top = os.open(node.layered.layer, DIRECTORY)
         try:
             descriptor = open_beneath(top, to_os_name(rel), _READ)
         except OSError as error:

@@ -99,16 +99,13 @@ class PendingLayer:
                 hidden = path
                 while is_in_gone(hidden):
                     hidden = hidden.rpartition("/")[0]
-                if self._has_directory(hidden) and not self._tree.is_kept_directory(hidden):
+                directory = hidden.rpartition("/")[0]  # there has to be one for the path to be hidden in
+                node = self._tree.find_below_pending(directory) if directory else None
+                is_there = not directory or (node is not None and node.kind == "directory")
+                if is_there and not self._tree.is_kept_directory(hidden):
                     nodes[hidden] = state
         nodes |= {each: FileState(kind="absent", mode=0) for each in gone if not is_in_gone(each)}
-        return nodes, {each: self._get_mode(each) for each in collect_directories(nodes)}
-
-    def _has_directory(self, path: str) -> bool:
-        """True if there is a directory for the path to be hidden in."""
-        directory = path.rpartition("/")[0]
-        node = self._tree.find_below_pending(directory) if directory else None
-        return not directory or (node is not None and node.kind == "directory")
+        return nodes, {each: self._tree.get_directory_mode(each) for each in collect_directories(nodes)}
 
     def _find_removed(self, needed: set[str], live: set[str]) -> set[str]:
         """Return the removed directories: nothing in them is left, and nothing has taken their place."""
@@ -121,10 +118,6 @@ class PendingLayer:
             if below is not None and below.kind == "directory" and self._tree.find_node(each) is None:
                 found.add(each)
         return found
-
-    def _get_mode(self, directory: str) -> int:
-        below = self._tree.find_below_pending(directory)
-        return below.mode if below and below.kind == "directory" else self._tree.workspace.directory_mode
 
     # bringing it about
 
