@@ -12,7 +12,8 @@ from collections.abc import Callable
 from functools import cache
 
 NameInDirectory = tuple[int, bytes]  # an open directory, and a name in it
-_LINUX, _MACOS = ("renameat2", 1, 2), ("renameatx_np", 4, 2)  # the call; its flags for "only if free" and "exchange"
+# The call, and its flags.
+_CALL, _IF_FREE, _EXCHANGE = ("renameatx_np", 4, 2) if sys.platform == "darwin" else ("renameat2", 1, 2)
 _NO_SUCH_CALL = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM}
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
 _PLAN_TEMPORARY = re.compile(rb"\.agent-tui-plan-[0-9a-f]{16}\.tmp")
@@ -44,7 +45,7 @@ def exchange_names(one: NameInDirectory, other: NameInDirectory) -> bool:
 
     False: not supported here, and nothing was done. Raises OSError.
     """
-    return _rename_with_flag(one, other, _choose_flags()[1])
+    return _rename_with_flag(one, other, _EXCHANGE)
 
 
 def move_to_free_name(source: NameInDirectory, target: NameInDirectory) -> None:
@@ -52,7 +53,7 @@ def move_to_free_name(source: NameInDirectory, target: NameInDirectory) -> None:
 
     Without the call: by a second name (a hard link), and on file systems without those by a check and a rename.
     """
-    if _rename_with_flag(source, target, _choose_flags()[0]):
+    if _rename_with_flag(source, target, _IF_FREE):
         return
     (above, name), (directory, wanted) = source, target
     try:
@@ -63,17 +64,12 @@ def move_to_free_name(source: NameInDirectory, target: NameInDirectory) -> None:
     else:
         os.unlink(name, dir_fd=above)
         return
-    if _exists(target):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), wanted)
-    os.rename(name, wanted, src_dir_fd=above, dst_dir_fd=directory)
-
-
-def _exists(place: NameInDirectory) -> bool:
     try:
-        os.stat(place[1], dir_fd=place[0], follow_symlinks=False)
+        os.stat(wanted, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
-        return False
-    return True
+        os.rename(name, wanted, src_dir_fd=above, dst_dir_fd=directory)
+    else:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), wanted)
 
 
 def _rename_with_flag(one: NameInDirectory, other: NameInDirectory, flag: int) -> bool:
@@ -90,17 +86,13 @@ def _rename_with_flag(one: NameInDirectory, other: NameInDirectory, flag: int) -
     raise OSError(number, os.strerror(number), os.fsdecode(other[1]))
 
 
-def _choose_flags() -> tuple[int, int]:
-    return (_MACOS if sys.platform == "darwin" else _LINUX)[1:]
-
-
 @cache
 def _load_rename_call() -> RenameCall | None:
     """Return the C library's call; None: it has none (or a system that has no such thing)."""
     import ctypes
 
     try:
-        found = getattr(ctypes.CDLL(None, use_errno=True), (_MACOS if sys.platform == "darwin" else _LINUX)[0])
+        found = getattr(ctypes.CDLL(None, use_errno=True), _CALL)
     except (AttributeError, OSError):
         return None
     found.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]

@@ -33,7 +33,8 @@ class BlobStore:
         path = self._get_path(sha)
         try:
             if not path.exists():
-                self._write(path, data)
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                replace_file(path, data, durable=False)
         except OSError as error:
             raise StateError(
                 f"The session can't store a file's content in {self.directory}: {error.strerror}.",
@@ -76,10 +77,6 @@ class BlobStore:
 
     def _get_path(self, sha: str) -> Path:
         return self.directory / sha[:2] / sha[2:]
-
-    def _write(self, path: Path, data: bytes) -> None:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace_file(path, data, durable=False)
 
 
 def _fsync(path: Path) -> None:

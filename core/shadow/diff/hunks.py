@@ -28,7 +28,7 @@ def compute_hunks(base: bytes, pending: bytes, known: Iterable[Hunk] = ()) -> tu
     found = find_regions(old, new)
     if runs := _find_runs(earlier):
         found = [each for region in found for each in _split_as_before(region, runs, old, new)]
-    return _make_ids_unique(_build_hunks(found, old, new, earlier))
+    return tuple(_build_hunks(found, old, new, earlier))
 
 
 def compare_texts(base: bytes, pending: bytes) -> tuple[Hunk, ...]:
@@ -71,7 +71,7 @@ def _build_hunks(
     above: tuple[int, int] = (0, 0),
 ) -> Iterator[Hunk]:
     """Yield hunks of regions: one of the same content as `known` ones takes the id of the nearest, others a free id."""
-    groups, used = defaultdict[str, list[Hunk]](list), set(taken)
+    groups, used, given = defaultdict[str, list[Hunk]](list), set(taken), set[str]()
     for each in known:
         groups[each.id.partition(".")[0]].append(each)
         used.add(each.id)
@@ -84,6 +84,7 @@ def _build_hunks(
         else:
             name = _find_free_id(content, used)
             used.add(name)
+        given.add(name := _find_free_id(name, given))  # known ones of two comparisons may have the same id
         yield Hunk(id=name, old_start=old_start, old_lines=a1 - a0, new_start=above[1] + b0 + 1, new_lines=b1 - b0)
 
 
@@ -130,15 +131,6 @@ def _find_runs(known: Sequence[Hunk]) -> list[list[Hunk]]:
         else:
             runs.append([one, other])
     return runs
-
-
-def _make_ids_unique(found: Iterable[Hunk]) -> tuple[Hunk, ...]:
-    """Give a later hunk of the same id another one."""
-    given: dict[str, Hunk] = {}
-    for each in found:
-        name = _find_free_id(each.id, given)
-        given[name] = each if name == each.id else replace(each, id=name)
-    return tuple(given.values())
 
 
 def build_whole_hunk(identity: Sequence[str], old_lines: int = 0, new_lines: int = 0) -> tuple[Hunk, ...]:
@@ -189,7 +181,11 @@ def reinsert_hunks(rest: Sequence[Hunk], returned: Sequence[Hunk], verdict: Verd
             shift += waiting[0].new_lines - waiting[0].old_lines
             found.append(waiting.pop(0))
         found.append(_shift_hunk(each, -shift, verdict))
-    return _make_ids_unique((*found, *waiting))
+    given: dict[str, Hunk] = {}
+    for each in (*found, *waiting):
+        name = _find_free_id(each.id, given)
+        given[name] = each if name == each.id else replace(each, id=name)
+    return tuple(given.values())
 
 
 def _is_before(first: Hunk, second: Hunk, verdict: Verdict) -> bool:

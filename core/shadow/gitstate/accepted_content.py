@@ -22,7 +22,7 @@ class AcceptedContent:
 
     def __init__(self, tree: MergedTree, repository: RepositoryCopy) -> None:
         self._tree, self._contents, self._state = tree, tree.contents, tree.state
-        self._repository = repository
+        self.repository = repository
         self._prefix = repository.rel.removesuffix(".git")
         verdicts = [each for each in tree.state.verdicts if each.bulk is None]
         self._rejected = {each.path for each in verdicts if each.verdict == "reject"}
@@ -77,7 +77,7 @@ class AcceptedContent:
 
     def _write_object(self, data: bytes, path: str) -> str:
         named = [f"--path={path}"] if path else ["--no-filters"]
-        return self._repository.now.run("hash-object", "-w", "--stdin", *named, stdin=data).decode().strip()
+        return self.repository.now.run("hash-object", "-w", "--stdin", *named, stdin=data).decode().strip()
 
     def _read_state(self, path: str) -> FileState:
         if path not in self._states:
@@ -90,12 +90,12 @@ class AcceptedContent:
         return self._states[path]
 
     def _hash_blob(self, data: bytes) -> str:
-        return hashlib.new(self._repository.hash_name, b"blob %d\0" % len(data) + data).hexdigest()
+        return hashlib.new(self.repository.hash_name, b"blob %d\0" % len(data) + data).hexdigest()
 
     def _is_lfs_pointer(self, entry: GitEntry) -> bool:
         if entry.mode in {MISSING_MODE, LINK_MODE, SUBMODULE_MODE}:
             return False
-        is_small = int(self._repository.now.run("cat-file", "-s", entry.oid)) < 1024
+        is_small = int(self.repository.now.run("cat-file", "-s", entry.oid)) < 1024
         return is_small and self._read_blob(entry).startswith(_LFS_POINTER)
 
     def _is_lfs_pointer_to(self, entry: GitEntry, data: bytes) -> bool:
@@ -103,7 +103,7 @@ class AcceptedContent:
         return self._is_lfs_pointer(entry) and named in self._read_blob(entry)
 
     def _read_blob(self, entry: GitEntry) -> bytes:
-        return self._repository.now.run("cat-file", "blob", entry.oid)
+        return self.repository.now.run("cat-file", "blob", entry.oid)
 
     def _is_submodule_at(self, entry: GitEntry) -> bool:
         """True if a submodule's own HEAD is at the entry's commit."""

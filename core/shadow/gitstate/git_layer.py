@@ -13,7 +13,7 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from core.filesystem.open_beneath import DIRECTORY
+from core.filesystem.open_beneath import open_parent
 from core.git.history import list_references
 from core.shadow.effects.path_classes import is_git_protected
 from core.shadow.gitstate.outcome import STASH, GitOutcome
@@ -54,7 +54,9 @@ class GitLayer:
         if self.tree.stack.list_directory(rel).closed:
             self._hide_the_rest()
         self._write_references()
-        self._write_index()
+        now = self.repository.now.directory / "index"
+        if self._get_path("index").is_file() and now.is_file():
+            self._get_path("index").write_bytes(now.read_bytes())
         self._write_logs()
         self._write_objects()
         found = self.tree.stack.find(rel)
@@ -93,14 +95,8 @@ class GitLayer:
         return target
 
     def _copy_file(self, entry: LayeredEntry, inside: str) -> None:
-        target = self._make_parents(inside)
-        above, _, name = entry.place.rpartition(b"/")
-        source, into = os.open(above, DIRECTORY), os.open(target.parent, DIRECTORY)
-        try:
-            copy_file((source, name), (into, os.fsencode(target.name)), sync=False)
-        finally:
-            os.close(source)
-            os.close(into)
+        with open_parent(entry.place) as source, open_parent(os.fsencode(self._make_parents(inside))) as target:
+            copy_file(source, target, sync=False)
 
     def _add_whiteout(self, inside: str) -> None:
         target = self._make_parents(inside)
@@ -134,22 +130,12 @@ class GitLayer:
             final = self.outcome.after.get(name, "")
             if final == oid:
                 continue
-            self._drop(name)
+            self._get_path(name).unlink(missing_ok=True)
             if final and final != self.outcome.before.get(name):
                 self._make_parents(name).write_text(f"{final}\n")
         detached = not self.repository.head.startswith(b"ref: ")
         if detached and (head := self.outcome.after.get("HEAD")) and self._get_path("HEAD").is_file():
             self._get_path("HEAD").write_text(f"{head}\n")
-
-    def _drop(self, inside: str) -> None:
-        if os.path.lexists(self._get_path(inside)):
-            self._get_path(inside).unlink()
-
-    def _write_index(self) -> None:
-        """The index, without what was taken out of it."""
-        now = self.repository.now.directory / "index"
-        if self._get_path("index").is_file() and now.is_file():
-            self._get_path("index").write_bytes(now.read_bytes())
 
     def _write_logs(self) -> None:
         """One line for every reference that moves; the stash is its log."""
@@ -167,8 +153,9 @@ class GitLayer:
             if name == STASH:
                 self._make_parents(inside).write_bytes(source.read_bytes())
                 continue
-            _, has_more, rest = source.read_bytes().rstrip(b"\n").rpartition(b"\n")[2].partition(b"> ")
-            person = _parse_person(source.read_bytes())
+            last = source.read_bytes().rstrip(b"\n").rpartition(b"\n")[2]
+            head, has_more, rest = last.partition(b"> ")
+            person = b" ".join(head.split(b" ")[2:])
             line = f"{before.get(name, none)} {after[name]} ".encode() + person + b"> " + rest + b"\n"
             self._make_parents(inside).write_bytes(self._read_old_log(inside) + (line if has_more else b""))
 
@@ -205,9 +192,3 @@ class GitLayer:
                 each.unlink()
         for each in (packs.parent, packs):
             each.chmod(0o755)
-
-
-def _parse_person(log: bytes) -> bytes:
-    """Return whom a log's last line names, without the end of the address."""
-    last = log.rstrip(b"\n").rpartition(b"\n")[2]
-    return b" ".join(last.partition(b"> ")[0].split(b" ")[2:])

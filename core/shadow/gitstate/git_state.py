@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,12 +43,15 @@ class GitState:
         try:
             self._refuse_strange(rel)
             with copy_repository(self.tree, rel) as repository:
-                outcome = compute_outcome(repository, AcceptedContent(self.tree, repository))
+                outcome = compute_outcome(AcceptedContent(self.tree, repository))
                 if outcome.refused:
                     raise ReviewConflict(f"{rel} can't be accepted: {outcome.refused}", hint=HINT, code=GIT_REFUSED)
                 prepared = GitLayer(self.tree, repository, outcome, place)
                 prepared.write()
-                return (*outcome.notes, *_describe_left_out(prepared.left_out))
+                if not prepared.left_out:
+                    return outcome.notes
+                named = format_paths(sorted(prepared.left_out), 3)
+                return (*outcome.notes, f"not taken over, since it is no state that is known: {named}")
         except GitFailed as problem:
             raise ReviewConflict(
                 f"{rel} can't be accepted: {problem.message}", hint=HINT, code=GIT_REFUSED
@@ -62,7 +64,7 @@ class GitState:
         try:
             self._refuse_strange(rel)
             with copy_repository(self.tree, rel) as repository:
-                return _build_preview(repository, compute_outcome(repository, AcceptedContent(self.tree, repository)))
+                return _build_preview(repository, compute_outcome(AcceptedContent(self.tree, repository)))
         except (AgentTuiError, OSError) as problem:
             return GitPreview(root=rel, refused=str(problem))
 
@@ -103,8 +105,3 @@ def _render_commits(repository: RepositoryCopy, oids: list[str]) -> str:
     except GitFailed:  # too much to show
         found = repository.now.run(*show, "--stat=120", *safe, stdin=asked, seconds=20.0)
     return found.decode("utf-8", "replace")
-
-
-def _describe_left_out(paths: list[str]) -> Iterator[str]:
-    if paths:
-        yield f"not taken over, since it is no state that is known: {format_paths(sorted(paths), 3)}"

@@ -72,19 +72,22 @@ class GitOutcome(Struct, frozen=True, kw_only=True):
         return [self.made.get(each.oid, each.oid) for each in self.fresh if not self.is_left_out(each)]
 
 
-def compute_outcome(repository: RepositoryCopy, accepted: AcceptedContent) -> GitOutcome:
+def compute_outcome(accepted: AcceptedContent) -> GitOutcome:
     """Compute the outcome for the disk and the verdicts as they are; rebuilt objects lie in `repository.now`."""
+    repository = accepted.repository
     before = _list_references(repository.before, repository.places.head if repository.places else b"")
     now = _list_references(repository.now, repository.head)
     found = GitOutcome(before=before, after=now)
     try:
-        if why := _describe_rebase(repository) or _describe_non_commit(repository, before, now):
+        if why := _describe_obstacle(repository, before, now):
             return _refuse(found, why)
-        found = _add_new_commits(repository, found)
+        roots = _find_roots(repository, found.before, found.after)
+        fresh = list_commits(repository.now, roots, _list_known(repository, found))
+        found = replace(found, fresh=tuple(fresh))
         if len(found.fresh) > MAX_COMMITS:
             return _refuse(found, f"it has {len(found.fresh)} new commits; {MAX_COMMITS} can be compared")
-        found = _resolve_commits(repository, accepted, found)
-        return found if found.refused else _resolve_index(repository, accepted, found)
+        found = _resolve_commits(accepted, found)
+        return found if found.refused else _resolve_index(accepted, found)
     except GitFailed as problem:
         return _refuse(found, problem.message.rstrip("."))
 
@@ -100,11 +103,6 @@ def _list_references(room: GitRepository | None, head: bytes) -> dict[str, str]:
     return found | ({"HEAD": at} if at else {})
 
 
-def _describe_rebase(repository: RepositoryCopy) -> str:
-    what = ", ".join(repository.under_way)
-    return f"a rebase or a series of picks is under way ({what}): have it finished first" if what else ""
-
-
 def _find_roots(repository: RepositoryCopy, before: dict[str, str], now: dict[str, str]) -> dict[str, str]:
     """Return the objects that git would hold on to from now on, with the name that does."""
     found = {oid: name for name, oid in now.items() if before.get(name) != oid}
@@ -117,7 +115,9 @@ def _find_roots(repository: RepositoryCopy, before: dict[str, str], now: dict[st
     return found
 
 
-def _describe_non_commit(repository: RepositoryCopy, before: dict[str, str], now: dict[str, str]) -> str:
+def _describe_obstacle(repository: RepositoryCopy, before: dict[str, str], now: dict[str, str]) -> str:
+    if what := ", ".join(repository.under_way):
+        return f"a rebase or a series of picks is under way ({what}): have it finished first"
     roots = _find_roots(repository, before, now)
     for oid, kind in find_object_types(repository.now, roots).items():
         if kind != "commit":
@@ -126,34 +126,23 @@ def _describe_non_commit(repository: RepositoryCopy, before: dict[str, str], now
     return ""
 
 
-def _add_new_commits(repository: RepositoryCopy, found: GitOutcome) -> GitOutcome:
-    fresh = list_commits(
-        repository.now, _find_roots(repository, found.before, found.after), _list_known(repository, found)
-    )
-    return GitOutcome(before=found.before, after=found.after, fresh=tuple(fresh))
-
-
-def _resolve_commits(repository: RepositoryCopy, accepted: AcceptedContent, found: GitOutcome) -> GitOutcome:
-    bad = [each for commit in found.fresh for each in _find_unaccepted(repository, accepted, commit)]
-    in_head = _find_unaccepted_in_head(repository, accepted, found)
+def _resolve_commits(accepted: AcceptedContent, found: GitOutcome) -> GitOutcome:
+    repository = accepted.repository
+    bad = [each for commit in found.fresh for each in _find_unaccepted(accepted, commit)]
+    in_head = _find_unaccepted_in_head(accepted, found)
     if not bad and not in_head:
         return found
     waiting = sorted({each.path for each in (*bad, *in_head) if each.is_pending})
     if waiting:
-        return _refuse(
-            found,
-            f"{format_paths(waiting)} {'waits' if len(waiting) == 1 else 'wait'} in the review: decide that first",
-        )
-    chain = (
-        list_commits(repository.now, [found.after.get("HEAD", "")], _list_known(repository, found))
-        if found.after.get("HEAD")
-        else []
-    )
+        verb = "waits" if len(waiting) == 1 else "wait"
+        return _refuse(found, f"{format_paths(waiting)} {verb} in the review: decide that first")
+    head = found.after.get("HEAD")
+    chain = list_commits(repository.now, [head], _list_known(repository, found)) if head else []
     inside = {each.oid for each in chain}
     outside = [each for each in bad if each.commit is not None and each.commit.oid not in inside]
     if not chain or not is_chain(chain) or outside:
         return _refuse(found, _explain_refusal(repository, found, outside or bad or in_head))
-    return _rebuild_commits(repository, accepted, found, chain)
+    return _rebuild_commits(accepted, found, chain)
 
 
 def _list_known(repository: RepositoryCopy, found: GitOutcome) -> list[str]:
@@ -161,19 +150,17 @@ def _list_known(repository: RepositoryCopy, found: GitOutcome) -> list[str]:
     return [each for each, kind in there.items() if kind != "missing"]
 
 
-def _rebuild_commits(
-    repository: RepositoryCopy, accepted: AcceptedContent, found: GitOutcome, chain: Sequence[GitCommit]
-) -> GitOutcome:
+def _rebuild_commits(accepted: AcceptedContent, found: GitOutcome, chain: Sequence[GitCommit]) -> GitOutcome:
+    repository = accepted.repository
     made = rebuild_commits(repository.now, chain, accepted.find_acceptable)
     after = {name: made.get(oid, oid) for name, oid in found.after.items()}
     after = {name: oid for name, oid in after.items() if oid}
     result = GitOutcome(before=found.before, after=after, fresh=found.fresh, made=made)
-    result = replace(
-        result, notes=tuple(_describe_commit(each, result) for each in chain if made[each.oid] != each.oid)
-    )
+    notes = tuple(_describe_commit(each, result) for each in chain if made[each.oid] != each.oid)
+    result = replace(result, notes=notes)
     left = list_commits(repository.now, _find_roots(repository, found.before, after), _list_known(repository, found))
-    bad = [each for commit in left for each in _find_unaccepted(repository, accepted, commit)]
-    bad += _find_unaccepted_in_head(repository, accepted, result)
+    bad = [each for commit in left for each in _find_unaccepted(accepted, commit)]
+    bad += _find_unaccepted_in_head(accepted, result)
     return _refuse(found, _explain_refusal(repository, result, bad)) if bad else result
 
 
@@ -183,27 +170,23 @@ def _describe_commit(of: GitCommit, outcome: GitOutcome) -> str:
     return f"commit {of.oid[:10]} “{of.subject}” is {what}"
 
 
-def _find_unaccepted(repository: RepositoryCopy, accepted: AcceptedContent, of: GitCommit) -> list[UnacceptedContent]:
-    found = [
-        each
-        for each in list_commit_changes(repository.now, of)
+def _find_unaccepted(accepted: AcceptedContent, of: GitCommit) -> list[UnacceptedContent]:
+    return [
+        UnacceptedContent(of, accepted.get_path(each), accepted.is_pending(each))
+        for each in list_commit_changes(accepted.repository.now, of)
         if each.mode != MISSING_MODE and not accepted.is_on_disk(each)
     ]
-    return [UnacceptedContent(of, accepted.get_path(each), accepted.is_pending(each)) for each in found]
 
 
-def _find_unaccepted_in_head(
-    repository: RepositoryCopy, accepted: AcceptedContent, found: GitOutcome
-) -> list[UnacceptedContent]:
+def _find_unaccepted_in_head(accepted: AcceptedContent, found: GitOutcome) -> list[UnacceptedContent]:
     """Find what HEAD would have of rejected or pending paths other than the disk."""
     old, new = found.before.get("HEAD", ""), found.after.get("HEAD", "")
     if not new or old == new:
         return []
-    changed = [each for each in diff_trees(repository.now, old, new) if accepted.is_rejected_or_pending(each)]
     return [
         UnacceptedContent(None, accepted.get_path(each), accepted.is_pending(each))
-        for each in changed
-        if not accepted.is_on_disk(each)
+        for each in diff_trees(accepted.repository.now, old, new)
+        if accepted.is_rejected_or_pending(each) and not accepted.is_on_disk(each)
     ]
 
 
@@ -231,20 +214,25 @@ def _is_ancestor(repository: RepositoryCopy, root: str, oid: str) -> bool:
 # the index
 
 
-def _resolve_index(repository: RepositoryCopy, accepted: AcceptedContent, found: GitOutcome) -> GitOutcome:
+def _resolve_index(accepted: AcceptedContent, found: GitOutcome) -> GitOutcome:
     """Resolve the index: an entry that was not accepted becomes what HEAD has of the path."""
+    repository = accepted.repository
     before = set(list_index(repository.before)) if repository.before is not None else set()
     now = list_index(repository.now) if (repository.now.directory / "index").is_file() else []
     head = found.after.get("HEAD", "")
     committed = {each.path: each for each in list_tree(repository.now, head)} if head else {}
-    changed = [each for each in now if each not in before and not _is_committed(committed, each)]
+    heads = {(each.path, each.mode, each.oid, 0) for each in committed.values()}
+    changed = [each for each in now if each not in before and (each.path, each.mode, each.oid, each.stage) not in heads]
     old = find_object_types(repository.before, {each.oid for each in changed}) if repository.before is not None else {}
     bad = [each for each in changed if not _can_stay(accepted, each, old)]
     there = {each.path for each in now}
     missing = {each.path for each in before} - there
-    bad += [
-        GitEntry(path, MISSING_MODE, "") for path in sorted(missing) if _is_taken_out(accepted, committed.get(path))
-    ]
+    rejected = {  # their removal was staged
+        path
+        for path in missing & committed.keys()
+        if accepted.is_rejected_or_pending(committed[path]) and accepted.is_on_disk(committed[path])
+    }
+    bad += [GitEntry(path, MISSING_MODE, "") for path in sorted(rejected)]
     if bad:
         none = "0" * (64 if repository.hash_name == "sha256" else 40)
         paths = sorted({each.path for each in bad})
@@ -257,21 +245,18 @@ def _resolve_index(repository: RepositoryCopy, accepted: AcceptedContent, found:
         ("what was staged of {} is not what you accepted, and is taken out", bad),
         ("staged otherwise than on disk: {}", [e for e in changed if e not in bad and not accepted.is_on_disk(e)]),
         ("no longer tracked, and still on disk: {}", [each for each in gone if accepted.is_on_disk(each)]),
-        ("git was told not to look at {}: that is taken back", _unhide_files(repository, accepted)),
+        ("git was told not to look at {}: that is taken back", _unhide_files(accepted)),
     )
     notes = (
         text.format(format_paths([accepted.get_path(each) for each in entries])) for text, entries in told if entries
     )
-    return replace(
-        found,
-        notes=(*found.notes, *notes),
-        loose=tuple(sorted(loose)),
-        others=tuple(sorted(set(_find_roots(repository, found.before, found.after)) - set(found.after.values()))),
-    )
+    others = sorted(_find_roots(repository, found.before, found.after).keys() - set(found.after.values()))
+    return replace(found, notes=(*found.notes, *notes), loose=tuple(sorted(loose)), others=tuple(others))
 
 
-def _unhide_files(repository: RepositoryCopy, accepted: AcceptedContent) -> list[GitEntry]:
+def _unhide_files(accepted: AcceptedContent) -> list[GitEntry]:
     """Unhide files on disk whose changes the index would newly hide from git."""
+    repository = accepted.repository
     known = list_unwatched(repository.before) if repository.before is not None else set()
     hidden = (GitEntry(path, MISSING_MODE, "") for path in sorted(list_unwatched(repository.now) - known))
     found = [each for each in hidden if not accepted.is_on_disk(each)]
@@ -280,17 +265,7 @@ def _unhide_files(repository: RepositoryCopy, accepted: AcceptedContent) -> list
     return found
 
 
-def _is_committed(committed: dict[bytes, GitEntry], entry: GitEntry) -> bool:
-    known = committed.get(entry.path)
-    return entry.stage == 0 and known is not None and (known.mode, known.oid) == (entry.mode, entry.oid)
-
-
 def _can_stay(accepted: AcceptedContent, entry: GitEntry, old: dict[str, str]) -> bool:
     if accepted.is_on_disk(entry):
         return True
     return old.get(entry.oid, "missing") != "missing" and not accepted.is_rejected_or_pending(entry)
-
-
-def _is_taken_out(accepted: AcceptedContent, committed: GitEntry | None) -> bool:
-    """True if a removal was staged that the user rejected."""
-    return committed is not None and accepted.is_rejected_or_pending(committed) and accepted.is_on_disk(committed)

@@ -53,6 +53,7 @@ def build_hard_link_notices(workspace: Workspace, writes: Sequence[PathWrite]) -
             with suppress(OSError), workspace.open_parent(write.path) as (directory, name):
                 if os.stat(name, dir_fd=directory, follow_symlinks=False).st_nlink > 1:
                     found.append(write.path)
-    message = f"{format_paths(found)} had other names (hard links)."
+    if not found:
+        return []
     hint = "Only what was accepted has the new content; the other names keep the old one."
-    return [Notice(level="info", message=message, hint=hint)] if found else []
+    return [Notice(level="info", message=f"{format_paths(found)} had other names (hard links).", hint=hint)]
