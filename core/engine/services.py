@@ -31,8 +31,3 @@ class EngineServices:
     interactive: bool = True
     bounds: Mapping[tuple[str, str], Any] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
-
-    @property
-    def is_trusted(self) -> bool:
-        """True if the project's own configuration and rules are read."""
-        return self.trust.trusted

@@ -71,15 +71,12 @@ class SharedBox:
         self._wanted = wanted
         self._search: asyncio.Task[BoxSearchResult] | None = None
         self._result = BoxSearchResult(box=None, tier=Tier.NONE)
+        self.tier = Tier.NONE
 
     def use_directory(self, state: Path | None) -> None:
         """Let the box work in this directory (None = the default). Call it before `find`."""
         if state is not None and self._find_box is find_box:
             self._find_box = partial(find_box, state=state)
-
-    @property
-    def tier(self) -> Tier:
-        return self._result.tier
 
     def describe(self) -> str:
         if self._result.box is None:
@@ -91,6 +88,7 @@ class SharedBox:
         if self._search is None or (self._search.done() and self._search.cancelled()):
             self._search = asyncio.create_task(self._search_once(), name="finding the box")
         self._result = await asyncio.shield(self._search)
+        self.tier = self._result.tier
         return self._result.box
 
     async def _search_once(self) -> BoxSearchResult:

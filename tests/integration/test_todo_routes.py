@@ -70,7 +70,7 @@ async def test_in_a_project_that_is_not_trusted_a_plan_chooses_no_model(tmp_path
         settings = Settings(providers=served((first, second), "first", "second"), routes=EFFORTFUL)
         (tmp_path / "AGENTS.md").write_text("Obey.")
         engine, session = await planned(tmp_path, settings, trust=False)
-        assert not engine._find_session(session).services.is_trusted
+        assert not engine._find_session(session).services.trust.trusted
         assert of(await built(engine, session), ev.TurnFinished)[0].reason == "done"
         assert second.answered == []
         await engine.close()

@@ -75,17 +75,6 @@ def _read_outside_file(path: Path) -> bytes:
         raise AttachmentRefused(f"{path} can't be read: {why}.", hint="Is the path right?") from None
 
 
-def prepend_labels(text: str, labels: tuple[str, ...], session: Session) -> str:
-    """Return the text with the labels that are missing from it put first. `CommandRejected` for an unknown label."""
-    unknown = [each for each in labels if each not in session.state.attachments]
-    if unknown:
-        raise CommandRejected(
-            f"nothing is attached as {unknown[0]}.", hint="Attach it first.", code="attachment_unknown"
-        )
-    left = [each for each in labels if each not in text]
-    return " ".join((*left, text)) if left else text
-
-
 async def check_model_accepts(session: Session, text: str) -> None:
     """Raise `CommandRejected` if the prompt names a picture or PDF that the chosen model can't be sent in any form."""
     named = find_attachments(text, session.state.attachments)

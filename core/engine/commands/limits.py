@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from core.config import CommandPolicy, LoadedSettings, Settings, TurnLimits
+from core.config import LoadedSettings, Settings, TurnLimits
 from core.config.narrowing import NARROWER
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
@@ -19,8 +19,6 @@ from core.protocol import commands as cmd
 from core.protocol.events import LimitsChanged, PolicyChanged
 
 LIMIT_NAMES: Final = ("max_steps", "max_cost", "max_tokens")
-HUMAN_POLICY: Final = "you type the commands here (policy `human`), and no model is asked."
-HUMAN_POLICY_HINT: Final = "Send it as `!command`, ask the agent with `?question`, or let it work with /policy confirm."
 
 
 def apply_limit_options(loaded: LoadedSettings, options: Any) -> Settings:
@@ -96,10 +94,3 @@ def announce_limits(session: Session, options: Any = None) -> None:
 
 def _to_limits(event: LimitsChanged) -> TurnLimits:
     return TurnLimits(max_steps=event.max_steps, max_cost=event.max_cost, max_tokens=event.max_tokens)
-
-
-def check_prompt_allowed(session: Session, command: cmd.TurnSubmit) -> None:
-    """Raise `CommandRejected` for a prompt under the policy `human`, unless it is sent `anyway`."""
-    policy: CommandPolicy = session.settings.commands.policy
-    if policy == "human" and not command.anyway:
-        raise CommandRejected(HUMAN_POLICY, hint=HUMAN_POLICY_HINT, code="typed_by_user")

@@ -6,6 +6,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from core.agent.turn.turn_context import BuildTarget
 from core.engine.commands.terminal import build_not_proved, run_verify
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
@@ -121,7 +122,7 @@ def _start_build(session: Session, plan: Plan, command: cmd.PlanBuild) -> None:
         from core.engine.subagents.parallel_build import ParallelBuild
 
         build = ParallelBuild(session, plan.path, command.workers, command.todo)
-        start_turn(session, lambda context: build.run(context, prompt), prompt)
+        start_turn(session, partial(build.run, prompt=prompt), prompt)
         return
     by_file = session.settings.get_dialect(session.state.model) == "command"
     shown = select_current(plan.todos)
@@ -129,7 +130,8 @@ def _start_build(session: Session, plan: Plan, command: cmd.PlanBuild) -> None:
     more = len(plan.todos) - len(shown)
     told = {"plan": plan, "chosen": chosen, "now": now, "by_file": by_file, "todos": shown, "left_out": more}
     instruction = render("plan_build", **told)
-    start_turn(session, build_plan(prompt, plan.path, command.todo, instruction), prompt)
+    target = BuildTarget(plan.path, command.todo)
+    start_turn(session, partial(build_plan, prompt=prompt, target=target, instruction=instruction), prompt)
 
 
 def prepare_todo_status(session: Session, command: cmd.TodoSet) -> Effect:

@@ -123,4 +123,4 @@ async def _apply_answers(
         with suppress(CommandRejected):  # a turn has begun meanwhile: it is told at its next step
             await reserve_turn(session)
             prompt = summarize_answers(asked.questions, answers)
-            start_turn(session, ask_model(prompt, instruction=_LATE_ANSWER_INSTRUCTION), prompt)
+            start_turn(session, partial(ask_model, prompt=prompt, instruction=_LATE_ANSWER_INSTRUCTION), prompt)

@@ -233,7 +233,8 @@ async def prepare_comments_send(session: Session, command: cmd.CommentsSend) -> 
     await reserve_turn(session)
 
     def start() -> None:
-        start_turn(session, ask_model(text, tuple({each.path: None for each in comments})), text)
+        paths = tuple({each.path: None for each in comments})
+        start_turn(session, partial(ask_model, prompt=text, open_files=paths), text)
         session.emit(CommentsSent())
 
     return start

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from core.engine.commands.attachments import check_model_accepts, prepend_labels
-from core.engine.commands.limits import check_prompt_allowed
+from core.engine.commands.attachments import check_model_accepts
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.engine.session.turns import ask_model, compact_history, reserve_turn, start_turn
@@ -15,21 +14,20 @@ from core.protocol import commands as cmd
 from core.protocol.events import DraftKept
 
 MAX_TEXT: Final = 4_000_000  # characters
+HUMAN_POLICY: Final = "you type the commands here (policy `human`), and no model is asked."
+HUMAN_POLICY_HINT: Final = "Send it as `!command`, ask the agent with `?question`, or let it work with /policy confirm."
 
 
 async def prepare_submit(session: Session, command: cmd.TurnSubmit) -> Effect:
-    check_prompt_allowed(session, command)
-    text = prepend_labels(command.text, command.attachments, session)
-    check_text(text, "prompt")
-    await check_model_accepts(session, text)
+    if session.settings.commands.policy == "human" and not command.anyway:
+        raise CommandRejected(HUMAN_POLICY, hint=HUMAN_POLICY_HINT, code="typed_by_user")
+    text = await _check_prompt(session, command, "prompt")
     await reserve_turn(session)
-    return partial(start_turn, session, ask_model(text, command.open_files), text)
+    return partial(start_turn, session, partial(ask_model, prompt=text, open_files=command.open_files), text)
 
 
 async def prepare_steer(session: Session, command: cmd.TurnSteer) -> Effect:
-    text = prepend_labels(command.text, command.attachments, session)
-    check_text(text, "message")
-    await check_model_accepts(session, text)
+    text = await _check_prompt(session, command, "message")
     _check_turn_running(session)
     if session.turn_slot.is_stopping:
         raise CommandRejected("the turn is being stopped.", hint="Send it as a prompt.", code="turn_stopping")
@@ -69,6 +67,23 @@ async def prepare_compaction(session: Session, _: cmd.ContextCompact) -> Effect:
         raise CommandRejected("there is nothing to compact yet.", code="nothing_to_compact")
     await reserve_turn(session)
     return partial(start_turn, session, compact_history, None)
+
+
+async def _check_prompt(session: Session, command: cmd.TurnSubmit | cmd.TurnSteer, what: str) -> str:
+    """Return the text of a prompt with the labels that are missing from it put first.
+
+    Raises `CommandRejected` for an unknown label, for no or too much text, and for what the model can't be sent.
+    """
+    known, text = session.state.attachments, command.text
+    if unknown := [each for each in command.attachments if each not in known]:
+        raise CommandRejected(
+            f"nothing is attached as {unknown[0]}.", hint="Attach it first.", code="attachment_unknown"
+        )
+    text = " ".join((*(each for each in command.attachments if each not in text), text))
+    check_text(text, what)
+    if known or "@" in text:
+        await check_model_accepts(session, text)
+    return text
 
 
 def _check_turn_running(session: Session) -> None:

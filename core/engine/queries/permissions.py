@@ -26,7 +26,7 @@ def list_permissions(workspace: Workspace, settings: Settings, session: Session 
     ]
     context = session.context if session is not None else None
     return q.PermissionsAnswer(
-        trusted=session is None or session.services.is_trusted,
+        trusted=session is None or session.services.trust.trusted,
         kept=(*configured, *map(_to_wire, SavedRules(workspace.root).load())),
         hosts=context.permissions.network_grants.list_hosts() if context is not None else (),
     )

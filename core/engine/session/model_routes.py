@@ -7,7 +7,7 @@ user is notified; the chosen model then does the job.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Final, Literal, get_args
 
@@ -23,6 +23,7 @@ from core.providers.catalog.capabilities import Capabilities
 from core.state.session import SessionState
 
 SIDE_JOBS: Final[tuple[ModelJob, ...]] = ("small", "apply")
+_NO_CHAINS: Final[Mapping[ModelJob, tuple[Route, ...]]] = dict.fromkeys(("chat", *SIDE_JOBS), ())
 EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
 NO_MODEL = "no model is chosen."
 NO_MODEL_HINT = (
@@ -59,7 +60,8 @@ def clamp_effort(effort: str, able: Capabilities) -> str:
 
 
 class ModelRoutes:
-    """Opens providers once and keeps them until `close`."""
+    """Opens providers once and keeps them until `close`. `chains`: the routes to try for a job, in order, as `resolve`
+    found them; () = the chosen model."""
 
     def __init__(
         self,
@@ -74,7 +76,7 @@ class ModelRoutes:
         self._emit = emit
         self._opened: dict[str, Route] = {}
         self._lock = Lock()
-        self._chains: dict[ModelJob, tuple[Route, ...]] = {}
+        self.chains: Mapping[ModelJob, tuple[Route, ...]] = _NO_CHAINS
         self._problems: dict[str, AgentTuiError] = {}
         self._reported: set[str] = set()
 
@@ -109,7 +111,7 @@ class ModelRoutes:
             route = settings.resolve_route(job)
             names = (route.model, *route.fallback) if route.model not in ("", chosen.id) else ()
             chains[job] = tuple(self._open_usable(job, names, route.effort))
-        self._chains = chains
+        self.chains = chains
 
     def _open_usable(self, what: str, models: tuple[str, ...], effort: str) -> list[Route]:
         found = []
@@ -120,26 +122,20 @@ class ModelRoutes:
                 self._problems[f"The {what} model {model}"] = problem
         return found
 
-    def get_chain(self, job: ModelJob) -> tuple[Route, ...]:
-        """Return the routes to try for a job, in order; () = the chosen model. Not before `resolve`."""
-        return self._chains.get(job, ())
-
-    def report_problems(self) -> None:
-        """Notify the user of models that can't be used, once."""
+    def announce(self) -> None:
+        """Report models that can't be used, once, and record which one answers from now on if that is news."""
         for which, problem in self._problems.items():
             if which not in self._reported:
                 message = f"{which} can't be used: {problem.message}"
                 self._emit(Notice(level="warning", message=message, hint=problem.hint))
         self._reported |= self._problems.keys()
         self._problems.clear()
-
-    def announce(self) -> None:
-        """Record which model answers from now on, with what effort, if that is news."""
         state, settings = self._state, self._settings()
         model, effort = choose_model(state, settings)
         if not model:
             return
-        able = self._models.capabilities(model, settings)
+        opened = self._opened.get(model)
+        able = opened.capabilities if opened is not None else self._models.capabilities(model, settings)
         took = clamp_effort(effort, able)
         before = state.model_choices.route or RouteTaken(model=state.model)
         asked = effort if effort != took else ""
@@ -157,7 +153,7 @@ class ModelRoutes:
     async def close(self) -> None:
         """Close the providers (a model, a key or an address has changed)."""
         opened, self._opened = self._opened, {}
-        self._chains.clear()
+        self.chains = _NO_CHAINS
         self._reported.clear()
         for route in list(opened.values()):
             await route.provider.close()

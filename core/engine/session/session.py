@@ -95,8 +95,8 @@ class Session:
         )
         self.memory: ModelMemory | None = None
         self.context: TurnContext | None = None
-        self.tasks = SessionTasks(self.id, self.report_error)
-        self.turn_slot = TurnSlot(self.tasks, self._interrupt_turn)
+        self.tasks = SessionTasks(self.report_error)
+        self.turn_slot = TurnSlot(self.tasks.others, self._interrupt_turn)
         self.warm_up: asyncio.Task[None] | None = None
         self.subagents: dict[str, Session] = {}
         self.is_building = False

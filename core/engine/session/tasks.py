@@ -6,7 +6,8 @@ A command is answered first; effects then happen in the order in which the comma
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from core.engine.faults import explain_fault
@@ -19,21 +20,21 @@ Effect = Callable[[], Awaitable[None] | None]
 
 
 class SessionTasks:
-    """Owns the tasks of one session. `report_error` is called with what an effect or a command fails for."""
+    """Owns the tasks of one session: effects, commands and `others`. `report_error` is called with what an effect or a
+    command fails for."""
 
-    def __init__(self, session: str, report_error: Callable[[AgentTuiError], None]) -> None:
-        self._session = session
+    def __init__(self, report_error: Callable[[AgentTuiError], None]) -> None:
         self._report_error = report_error
         self._effects: asyncio.Queue[Effect] = asyncio.Queue()
         self._worker: asyncio.Task[None] | None = None
         self._commands = TaskOwner()
-        self._others = TaskOwner()
+        self.others = TaskOwner()
         self._is_closed = False
 
     def schedule(self, effect: Effect) -> None:
         """Queue an effect behind those accepted before it; it starts at the caller's next await at the earliest."""
         if self._worker is None:
-            self._worker = self.start(self._run_effects(), name="effects")
+            self._worker = self.others.start(self._run_effects(), name="effects")
         self._effects.put_nowait(effect)
 
     async def _run_effects(self) -> None:
@@ -67,10 +68,6 @@ class SessionTasks:
         if self._worker is not None and self._worker is not asyncio.current_task():
             self._worker.cancel()
 
-    def start(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
-        """Start a task of the session."""
-        return self._others.start(work, name=f"{name} of {self._session}")
-
     def run_beside(self, work: Callable[[], Awaitable[None]], *, name: str) -> None:
         """Run work that holds a command, beside whatever else runs; it is stopped like a command."""
         self._commands.spawn(self._run_guarded(work), name=name)
@@ -89,7 +86,7 @@ class TurnSlot:
     """The one turn that a session may run at a time: claimed, started, interrupted, waited for. `interrupt_work()`
     stops what the turn waits for; False: it waits for nothing, so its task is cancelled."""
 
-    def __init__(self, tasks: SessionTasks, interrupt_work: Callable[[], bool]) -> None:
+    def __init__(self, tasks: TaskOwner, interrupt_work: Callable[[], bool]) -> None:
         self._tasks = tasks
         self._interrupt_work = interrupt_work
         self._task: asyncio.Task[None] | None = None
@@ -101,9 +98,12 @@ class TurnSlot:
         """True from the moment it is claimed until its task has ended."""
         return self._is_reserved or (self._task is not None and not self._task.done())
 
-    async def reserve(self, prepare: Callable[[], Awaitable[None]]) -> None:
-        """Claim the next turn, then `prepare` it; waits for one that is being stopped. Raises `CommandRejected` while
-        another one runs, and what `prepare` raises: then it is free again."""
+    @asynccontextmanager
+    async def reserve(self) -> AsyncGenerator[None]:
+        """Claim the next turn, which the block prepares; waits for one that is being stopped.
+
+        Raises `CommandRejected` while another one runs; if the block raises, the slot is free again.
+        """
         if self.is_stopping and self._task is not None:
             await asyncio.wait({self._task}, timeout=STOP_LIMIT)
         if self.is_running:
@@ -112,7 +112,7 @@ class TurnSlot:
             )
         self._is_reserved = True
         try:
-            await prepare()
+            yield
         except BaseException:
             self._is_reserved = self.is_stopping = False
             raise

@@ -29,30 +29,23 @@ Work = Callable[[TurnContext], Awaitable[None]]
 # What a turn may do.
 
 
-def ask_model(prompt: str, open_files: tuple[str, ...] = (), *, instruction: str = "") -> Work:
-    """Work that lets the model answer. `instruction`: what the model is sent in place of the prompt."""
+async def ask_model(
+    context: TurnContext, prompt: str, open_files: tuple[str, ...] = (), *, instruction: str = ""
+) -> None:
+    """Let the model answer. `instruction`: what the model is sent in place of the prompt."""
+    from core.agent.turn.loop import Turn
 
-    async def work(context: TurnContext) -> None:
-        from core.agent.turn.loop import Turn
-
-        await Turn(context, prompt, open_files, instruction=instruction).run()
-
-    return work
+    await Turn(context, prompt, open_files, instruction=instruction).run()
 
 
-def build_plan(prompt: str, plan: str, todo: str, instruction: str) -> Work:
+async def build_plan(context: TurnContext, prompt: str, target: BuildTarget, instruction: str) -> None:
     """Work on a plan, or on one todo of it ("" = all)."""
-    ask = ask_model(prompt, (plan,), instruction=instruction)
-
-    async def work(context: TurnContext) -> None:
-        context.build = BuildTarget(plan, todo)
-        await ask(context)
-
-    return work
+    context.build = target
+    await ask_model(context, prompt, (target.plan,), instruction=instruction)
 
 
 async def compact_history(context: TurnContext) -> None:
-    """Work that replaces the history by a summary."""
+    """Replace the history by a summary."""
     from core.agent.context.user_message import load_setup
     from core.agent.turn.stages import build_compactor
 
@@ -68,12 +61,9 @@ async def compact_history(context: TurnContext) -> None:
 async def reserve_turn(session: Session) -> None:
     """Claim the next turn. Raises `CommandRejected` while another one runs, and what the model's route and the log
     raise."""
-
-    async def prepare() -> None:
+    async with session.turn_slot.reserve():
         session.log.flush()
         await asyncio.to_thread(session.routes.resolve)
-
-    await session.turn_slot.reserve(prepare)
 
 
 def start_turn(session: Session, work: Work, prompt: str | None) -> None:
@@ -139,7 +129,7 @@ def build_context(session: Session) -> TurnContext:
     services, routes, route = session.services, session.routes, session.routes.open_chosen()
     if session.memory is None:
         session.memory = ModelMemory.of_session(session.directory.path)
-    session.call_permissions.is_trusted = services.is_trusted
+    session.call_permissions.is_trusted = services.trust.trusted
     context = TurnContext(
         tools=session.tools,
         id=session.id,
@@ -154,9 +144,9 @@ def build_context(session: Session) -> TurnContext:
         user=session.user,
         routes=TurnRoutes(
             current=route,
-            chain=routes.get_chain("chat"),
-            small=routes.get_chain("small"),
-            apply=routes.get_chain("apply"),
+            chain=routes.chains["chat"],
+            small=routes.chains["small"],
+            apply=routes.chains["apply"],
             find=routes.open,
             price=session.compute_cost,
             answered=session.memory.answered_routes,
@@ -169,7 +159,6 @@ def build_context(session: Session) -> TurnContext:
     context.use_settings(session.settings)
     if session.context is None or session.context.working is None:
         session.context = context
-    routes.report_problems()
     routes.announce()
     return context
 
@@ -198,7 +187,7 @@ def preload(session: Session) -> None:
         arguments = (session.services.models, model)
         threading.Thread(target=_preload_model, args=arguments, daemon=True, name="preload").start()
         if session.warm_up is None:
-            session.warm_up = session.tasks.start(_warm_up(session), name="warm-up")
+            session.warm_up = session.tasks.others.start(_warm_up(session), name="warm-up")
 
 
 def _preload_model(models: ModelAccess, model: str) -> None:
@@ -221,11 +210,11 @@ def on_trust_changed(session: Session) -> None:
     """Read rules anew for the next turn; a session without messages gets a new prefix."""
     if (memory := session.memory) is None:
         return
-    session.call_permissions.is_trusted = session.services.is_trusted
+    session.call_permissions.is_trusted = session.services.trust.trusted
     memory.setup = None
     if not session.state.messages:
         from core.agent.context.prefix import delete_prefixes
 
         delete_prefixes(session.directory.path)
         memory.dialect_setups.clear()
-        session.warm_up = session.tasks.start(_warm_up(session), name="warm-up")
+        session.warm_up = session.tasks.others.start(_warm_up(session), name="warm-up")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -127,7 +128,8 @@ class SubagentRunner:
         plan = replace(task.plan, todos=select_current(task.plan.todos))
         instruction = render("plan_subagent", todo=task.todo, plan=plan, others=task.others, why=why, whole=whole)
         await reserve_turn(child)
-        start_turn(child, ask_model(task.todo.content, instruction=instruction), task.todo.content)
+        prompt = task.todo.content
+        start_turn(child, partial(ask_model, prompt=prompt, instruction=instruction), prompt)
         await child.turn_slot.wait_ended()
         turn = child.state.turns[-1]
         return SubagentEnd(reason=turn.reason or "failed", message=turn.message)
@@ -172,7 +174,7 @@ class SubagentRunner:
 
 def _choose_model(child: Session, todo: Todo) -> None:
     """Set the model and effort that the todo names, if the project is trusted; else those of the job."""
-    heard, state = child.services.is_trusted, child.state
+    heard, state = child.services.trust.trusted, child.state
     model = (todo.model if heard else "") or child.settings.resolve_route("chat").model
     effort = todo.effort if heard else ""
     if model and model != state.model:
