@@ -6,7 +6,5 @@ Reading order: `engine` routes; `commands` maps a command to its check and effec
 
 from __future__ import annotations
 
-from core.engine.engine import Engine
-from core.protocol.options import EngineOptions
-
-__all__ = ["Engine", "EngineOptions"]
+from core.engine.engine import Engine as Engine
+from core.protocol.options import EngineOptions as EngineOptions

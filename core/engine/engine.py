@@ -6,6 +6,7 @@ It routes and answers. `commands` holds the effects of commands, `queries` the a
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 from core import demo
 from core.config import LoadedSettings
-from core.engine.commands import prepare_command
+from core.engine.commands import COMMANDS
 from core.engine.commands.checkpoints import check_idle, find_checkpoint
 from core.engine.commands.limits import announce_limits, apply_limit_options
 from core.engine.faults import explain_fault
@@ -31,9 +32,9 @@ from core.engine.session.turns import on_trust_changed, preload, suggest_prompt
 from core.engine.settings_file import save_provider, save_settings
 from core.engine.shared_box import SharedBox
 from core.engine.subagents.merging import finish_merges
-from core.errors import AgentTuiError, CommandRejected
+from core.errors import CommandRejected
 from core.protocol import commands as cmd
-from core.protocol.events import EffortChanged, Envelope, ModeName, Notice, SessionRenamed, SessionStarted, TrustStated
+from core.protocol.events import EffortChanged, Envelope, Notice, SessionRenamed, SessionStarted, TrustStated
 from core.protocol.options import EngineOptions
 from core.protocol.queries import AnyAnswer, AnyQuery, RefusedAnswer
 from core.sandbox.box import Tier
@@ -88,10 +89,9 @@ class Engine:
             if (accept := self._commands.get(type(command))) is not None:
                 return await accept(command)
             session = self._find_session(command.session, subagents=isinstance(command, cmd.TurnInterrupt))
-            session.tasks.schedule(await prepare_command(session, command))
+            effect = COMMANDS[type(command)](session, command)
+            session.tasks.schedule(await effect if inspect.isawaitable(effect) else effect)
             return _ack(session)
-        except AgentTuiError as problem:
-            return cmd.Reject(code=problem.code, message=problem.message, hint=problem.hint)
         except Exception as problem:  # a fault of ours in one command must not end the engine
             fault = explain_fault(problem)
             return cmd.Reject(code=fault.code, message=fault.message, hint=fault.hint)
@@ -107,8 +107,6 @@ class Engine:
         """Answer a question; it has no effect."""
         try:
             return await answer_query(self._load(), query)
-        except AgentTuiError as problem:
-            return RefusedAnswer(code=problem.code, message=problem.message, hint=problem.hint)
         except Exception as problem:  # a fault of ours in one question must not end the engine
             fault = explain_fault(problem)
             return RefusedAnswer(code=fault.code, message=fault.message, hint=fault.hint)
@@ -189,7 +187,7 @@ class Engine:
         services = self._load().services
         started = SessionStarted(
             workspace=str(services.workspace.root),
-            mode=self._choose_mode(command, services),
+            mode=command.mode if command.mode != "agent" else self._options.mode or services.settings.mode.value,
             model=await self._choose_model(command, services),
             demo=command.demo,
             private=self._privacy.is_on,
@@ -207,12 +205,6 @@ class Engine:
         if command.demo:
             return demo.build_model_id()
         return command.model or self._options.model or await self._models.default(services.settings)
-
-    def _choose_mode(self, command: cmd.SessionOpen, services: EngineServices) -> ModeName:
-        """Return the mode of a new session: the client's choice, else the command line's, else the configured one."""
-        if command.mode != "agent":
-            return command.mode
-        return self._options.mode or services.settings.mode.value
 
     async def _resume_session(self, command: cmd.SessionResume) -> cmd.Ack:
         if command.session in self._sessions:

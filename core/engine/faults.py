@@ -8,7 +8,9 @@ from core.secrets import redact
 
 
 def explain_fault(fault: Exception) -> AgentTuiError:
-    """Return the error to show for an unexpected exception. Never raises."""
+    """Return the error to show for an exception: itself if it is one of ours. Never raises."""
+    if isinstance(fault, AgentTuiError):
+        return fault
     text = f"internal fault: {type(fault).__name__}: {fault}"
     return AgentTuiError(
         redact(text[:2_000]),

@@ -10,7 +10,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -93,24 +93,15 @@ class FileWatcher:
 
     def _list_directories(self) -> list[str]:
         """Return the workspace and its directories that are not ignored, the nearest first."""
-        found = [str(self._workspace.root)]
-        for depth_first in self._iter_below(self._workspace.root, ""):
-            found.append(depth_first)
+        root, found = self._workspace.root, [""]
+        for directory in found:  # which grows meanwhile
+            for name in self._list_children(root / directory):
+                below = f"{directory}/{name}" if directory else name
+                if not self._ignore.is_ignored(below, True):
+                    found.append(below)
             if len(found) >= MAX_DIRECTORIES:
                 break
-        return found
-
-    def _iter_below(self, root: Path, rel: str) -> Iterator[str]:
-        waiting = [rel]
-        while waiting:
-            deeper: list[str] = []
-            for directory in waiting:
-                for name in self._list_children(root / directory):
-                    below = f"{directory}/{name}" if directory else name
-                    if not self._ignore.is_ignored(below, True):
-                        deeper.append(below)
-                        yield str(root / below)
-            waiting = deeper
+        return [str(root / each) for each in found[:MAX_DIRECTORIES]]
 
     def _list_children(self, directory: Path) -> list[str]:
         if self._stop.is_set():

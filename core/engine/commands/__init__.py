@@ -6,7 +6,6 @@ after the answer. A command is added with its record in `core/protocol/commands.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -51,9 +50,3 @@ COMMANDS: Final[Mapping[type, Check]] = {
     cmd.LimitsSet: limits.prepare_limits,
     cmd.PolicySet: limits.prepare_policy,
 }
-
-
-async def prepare_command(session: Session, command: cmd.AnyCommand) -> Effect:
-    """Check a command and return its effect. Raises what `Reject` is to say."""
-    prepared = COMMANDS[type(command)](session, command)
-    return await prepared if inspect.isawaitable(prepared) else prepared

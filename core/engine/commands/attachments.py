@@ -15,7 +15,6 @@ from core.agent.turn.routes import Route
 from core.attachments import MAX_INPUT_BYTES, PreparedAttachment, prepare_attachment
 from core.attachments.pdf import read_pdf_facts
 from core.config import Settings
-from core.engine.models import ModelAccess
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.engine.session.turns import build_context
@@ -85,9 +84,7 @@ async def check_model_accepts(session: Session, text: str) -> None:
     for each in named:
         if not can_send(able, each) and not (each.media_type == PDF_MEDIA_TYPE and await _has_pdf_text(session, each)):
             what = f"{each.name} ({describe_attachment(each)})" if each.name else describe_attachment(each)
-            raise _build_refusal(
-                f"{what} is attached", classify_attachment(each), route, session.settings, session.services.models
-            )
+            raise _build_refusal(f"{what} is attached", classify_attachment(each), route, session)
     if able.images or "@" not in text:
         return
     from core.agent.gate.capabilities import build_reader
@@ -96,7 +93,7 @@ async def check_model_accepts(session: Session, text: str) -> None:
     mentioned = find_pictures(build_reader(context.permissions, context.memory.read_digests), text)
     shown = [path for path in mentioned if not path.lower().endswith(".pdf")]
     if shown:
-        raise _build_refusal(f"@{shown[0]} is a picture", "image", route, session.settings, session.services.models)
+        raise _build_refusal(f"@{shown[0]} is a picture", "image", route, session)
 
 
 async def _has_pdf_text(session: Session, attachment: Attachment) -> bool:
@@ -105,18 +102,13 @@ async def _has_pdf_text(session: Session, attachment: Attachment) -> bool:
     return any(not line.startswith("---") and line.strip() for line in facts.text.splitlines())
 
 
-def _build_refusal(what: str, kind: str, route: Route, settings: Settings, models: ModelAccess) -> CommandRejected:
-    others = [
-        each
-        for each in _list_configured_models(settings)
-        if each != route.id and _can_take(models, each, kind, settings)
-    ]
+def _build_refusal(what: str, kind: str, route: Route, session: Session) -> CommandRejected:
+    named = _list_configured_models(session.settings)
+    others = [each for each in named if each != route.id and _can_take(session, each, kind)]
     plural = "pictures" if kind == "image" else "PDFs, and there is no text in this one"
-    advice = (
-        f"Of your models {' and '.join(others[:3])} can: /model {others[0]}."
-        if others
-        else ("Choose a model that can with /model.")
-    )
+    advice = "Choose a model that can with /model."
+    if others:
+        advice = f"Of your models {' and '.join(others[:3])} can: /model {others[0]}."
     return CommandRejected(
         f"{what}, and {route.id} takes no {plural}. Nothing was sent.", hint=advice, code="attachment_not_taken"
     )
@@ -131,9 +123,9 @@ def _list_configured_models(settings: Settings) -> list[str]:
     return list(dict.fromkeys(filter(None, (*named, *modes))))
 
 
-def _can_take(models: ModelAccess, name: str, kind: str, settings: Settings) -> bool:
+def _can_take(session: Session, name: str, kind: str) -> bool:
     try:
-        able = models.capabilities(name, settings)
+        able = session.services.models.capabilities(name, session.settings)
     except AgentTuiError:
         return False
     return able.images if kind == "image" else able.pdf

@@ -42,7 +42,10 @@ def check_idle(session: Session) -> None:
 
 def _restore_checkpoint(session: Session, mark: ConversationCheckpoint, what: RestoreScope) -> None:
     check_idle(session)
-    files, roots = ((), ()) if what == "conversation" else _find_changed(session, mark)
+    files, roots = tuple[str, ...](), tuple[str, ...]()
+    if what != "conversation":
+        checkpoints = session.shadow.checkpoints
+        files, roots = tuple(sorted(checkpoints.find_changed_paths(mark.id))), checkpoints.list_bulk_roots(mark.id)
     before = session.create_checkpoint("", before=mark.id)
     restoring = PendingRestore(checkpoint=mark.id, before=before, what=what, files=files, roots=roots)
     session.log.sync()
@@ -50,8 +53,3 @@ def _restore_checkpoint(session: Session, mark: ConversationCheckpoint, what: Re
     carry_out(session, restoring)
     if what != "files":
         reset_memory(session)
-
-
-def _find_changed(session: Session, mark: ConversationCheckpoint) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    checkpoints = session.shadow.checkpoints
-    return tuple(sorted(checkpoints.find_changed_paths(mark.id))), checkpoints.list_bulk_roots(mark.id)

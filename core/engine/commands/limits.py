@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from core.config import LoadedSettings, Settings, TurnLimits
 from core.config.narrowing import NARROWER
@@ -57,12 +57,7 @@ def _check_bound(session: Session, section: str, key: str, value: object) -> Non
 
 
 def _build_limits_event(limits: TurnLimits, *, by_user: bool) -> LimitsChanged:
-    return LimitsChanged(
-        max_steps=limits.max_steps,
-        max_cost=limits.max_cost,
-        max_tokens=limits.max_tokens,
-        by="user" if by_user else "configuration",
-    )
+    return LimitsChanged(**asdict(limits), by="user" if by_user else "configuration")
 
 
 def _apply_change(session: Session, event: LimitsChanged | PolicyChanged) -> None:

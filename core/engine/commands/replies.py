@@ -37,11 +37,7 @@ def prepare_approval(session: Session, command: cmd.ApprovalAnswer) -> Effect:
             hint=f"Choose one of {', '.join(request.options)}.",
             code="decision_not_offered",
         )
-
-    def approve() -> None:
-        asking.user.resolve_approval(command.id, command.decision, command.note, command.pattern)
-
-    return approve
+    return partial(asking.user.resolve_approval, command.id, command.decision, command.note, command.pattern)
 
 
 def prepare_question_reply(session: Session, command: cmd.QuestionReply, *, begins: bool = True) -> Effect:
@@ -50,24 +46,19 @@ def prepare_question_reply(session: Session, command: cmd.QuestionReply, *, begi
     asked = session.state.questions.get(command.id)
     if asked is not None and asked.subagent in session.subagents:
         return prepare_question_reply(session.subagents[asked.subagent], command, begins=False)
-    if asked is None or not (asked.lasting or _is_awaited(session, command.id)):
+    is_awaited = session.user.is_question_open(command.id)
+    if asked is None or not (asked.lasting or is_awaited):
         raise CommandRejected(
             f"no question {command.id!r} is waiting.", hint="It was answered or dismissed.", code="question_unknown"
         )
     _check_answers(asked, command.answers)
-    if command.answers and not _is_awaited(session, command.id) and not session.turn_slot.is_running:
+    if command.answers and not is_awaited and not session.turn_slot.is_running:
         session.routes.open_chosen()  # whether there is a model to tell
     return partial(_apply_answers, session, asked, command.answers, begins=begins)
 
 
-def _is_awaited(session: Session, identity: str) -> bool:
-    """True if the turn that runs waits for this question."""
-    return session.user.is_question_open(identity)
-
-
 def _check_answers(asked: QuestionAsked, answers: tuple[QuestionAnswer, ...]) -> None:
-    """Raise `CommandRejected` unless each answer names a part of the question once and is neither empty nor too
-    long."""
+    """Raise `CommandRejected` unless each answer names a part of the question once and has a sensible length."""
     questions = {question.id: question for question in asked.questions}
     for answer in answers:
         question = questions.get(answer.question)

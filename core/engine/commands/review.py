@@ -22,6 +22,7 @@ from core.protocol.events import CommentsSent, Notice
 from core.protocol.plans import Plan
 from core.protocol.renames import format_change_path, list_changes
 from core.protocol.review import Bulk, Change, Comment
+from core.shadow.paths import format_paths
 from core.shadow.review.change_groups import group_changes
 
 MAX_NAMED = 10
@@ -112,9 +113,8 @@ def _resolve_all(session: Session, command: cmd.HunkResolve) -> None:
 def _build_left_notice(changes: list[Change]) -> Notice:
     """Notice of what a verdict on everything did not touch, and why. (Failed writes were reported before.)"""
     paths = [f"{format_change_path(change)} ({change.conflict.rstrip('.') or 'protected'})" for change in changes]
-    more = f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
     count = "1 file was" if len(paths) == 1 else f"{len(paths)} files were"
-    message = f"{count} left for you: {', '.join(paths[:MAX_NAMED])}{more}."
+    message = f"{count} left for you: {format_paths(paths, MAX_NAMED)}."
     return Notice(level="warning", message=message, hint="Decide on each of them by itself.")
 
 
@@ -125,11 +125,10 @@ def _build_bulk_notice(bulks: Sequence[Bulk]) -> Notice:
         files = sum(each.files for each in beside)
         hint = "Carry them over, if you want them, with `agent-tui review --accept NAME`, or in the review's list."
         return Notice(level="info", message=f"Beside the project: {files:,} files that git ignores.", hint=hint)
-    named = [f"{each.root} ({each.files:,} file{'' if each.files == 1 else 's'})" for each in waiting[:MAX_NAMED]]
-    more = f" and {len(waiting) - MAX_NAMED} more" if len(waiting) > MAX_NAMED else ""
+    named = [f"{each.root} ({each.files:,} file{'' if each.files == 1 else 's'})" for each in waiting]
     waits = "1 bulk still waits" if len(waiting) == 1 else f"{len(waiting)} bulks still wait"
     hint = "Each is decided on as a whole: as a row of the review's list, or with `agent-tui review --accept NAME`."
-    return Notice(level="info", message=f"{waits}: {', '.join(named)}{more}.", hint=hint)
+    return Notice(level="info", message=f"{waits}: {format_paths(named, MAX_NAMED)}.", hint=hint)
 
 
 def prepare_undo(session: Session, command: cmd.VerdictUndo) -> Effect:
@@ -172,14 +171,14 @@ def prepare_bulk_resolve(session: Session, command: cmd.BulkResolve) -> Effect:
 def prepare_split(session: Session, command: cmd.HunkSplit) -> Effect:
     rework = session.shadow.hunk_edits
     rework.find_hunk(command.path, command.hunk)
-    return lambda: _discard_result(rework.split(command.path, command.hunk, command.line))
+    return partial(rework.split, command.path, command.hunk, command.line)
 
 
 def prepare_edit(session: Session, command: cmd.HunkEdit) -> Effect:
     rework = session.shadow.hunk_edits
     rework.find_hunk(command.path, command.hunk)
     _check_length(command.text)
-    return lambda: _discard_result(rework.edit(command.path, command.hunk, command.text))
+    return partial(rework.edit, command.path, command.hunk, command.text)
 
 
 def prepare_comment(session: Session, command: cmd.HunkComment) -> Effect:
@@ -194,10 +193,6 @@ def prepare_comment(session: Session, command: cmd.HunkComment) -> Effect:
 def _check_length(text: str) -> None:
     if len(text) > MAX_TEXT:
         raise CommandRejected(f"the text has {len(text):,} characters.", code="text_too_long")
-
-
-def _discard_result(_: object) -> None:
-    """Drop the result of an effect; events tell what became of the change."""
 
 
 def prepare_conflict_resolve(session: Session, command: cmd.ConflictResolve) -> Effect:

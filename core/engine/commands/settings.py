@@ -63,8 +63,4 @@ def prepare_permission_removal(session: Session, command: cmd.PermissionRemove) 
     saved = SavedRules(session.workspace.root)
     if not any(each.id == command.id for each in saved.load()):
         raise CommandRejected(f"there is no permission {command.id!r}.", code="permission_unknown")
-
-    def remove() -> None:
-        saved.remove(command.id)
-
-    return remove
+    return partial(saved.remove, command.id)

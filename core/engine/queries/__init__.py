@@ -12,7 +12,6 @@ from typing import Any, Final
 from core.engine.queries import changes, files, sessions
 from core.engine.queries.source import QuerySource
 from core.protocol import queries as q
-from core.protocol.queries import PictureQuery
 
 Answer = Callable[[QuerySource, Any], q.AnyAnswer | Awaitable[q.AnyAnswer]]
 
@@ -33,7 +32,7 @@ QUERIES: Final[Mapping[type, Answer]] = {
     q.GitPreviewQuery: changes.answer_git_preview,
     q.CheckpointsQuery: changes.answer_checkpoints,
     q.CheckpointPreviewQuery: changes.answer_checkpoint_preview,
-    PictureQuery: changes.answer_picture,
+    q.PictureQuery: changes.answer_picture,
     q.TreeQuery: files.answer_tree,
     q.FileQuery: files.answer_file,
     q.FindQuery: files.answer_find,

@@ -9,7 +9,6 @@ from core.engine.queries.source import QuerySource
 from core.engine.session.session import Session
 from core.languages import detect_language
 from core.protocol import queries as q
-from core.protocol.queries import PictureAnswer, PictureQuery
 from core.protocol.review import Change, FileState
 from core.shadow.checkpoints.file_checkpoints import RestoreStep
 from core.state.session import ConversationCheckpoint
@@ -34,12 +33,12 @@ async def answer_git_preview(source: QuerySource, query: q.GitPreviewQuery) -> q
     return q.GitPreviewAnswer(preview=await asyncio.to_thread(git.preview, query.root))
 
 
-async def answer_picture(source: QuerySource, query: PictureQuery) -> PictureAnswer:
+async def answer_picture(source: QuerySource, query: q.PictureQuery) -> q.PictureAnswer:
     from core.attachments.pictures import render_preview
 
     blobs = source.require_session(query.session).shadow.blobs
     data = await asyncio.to_thread(blobs.get, query.digest)
-    return PictureAnswer(rows=await asyncio.to_thread(render_preview, data, query.columns, query.rows))
+    return q.PictureAnswer(rows=await asyncio.to_thread(render_preview, data, query.columns, query.rows))
 
 
 def answer_checkpoints(source: QuerySource, query: q.CheckpointsQuery) -> q.CheckpointsAnswer:

@@ -21,22 +21,14 @@ async def report_context(context: TurnContext | None, state: SessionState) -> Co
     made = await load_setup(context)
     estimate = context.memory.meter.estimate
     tools = len(msgspec.json.encode(made.prefix.tools))
+    system = estimate(len(made.prefix.system.encode("utf-8", "replace")))
     parts = [
-        ContextPart(
-            name="system prompt",
-            tokens=estimate(len(made.prefix.system.encode("utf-8", "replace"))),
-            detail=_describe_variant(context),
-        ),
+        ContextPart(name="system prompt", tokens=system, detail=_describe_variant(context)),
         ContextPart(name="tools", tokens=estimate(tools), detail=f"{len(made.prefix.tools)} tools"),
     ]
     for name, messages in _group_by_kind(state.messages).items():
-        parts.append(
-            ContextPart(
-                name=name,
-                tokens=estimate(measure_messages(messages)),
-                detail=f"{len(messages)} message{'' if len(messages) == 1 else 's'}",
-            )
-        )
+        detail = f"{len(messages)} message{'' if len(messages) == 1 else 's'}"
+        parts.append(ContextPart(name=name, tokens=estimate(measure_messages(messages)), detail=detail))
     used = context.memory.meter.count_tokens(made.size, state.messages)
     window = state.context_window or context.routes.current.window
     return ContextAnswer(parts=tuple(parts), used=used, window=window, notes=_describe_losses(state))

@@ -16,7 +16,7 @@ MAX_PREVIEW: Final = 2_000_000  # bytes of a file
 
 
 def answer_tree(source: QuerySource, query: q.TreeQuery) -> q.TreeAnswer:
-    session, workspace = source.find_session(query.session), source.services.workspace
+    session, workspace = source.sessions.get(query.session), source.services.workspace
     rel = workspace.to_relative(query.path or ".")
     found = (workspace if session is None else session.shadow).list_dir(rel)
     entries = {entry.name: entry.kind for entry in found}
@@ -51,7 +51,7 @@ def _collect_marks(rel: str, session: Session) -> dict[str, str]:
 
 
 def answer_file(source: QuerySource, query: q.FileQuery) -> q.FileAnswer:
-    session, workspace = source.find_session(query.session), source.services.workspace
+    session, workspace = source.sessions.get(query.session), source.services.workspace
     limit = max(1, min(query.max_bytes, MAX_PREVIEW))
     try:
         rel = workspace.to_relative(query.path)
@@ -80,7 +80,7 @@ def _decode_preview(data: bytes, *, size: int, limit: int) -> tuple[str, str]:
 
 
 async def answer_find(source: QuerySource, query: q.FindQuery) -> q.FindAnswer:
-    session = source.find_session(query.session)
+    session = source.sessions.get(query.session)
     pending = [] if session is None else list(session.review.changes)
     paths = await source.files.find(query.pattern, limit=query.limit, directories=query.directories, extra=pending)
     return q.FindAnswer(paths=paths)

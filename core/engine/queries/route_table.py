@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import get_args
 
+from msgspec.structs import replace
+
 from core.config import Settings
 from core.engine.models import ModelAccess
 from core.engine.session.model_routes import choose_model, clamp_effort
@@ -28,11 +30,9 @@ def build_route_table(
         model, effort = choose_model(state, settings)
     rows = [_build_row("chat", model, effort, settings, models)]
     rows += _build_mode_rows(settings, models, model)
-    for job in JOBS:
-        if job != "chat":
-            rows.append(_build_job_row(job, model, settings, models))
+    rows += [_build_job_row(job, model, settings, models) for job in JOBS if job != "chat"]
     taken = _group_usage(state)
-    rows = [_add_usage(row, taken) for row in rows]
+    rows = [row if row.mode else replace(row, taken=tuple(taken.get(row.job, ()))) for row in rows]
     now = state.model_choices.route if state is not None else None
     return RoutesAnswer(rows=tuple(rows), answering=now.model if now is not None and now.instead_of else "")
 
@@ -44,7 +44,7 @@ def _build_mode_rows(settings: Settings, models: ModelAccess, model: str) -> lis
         if own.model or own.effort:
             effort = own.effort or settings.resolve_route("chat").effort
             row = _build_row("chat", own.model or model, effort, settings, models)
-            found.append(_replace_fields(row, mode=mode.value, fallback=()))
+            found.append(replace(row, mode=mode.value, fallback=()))
     return found
 
 
@@ -53,7 +53,7 @@ def _build_job_row(job: ModelJob, chat: str, settings: Settings, models: ModelAc
     if not route.model and job == "embed":
         return RouteRow(job=job)
     row = _build_row(job, route.model or chat, route.effort, settings, models)
-    return row if route.model else _replace_fields(row, own=False, fallback=())
+    return row if route.model else replace(row, own=False, fallback=())
 
 
 def _build_row(job: ModelJob, model: str, effort: str, settings: Settings, models: ModelAccess) -> RouteRow:
@@ -73,12 +73,6 @@ def _build_row(job: ModelJob, model: str, effort: str, settings: Settings, model
     )
 
 
-def _replace_fields(row: RouteRow, **fields: object) -> RouteRow:
-    from msgspec.structs import replace
-
-    return replace(row, **fields)
-
-
 def _group_usage(state: SessionState | None) -> dict[str, list[ModelUsage]]:
     """Group the session's usage by job."""
     found: dict[str, list[ModelUsage]] = {}
@@ -86,7 +80,3 @@ def _group_usage(state: SessionState | None) -> dict[str, list[ModelUsage]]:
         job, _, model = key.partition(" ")
         found.setdefault(job, []).append(ModelUsage(model=model, usage=usage))
     return found
-
-
-def _add_usage(row: RouteRow, taken: dict[str, list[ModelUsage]]) -> RouteRow:
-    return row if row.mode else _replace_fields(row, taken=tuple(taken.get(row.job, ())))

@@ -1,4 +1,4 @@
-"""Queries about sessions: what there is, what one goes on with, what its model is sent, what its probes logged."""
+"""Queries about sessions: what there is, what one goes on with, what its model is sent, what is permitted in it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ from typing import Final
 from core.engine.models import ModelAccess
 from core.engine.queries.source import QuerySource
 from core.engine.session.session import Session
-from core.errors import CommandRejected
+from core.errors import AgentTuiError, CommandRejected
+from core.modes import Access
+from core.permissions.policy import CommandTerms, check_pattern, decide_call
+from core.permissions.rules import parse_rule
+from core.permissions.saved_rules import SavedRule, SavedRules
 from core.protocol import queries as q
 from core.protocol.debug import ProbeRecord
 from core.sessions.listing import list_sessions, load_prompts
 from core.sessions.summary import SessionSummary
 
+MAX_ALSO: Final = 5  # commands that a pattern would cover, too
+_WILDCARD_EXAMPLE: Final = "anything"
 MAX_RECORDS: Final = 2_000  # records of a debug run
 MAX_PLACES: Final = 500  # places in which two runs differ
 MAX_SIDE: Final = 40  # records of each side of one
@@ -53,7 +59,7 @@ async def answer_models(source: QuerySource, query: q.ModelsQuery) -> q.ModelsAn
 async def answer_routes(source: QuerySource, query: q.RoutesQuery) -> q.RoutesAnswer:
     from core.engine.queries.route_table import build_route_table
 
-    session = source.find_session(query.session)
+    session = source.sessions.get(query.session)
     state, models = (session.state, session.services.models) if session is not None else (None, ModelAccess())
     return await asyncio.to_thread(build_route_table, source.services.settings, models, state)
 
@@ -66,17 +72,41 @@ async def answer_context(source: QuerySource, query: q.ContextQuery) -> q.Contex
 
 
 async def answer_permissions(source: QuerySource, query: q.PermissionsQuery) -> q.PermissionsAnswer:
-    from core.engine.queries.permissions import list_permissions
+    """Return what is allowed and denied in a workspace. Raises `StateError` when the saved rules can't be read."""
+    session, services = source.sessions.get(query.session), source.services
+    configured = [
+        q.SavedPermission(choice=rule.choice, rule=str(rule), source=rule.source)
+        for rule in services.settings.permissions.parse_rules()
+    ]
+    saved = await asyncio.to_thread(SavedRules(services.workspace.root).load)
+    context = session.context if session is not None else None
+    return q.PermissionsAnswer(
+        trusted=session is None or session.services.trust.trusted,
+        kept=(*configured, *map(_to_wire, saved)),
+        hosts=context.permissions.network_grants.list_hosts() if context is not None else (),
+    )
 
-    session, services = source.find_session(query.session), source.services
-    return await asyncio.to_thread(list_permissions, services.workspace, services.settings, session)
+
+def _to_wire(kept: SavedRule) -> q.SavedPermission:
+    rule, exactly = kept.rule or kept.shown, not kept.rule
+    return q.SavedPermission(choice=kept.choice, rule=rule, id=kept.id, exactly=exactly, directory=kept.directory)
 
 
 def answer_pattern(source: QuerySource, query: q.PatternQuery) -> q.PatternAnswer:
-    from core.engine.queries.permissions import preview_pattern
-
-    session = source.find_session(query.session)
-    return preview_pattern(query, list(session.state.command_history) if session is not None else [])
+    """Return which earlier commands a pattern would cover beside the one that is asked about."""
+    session, choice = source.sessions.get(query.session), query.choice
+    try:
+        check_pattern(query.pattern, query.command, choice)
+    except AgentTuiError as problem:
+        return q.PatternAnswer(problem=problem.format_with_hint())
+    rule, terms = parse_rule(f"Shell({query.pattern})", choice), CommandTerms(is_contained=True)
+    also = [
+        command
+        for command in (session.state.command_history if session is not None else ())
+        if command != query.command and decide_call(Access.EXEC, command, terms, rules=[rule]).choice == choice
+    ]
+    example = query.pattern.replace("*", _WILDCARD_EXAMPLE) if "*" in query.pattern else ""
+    return q.PatternAnswer(also=tuple(also[-MAX_ALSO:]), example=example)
 
 
 def answer_probe_log(source: QuerySource, query: q.ProbeLogQuery) -> q.ProbeLogAnswer:

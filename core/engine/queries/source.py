@@ -20,10 +20,6 @@ class QuerySource:
         self.ignore = IgnoreRules(services.workspace)
         self.files = FileList(services.workspace.root)
 
-    def find_session(self, session: str) -> Session | None:
-        """Return an open session; None = it is not open, or "" was named."""
-        return self.sessions.get(session)
-
     def require_session(self, session: str) -> Session:
         """Return an open session. Raises `CommandRejected` if it is not open."""
         if (found := self.sessions.get(session)) is None:

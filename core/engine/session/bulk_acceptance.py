@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from dataclasses import dataclass
+from typing import Final
 
 from core.errors import AgentTuiError, StateError
 from core.protocol.renames import map_conflicting_renames
@@ -13,22 +14,15 @@ from core.shadow import ReviewState, Shadow
 MAX_BATCH: Final = 250  # files that are promoted in one transaction
 
 
-class ReportFileError(Protocol):
-    """Reports why a verdict on the file `path` failed."""
-
-    def __call__(self, problem: AgentTuiError, *, path: str) -> None: ...
-
-
+@dataclass(slots=True)
 class BulkAcceptance:
-    """Accepts changes of one session's shadow. `sync`: bring the log to the disk, ahead of what is promoted."""
+    """Accepts changes of one session's shadow. `sync`: bring the log to the disk, ahead of what is promoted.
+    `report_error(problem, path=)`: report why a verdict on a file failed."""
 
-    def __init__(
-        self, shadow: Shadow, review: ReviewState, *, sync: Callable[[], None], report_error: ReportFileError
-    ) -> None:
-        self._shadow = shadow
-        self._review = review
-        self._sync = sync
-        self._report_error = report_error
+    _shadow: Shadow
+    _review: ReviewState
+    _sync: Callable[[], None]
+    _report_error: Callable[..., None]
 
     def find_changes(self, origin: Origin | None, paths: tuple[str, ...] = ()) -> list[Change]:
         """Return the pending changes of an origin (None: any) and of these paths (none: all)."""

@@ -17,8 +17,6 @@ from core.shadow.layers.layer_files import link_entry, link_tree
 from core.shadow.layers.layer_store import KeptLayers, LayerStore
 from core.state.session import ConversationCheckpoint
 
-_PREFIX_FILES = ("prefix*.json",)
-
 
 def fork_session(source: Session, target: SessionDirectory, at: ConversationCheckpoint | None) -> None:
     """Fill the directory of a new session; the log comes last. `StateError` when it can't be written."""
@@ -27,9 +25,8 @@ def fork_session(source: Session, target: SessionDirectory, at: ConversationChec
     try:
         _link_files(source.directory.blobs_path, target.blobs_path)
         _link_files(source.directory.outputs_path, target.outputs_path)
-        for pattern in _PREFIX_FILES:
-            for each in source.directory.path.glob(pattern):
-                link_entry(each, target.path / each.name)
+        for each in source.directory.path.glob("prefix*.json"):
+            link_entry(each, target.path / each.name)
         _copy_layers(source, target, at)
         _copy_log(source, target, at.seq if at else source.log.last_seq)
     except OSError as error:

@@ -6,6 +6,7 @@ from core.agent.debug.leftover_marks import remove_marks
 from core.engine.session.session import Session
 from core.protocol.events import Notice, ProbesChecked
 from core.sessions.store import SessionDirectory, is_locked
+from core.shadow.paths import format_paths
 from core.shell.probe_overlay import LAYERS_FOLDER, ProbeOverlay
 
 MAX_NAMED = 8
@@ -23,14 +24,9 @@ def remove_probes(session: Session, *, resumed: bool = False) -> None:
     if debug.needs_probe_check or found.paths:
         session.emit(ProbesChecked(files=found.file_count, left=found.paths))
     if left := found.paths:
-        named = ", ".join(left[:MAX_NAMED]) + (f" and {len(left) - MAX_NAMED} more" if len(left) > MAX_NAMED else "")
-        session.emit(
-            Notice(
-                level="warning",
-                message=f"Marks of probes are left in {named}.",
-                hint="The program did not put them there: look at them, and take them out.",
-            )
-        )
+        message = f"Marks of probes are left in {format_paths(left, MAX_NAMED)}."
+        hint = "The program did not put them there: look at them, and take them out."
+        session.emit(Notice(level="warning", message=message, hint=hint))
 
 
 def prune_killed_runs(directory: SessionDirectory) -> None:

@@ -82,7 +82,7 @@ class Session:
             ((ev.ChangeProposed, ev.ChangeRevised), self.syntax_checker.observe),
             ((ev.FileWritten,), services.trust.observe),
         ]
-        self.bulk_acceptance = BulkAcceptance(self.shadow, self.review, sync=log.sync, report_error=self.report_error)
+        self.bulk_acceptance = BulkAcceptance(self.shadow, self.review, log.sync, self.report_error)
         self.plans = PlanSync(_open_plans(services.workspace), state, self.emit)
         self.permissions = self._build_permissions(audit)
         self.terminal = Terminal(self._build_command_host())

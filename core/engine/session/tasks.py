@@ -6,6 +6,7 @@ A command is answered first; effects then happen in the order in which the comma
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -16,7 +17,7 @@ from core.tasks import TaskOwner
 
 STOP_LIMIT: Final = 5.0  # seconds that a turn has to end when it is stopped
 
-Effect = Callable[[], Awaitable[None] | None]
+Effect = Callable[[], object]  # what it returns is awaited if it can be, else dropped
 
 
 class SessionTasks:
@@ -45,10 +46,8 @@ class SessionTasks:
 
     async def _run_guarded(self, work: Effect) -> None:
         try:
-            if (waiting := work()) is not None:
-                await waiting
-        except AgentTuiError as problem:
-            self._report_error(problem)
+            if inspect.isawaitable(result := work()):
+                await result
         except Exception as problem:  # a fault of ours in one command must not end the session
             self._report_error(explain_fault(problem))
 
