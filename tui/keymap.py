@@ -198,7 +198,7 @@ _ROWS: Final[tuple[tuple[str, str, str, str, str], ...]] = (
     ("picker.leave", "escape", "leave", "Back", "Choose nothing"),
     ("picker.down", "down", "move(1)", "Down", "The choice below"),
     ("picker.up", "up", "move(-1)", "Up", "The choice above"),
-    ("sessions.cancel", "escape", "cancel", "Back", "Stay in this session"),
+    ("sessions.cancel", "escape", "leave", "Back", "Stay in this session"),
     ("sessions.above", "up", "move(-1)", "Above", "The session above"),
     ("sessions.below", "down", "move(1)", "Below", "The session below"),
     ("welcome.back", "escape", "back", "Back", "Back to the list"),

@@ -108,6 +108,11 @@ class Prompt(TextArea):
         self._hold_count = 0
         self._is_send_waiting = False
 
+    def set_text(self, text: str) -> None:
+        """Replace the text; the cursor is at its end."""
+        self.text = text
+        self.move_cursor(self.document.end)
+
     def set_placeholder(self, placeholder: str) -> None:
         """Set the text of the empty prompt."""
         if str(self.placeholder) != placeholder:
@@ -321,9 +326,8 @@ class Prompt(TextArea):
 
     def _show_history(self, place: int) -> None:
         self._history_index = place
-        self.text = self._draft if place == len(self._history) else self._history[place]
+        self.set_text(self._draft if place == len(self._history) else self._history[place])
         self._completed_word = ("", "")
-        self.move_cursor(self.document.end)
 
     async def _on_key(self, event: events.Key) -> None:
         if self.is_completing and event.key == "escape":

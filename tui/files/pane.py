@@ -20,6 +20,7 @@ from tui.files.file_tree import FileTree
 from tui.files.messages import FileSelected
 from tui.keymap import get_bindings, get_keymap
 from tui.text import format_path
+from tui.widgets.input_line import SteadyInput
 from tui.widgets.key_hints import format_hints
 from tui.workers import start_worker
 
@@ -31,7 +32,7 @@ LoadDirectory = Callable[[str], Awaitable[TreeAnswer]]
 FindFiles = Callable[[str], Awaitable[Sequence[str]]]
 
 
-class FindInput(Input):
+class FindInput(SteadyInput):
     """The input for words of a file's name or path."""
 
     BINDINGS: ClassVar[list[BindingType]] = get_bindings("find")
@@ -79,7 +80,6 @@ class FilePane(Vertical):
         yield Static(classes="files--hint")
 
     def on_mount(self) -> None:
-        self.query_one(FindInput).cursor_blink = False
         self._render_hint()
 
     def focus(self, scroll_visible: bool = True) -> FilePane:

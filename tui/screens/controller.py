@@ -8,7 +8,8 @@ and those controllers that it works with. The screen passes it the messages that
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, TypeVarTuple
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar, TypeVarTuple
 
 from textual.message import Message
 from textual.screen import Screen
@@ -25,9 +26,12 @@ from tui.workers import start_worker
 
 if TYPE_CHECKING:
     from core.protocol.events import ModeName
+    from tui.screens.dialogs.dialog import Dialog
 
 T = TypeVar("T")
 A = TypeVar("A")
+C = TypeVar("C", bound="Controller")
+P = ParamSpec("P")
 W = TypeVar("W", bound=Widget)
 Ts = TypeVarTuple("Ts")
 Handler = Callable[..., Awaitable[None] | None]
@@ -79,12 +83,14 @@ class ScreenContext:
             self.notify_user(reply.message, reply.hint, is_error=True)
         return isinstance(reply, commands.Ack)
 
-    async def query(self, question: queries.AnyQuery, kind: type[A], problem: str) -> A | None:
-        """Ask the engine. Any other kind of answer becomes a toast: its own message, else `problem`."""
+    async def query(self, question: queries.AnyQuery, kind: type[A], problem: str = "") -> A | None:
+        """Ask the engine. Another kind of answer is None, and where a `problem` is named a toast: its message, else
+        that."""
         answer = await self.bridge.query(question)
         if isinstance(answer, kind):
             return answer
-        self.notify_user(answer.message if isinstance(answer, queries.RefusedAnswer) else problem, is_error=True)
+        if problem:
+            self.notify_user(answer.message if isinstance(answer, queries.RefusedAnswer) else problem, is_error=True)
         return None
 
     def submit_soon(self, command: commands.AnyCommand) -> None:
@@ -97,11 +103,11 @@ class ScreenContext:
         """Start `work(*args)` as a worker of the screen; `exclusive`: it replaces other workers of its `group`."""
         return start_worker(self.screen, work, *args, group=group, exclusive=exclusive)
 
-    async def ask(self, dialog: Screen[T]) -> T | None:
+    async def ask(self, dialog: Dialog[T]) -> T | None:
         """Show a dialog and return its answer. For workers only."""
         return await self.screen.app.push_screen_wait(dialog)
 
-    def show(self, dialog: Screen[T], then: Callable[[T | None], None] | None = None) -> None:
+    def show(self, dialog: Dialog[T], then: Callable[[T | None], None] | None = None) -> None:
         """Show a dialog at once and go on; `then` gets its answer."""
         _ = self.screen.app.push_screen(dialog, then)
 
@@ -117,9 +123,24 @@ class ScreenContext:
         await self.screen.query_one("#centre").mount(bar, before="#prompt")
         return bar
 
-    def confirm(self, dialog: Screen[bool], then: Callable[[], None]) -> None:
+    def confirm(self, dialog: Dialog[bool], then: Callable[[], None]) -> None:
         """Show a question at once and go on; a yes calls `then`."""
         self.show(dialog, lambda is_agreed: then() if is_agreed else None)
+
+
+def in_worker(
+    group: str, *, exclusive: bool = True
+) -> Callable[[Callable[Concatenate[C, P], Coroutine[Any, Any, None]]], Callable[Concatenate[C, P], None]]:
+    """Let a coroutine of a controller be called as a function that starts it as a worker, as `ScreenContext.start`."""
+
+    def decorate(work: Callable[Concatenate[C, P], Coroutine[Any, Any, None]]) -> Callable[Concatenate[C, P], None]:
+        @wraps(work)
+        def start(self: C, /, *args: P.args, **named: P.kwargs) -> None:
+            self.context.start(partial(work, self, *args, **named), group=group, exclusive=exclusive)
+
+        return start
+
+    return decorate
 
 
 class Controller:

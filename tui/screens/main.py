@@ -140,8 +140,8 @@ class MainScreen(Screen[None]):
         """Show the session that was opened, which may be another one than before."""
         self._show_blocks()
         self.controllers.modes.show("")
-        self.context.start(self.controllers.prompt.load_history, group="history", exclusive=True)
-        self.controllers.prompt.show_queue_soon()
+        self.controllers.prompt.load_history()
+        self.controllers.prompt.show_queue()
         self.context.start(self._check_other_sessions, group="elsewhere", exclusive=True)
         if self.controllers.panes.is_mounted or self.controllers.questions.is_mounted:
             self.show_changes(frozenset({"ask", "review", "plan", "debug", "files"}))
@@ -165,7 +165,7 @@ class MainScreen(Screen[None]):
         if topics & {"status", "session"}:
             self.controllers.modes.show()
         if "queue" in topics:
-            self.controllers.prompt.show_queue_soon()
+            self.controllers.prompt.show_queue()
         if "ask" in topics:
             self.context.start(self._show_questions, group="asked", exclusive=True)
         if topics & {"review", "plan", "debug", "files"}:

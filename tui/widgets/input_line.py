@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 
 from textual.binding import BindingType
 from textual.message import Message
+from textual.reactive import reactive
 from textual.widgets import Input
 
 from tui.keymap import get_bindings
@@ -20,7 +21,13 @@ class InputPurpose(NamedTuple):
     hints: tuple[Hint, ...]
 
 
-class InputLine(Input):
+class SteadyInput(Input):
+    """An input whose cursor does not blink, which would write to the terminal while nothing happens."""
+
+    cursor_blink = reactive(False, init=False)
+
+
+class InputLine(SteadyInput):
     """Asks for one line of text. A subclass names its `purposes`; the first one is the default."""
 
     DEFAULT_CSS = """
@@ -36,7 +43,6 @@ class InputLine(Input):
 
     def __init__(self, *, select_on_focus: bool = True) -> None:
         super().__init__(compact=True, select_on_focus=select_on_focus)
-        self.cursor_blink = False  # a blinking cursor writes to the terminal while nothing happens
         self.purpose = next(iter(self.purposes))
 
     @property

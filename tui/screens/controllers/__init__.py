@@ -35,7 +35,7 @@ class ControllerSet:
         self.modes = ModeController(context, self.questions)
         self.review = ReviewController(context, self.panes)
         self.editor = EditorController(context)
-        self.plan = PlanController(context, self.panes, self.review, self.editor)
+        self.plan = PlanController(context, self.panes, self.editor)
         self.sessions = SessionController(context, self.plan)
         self.prompt = PromptController(context, self.modes, self.panes, self.questions)
         self.chat = ChatController(context, self.panes, self.sessions)

@@ -25,24 +25,23 @@ class ChatController(Controller):
         self._quit_asked_at = float("-inf")
 
     def action_focus_chat(self) -> None:
-        """Focus the conversation."""
         self.context.transcript.focus()
 
     def action_scroll_chat(self, step: int) -> None:
-        """Scroll the conversation by a screenful, wherever the focus is."""
         self.context.transcript.scroll_page(step)
 
     def take_text(self, text: str) -> None:
         """Insert text into the prompt that was typed somewhere else and is no command there."""
-        self._panes.uncover_prompt()
-        self.context.focus_prompt()
-        self.context.prompt.insert(text)
+        self._show_prompt().insert(text)
 
     def take_paste(self, event: events.Paste) -> None:
         """Paste into the prompt what was pasted where no text is written."""
+        self._show_prompt()._forward_event(event)
+
+    def _show_prompt(self) -> Prompt:
         self._panes.uncover_prompt()
         self.context.focus_prompt()
-        self.context.prompt._forward_event(event)
+        return self.context.prompt
 
     # Copying
 

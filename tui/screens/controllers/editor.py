@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tui.screens.controller import Controller
 
@@ -22,17 +22,13 @@ class EditorController(Controller):
 
     def action_external_editor(self) -> None:
         """Write the prompt, or the hunk or plan that is being edited, in the user's own editor."""
-        focused = self.context.screen.focused
-        if focused is not None and hasattr(focused, "suffix"):
-            text = self.edit(str(getattr(focused, "text", "")), str(focused.suffix))
-            if text is not None:
-                focused.text = text  # type: ignore[attr-defined]
-            return
+        focused: Any = self.context.screen.focused
         prompt = self.context.prompt
-        text = self.edit(prompt.expanded_text, ".md")
-        if text is not None:
-            prompt.text = text
-            prompt.move_cursor(prompt.document.end)
+        if hasattr(focused, "suffix"):
+            if (text := self.edit(focused.text, focused.suffix)) is not None:
+                focused.text = text
+        elif (text := self.edit(prompt.expanded_text, ".md")) is not None:
+            prompt.set_text(text)
 
     def edit(self, text: str, suffix: str) -> str | None:
         """Return `text` as the user's own editor leaves it, without its last newlines; None: it did not work."""
@@ -47,33 +43,23 @@ class EditorController(Controller):
                     subprocess.run(command, check=True, cwd=scratch, env=drop_api_keys(os.environ))
                 return path.read_text(encoding="utf-8", errors="replace").rstrip("\n")
             except Exception as problem:  # an editor may fail in any way; the text stays as it was
-                self.context.notify_user(
-                    f"The editor {editor!r} did not work: {problem}", "Set $EDITOR.", is_error=True
-                )
+                told = f"The editor {editor!r} did not work: {problem}"
+                self.context.notify_user(told, "Set $EDITOR.", is_error=True)
         return None
 
 
 def find_editor_command(environment: Mapping[str, str]) -> list[str]:
     """Return the words that start the editor: `$VISUAL`, else `$EDITOR`, else vi.
 
-    A bare name is looked for on PATH without relative entries and those below the current directory. Raises
-    ValueError
+    A bare name is looked for on PATH without relative entries and those below the current directory. Raises ValueError
     when the words can't be told apart.
     """
-    words = shlex.split(environment.get("VISUAL") or environment.get("EDITOR") or "vi")
-    program = words[0]
+    program, *words = shlex.split(environment.get("VISUAL") or environment.get("EDITOR") or "vi")
     if "/" in program:
-        return [str(Path(program).expanduser().absolute()), *words[1:]]
-    return [
-        shutil.which(program, path=_drop_project_entries(environment.get("PATH", os.defpath))) or program,
-        *words[1:],
-    ]
-
-
-def _drop_project_entries(path: str) -> str:
-    here = Path.cwd()
-    entries = [entry for entry in path.split(os.pathsep) if entry.startswith("/")]
-    return os.pathsep.join(entry for entry in entries if not _is_inside(Path(entry), here))
+        return [str(Path(program).expanduser().absolute()), *words]
+    here, entries = Path.cwd(), environment.get("PATH", os.defpath).split(os.pathsep)
+    outside = [each for each in entries if each.startswith("/") and not _is_inside(Path(each), here)]
+    return [shutil.which(program, path=os.pathsep.join(outside)) or program, *words]
 
 
 def _is_inside(entry: Path, directory: Path) -> bool:
@@ -81,8 +67,7 @@ def _is_inside(entry: Path, directory: Path) -> bool:
 
 
 def find_scratch_directory(*, is_private: bool) -> str | None:
-    """Return the directory for the editor's file: in memory for a private session if possible; None = the default
-    one."""
+    """Return the directory for the editor's file: in memory for a private session if possible; None = the default."""
     places = (os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm") if is_private else ()
     return next((each for each in places if each and Path(each).is_dir() and os.access(each, os.W_OK)), None)
 

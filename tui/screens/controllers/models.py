@@ -8,7 +8,8 @@ from core.protocol.commands import EffortSet, ModelSet
 from core.protocol.messages import Effort
 from core.protocol.models import RouteRow
 from core.protocol.queries import ModelsAnswer, ModelsQuery, RoutesAnswer, RoutesQuery
-from tui.screens.controller import Controller
+from tui.screens.controller import Controller, in_worker
+from tui.screens.dialogs.picker import PickerDialog, PickerOption
 from tui.text import fit_line
 
 SCRIPTED_PROVIDER: Final = "scripted"
@@ -21,53 +22,41 @@ class ModelController(Controller):
     """Sets the model and its effort."""
 
     def action_choose_model(self, model: str) -> None:
-        """Switch to a model by name, or choose from a list."""
         if model:
             self.context.submit_soon(ModelSet(model=model))
         else:
-            self.context.start(self._change_model, group="picker", exclusive=True)
+            self._change_model()
 
+    @in_worker("picker")
     async def _change_model(self) -> None:
-        found = await self.context.bridge.query(ModelsQuery())
-        if not isinstance(found, ModelsAnswer):
-            self.context.notify_user(getattr(found, "message", "The models can't be listed."), is_error=True)
-        elif model := await self.pick_model(found, current=self.context.state.shown_model):
+        found = await self.context.query(ModelsQuery(), ModelsAnswer, "The models can't be listed.")
+        if found and (model := await self.pick_model(found, current=self.context.state.shown_model)):
             await self.context.submit(ModelSet(model=model))
 
     async def pick_model(self, found: ModelsAnswer, *, provider: str = "", current: str = "") -> str:
         """Ask for a model, among all or those of one provider, and return its id; "" = none."""
-        from tui.screens.dialogs.picker import PickerDialog, PickerOption
-
         models = [each for each in found.models if not provider or each.id.startswith(f"{provider}/")]
         options = [PickerOption(each.id, each.id, "" if provider else each.source) for each in models]
         status = next((each for each in found.providers if each.id == provider), None)
         about = "" if models else NO_MODELS
         if status is not None and status.problem:
             about = f"{status.label} did not list its models: {status.problem}"
-        dialog = PickerDialog(
-            "Model",
-            options,
-            current=current,
-            free_text="filter, or type provider/name",
-            about=about,
-            check=lambda text: check_model_id(text, found),
-        )
+        free_text = "filter, or type provider/name"
+        dialog = PickerDialog("Model", options, current=current, free_text=free_text, about=about)
+        dialog.check = lambda text: check_model_id(text, found)
         return await self.context.ask(dialog) or ""
 
     async def pick_new_model(self, provider: str, *, keyed: bool = True) -> str:
         """Ask for one of the models that a new key, or a new address, gives access to; "" = none was chosen."""
         self.context.notify_user(f"{'The key' if keyed else 'The address'} is kept. Looking for its models…")
-        found = await self.context.bridge.query(ModelsQuery())
+        found = await self.context.query(ModelsQuery(), ModelsAnswer)
         self.context.screen.app.clear_notifications()  # they would cover the list
-        return await self.pick_model(found, provider=provider) if isinstance(found, ModelsAnswer) else ""
+        return await self.pick_model(found, provider=provider) if found else ""
 
     # Effort and routes
 
-    def action_choose_effort(self, level: str = "") -> None:
-        """Set how much the model thinks, or choose it from a list."""
-        self.context.start(self._change_effort, level, group="picker", exclusive=True)
-
-    async def _change_effort(self, level: str) -> None:
+    @in_worker("picker")
+    async def action_choose_effort(self, level: str = "") -> None:
         if level and level not in (*EFFORT_LEVELS, DEFAULT_EFFORT):
             hint = f"There are {', '.join(EFFORT_LEVELS)}, and {DEFAULT_EFFORT}."
             self.context.notify_user(f"There is no effort {level!r}.", hint, is_error=True)
@@ -80,24 +69,18 @@ class ModelController(Controller):
 
     async def _pick_effort(self) -> str:
         """Return the effort that was chosen, "" = none."""
-        from tui.screens.dialogs.picker import PickerDialog, PickerOption
-
-        found = await self.context.bridge.query(RoutesQuery())
-        row = found.rows[0] if isinstance(found, RoutesAnswer) and found.rows else RouteRow(job="chat")
+        found = await self.context.query(RoutesQuery(), RoutesAnswer)
+        row = found.rows[0] if found and found.rows else RouteRow(job="chat")
         options = [PickerOption(DEFAULT_EFFORT, DEFAULT_EFFORT, "what is configured, else the model's own")]
-        options += [
-            PickerOption(each, each, "" if each in row.efforts else "not of this model") for each in EFFORT_LEVELS
-        ]
+        notes = {each: "" if each in row.efforts else "not of this model" for each in EFFORT_LEVELS}
+        options += [PickerOption(each, each, note) for each, note in notes.items()]
         about = "" if row.efforts else f"{row.model or 'This model'} has no effort to choose, as far as is known."
         title = f"Effort of {fit_line(row.model, 50)}" if row.model else "Effort"
         dialog = PickerDialog(title, options, current=row.effort or DEFAULT_EFFORT, about=about)
         return await self.context.ask(dialog) or ""
 
-    def action_show_models(self, _: str = "") -> None:
-        """Show which model does what, and what it has cost."""
-        self.context.start(self._show_routes, group="picker", exclusive=True)
-
-    async def _show_routes(self) -> None:
+    @in_worker("picker")
+    async def action_show_models(self, _: str = "") -> None:
         from tui.screens.dialogs.routes import build_routes_page
 
         found = await self.context.query(RoutesQuery(), RoutesAnswer, "That can't be told now.")

@@ -12,6 +12,7 @@ from tui.chat.transcript import Transcript
 from tui.modes import SCREEN_MODES
 from tui.screens.controller import Controller, ScreenContext
 from tui.screens.controllers.questions import QuestionController
+from tui.screens.dialogs.picker import PickerDialog, PickerOption
 from tui.text import fit_line
 from tui.widgets.status_bar import StatusBar
 
@@ -72,12 +73,9 @@ class ModeController(Controller):
         self._set_mode(modes[(modes.index(Mode(self.context.mode)) + 1) % len(modes)].value)
 
     def action_choose_mode(self, mode: str = "") -> None:
-        """Switch to a mode by name, or choose from a list."""
         if mode in SCREEN_MODES:
             self._set_mode(mode)
             return
-        from tui.screens.dialogs.picker import PickerDialog, PickerOption
-
         options = [PickerOption(name, each.title, each.note) for name, each in SCREEN_MODES.items()]
         self.context.show(PickerDialog("Mode", options, current=self.context.mode), self._set_mode)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from core.protocol import commands, queries
-from tui.keymap import check_keymap
-from tui.screens.controller import Controller
+from tui.keymap import check_keymap, get_keymap
+from tui.screens.controller import Controller, in_worker
+from tui.screens.dialogs.pages import build_context_page, build_help_page, build_keys_page
+from tui.screens.dialogs.picker import PickerDialog, PickerOption
 
 
 class PageController(Controller):
@@ -15,8 +17,8 @@ class PageController(Controller):
     async def adopt_settings(self) -> None:
         """Take the user's colours and keys over; a mistake in them is reported and the rest is used."""
         app: Any = self.context.screen.app
-        settings = await self.context.bridge.query(queries.SettingsQuery())
-        if not isinstance(settings, queries.SettingsAnswer):
+        settings = await self.context.query(queries.SettingsQuery(), queries.SettingsAnswer)
+        if settings is None:
             return
         if settings.theme in app.available_themes:
             app.theme = settings.theme
@@ -30,15 +32,13 @@ class PageController(Controller):
         app.set_keymap(app.keymap)
 
     def action_choose_theme(self, name: str = "") -> None:
-        """Choose the colours."""
+        """Choose the colours by name, or from a list; they are kept for later sessions."""
         app = self.context.screen.app
         if name in app.available_themes:
             self._set_theme(name)
-            return
-        from tui.screens.dialogs.picker import PickerDialog, PickerOption
-
-        options = [PickerOption(each, each) for each in sorted(app.available_themes)]
-        self.context.show(PickerDialog("Theme", options, current=app.theme), self._set_theme)
+        else:
+            options = [PickerOption(each, each) for each in sorted(app.available_themes)]
+            self.context.show(PickerDialog("Theme", options, current=app.theme), self._set_theme)
 
     def _set_theme(self, name: str | None) -> None:
         if name:
@@ -46,24 +46,14 @@ class PageController(Controller):
             self.context.submit_soon(commands.ThemeKeep(theme=name))
 
     def action_show_keys(self, _: str = "") -> None:
-        """Show all keys."""
-        from tui.screens.dialogs.pages import build_keys_page
-
-        self.context.show(build_keys_page(getattr(self.context.screen.app, "keymap", {})))
+        self.context.show(build_keys_page(get_keymap(self.context.screen.app)))
 
     def action_show_help(self, _: str = "") -> None:
-        """Show what can be done."""
-        from tui.screens.dialogs.pages import build_help_page
-
         self.context.show(build_help_page())
 
-    def action_show_context(self, _: str = "") -> None:
-        """Show what the model is sent."""
-        self.context.start(self._show_context, group="picker", exclusive=True)
-
-    async def _show_context(self) -> None:
-        from tui.screens.dialogs.pages import build_context_page
-
+    @in_worker("picker")
+    async def action_show_context(self, _: str = "") -> None:
+        """Show what the model is sent, by part, as the engine counts it."""
         answer = await self.context.bridge.query(queries.ContextQuery())
         if isinstance(answer, queries.ContextAnswer):
             self.context.show(build_context_page(answer))

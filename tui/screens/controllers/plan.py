@@ -17,10 +17,11 @@ from tui.plan import messages
 from tui.plan.todo_edits import find_dependants, remove_todo, set_status
 from tui.plan.todo_rows import list_open_dependencies
 from tui.review.messages import TodoRequested
-from tui.screens.controller import Controller, ScreenContext
+from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.editor import EditorController
 from tui.screens.controllers.panes import PaneController
-from tui.screens.controllers.review import ReviewController
+from tui.screens.dialogs.pages import ConfirmDialog
+from tui.screens.dialogs.picker import ActionPickerDialog, PickerDialog, PickerOption
 from tui.text import fit_line
 
 PLAN_FOLDER: Final = ".cursor/plans"
@@ -33,11 +34,9 @@ STARTED: Final = frozenset({"in_progress", "completed"})
 class PlanController(Controller):
     """Carries out what the user decides in the plan's panel."""
 
-    def __init__(
-        self, context: ScreenContext, panes: PaneController, review: ReviewController, editor: EditorController
-    ) -> None:
+    def __init__(self, context: ScreenContext, panes: PaneController, editor: EditorController) -> None:
         super().__init__(context)
-        self._panes, self._review, self._editor = panes, review, editor
+        self._panes, self._editor = panes, editor
 
     @property
     def is_writing(self) -> bool:
@@ -58,21 +57,17 @@ class PlanController(Controller):
 
     # Plans
 
-    def action_choose_plan(self, path: str = "") -> None:
+    @in_worker("picker")
+    async def action_choose_plan(self, name: str = "") -> None:
         """Make another plan of the project the one at hand."""
-        self.context.start(self._choose_plan, path, group="picker", exclusive=True)
-
-    async def _choose_plan(self, name: str) -> None:
         path = name if "/" in name else await self._find_plan(name)
         if path and await self.context.submit(commands.PlanEdit(path=path)):
             await self._panes.show("plan")
 
     async def _find_plan(self, name: str) -> str:
         """Return the path of the plan whose file name begins so; of several the user chooses. "" = none."""
-        from tui.screens.dialogs.picker import PickerDialog, PickerOption
-
-        found = await self.context.bridge.query(queries.TreeQuery(path=PLAN_FOLDER))
-        entries = found.entries if isinstance(found, queries.TreeAnswer) else ()
+        found = await self.context.query(queries.TreeQuery(path=PLAN_FOLDER), queries.TreeAnswer)
+        entries = found.entries if found else ()
         every = [entry.name for entry in entries if entry.name.endswith(PLAN_SUFFIX)]
         names = [each for each in every if each.startswith(name)]
         if not names:
@@ -105,15 +100,13 @@ class PlanController(Controller):
         if 1 <= workers <= MAX_SUBAGENTS:
             self._submit_build(commands.PlanBuild(path=self.context.state.current_plan_path, workers=workers))
         else:
-            self.context.notify_user(
-                f"{fit_line(count, 40)} is not how many can work at once.", f"From 1 to {MAX_SUBAGENTS} can."
-            )
+            problem = f"{fit_line(count, 40)} is not how many can work at once."
+            self.context.notify_user(problem, f"From 1 to {MAX_SUBAGENTS} can.")
 
     @on(messages.BuildRequested)
     def _build(self, event: messages.BuildRequested) -> None:
-        self._submit_build(
-            commands.PlanBuild(path=event.path, todo=event.todo, fresh=event.fresh, workers=event.workers)
-        )
+        build = commands.PlanBuild(path=event.path, todo=event.todo, fresh=event.fresh, workers=event.workers)
+        self._submit_build(build)
 
     def _submit_build(self, command: commands.PlanBuild) -> None:
         """Submit a build. Where no plan is at hand, one of the project's is looked for. All that is built is shown."""
@@ -122,8 +115,9 @@ class PlanController(Controller):
         if command.path:
             self.context.submit_soon(command)
         else:
-            self.context.start(self._build_found_plan, command, group="picker", exclusive=True)
+            self._build_found_plan(command)
 
+    @in_worker("picker")
     async def _build_found_plan(self, command: commands.PlanBuild) -> None:
         if path := await self._find_plan(""):
             self.context.submit_soon(replace(command, path=path))
@@ -131,11 +125,9 @@ class PlanController(Controller):
     # Todos
 
     @on(messages.StatusRequested)
-    def _set_status(self, event: messages.StatusRequested) -> None:
+    @in_worker("commands", exclusive=False)
+    async def _set_status(self, event: messages.StatusRequested) -> None:
         command = commands.TodoSet(id=event.id, status=event.status, plan=self.context.state.current_plan_path)
-        self.context.start(self._submit_status, command, group="commands")
-
-    async def _submit_status(self, command: commands.TodoSet) -> None:
         if command.status in STARTED and (unmet := self._list_unmet(command.id)):
             chosen = await self._ask_about_waiting_todo(command.id, unmet)
             if chosen is None:
@@ -162,8 +154,6 @@ class PlanController(Controller):
 
     async def _ask_about_waiting_todo(self, todo_id: str, unmet: Sequence[str]) -> TodoStatus | None:
         """Ask about a todo that still waits for others; None: leave it as it is."""
-        from tui.screens.dialogs.picker import ActionPickerDialog, PickerOption
-
         options = [
             PickerOption("keep", "Leave it as it is", fit_line(f"it waits for {', '.join(unmet)}", 60)),
             PickerOption("completed", "It is completed all the same"),
@@ -174,8 +164,6 @@ class PlanController(Controller):
 
     async def _ask_about_dependants(self, todo_id: str, waiting: tuple[str, ...]) -> str | None:
         """Ask about the todos that wait for one that is to be cancelled; None: do not cancel it."""
-        from tui.screens.dialogs.picker import ActionPickerDialog, PickerOption
-
         names = fit_line(", ".join(waiting), 60)
         options = [
             PickerOption(RELEASE, "Go on with them, without it", names),
@@ -191,18 +179,14 @@ class PlanController(Controller):
         self.context.submit_soon(edit)
 
     @on(messages.RemovalRequested)
-    def _start_removal(self, event: messages.RemovalRequested) -> None:
-        self.context.start(self._remove_todo, event.path, event.id, group="commands")
-
-    async def _remove_todo(self, path: str, todo_id: str) -> None:
-        from tui.screens.dialogs.pages import ConfirmDialog
-
-        waiting = find_dependants(self._todos, todo_id)
+    @in_worker("commands", exclusive=False)
+    async def _remove_todo(self, event: messages.RemovalRequested) -> None:
+        waiting = find_dependants(self._todos, event.id)
         about = f"{fit_line(', '.join(waiting), 200)} would no longer wait for it." if waiting else ""
-        question = f"Remove the todo {fit_line(todo_id, 60)}?"
+        question = f"Remove the todo {fit_line(event.id, 60)}?"
         if await self.context.ask(ConfirmDialog(question, "remove it", about=about, no="keep it")):
-            todos = remove_todo(self._todos, todo_id)
-            await self.context.submit(commands.PlanEdit(path=path, todos=todos, base=self._get_base(path)))
+            todos = remove_todo(self._todos, event.id)
+            await self.context.submit(commands.PlanEdit(path=event.path, todos=todos, base=self._get_base(event.path)))
 
     # Between plan and review
 
@@ -236,13 +220,10 @@ class PlanController(Controller):
             self.context.submit_soon(commands.PlanEdit(path=event.plan.path, body=text, base=event.plan))
 
     @on(messages.TextSaved)
-    def _save_text(self, event: messages.TextSaved) -> None:
-        command = commands.PlanEdit(path=event.plan.path, body=event.body, base=event.plan)
-        self.context.start(self._submit_text, command, group="commands")
-
-    async def _submit_text(self, command: commands.PlanEdit) -> None:
+    @in_worker("commands", exclusive=False)
+    async def _save_text(self, event: messages.TextSaved) -> None:
         """Submit the text. The editor stays until the engine has taken it."""
-        if await self.context.submit(command):
+        if await self.context.submit(commands.PlanEdit(path=event.plan.path, body=event.body, base=event.plan)):
             self._close_editor()
 
     def _close_editor(self) -> None:
@@ -255,28 +236,20 @@ class PlanController(Controller):
 
     def ask_to_discard(self, no: str, then: Callable[[], None]) -> None:
         """Ask before text is thrown away that was typed in the plan; `no` names the other answer."""
-        from tui.screens.dialogs.pages import ConfirmDialog
-
-        dialog = ConfirmDialog(
-            "Throw away what you typed in the plan?", "throw it away", about="It is not saved.", no=no
-        )
-        self.context.confirm(dialog, then)
+        question = "Throw away what you typed in the plan?"
+        self.context.confirm(ConfirmDialog(question, "throw it away", about="It is not saved.", no=no), then)
 
     @on(messages.NotEditable)
     def _report_line_endings(self) -> None:
-        self.context.notify_user(
-            "This text has unusual line endings inside that an editor here would change.", "t: in your $EDITOR."
-        )
+        problem = "This text has unusual line endings inside that an editor here would change."
+        self.context.notify_user(problem, "t: in your $EDITOR.")
 
     @on(messages.CommentEdited)
     def _submit_comment(self, event: messages.CommentEdited) -> None:
-        self.context.submit_soon(
-            commands.PlanComment(
-                path=event.path, text=event.text, start=event.start, excerpt=event.excerpt, id=event.id
-            )
-        )
+        path, start, excerpt = event.path, event.start, event.excerpt
+        comment = commands.PlanComment(path=path, text=event.text, start=start, excerpt=excerpt, id=event.id)
+        self.context.submit_soon(comment)
 
 
 def _is_made_for(change: Change, todo: str) -> bool:
-    made = {hunk.todo for hunk in change.hunks} | {change.origin.todo if change.origin else ""}
-    return todo in made
+    return todo in {hunk.todo for hunk in change.hunks} | {change.origin.todo if change.origin else ""}

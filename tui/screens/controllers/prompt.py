@@ -12,7 +12,7 @@ from core.protocol import commands, queries
 from core.protocol.events import ModeName
 from tui.chat.prompt import Prompt
 from tui.chat.transcript import Transcript
-from tui.screens.controller import Controller, ScreenContext
+from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.modes import ModeController
 from tui.screens.controllers.panes import PaneController
 from tui.screens.controllers.questions import QuestionController
@@ -81,10 +81,11 @@ class PromptController(Controller):
                     break
         return reply
 
+    @in_worker("history")
     async def load_history(self) -> None:
         """Let the prompt offer the prompts of earlier sessions."""
-        answer = await self.context.bridge.query(queries.PromptHistoryQuery())
-        if isinstance(answer, queries.PromptHistoryAnswer):
+        answer = await self.context.query(queries.PromptHistoryQuery(), queries.PromptHistoryAnswer)
+        if answer is not None:
             self.context.prompt.set_history(answer.prompts)
 
     # Messages that are not sent yet
@@ -92,21 +93,17 @@ class PromptController(Controller):
     def _return_text(self, text: str) -> None:
         """Put a text that could not be sent back into the input; above it, if another was begun there."""
         self.context.state.steering.returned.append((text, self.context.state.seq))
-        self.show_queue_soon()
+        self.show_queue()
 
-    def show_queue_soon(self) -> None:
-        """Show the messages that are not sent yet, in a worker."""
-        self.context.start(self._show_queue, group="queue", exclusive=True)
-
-    async def _show_queue(self) -> None:
+    @in_worker("queue")
+    async def show_queue(self) -> None:
         """Show the messages that are not sent yet; returned ones go back into the prompt."""
         await self.context.bridge.wait_until_caught_up()
         self.attacher.deliver_labels()
         prompt, state = self.context.prompt, self.context.state
         steering = state.steering
         if state.draft and not prompt.text:
-            prompt.text = state.draft
-            prompt.move_cursor(prompt.document.end)
+            prompt.set_text(state.draft)
         if steering.returned and not prompt.text:
             prompt.restore_text(steering.take_returned())
         prompt.has_queue = bool(steering.returned or state.pending_steers)
@@ -120,7 +117,7 @@ class PromptController(Controller):
     def _recall_message(self) -> None:
         if text := self.context.state.steering.take_returned():
             self.context.prompt.restore_text(text)
-            self.show_queue_soon()
+            self.show_queue()
         else:
             self.context.submit_soon(commands.TurnUnsteer())
 
@@ -135,8 +132,9 @@ class PromptController(Controller):
     def _take_suggestion(self) -> None:
         suggestion = self.context.state.suggestion
         if suggestion and not self.context.state.is_running:
-            self.context.start(self._send_suggestion, suggestion.text, suggestion.mode, group="prompts")
+            self._send_suggestion(suggestion.text, suggestion.mode)
 
+    @in_worker("prompts", exclusive=False)
     async def _send_suggestion(self, text: str, mode: ModeName) -> None:
         if mode == self.context.mode or await self.context.submit(commands.ModeSet(mode=mode)):
             await self._send(text)
@@ -144,21 +142,20 @@ class PromptController(Controller):
     # Completion
 
     @on(Prompt.CompletionRequested)
-    def _start_completion(self, event: Prompt.CompletionRequested) -> None:
-        self.context.start(self._complete, event.kind, event.pattern, group="completion", exclusive=True)
-
-    async def _complete(self, kind: str, pattern: str) -> None:
-        if not kind and not self.context.find_bar("completion"):
+    @in_worker("completion")
+    async def _complete(self, event: Prompt.CompletionRequested) -> None:
+        if not event.kind and not self.context.find_bar("completion"):
             return
         from tui.chat.above_prompt import CompletionList
 
         found: list[tuple[str, str]] = []
-        if kind == "/":
-            found = find_completions(pattern)
-        elif kind == "@":
-            answer = await self.context.bridge.query(queries.FindQuery(pattern=pattern, limit=12, directories=True))
-            found = [(path, "") for path in answer.paths] if isinstance(answer, queries.FindAnswer) else []
-        (await self.context.ensure_bar(CompletionList, "completion")).show(kind, found)
+        if event.kind == "/":
+            found = find_completions(event.pattern)
+        elif event.kind == "@":
+            question = queries.FindQuery(pattern=event.pattern, limit=12, directories=True)
+            answer = await self.context.query(question, queries.FindAnswer)
+            found = [(path, "") for path in answer.paths] if answer else []
+        (await self.context.ensure_bar(CompletionList, "completion")).show(event.kind, found)
         self.context.prompt.is_completing = bool(found)
 
     @on(Prompt.CompletionKey)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 from core.protocol import commands, queries
 from core.protocol.models import ProviderStatus
 from tui.bridge import SessionRequest
-from tui.screens.controller import Controller, ScreenContext
+from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.models import ModelController
+from tui.screens.dialogs.picker import PickerDialog, PickerOption
 
 if TYPE_CHECKING:
     from tui.screens.dialogs.welcome import WelcomeDialog
@@ -27,12 +28,9 @@ class ProviderController(Controller):
         super().__init__(context)
         self._models = models
 
-    def action_paste_key(self, provider: str = "") -> None:
-        """Take a key for a model API, by its name or from a list."""
-        self.context.start(self._paste_key, provider, group="picker", exclusive=True)
-
-    async def _paste_key(self, named: str) -> None:
-        """Ask for a key; then for a model of that provider, unless one is in use already."""
+    @in_worker("picker")
+    async def action_paste_key(self, named: str = "") -> None:
+        """Ask for a key, then for a model of that provider, unless one is in use already."""
         from tui.screens.dialogs.provider import KeyDialog
 
         question = queries.ModelsQuery(discover=False)
@@ -55,8 +53,6 @@ class ProviderController(Controller):
 
     async def _choose_provider(self, found: queries.ModelsAnswer, named: str) -> ProviderStatus | None:
         """Return the provider that was named, or chosen from a list; a wrong name is reported."""
-        from tui.screens.dialogs.picker import PickerDialog, PickerOption
-
         remote = {each.id: each for each in found.providers if not each.local}
         if named in remote:
             return remote[named]
@@ -64,9 +60,8 @@ class ProviderController(Controller):
             problem = f"There is no provider {named!r} that takes a key; there are {', '.join(remote)}."
             self.context.notify_user(problem, is_error=True)
             return None
-        options = [
-            PickerOption(each.id, each.label, f"in use: {each.key}" if each.key else "") for each in remote.values()
-        ]
+        notes = {each.id: f"in use: {each.key}" if each.key else "" for each in remote.values()}
+        options = [PickerOption(each.id, each.label, notes[each.id]) for each in remote.values()]
         options.append(PickerOption(ADDRESS, "A server of your own…", "any address"))
         chosen = await self.context.ask(PickerDialog("Paste a key for…", options))
         if chosen == ADDRESS:
@@ -100,8 +95,8 @@ class ProviderController(Controller):
                         model = await self._models.pick_new_model(provider, keyed=bool(answer.key))
                         if model and await self._save_default_model(model):
                             return SessionRequest(model=model, mode=request.mode)
-            found = await self.context.bridge.query(queries.ModelsQuery(discover=False))
-            models = found if isinstance(found, queries.ModelsAnswer) else models
+            found = await self.context.query(queries.ModelsQuery(discover=False), queries.ModelsAnswer)
+            models = found or models
 
     async def _ask_on_welcome(
         self, models: queries.ModelsAnswer, request: SessionRequest
@@ -126,19 +121,20 @@ class ProviderController(Controller):
 
     async def _ask_key_for_other(self, models: queries.ModelsAnswer) -> commands.ProviderConfigure | None:
         """Ask for a key for a provider that the welcome dialog does not name; None: the user went back."""
-        from tui.screens.dialogs.picker import PickerDialog, PickerOption
         from tui.screens.dialogs.provider import KeyDialog
 
         keyless = {each.id: each for each in models.providers if not each.local and not each.key}
         options = [PickerOption(each.id, each.label) for each in keyless.values()]
         chosen = await self.context.ask(PickerDialog("Paste a key for…", options))
-        key = await self.context.ask(KeyDialog(keyless[chosen].label)) if chosen else None
-        return commands.ProviderConfigure(provider=chosen, key=key) if chosen and key else None
+        if not chosen:
+            return None
+        key = await self.context.ask(KeyDialog(keyless[chosen].label))
+        return commands.ProviderConfigure(provider=chosen, key=key) if key else None
 
     async def _search_models(self, welcome: WelcomeDialog) -> None:
         """Search for model servers, which take a moment to answer; the welcome dialog is there at once."""
-        found = await self.context.bridge.query(queries.ModelsQuery())
-        if isinstance(found, queries.ModelsAnswer):
+        found = await self.context.query(queries.ModelsQuery(), queries.ModelsAnswer)
+        if found is not None:
             welcome.show_models(found)
 
     async def _save_default_model(self, model: str) -> bool:

@@ -8,12 +8,12 @@ from textual import on
 from textual.content import Content
 
 from core.protocol import commands, queries
-from core.protocol.documents import QuestionAnswer
 from tui.ask import messages
 from tui.debug.messages import CardAnswered
 from tui.input.visibility import get_visibility
-from tui.screens.controller import Controller, ScreenContext
+from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
+from tui.screens.dialogs.pages import PageDialog
 from tui.text import expose_controls, fit_line
 
 if TYPE_CHECKING:
@@ -105,14 +105,13 @@ class QuestionController(Controller):
         self.context.submit_soon(commands.ApprovalAnswer(id=event.id, decision=event.decision, pattern=event.pattern))
 
     @on(messages.PatternChanged)
-    def _start_preview(self, event: messages.PatternChanged) -> None:
-        self.context.start(self._preview_pattern, event.pattern, event.command, group="pattern", exclusive=True)
-
-    async def _preview_pattern(self, pattern: str, command: str) -> None:
+    @in_worker("pattern")
+    async def _preview_pattern(self, event: messages.PatternChanged) -> None:
         """Show what a pattern would allow that is being typed."""
-        found = await self.context.bridge.query(queries.PatternQuery(pattern=pattern, command=command))
-        if isinstance(found, queries.PatternAnswer) and self._approval is not None:
-            self._approval.show_preview(pattern, found)
+        question = queries.PatternQuery(pattern=event.pattern, command=event.command)
+        found = await self.context.query(question, queries.PatternAnswer)
+        if found is not None and self._approval is not None:
+            self._approval.show_preview(event.pattern, found)
 
     # Questions
 
@@ -129,27 +128,21 @@ class QuestionController(Controller):
         self.context.focus_prompt()
         self.context.prompt.insert(event.text)
 
-    @on(messages.FoldChanged)
-    async def _update_trust(self) -> None:
-        """There is room for another question now, or none any more."""
-        await self._show_trust()
-
     @on(messages.Postponed)
     def _postpone_question(self) -> None:
         self.context.focus_prompt()
 
     @on(messages.AnswersGiven)
     @on(CardAnswered)
-    def _answer_question(self, event: messages.AnswersGiven | CardAnswered) -> None:
-        self.context.start(self._submit_answers, event.id, event.answers, group="commands")
-
-    async def _submit_answers(self, identity: str, answers: tuple[QuestionAnswer, ...]) -> None:
-        is_taken = await self.context.submit(commands.QuestionReply(id=identity, answers=answers))
+    @in_worker("commands", exclusive=False)
+    async def _answer_question(self, event: messages.AnswersGiven | CardAnswered) -> None:
+        is_taken = await self.context.submit(commands.QuestionReply(id=event.id, answers=event.answers))
         if not is_taken and self._question is not None:
             self._question.reopen()
 
     # Trust
 
+    @on(messages.FoldChanged)  # there is room for another question now, or none any more
     async def _show_trust(self) -> None:
         """Ask about trust as long as that is open; other questions come first."""
         state = self.context.state
@@ -161,7 +154,6 @@ class QuestionController(Controller):
             (await self.context.ensure_bar(TrustBar, "trust")).show(trust)
 
     def action_answer_trust(self, trusted: bool) -> None:
-        """Trust the project, or not now."""
         bar = self._trust
         if bar is None or not bar.display:
             self.context.notify_user("Nothing is asked about trust.", "agent-tui permissions shows what is trusted.")
@@ -174,17 +166,17 @@ class QuestionController(Controller):
         """List the saved rules, or remove one of them ("remove ID")."""
         word, _, identity = argument.partition(" ")
         if word == "remove" and identity.strip():
-            self.context.start(self._remove_rule, identity.strip(), group="commands")
-            return
-        self.context.start(self._show_permissions, group="picker", exclusive=True)
+            self._remove_rule(identity.strip())
+        else:
+            self._show_permissions()
 
+    @in_worker("commands", exclusive=False)
     async def _remove_rule(self, identity: str) -> None:
         if await self.context.submit(commands.PermissionRemove(id=identity)):
             self.context.notify_user("Forgotten.")
 
+    @in_worker("picker")
     async def _show_permissions(self) -> None:
-        from tui.screens.dialogs.pages import PageDialog
-
         problem = "The permissions can't be listed."
         found = await self.context.query(queries.PermissionsQuery(), queries.PermissionsAnswer, problem)
         if found is not None:
@@ -199,16 +191,10 @@ def render_permissions(found: queries.PermissionsAnswer) -> Content:
     ]
     for each in found.kept:
         where = f" in {each.directory}" if each.directory != "." else ""
-        what = (
-            f"exactly {fit_line(expose_controls(each.rule), 200)}{where}"
-            if each.exactly
-            else fit_line(expose_controls(each.rule), 200)
-        )
-        parts += [
-            (f"{each.choice:<6}", "$accent"),
-            (f"{what}  ", ""),
-            (f"{each.id or each.source}\n", "$foreground 60%"),
-        ]
+        rule = fit_line(expose_controls(each.rule), 200)
+        what = f"exactly {rule}{where}" if each.exactly else rule
+        parts += [(f"{each.choice:<6}", "$accent"), (f"{what}  ", "")]
+        parts.append((f"{each.id or each.source}\n", "$foreground 60%"))
     if not found.kept:
         parts.append(("Nothing was allowed or refused for good.\n", ""))
     parts.append(("\n/permissions remove ID forgets one of them", "$foreground 60%"))

@@ -5,25 +5,25 @@ Protected changes, deletions and a state of git are confirmed before they are ac
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final
 
 from msgspec.structs import replace
 from textual import on
 
 from core.protocol import commands, queries
 from core.protocol.renames import list_changes
-from core.protocol.review import Change, Origin, Verdict
+from core.protocol.review import Bulk, Change, Origin, Verdict
 from tui.quantities import count
 from tui.review import messages
 from tui.review.descriptions import needs_confirmation
-from tui.screens.controller import Controller, ScreenContext
+from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
+from tui.screens.dialogs.pages import ConfirmDialog
+from tui.screens.dialogs.picker import ActionPickerDialog, PickerOption
 from tui.text import fit_line, format_path
 
-if TYPE_CHECKING:
-    from tui.screens.dialogs.picker import PickerOption
-
-_ORIGIN_FIELDS: Final[tuple[Literal["command", "call", "todo", "turn"], ...]] = ("command", "call", "todo", "turn")
+_ORIGIN_FIELDS: Final = ("command", "call", "todo", "turn")
+_VERDICTS: Final[tuple[Verdict, Verdict]] = ("accept", "reject")
 
 
 class ReviewController(Controller):
@@ -36,36 +36,28 @@ class ReviewController(Controller):
     # Verdicts
 
     def action_accept_all(self, path: str = "") -> None:
-        """Accept the pending changes of one file, or all of them."""
         self._resolve(path, "accept")
 
     def action_reject_all(self, path: str = "") -> None:
-        """Reject the pending changes of one file, or all of them."""
         self._resolve(path, "reject")
 
     def _resolve(self, path: str, verdict: Verdict) -> None:
         if not path:
-            self.context.notify_user(
-                f"Say which file to {verdict}, or /{verdict} all.", "Ctrl+R shows them hunk by hunk."
-            )
+            what = f"Say which file to {verdict}, or /{verdict} all."
+            self.context.notify_user(what, "Ctrl+R shows them hunk by hunk.")
             return
         if path == "all" and not (self.context.state.changes or self.context.state.bulks):
             self.context.notify_user(f"Nothing waits that you could {verdict}.")
         self._start_verdict(commands.HunkResolve(path="" if path == "all" else path, verdict=verdict))
 
-    def action_undo_verdict(self, _: str = "") -> None:
-        """Take the last verdict back."""
-        self.context.submit_soon(commands.VerdictUndo())
-
     @on(messages.UndoRequested)
-    def _undo_verdict(self) -> None:
-        self.action_undo_verdict()
+    def action_undo_verdict(self, _: object = "") -> None:
+        self.context.submit_soon(commands.VerdictUndo())
 
     @on(messages.HunksResolved)
     def _resolve_hunks(self, event: messages.HunksResolved) -> None:
-        self._start_verdict(
-            commands.HunkResolve(path=event.path, hunks=event.hunks, verdict=event.verdict, reason=event.reason)
-        )
+        verdict = commands.HunkResolve(path=event.path, hunks=event.hunks, verdict=event.verdict, reason=event.reason)
+        self._start_verdict(verdict)
 
     @on(messages.FilesResolved)
     def _resolve_files(self, event: messages.FilesResolved) -> None:
@@ -91,29 +83,28 @@ class ReviewController(Controller):
 
     def _is_asked_about(self, change: Change) -> bool:
         """True if a change is confirmed before it is accepted. A deletion that belongs to a rename loses nothing."""
-        is_renamed = change.operation == "delete" and change.path not in {
-            each.path for each in list_changes(self.context.state.changes)
-        }
+        listed = {each.path for each in list_changes(self.context.state.changes)}
+        is_renamed = change.operation == "delete" and change.path not in listed
         return needs_confirmation(change) and (change.protected or not is_renamed)
 
     async def _confirm_change(self, change: Change, hunk: str) -> bool:
         from tui.screens.dialogs.consent import ChangeConsentDialog
 
-        answer = await self.context.bridge.query(queries.DiffQuery(path=change.path))
-        diff = answer.diff if isinstance(answer, queries.DiffAnswer) else None
-        return await self.context.ask(ChangeConsentDialog(change, diff, hunk=hunk)) or False
+        answer = await self.context.query(queries.DiffQuery(path=change.path), queries.DiffAnswer)
+        dialog = ChangeConsentDialog(change, answer.diff if answer else None, hunk=hunk)
+        return await self.context.ask(dialog) is True
 
     async def _confirm_deletions(self, verdict: commands.HunkResolve) -> bool:
         """Ask about the files that would be deleted if several are accepted."""
         from tui.screens.dialogs.consent import build_deletion_dialog
 
-        meant = [
-            each for each in list_changes(self.context.state.changes) if not verdict.paths or each.path in verdict.paths
-        ]
-        if not verdict.paths and verdict.origin is not None:
-            meant = [each for each in meant if _has_origin(each, verdict.origin)]
+        meant = list_changes(self.context.state.changes)
+        if verdict.paths:
+            meant = tuple(each for each in meant if each.path in verdict.paths)
+        elif verdict.origin is not None:
+            meant = tuple(each for each in meant if _has_origin(each, verdict.origin))
         dialog = build_deletion_dialog(meant)
-        return dialog is None or await self.context.ask(dialog) or False
+        return dialog is None or await self.context.ask(dialog) is True
 
     async def _send_verdict(self, verdict: commands.HunkResolve | commands.BulkResolve, name: str) -> None:
         """Submit a verdict on a file or a bulk; the review shows a refusal, too."""
@@ -125,43 +116,36 @@ class ReviewController(Controller):
     # Bulks
 
     @on(messages.BulkResolved)
-    def _resolve_bulk(self, event: messages.BulkResolved) -> None:
-        self.context.start(self._submit_bulk, event.root, event.verdict, group="commands")
-
-    async def _submit_bulk(self, root: str, verdict: Verdict) -> None:
+    @in_worker("commands", exclusive=False)
+    async def _resolve_bulk(self, event: messages.BulkResolved) -> None:
+        root = event.root
         bulk = next((each for each in self.context.state.bulks if each.root == root), None)
         is_confirmed = False
-        if bulk is not None and verdict == "accept":
+        if bulk is not None and event.verdict == "accept":
             is_confirmed = bulk.kind == "git" or bool(bulk.risk)
-            if bulk.risk:
-                agrees = await self._confirm_risk(root, bulk.risk)
-            else:
-                agrees = await (
-                    self._confirm_git(root) if bulk.kind == "git" else self._confirm_bulk(root, bulk.deleted)
-                )
-            if not agrees:
+            if not await self._confirm_bulk(bulk):
                 self._panes.restore_verdict(root)
                 return
-        await self._send_verdict(commands.BulkResolve(root=root, verdict=verdict, confirmed=is_confirmed), root)
+        await self._send_verdict(commands.BulkResolve(root=root, verdict=event.verdict, confirmed=is_confirmed), root)
+
+    async def _confirm_bulk(self, bulk: Bulk) -> bool:
+        if bulk.risk:
+            return await self._confirm(f"Accept {fit_line(bulk.root, 200)}?", f"It {fit_line(bulk.risk, 300)}.")
+        if bulk.kind == "git":
+            return await self._confirm_git(bulk.root)
+        about = f"Accepting {format_path(bulk.root, 100)} removes {count('file', bulk.deleted)} from your disk."
+        return not bulk.deleted or await self._confirm("Delete what is gone there?", about)
 
     async def _confirm_git(self, root: str) -> bool:
         from tui.screens.dialogs.consent import GitConsentDialog
 
         question = queries.GitPreviewQuery(root=root)
         found = await self.context.query(question, queries.GitPreviewAnswer, "The state of git can't be shown.")
-        return found is not None and (await self.context.ask(GitConsentDialog(found.preview)) or False)
-
-    async def _confirm_risk(self, root: str, risk: str) -> bool:
-        return await self._confirm(f"Accept {fit_line(root, 200)}?", f"It {fit_line(risk, 300)}.")
-
-    async def _confirm_bulk(self, root: str, deleted: int) -> bool:
-        about = f"Accepting {format_path(root, 100)} removes {count('file', deleted)} from your disk."
-        return not deleted or await self._confirm("Delete what is gone there?", about)
+        return found is not None and await self.context.ask(GitConsentDialog(found.preview)) is True
 
     async def _confirm(self, question: str, about: str) -> bool:
-        from tui.screens.dialogs.pages import ConfirmDialog
-
-        return await self.context.ask(ConfirmDialog(question, "accept it", about=about, no="leave it pending")) or False
+        dialog = ConfirmDialog(question, "accept it", about=about, no="leave it pending")
+        return await self.context.ask(dialog) is True
 
     # Hunks
 
@@ -183,13 +167,11 @@ class ReviewController(Controller):
         await self._panes.preview_file(event.path, event.line)
 
     @on(messages.HunkTextRequested)
-    def _start_edit(self, event: messages.HunkTextRequested) -> None:
-        self.context.start(self._edit_hunk, event.path, event.hunk, group="review.edit", exclusive=True)
-
-    async def _edit_hunk(self, path: str, hunk: str) -> None:
+    @in_worker("review.edit")
+    async def _edit_hunk(self, event: messages.HunkTextRequested) -> None:
         from tui.review.hunk_editor import is_line_editable
 
-        question = queries.HunkQuery(path=path, hunk=hunk)
+        question = queries.HunkQuery(path=event.path, hunk=event.hunk)
         found = await self.context.query(question, queries.HunkAnswer, "The hunk can't be edited.")
         if found is None:
             return
@@ -202,15 +184,11 @@ class ReviewController(Controller):
     # Comments
 
     @on(messages.CommentsRequested)
-    def _send_comments(self) -> None:
-        self.action_send_comments()
-
-    def action_send_comments(self, _: str = "") -> None:
+    def action_send_comments(self, _: object = "") -> None:
         """Look at the comments and send them as one message."""
         if not self.context.state.comments:
-            self.context.notify_user(
-                "There is no comment to send.", "c comments a hunk in the review, or lines of the plan's text."
-            )
+            hint = "c comments a hunk in the review, or lines of the plan's text."
+            self.context.notify_user("There is no comment to send.", hint)
             return
         from tui.screens.dialogs.comments import CommentsDialog
 
@@ -226,28 +204,21 @@ class ReviewController(Controller):
     # Origins
 
     @on(messages.OriginVerdictRequested)
-    def _start_origin_verdict(self, event: messages.OriginVerdictRequested) -> None:
-        self.context.start(self._resolve_origin, event.change, group="picker", exclusive=True)
-
-    async def _resolve_origin(self, change: Change) -> None:
-        from tui.screens.dialogs.picker import ActionPickerDialog
-
+    @in_worker("picker")
+    async def _resolve_origin(self, event: messages.OriginVerdictRequested) -> None:
+        change = event.change
         options = self.build_origin_options(change)
         if not options:
             self.context.notify_user("It is not known where this change came from.")
             return
         picked = await self.context.ask(ActionPickerDialog("All of one origin (what is red is left out)", options))
         if picked and change.origin is not None:
-            verdict, _, field = picked.partition(" ")
-            origin = Origin(**{field: getattr(change.origin, field)})
-            await self.submit_verdict(
-                commands.HunkResolve(path="", verdict="accept" if verdict == "accept" else "reject", origin=origin)
-            )
+            word, _, field = picked.partition(" ")
+            origin, verdict = Origin(**{field: getattr(change.origin, field)}), _VERDICTS[word == "reject"]
+            await self.submit_verdict(commands.HunkResolve(path="", verdict=verdict, origin=origin))
 
     def build_origin_options(self, change: Change) -> list[PickerOption]:
         """Return the verdicts on all changes that share an origin with this one."""
-        from tui.screens.dialogs.picker import PickerOption
-
         state = self.context.state
         if (origin := change.origin) is None:
             return []
@@ -259,7 +230,7 @@ class ReviewController(Controller):
             "turn": f"turn {state.turn_numbers.get(origin.turn, '')}".rstrip(),
         }
         options, changes = [], list_changes(state.changes)
-        for verdict in ("accept", "reject"):
+        for verdict in _VERDICTS:
             for field in _ORIGIN_FIELDS:
                 if getattr(origin, field):
                     meant = Origin(**{field: getattr(origin, field)})
@@ -271,12 +242,11 @@ class ReviewController(Controller):
     # Conflicts
 
     @on(messages.ConflictRequested)
-    def _start_conflict(self, event: messages.ConflictRequested) -> None:
-        self.context.start(self._resolve_conflict, event.path, group="picker", exclusive=True)
-
-    async def _resolve_conflict(self, path: str) -> None:
+    @in_worker("picker")
+    async def _resolve_conflict(self, event: messages.ConflictRequested) -> None:
         from tui.screens.dialogs.conflict import ConflictDialog
 
+        path = event.path
         answer = await self.context.bridge.query(queries.ConflictQuery(path=path))
         if isinstance(answer, queries.RefusedAnswer):
             self.context.notify_user(answer.message, answer.hint, is_error=True)
@@ -285,11 +255,12 @@ class ReviewController(Controller):
         if sides is None or sides.problem:
             self.context.notify_user(sides.problem if sides else f"{format_path(path, 100)} is in no conflict.")
             return
-        choices = await self.context.ask(ConflictDialog(sides)) if sides.clashes else ()
-        if choices is not None:
-            await self.context.submit(
-                commands.ConflictResolve(path=path, choices=choices, mine=sides.mine.blob, theirs=sides.theirs.blob)
-            )
+        resolution = commands.ConflictResolve(path=path, choices=(), mine=sides.mine.blob, theirs=sides.theirs.blob)
+        if sides.clashes:
+            if (choices := await self.context.ask(ConflictDialog(sides))) is None:
+                return
+            resolution = replace(resolution, choices=choices)
+        await self.context.submit(resolution)
 
 
 def _has_origin(change: Change, origin: Origin) -> bool:

@@ -6,7 +6,8 @@ import time
 from typing import Final
 
 from core.protocol import commands, queries
-from tui.screens.controller import Controller, ScreenContext
+from tui.screens.controller import Controller, ScreenContext, in_worker
+from tui.screens.dialogs.picker import PickerDialog
 
 TWICE_SECONDS: Final = 1.0  # between two strokes of escape that belong together
 _NEVER: Final = float("-inf")
@@ -30,12 +31,8 @@ class RewindController(Controller):
         else:
             self._escaped_at = now if is_idle else _NEVER
 
-    def action_rewind(self, _: str = "") -> None:
-        """Go back to an earlier prompt: with the files, the conversation or both."""
-        self.context.start(self._rewind, group="picker", exclusive=True)
-
-    async def _rewind(self) -> None:
-        from tui.screens.dialogs.picker import PickerDialog
+    @in_worker("picker")
+    async def action_rewind(self, _: str = "") -> None:
         from tui.screens.dialogs.rewind import build_options
 
         problem = "The checkpoints can't be listed."
@@ -44,12 +41,12 @@ class RewindController(Controller):
             return
         if not found.checkpoints:
             self.context.notify_user("There is nothing to go back to yet.", "Every prompt makes a checkpoint.")
-        else:
-            options = build_options(found.checkpoints, time.time_ns() // 1_000_000)
-            picked = await self.context.ask(PickerDialog("Go back to before…", options))
-            info = next((each for each in found.checkpoints if each.id == picked), None)
-            if info is not None:
-                await self._preview_restore(info)
+            return
+        options = build_options(found.checkpoints, time.time_ns() // 1_000_000)
+        picked = await self.context.ask(PickerDialog("Go back to before…", options))
+        info = next((each for each in found.checkpoints if each.id == picked), None)
+        if info is not None:
+            await self._preview_restore(info)
 
     async def _preview_restore(self, info: queries.CheckpointInfo) -> None:
         from tui.screens.dialogs.rewind import RewindDialog
@@ -59,21 +56,8 @@ class RewindController(Controller):
         answer = await self.context.query(question, queries.CheckpointPreviewAnswer, problem)
         if answer is None:
             return
-        match await self.context.ask(RewindDialog(answer)):
-            case "files":
-                await self.context.submit(commands.CheckpointRestore(id=info.id, what="files"))
-            case "conversation":
-                await self._restore(commands.CheckpointRestore(id=info.id, what="conversation"), info.prompt)
-            case "both":
-                await self._restore(commands.CheckpointRestore(id=info.id, what="both"), info.prompt)
-            case _:
-                return
-
-    async def _restore(self, command: commands.CheckpointRestore, text: str) -> None:
-        """Restore, and return the prompt `text` to the input, unless something else is written there."""
-        prompt = self.context.prompt
-        if await self.context.submit(command):
-            if not prompt.text:
-                prompt.text = text
-                prompt.move_cursor(prompt.document.end)
+        what, prompt = await self.context.ask(RewindDialog(answer)), self.context.prompt
+        if what and await self.context.submit(commands.CheckpointRestore(id=info.id, what=what)) and what != "files":
+            if not prompt.text:  # else something else is written there
+                prompt.set_text(info.prompt)
             prompt.focus()

@@ -6,8 +6,10 @@ from typing import Final
 
 from core.protocol import commands, queries
 from tui.notices import format_pending_notice
-from tui.screens.controller import Controller, ScreenContext
+from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.plan import PlanController
+from tui.screens.dialogs.pages import ConfirmDialog
+from tui.screens.dialogs.picker import PickerDialog, PickerOption
 
 KEEP: Final = "keep"
 DROP: Final = "drop"
@@ -20,34 +22,27 @@ class SessionController(Controller):
         super().__init__(context)
         self._plan = plan
 
-    def action_new_session(self, _: str = "") -> None:
+    @in_worker("session")
+    async def action_new_session(self, _: str = "") -> None:
         """Start a new session with the same mode and model."""
-        command = commands.SessionOpen(mode=self.context.mode, model=self.context.state.shown_model)
-        self.context.start(self._switch, command, group="session", exclusive=True)
+        await self._switch(commands.SessionOpen(mode=self.context.mode, model=self.context.state.shown_model))
 
-    def action_choose_session(self, session: str = "") -> None:
-        """Go on with a session by id, or choose from a list."""
-        self.context.start(self._resume, session, group="session", exclusive=True)
-
-    async def _resume(self, session: str) -> None:
+    @in_worker("session")
+    async def action_choose_session(self, session: str = "") -> None:
         if not session:
             from tui.screens.dialogs.sessions import SessionPicker
 
-            found = await self.context.bridge.query(queries.SessionsQuery())
-            if not isinstance(found, queries.SessionsAnswer):
+            found = await self.context.query(queries.SessionsQuery(), queries.SessionsAnswer)
+            if found is None:
                 self.context.notify_user("The sessions can't be listed.", is_error=True)
                 return
             current = self.context.state.session_id
-            picked = await self.context.ask(SessionPicker(found.sessions, current=current))
-            session = picked or ""
+            session = await self.context.ask(SessionPicker(found.sessions, current=current)) or ""
         if session and session != self.context.state.session_id:
             await self._switch(commands.SessionResume(session=session))
 
-    def action_fork_session(self, _: str = "") -> None:
-        """Go on in a second session with all that this one is now."""
-        self.context.start(self._fork, group="session", exclusive=True)
-
-    async def _fork(self) -> None:
+    @in_worker("session")
+    async def action_fork_session(self, _: str = "") -> None:
         before = self.context.state.session_id
         await self._switch(commands.SessionFork(session=before))
         if self.context.state.session_id != before:
@@ -63,20 +58,19 @@ class SessionController(Controller):
         if isinstance(reply, commands.Reject):
             self.context.notify_user(reply.message, reply.hint, is_error=True)
 
-    def action_load_history(self, _: str = "") -> None:
-        """Load the answers of a long session that were left out when it was opened."""
-        self.context.start(self._load_history, group="whole", exclusive=True)
-
-    async def _load_history(self) -> None:
+    @in_worker("whole")
+    async def action_load_history(self, _: str = "") -> None:
         self.context.notify_user("Loading the whole session…")
         is_loaded = await self.context.bridge.load_history()
         self.context.notify_user("All of the session is loaded." if is_loaded else "There is no more to load.")
 
     async def find_pending_notice(self) -> str:
         """Return a notice of what waits for a review in other sessions of the project; "" = nothing."""
-        answer = await self.context.bridge.query(queries.SessionsQuery())
-        sessions = answer.sessions if isinstance(answer, queries.SessionsAnswer) else ()
-        return format_pending_notice(sessions, self.context.state.session_id)
+        return format_pending_notice(await self._list_sessions(), self.context.state.session_id)
+
+    async def _list_sessions(self) -> tuple[queries.SessionInfo, ...]:
+        found = await self.context.query(queries.SessionsQuery(), queries.SessionsAnswer)
+        return found.sessions if found else ()
 
     # Leaving
 
@@ -89,8 +83,6 @@ class SessionController(Controller):
 
     def _stop_turn(self) -> None:
         """Ask before a turn that runs is stopped."""
-        from tui.screens.dialogs.pages import ConfirmDialog
-
         if self.context.state.is_running:
             dialog = ConfirmDialog("A turn is running. Stop it and leave?", "stop and leave")
             self.context.confirm(dialog, self._exit)
@@ -99,18 +91,15 @@ class SessionController(Controller):
 
     def _exit(self) -> None:
         if self.context.state.is_private:
-            self.context.start(self._resolve_private_changes, group="leaving", exclusive=True)
+            self._resolve_private_changes()
         else:
             self.context.screen.app.exit()
 
+    @in_worker("leaving")
     async def _resolve_private_changes(self) -> None:
         """Ask about the changes of this private session, and of those before it; then leave."""
-        from tui.screens.dialogs.picker import PickerDialog, PickerOption
-
         state = self.context.state
-        found = await self.context.bridge.query(queries.SessionsQuery())
-        listed = found.sessions if isinstance(found, queries.SessionsAnswer) else ()
-        others = [each.id for each in listed if each.pending and each.id != state.session_id]
+        others = [each.id for each in await self._list_sessions() if each.pending and each.id != state.session_id]
         sessions = [*([state.session_id] if state.pending_hunk_count else []), *others]
         if sessions:
             also = f" (and of {len(others)} earlier ones)" if others else ""

@@ -7,9 +7,10 @@ from typing import Final
 
 from core.protocol import commands
 from core.protocol.events import LimitsChanged
-from tui.screens.controller import Controller, ScreenContext
+from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
 from tui.screens.controllers.rewind import RewindController
+from tui.screens.dialogs.picker import ActionPickerDialog, PickerDialog, PickerOption
 from tui.text import fit_line
 
 LIMITS_USAGE: Final = "/limits steps 50, /limits cost 2.50, /limits tokens 200000; 0 or off = no limit"
@@ -40,7 +41,6 @@ class TurnController(Controller):
         self._rewind.note_escape(is_idle=is_idle)
 
     def action_show_jobs(self, job: str = "") -> None:
-        """List the commands in the background, one of which may be stopped."""
         jobs = self.context.state.jobs
         if job == "all" or job in jobs:
             self.context.submit_soon(commands.JobStop(job="" if job == "all" else job))
@@ -48,8 +48,6 @@ class TurnController(Controller):
         if not jobs:
             self.context.notify_user("No command runs in the background.")
             return
-        from tui.screens.dialogs.picker import ActionPickerDialog, PickerOption
-
         options = [PickerOption(each.id, each.id, fit_line(each.command, 200)) for each in jobs.values()]
         self.context.show(ActionPickerDialog("Stop a job", options), self._stop_job)
 
@@ -58,23 +56,18 @@ class TurnController(Controller):
             self.context.submit_soon(commands.JobStop(job=job))
 
     def action_reset_shell(self, _: str = "") -> None:
-        """Let commands start in the workspace again, with the first environment."""
         self.context.submit_soon(commands.ShellReset())
 
     # The history
 
-    def action_compact(self, _: str = "") -> None:
-        """Compact the history."""
-        self.context.start(self._compact, group="commands")
-
-    async def _compact(self) -> None:
+    @in_worker("commands", exclusive=False)
+    async def action_compact(self, _: str = "") -> None:
         if await self.context.submit(commands.ContextCompact()):
             self.context.notify_user("The history is made shorter,", "unless nothing would be gained by it.")
 
     # What bounds a turn
 
     def action_change_limits(self, wanted: str = "") -> None:
-        """Change the limits that are named in `wanted`; without it, show those in force."""
         if not wanted.strip():
             self.context.notify_user(format_limits(self.context.state.limits), f"Change it: {LIMITS_USAGE}.")
             return
@@ -83,15 +76,10 @@ class TurnController(Controller):
             self.context.notify_user("That is no limit.", f"{LIMITS_USAGE}.", is_error=True)
             return
         values = {name.lower(): _parse_number(value) for name, value in found}
-        whole = {name: int(values[name]) for name in ("steps", "tokens") if name in values}
-        self.context.submit_soon(
-            commands.LimitsSet(
-                max_steps=whole.get("steps"), max_cost=values.get("cost"), max_tokens=whole.get("tokens")
-            )
-        )
+        steps, tokens = (int(values[name]) if name in values else None for name in ("steps", "tokens"))
+        self.context.submit_soon(commands.LimitsSet(max_steps=steps, max_cost=values.get("cost"), max_tokens=tokens))
 
     def action_choose_policy(self, policy: str = "") -> None:
-        """Set who decides on commands, by name or from a list."""
         named = {"yolo": "auto"}.get(policy, policy)
         if named in POLICY_NOTES:
             self._set_policy(named)
@@ -99,8 +87,6 @@ class TurnController(Controller):
             problem = f"There is no policy {policy!r}."
             self.context.notify_user(problem, f"There are {', '.join(POLICY_NOTES)}.", is_error=True)
         else:
-            from tui.screens.dialogs.picker import PickerDialog, PickerOption
-
             options = [PickerOption(each, each, note) for each, note in POLICY_NOTES.items()]
             current = self.context.state.policy.policy
             self.context.show(PickerDialog("Who decides on commands", options, current=current), self._set_policy)
@@ -109,8 +95,6 @@ class TurnController(Controller):
         match policy:
             case "auto" | "confirm" | "human":
                 self.context.submit_soon(commands.PolicySet(policy=policy))
-            case _:
-                return
 
 
 def format_limits(limits: LimitsChanged) -> str:

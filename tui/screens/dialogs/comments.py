@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from msgspec.structs import replace
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
@@ -17,7 +15,7 @@ from textual.widgets.option_list import Option
 from core.protocol.commands import AnyCommand, HunkComment, PlanComment
 from core.protocol.plans import Plan
 from core.protocol.review import Comment
-from tui.keymap import get_bindings
+from tui.keymap import get_bindings, get_keymap
 from tui.review.input_line import COMMENT_HINTS, ReviewInput
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line, format_path, to_content
@@ -35,24 +33,20 @@ class CommentsDialog(Dialog[bool]):
     """Asks whether the comments are to be sent. `change` takes the command that changes or removes one; `plans`, by
     path, tell whether the lines that one is about are still there."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("comments")
+    BINDINGS = get_bindings("comments")
     asks_consent = True
 
     def __init__(
         self, comments: Sequence[Comment], *, change: Callable[[AnyCommand], None], plans: Mapping[str, Plan]
     ) -> None:
-        super().__init__()
+        super().__init__("Your comments, as one message")
         self._comments = sorted(comments, key=lambda each: (each.path, each.start))
         self._change, self._plans = change, plans
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Static(Content("Your comments, as one message"), classes="dialog-title")
-            yield OptionList(compact=True)
-            line = ReviewInput(select_on_focus=False)
-            line.cursor_blink = line.display = False
-            yield line
-            yield Static(id="comments-keys")
+    def compose_body(self) -> ComposeResult:
+        yield OptionList(compact=True)
+        yield ReviewInput(select_on_focus=False)
+        yield Static(id="comments-keys")
 
     def set_up(self) -> None:
         self.query_one(OptionList).can_focus = False
@@ -60,7 +54,7 @@ class CommentsDialog(Dialog[bool]):
         self._fill_list(0)
 
     def _show_keys(self, named: tuple[tuple[str, str], ...]) -> None:
-        self.query_one("#comments-keys", Static).update(format_hints(named, getattr(self.app, "keymap", {})))
+        self.query_one("#comments-keys", Static).update(format_hints(named, get_keymap(self.app)))
 
     def _fill_list(self, at: int) -> None:
         options = self.query_one(OptionList)
@@ -68,21 +62,19 @@ class CommentsDialog(Dialog[bool]):
         options.highlighted = min(at, len(self._comments) - 1) if self._comments else None
 
     def _format_comment(self, comment: Comment) -> Content:
-        place, note = f"{format_path(comment.path, 60)}:{comment.start}", ""
+        path, note = format_path(comment.path, 60), ""
         plan = self._plans.get(comment.path) if comment.on_plan else None
-        if plan is not None:
-            now = comment.find_line(plan.body)
-            place = f"{format_path(comment.path, 60)}:{now}" if now else format_path(comment.path, 60)
-            note = "" if now else f"  its lines have changed: {fit_line(comment.excerpt, 40)}"
+        line = comment.find_line(plan.body) if plan else comment.start
+        place = f"{path}:{line}" if line or plan is None else path
+        if plan and not line:
+            note = f"  its lines have changed: {fit_line(comment.excerpt, 40)}"
         return Content.assemble((place, "$foreground 60%"), (note, "$text-warning"), "\n  ", to_content(comment.text))
 
     def action_move(self, step: int) -> None:
-        """Mark another comment."""
         options = self.query_one(OptionList)
         options.highlighted = ((options.highlighted or 0) + step) % max(len(self._comments), 1)
 
     def action_edit(self) -> None:
-        """Edit the marked comment."""
         at = self.query_one(OptionList).highlighted
         if at is not None:
             self.query_one(ReviewInput).ask("comment", self._comments[at].text)
@@ -120,12 +112,7 @@ class CommentsDialog(Dialog[bool]):
             self.answer(False)
 
     def action_send(self) -> None:
-        """Send all of them."""
         self.answer(True)
-
-    def action_leave(self) -> None:
-        """Send nothing."""
-        self.answer(False)
 
 
 def _build_command(comment: Comment, text: str) -> AnyCommand:

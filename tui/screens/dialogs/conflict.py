@@ -6,16 +6,14 @@ It writes nothing: the result waits for a verdict, made from the file as it is o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Final, cast
+from typing import Final, cast
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static, TextArea
 
 from core.protocol.review import ConflictChoice, ConflictSides
-from tui.keymap import format_first_key, get_bindings
+from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.review.conflict_view import NAMES, ConflictView, Side
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line, format_path
@@ -35,21 +33,20 @@ EDITOR_HINTS: Final = (("editor.save", "take this text"), ("editor.cancel", "lea
 class PlaceEditor(TextArea):
     """The editor for the text of one place; its keys are the dialog's."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("editor", priority=True)
+    BINDINGS = get_bindings("editor", priority=True)
 
     def action_save(self) -> None:
-        """Take the text."""
         cast("ConflictDialog", self.screen).close_editor(self.text)
 
     def action_cancel(self) -> None:
-        """Leave the place as it was."""
         cast("ConflictDialog", self.screen).close_editor(None)
 
 
-class ConflictDialog(Dialog[tuple[ConflictChoice, ...] | None]):
+class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
     """Asks for one choice for each conflicting place; None = leave the conflict."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("conflict")
+    BINDINGS = get_bindings("conflict")
+    shape = "wide"
 
     def __init__(self, sides: ConflictSides) -> None:
         super().__init__()
@@ -57,15 +54,13 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...] | None]):
         self._choices: list[ConflictChoice | None] = [None] * len(sides.clashes)
         self._at = 0
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog wide"):
-            yield Static(id="conflict-title", classes="dialog-title")
-            yield ConflictView(self._name_sides())
-            # Always there: Textual may draw what is being removed once more, without its styles.
-            editor = PlaceEditor(soft_wrap=False, tab_behavior="indent")
-            editor.cursor_blink = editor.display = False
-            yield editor
-            yield Static(id="conflict-keys")
+    def compose_body(self) -> ComposeResult:
+        yield ConflictView(self._name_sides())
+        # Always there: Textual may draw what is being removed once more, without its styles.
+        editor = PlaceEditor(soft_wrap=False, tab_behavior="indent")
+        editor.cursor_blink = editor.display = False
+        yield editor
+        yield Static(id="conflict-keys")
 
     def _name_sides(self) -> Mapping[Side, str]:
         """Name the sides: yours and the agent's, or those of the two todos that conflict."""
@@ -85,22 +80,18 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...] | None]):
     def _refresh(self) -> None:
         clash, choice = self._sides.clashes[self._at], self._choices[self._at]
         count, left = len(self._choices), self._choices.count(None)
-        keymap = getattr(self.app, "keymap", {})
         title = [("Conflict  ", "bold $text-warning"), (format_path(self._sides.path, 60), "bold")]
         where = "the whole file" if self._sides.whole else f"line {clash.start}"
         title.append((f"   place {self._at + 1} of {count}, {where}", "$foreground 60%"))
-        told = (TODO_CHOICE_TEXTS if self._sides.theirs_is else CHOICE_TEXTS)[choice.take] if choice else ""
-        decided = (f"   {told}", "$text-success") if told else ("   not decided", "$text-warning")
-        title.append(decided)
-        self.query_one("#conflict-title", Static).update(Content.assemble(*title))
+        texts = TODO_CHOICE_TEXTS if self._sides.theirs_is else CHOICE_TEXTS
+        title.append((f"   {texts[choice.take]}", "$text-success") if choice else ("   not decided", "$text-warning"))
+        self.query_one(".dialog-title", Static).update(Content.assemble(*title))
         self.query_one(ConflictView).show(clash, choice)
-        writes = self.query_one(PlaceEditor).display
-        self.query_one("#conflict-keys", Static).update(
-            format_hints(EDITOR_HINTS, keymap) if writes else self._format_hints(left)
-        )
+        writes, keymap = self.query_one(PlaceEditor).display, get_keymap(self.app)
+        hints = format_hints(EDITOR_HINTS, keymap) if writes else self._format_hints(left, keymap)
+        self.query_one("#conflict-keys", Static).update(hints)
 
-    def _format_hints(self, left: int) -> Content:
-        keymap = getattr(self.app, "keymap", {})
+    def _format_hints(self, left: int, keymap: Mapping[str, str]) -> Content:
         useless = {"both", "edit", "next"} if self._sides.whole else {"next"} if len(self._choices) == 1 else set()
         named = [each for each in KEY_HINTS if each[0] not in useless]
         parts: list[tuple[str, str]] = []
@@ -112,7 +103,6 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...] | None]):
         return Content.assemble(*parts, (apply, "$accent" if not left else "$foreground 50%"), ready, *out)
 
     def action_take(self, side: str) -> None:
-        """Decide about this place, and go to the next one that is open."""
         if self._sides.whole and side == "both":
             self.notify("This file can only be taken whole: m or t.", markup=False)
             return
@@ -126,7 +116,6 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...] | None]):
         self._refresh()
 
     def action_move(self, step: int) -> None:
-        """Go to another place."""
         self._at = (self._at + step) % len(self._choices)
         self._refresh()
 
@@ -161,7 +150,3 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...] | None]):
         else:
             self._at = self._choices.index(None)
             self._refresh()
-
-    def action_leave(self) -> None:
-        """Leave the conflict as it is."""
-        self.answer(None)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.strip import Strip
@@ -15,7 +14,7 @@ from textual.widgets import Static
 
 from core.protocol.review import Change, ChangeDiff, GitPreview
 from tui.input.visibility import get_visibility
-from tui.keymap import format_first_key, get_bindings
+from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.quantities import count
 from tui.review.diff_view import DiffView
 from tui.screens.dialogs.pages import ConfirmDialog
@@ -48,25 +47,22 @@ class ConsentDiff(DiffView, can_focus=False):
 class ChangeConsentDialog(ConfirmDialog):
     """Asks before one change is accepted, and shows its `diff` (None: it can't be shown as lines)."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("confirm", "consent")
+    BINDINGS = get_bindings("confirm", "consent")
 
     def __init__(self, change: Change, diff: ChangeDiff | None, *, hunk: str = "") -> None:
         gone = change.operation == "delete"
         question = f"{'Delete' if gone else 'Accept'} {format_path(change.path, 200)}?"
-        super().__init__(
-            question, "delete it" if gone else "accept it", about=describe_risk(change), no="leave it pending"
-        )
+        yes = "delete it" if gone else "accept it"
+        super().__init__(question, yes, about=describe_risk(change), no="leave it pending")
         self._diff, self._hunk = diff, hunk
+        self.shape = "wide" if diff else ""
 
-    def compose(self) -> ComposeResult:
-        if self._diff is None:
-            yield from super().compose()
-            return
-        with Vertical(classes="dialog wide"):
-            yield Static(to_content(self._question), classes="dialog-title")
-            yield Static(to_content(self._about), classes="dialog-about")
+    def compose_body(self) -> ComposeResult:
+        about, keys = super().compose_body()
+        yield about
+        if self._diff is not None:
             yield ConsentDiff()
-            yield self._build_keys()
+        yield keys
 
     def set_up(self) -> None:
         if self._diff is not None:
@@ -82,7 +78,7 @@ class ChangeConsentDialog(ConfirmDialog):
         for view in self.query(ConsentDiff):
             goes = [("consent.down", "consent.up")] if view.max_scroll_y else []
             goes += [("consent.right", "consent.left")] if view.max_scroll_x else []
-            keymap = getattr(self.app, "keymap", {})
+            keymap = get_keymap(self.app)
             moving = " ".join(format_first_key(name, keymap) for pair in goes for name in pair)
             more = (("   ", ""), (moving, "$accent"), (" read on", "$foreground 60%")) if goes else ()
             self.query_one("#confirm-keys", Static).update(self.format_keys().append(Content.assemble(*more)))
@@ -91,30 +87,23 @@ class ChangeConsentDialog(ConfirmDialog):
         return all(get_visibility(view) == "seen" for view in self.query(ConsentDiff)) and super().can_take_answer()
 
     def action_scroll(self, pages: int) -> None:
-        """Scroll by half pages."""
         for view in self.query(ConsentDiff):
             view.scroll_relative(y=pages * max(view.size.height // 2, 1), animate=False)
 
     def action_shift(self, step: int) -> None:
-        """Scroll sideways."""
         for view in self.query(ConsentDiff):
             view.action_shift(step)
 
 
 def build_deletion_dialog(changes: Sequence[Change]) -> ConfirmDialog | None:
-    """Build the question before several files are accepted of which some are deleted from the disk then; None: none
-    is."""
+    """Build the question before several files are accepted and some of them deleted; None: none is."""
     gone = [format_path(each.path, 60) for each in changes if each.operation == "delete" and not each.protected]
     if not gone:
         return None
     more = f" and {len(gone) - MAX_NAMED_FILES:,} more" if len(gone) > MAX_NAMED_FILES else ""
     what = "it" if len(gone) == 1 else "them"
-    return ConfirmDialog(
-        f"Delete {count('file', len(gone))} with what is accepted?",
-        f"accept, and delete {what}",
-        about=f"{', '.join(gone[:MAX_NAMED_FILES])}{more}",
-        no="leave all of it pending",
-    )
+    question, about = f"Delete {count('file', len(gone))} with what is accepted?", ", ".join(gone[:MAX_NAMED_FILES])
+    return ConfirmDialog(question, f"accept, and delete {what}", about=f"{about}{more}", no="leave all of it pending")
 
 
 def describe_risk(change: Change) -> str:
@@ -128,16 +117,15 @@ class GitConsentDialog(ConfirmDialog):
     """Asks before a state of git is accepted. Never True for one that can't be accepted as things are."""
 
     def __init__(self, preview: GitPreview) -> None:
-        super().__init__("Accept the state of git?", "" if preview.refused else "accept it", no="leave it pending")
+        title = "The state of git can't be accepted" if preview.refused else "Accept the state of git?"
+        super().__init__(title, "" if preview.refused else "accept it", no="leave it pending")
         self._preview = preview
 
     def compose(self) -> ComposeResult:
         shown = self._preview
         with Vertical(classes="dialog page"):
             with Vertical(classes="dialog-head"):
-                yield Static(
-                    "The state of git can't be accepted" if shown.refused else self._question, classes="dialog-title"
-                )
+                yield Static(self._title, classes="dialog-title")
                 yield Static(to_content(shown.refused or GIT_RISK), classes="dialog-about")
             with VerticalScroll():
                 yield Static(_render_preview(shown))
@@ -154,8 +142,7 @@ def _render_preview(preview: GitPreview) -> Content:
     parts: list[tuple[str, str]] = [(f"{clean(line)}\n", "") for line in preview.moves]
     parts += [(f"! {clean(line)}\n", "$text-warning") for line in preview.notes]
     parts += [("\n", "")] if parts and preview.text else []
-    for line in clean(preview.text).splitlines():
-        parts.append((f"{line}\n", _style_line(line)))
+    parts += [(f"{line}\n", _style_line(line)) for line in clean(preview.text).splitlines()]
     parts += [("… there is more; git shows it once it is accepted\n", "$foreground 60%")] if preview.clipped else []
     return Content.assemble(*parts)
 

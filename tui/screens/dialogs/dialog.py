@@ -4,40 +4,58 @@ from __future__ import annotations
 
 from typing import Final, TypeVar
 
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
 from textual.screen import ModalScreen
+from textual.widgets import Static
 
 from tui.input.visibility import GracePeriod, GuardedWidget
+from tui.text import to_content
 
 T = TypeVar("T")
-GRACE_SECONDS: Final = 0.4  # seconds
+GRACE_SECONDS: Final = 0.4
 
 
-class Dialog(GuardedWidget, ModalScreen[T]):
-    """A modal screen that closes itself with an answer.
+class Dialog(GuardedWidget, ModalScreen[T | None]):
+    """A modal screen with a title that closes itself with an answer; None = none. `shape` is a class of its box.
 
     One that `asks_consent` takes no yes for a moment after it was shown: a key that was meant for what was there
     before is no consent. None and False only ever leave things as they are.
     """
 
-    asks_consent: bool = False
+    asks_consent = False
+    shape = ""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-roomy")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-tall")]  # noqa: RUF012
 
-    def __init__(self) -> None:
+    def __init__(self, title: str | Content = "") -> None:
         super().__init__()
+        self._title = title if isinstance(title, Content) else to_content(title)
         self.grace_period = GracePeriod(GRACE_SECONDS)
 
+    def compose(self) -> ComposeResult:
+        with Vertical(classes=f"dialog {self.shape}"):
+            yield Static(self._title, classes="dialog-title")
+            yield from self.compose_body()
+
+    def compose_body(self) -> ComposeResult:
+        """Yield the widgets below the title."""
+        yield from ()
+
     def on_mount(self) -> None:
-        """Set it up, unless the program ends meanwhile: then Textual mounts a dialog without the widgets in its
-        box."""
+        # Where the program ends meanwhile, Textual mounts a dialog without the widgets in its box.
         if any(box.children for box in self.children):
             self.set_up()
 
     def set_up(self) -> None:
         """Prepare the widgets, once all of them are mounted."""
 
-    def answer(self, result: T) -> None:
+    def answer(self, result: T | None) -> None:
         """Close with an answer. Not awaited: a screen can't wait for its own end."""
         if not self.asks_consent or result is None or result is False or self.can_take_answer():
             _ = self.dismiss(result)
+
+    def action_leave(self) -> None:
+        self.answer(None)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Final
+from typing import Final
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
 from core.protocol.queries import ContextAnswer
 from tui.input.visibility import is_fully_visible
-from tui.keymap import SCOPE_TITLES, format_first_key, format_keys, get_bindings, group_by_scope
+from tui.keymap import SCOPE_TITLES, format_first_key, format_keys, get_bindings, get_keymap, group_by_scope
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import clean, fit_line, to_content
 from tui.widgets.text_rows import find_line_breaks
@@ -26,19 +25,14 @@ MARGINS: Final = 6  # columns before the keys, and between them, what they do, a
 class ConfirmDialog(Dialog[bool]):
     """Asks yes or no; True only for `y`. Nothing is preselected, so Enter does nothing."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("confirm")
+    BINDINGS = get_bindings("confirm")
     asks_consent = True
 
     def __init__(self, question: str, yes: str, *, about: str = "", no: str = "stay") -> None:
-        super().__init__()
-        self._question, self._yes, self._no, self._about = question, yes, no, about
+        super().__init__(question)
+        self._yes, self._no, self._about = yes, no, about
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield from self._compose_box()
-
-    def _compose_box(self) -> ComposeResult:
-        yield Static(to_content(self._question), classes="dialog-title")
+    def compose_body(self) -> ComposeResult:
         if self._about:
             yield Static(to_content(self._about), classes="dialog-about")
         yield self._build_keys()
@@ -48,7 +42,7 @@ class ConfirmDialog(Dialog[bool]):
 
     def format_keys(self) -> Content:
         """Format what each key answers."""
-        keymap = getattr(self.app, "keymap", {})
+        keymap = get_keymap(self.app)
         yes, no = (format_first_key(name, keymap) for name in ("confirm.yes", "confirm.no"))
         said = () if not self._yes else ((yes, "$accent bold"), f" {self._yes}   ")
         return Content.assemble(*said, (no, "$accent bold"), f" {self._no}")
@@ -75,21 +69,16 @@ class PageText(Static):
 class PageDialog(Dialog[None]):
     """A page of text: the same for every width, or drawn for one."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("page")
+    BINDINGS = get_bindings("page")
+    shape = "page"
 
     def __init__(self, title: str, content: Content | Callable[[int], Content]) -> None:
-        super().__init__()
-        self._title, self._content = title, content
+        super().__init__(title)
+        self._content = content
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog page"):
-            yield Static(Content(self._title), classes="dialog-title")
-            with VerticalScroll():
-                yield Static(self._content) if isinstance(self._content, Content) else PageText(self._content)
-
-    def action_leave(self) -> None:
-        """Close the page."""
-        self.answer(None)
+    def compose_body(self) -> ComposeResult:
+        with VerticalScroll():
+            yield Static(self._content) if isinstance(self._content, Content) else PageText(self._content)
 
 
 def build_keys_page(keymap: Mapping[str, str]) -> PageDialog:
@@ -98,8 +87,7 @@ def build_keys_page(keymap: Mapping[str, str]) -> PageDialog:
 
 
 def render_keys(keymap: Mapping[str, str], width: int) -> Content:
-    """Render one row a key while there is room for its explanation; ids stand behind if there is room for all of
-    them."""
+    """Render one row a key while there is room for its explanation; ids follow if there is room for all of them."""
     parts: list[tuple[str, str]] = []
     scopes = {
         scope: [(format_keys(keymap.get(key.id, key.keys)), key) for key in keys]

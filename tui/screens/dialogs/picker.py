@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
@@ -15,6 +13,7 @@ from textual.widgets.option_list import Option
 from tui.keymap import get_bindings
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line
+from tui.widgets.input_line import SteadyInput
 
 
 class PickerOption(NamedTuple):
@@ -25,14 +24,14 @@ class PickerOption(NamedTuple):
     note: str = ""
 
 
-class PickerDialog(Dialog[str | None]):
+class PickerDialog(Dialog[str]):
     """Asks for one option by id; None = nothing chosen.
 
     With `free_text` (the placeholder), typed text is an answer as well when nothing matches. `about` stands below
     the list; `check` says what is wrong with a typed answer ("" = nothing), which then stays.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("picker")
+    BINDINGS = get_bindings("picker")
 
     def __init__(
         self,
@@ -42,26 +41,21 @@ class PickerDialog(Dialog[str | None]):
         current: str = "",
         free_text: str = "",
         about: str = "",
-        check: Callable[[str], str] = lambda _: "",
     ) -> None:
-        super().__init__()
-        self._title, self._choices, self._current, self._free = title, choices, current, free_text
-        self._about, self._check = about, check
+        super().__init__(title)
+        self._choices, self._current, self._free, self._about = choices, current, free_text, about
+        self.check: Callable[[str], str] = lambda _: ""
         self._shown: list[PickerOption] = []
         self._about_line = Static(classes="dialog-about")
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Static(Content(self._title), classes="dialog-title")
-            typed = Input(placeholder=self._free or "type to filter", compact=True, select_on_focus=False)
-            typed.cursor_blink = False
-            yield typed
-            options = OptionList(compact=True)
-            options.can_focus = False
-            self._fill_list(options, "")
-            yield options
-            self._show_about(self._about)
-            yield self._about_line
+    def compose_body(self) -> ComposeResult:
+        yield SteadyInput(placeholder=self._free or "type to filter", compact=True, select_on_focus=False)
+        options = OptionList(compact=True)
+        options.can_focus = False
+        self._fill_list(options, "")
+        yield options
+        self._show_about(self._about)
+        yield self._about_line
 
     def _show_about(self, problem: str) -> None:
         self._about_line.display = bool(problem)
@@ -93,7 +87,7 @@ class PickerDialog(Dialog[str | None]):
         if at is not None:
             self.answer(self._shown[at].id)
         elif self._free and (typed := event.value.strip()):
-            if problem := self._check(typed):
+            if problem := self.check(typed):
                 self._show_about(problem)
             else:
                 self.answer(typed)
@@ -102,15 +96,10 @@ class PickerDialog(Dialog[str | None]):
         self.answer(self._shown[event.option_index].id)
 
     def action_move(self, step: int) -> None:
-        """Mark another option."""
         options = self.query_one(OptionList)
         if self._shown:
             before = options.highlighted if options.highlighted is not None else -1 if step > 0 else 0
             options.highlighted = (before + step) % len(self._shown)
-
-    def action_leave(self) -> None:
-        """Choose nothing."""
-        self.answer(None)
 
 
 class ActionPickerDialog(PickerDialog):

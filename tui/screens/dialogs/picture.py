@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import groupby
-from typing import ClassVar, Final
+from typing import Final
 
-from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
@@ -17,7 +14,7 @@ from core.protocol import queries
 from core.protocol.attachment_labels import classify_attachment, describe_attachment
 from core.protocol.messages import Attachment
 from core.protocol.queries import PictureAnswer, PictureQuery
-from tui.keymap import format_first_key, get_bindings
+from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line, to_content
 from tui.workers import start_worker
@@ -41,23 +38,21 @@ def _render_row(row: str) -> Content:
 class PictureDialog(Dialog[None]):
     """A dialog that shows one of some attachments at a time."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("picture")
+    BINDINGS = get_bindings("picture")
+    shape = "picture"
 
     def __init__(self, shown: Sequence[Attachment], ask: QueryEngine) -> None:
         super().__init__()
         self._shown, self._ask, self._at = tuple(shown), ask, 0
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog picture"):
-            yield Static(classes="dialog-title")
-            yield Static(classes="picture-cells")
-            yield Static(classes="picture-keys")
+    def compose_body(self) -> ComposeResult:
+        yield Static(classes="picture-cells")
+        yield Static(classes="picture-keys")
 
     def set_up(self) -> None:
         self._show()
 
-    def on_resize(self, _: events.Resize) -> None:
-        """Draw it as large as there is room for."""
+    def on_resize(self) -> None:
         if self.is_mounted:
             self._show()
 
@@ -66,11 +61,10 @@ class PictureDialog(Dialog[None]):
         count = f"{self._at + 1} of {len(self._shown)}: " if len(self._shown) > 1 else ""
         title = f"{count}{classify_attachment(shown)} {shown.name or ''} {describe_attachment(shown)}"
         self.query_one(".dialog-title", Static).update(to_content(fit_line(" ".join(title.split()), 200)))
-        keymap = getattr(self.app, "keymap", {})
+        keymap = get_keymap(self.app)
         turn = f"{format_first_key('picture.next', keymap)} the next   " if len(self._shown) > 1 else ""
-        self.query_one(".picture-keys", Static).update(
-            Content(f"{turn}{format_first_key('picture.leave', keymap)} back")
-        )
+        keys = f"{turn}{format_first_key('picture.leave', keymap)} back"
+        self.query_one(".picture-keys", Static).update(Content(keys))
         start_worker(self, self._draw, shown, group="picture", exclusive=True)
 
     async def _draw(self, shown: Attachment) -> None:
@@ -79,18 +73,12 @@ class PictureDialog(Dialog[None]):
             cells.update(Content("A PDF is not drawn here."))
             return
         columns, rows = self.app.size.width - MARGINS[0], self.app.size.height - MARGINS[1]
-        wanted = PictureQuery(digest=shown.digest, columns=max(columns, 4), rows=max(rows, 2))
-        found = await self._ask(wanted)
+        found = await self._ask(PictureQuery(digest=shown.digest, columns=max(columns, 4), rows=max(rows, 2)))
         if isinstance(found, PictureAnswer):
             cells.update(render_cells(found.rows))
         else:
             cells.update(to_content(getattr(found, "message", "It can't be drawn.")))
 
     def action_turn(self, step: int) -> None:
-        """Show the next attachment, or the one before."""
         self._at = (self._at + step) % len(self._shown)
         self._show()
-
-    def action_leave(self) -> None:
-        """Close the dialog."""
-        self.answer(None)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Final
+from typing import Final
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
@@ -16,8 +14,8 @@ from tui.keymap import get_bindings
 from tui.screens.dialogs.dialog import Dialog
 from tui.screens.dialogs.welcome import KEY_STORAGE_HINT
 from tui.text import fit_line
+from tui.widgets.input_line import SteadyInput
 
-TITLE: Final = "A model server of your own"
 DEFAULT_NAME: Final = "work"
 FIELDS: Final = {
     "url": "its address, such as https://host.example/v1",
@@ -32,19 +30,18 @@ _ADDRESS: Final = re.compile(r"https?://[^\s/?#@]+", re.IGNORECASE)
 RESERVED_NAMES: Final = frozenset({"scripted"})
 
 
-class AddressDialog(Dialog[ProviderConfigure | None]):
+class AddressDialog(Dialog[ProviderConfigure]):
     """Asks for a server's address; None = the user went back. A mistake is reported where it was typed."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("address")
+    BINDINGS = get_bindings("address")
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Static(Content(TITLE), classes="dialog-title")
-            for name, placeholder in FIELDS.items():
-                field = Input(placeholder=placeholder, password=name == "key", compact=True, id=f"address-{name}")
-                field.cursor_blink = False
-                yield field
-            yield Static(Content.styled(ABOUT, "$foreground 60%"), id="address-about")
+    def __init__(self) -> None:
+        super().__init__("A model server of your own")
+
+    def compose_body(self) -> ComposeResult:
+        for name, placeholder in FIELDS.items():
+            yield SteadyInput(placeholder=placeholder, password=name == "key", compact=True, id=f"address-{name}")
+        yield Static(Content.styled(ABOUT, "$foreground 60%"), id="address-about")
 
     def set_up(self) -> None:
         self._get_field("url").focus()
@@ -66,9 +63,8 @@ class AddressDialog(Dialog[ProviderConfigure | None]):
         if event.input.id != "address-key":
             self.action_move(1)
             return
-        self.answer(
-            ProviderConfigure(provider=self._get_name(), base_url=self._get_value("url"), key=self._get_value("key"))
-        )
+        url, key = self._get_value("url"), self._get_value("key")
+        self.answer(ProviderConfigure(provider=self._get_name(), base_url=url, key=key))
 
     def _get_name(self) -> str:
         return self._get_value("name") or DEFAULT_NAME
@@ -85,37 +81,23 @@ class AddressDialog(Dialog[ProviderConfigure | None]):
         self.query_one("#address-about", Static).update(Content.styled(problem or ABOUT, style))
 
     def action_move(self, step: int) -> None:
-        """Focus the field below or above."""
         names = list(FIELDS)
         at = next((place for place, name in enumerate(names) if self._get_field(name).has_focus), 0)
         self._get_field(names[(at + step) % len(names)]).focus()
 
-    def action_leave(self) -> None:
-        """Name no address."""
-        self.answer(None)
 
-
-class KeyDialog(Dialog[str | None]):
+class KeyDialog(Dialog[str]):
     """Asks for a key; None = none was pasted."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("key")
+    BINDINGS = get_bindings("key")
 
     def __init__(self, label: str) -> None:
-        super().__init__()
-        self._label = label
+        super().__init__(f"Paste a key for {fit_line(label, 40)}")
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Static(Content(f"Paste a key for {fit_line(self._label, 40)}"), classes="dialog-title")
-            key = Input(password=True, compact=True, placeholder="paste the key, then enter")
-            key.cursor_blink = False
-            yield key
-            yield Static(Content.styled(KEY_STORAGE_HINT, "$foreground 60%"))
+    def compose_body(self) -> ComposeResult:
+        yield SteadyInput(password=True, compact=True, placeholder="paste the key, then enter")
+        yield Static(Content.styled(KEY_STORAGE_HINT, "$foreground 60%"))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if key := event.value.strip():
             self.answer(key)
-
-    def action_leave(self) -> None:
-        """Paste no key."""
-        self.answer(None)

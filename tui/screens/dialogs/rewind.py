@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final, Literal
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
 from core.protocol.queries import CheckpointInfo, CheckpointPreviewAnswer, RestoredPath
-from tui.keymap import get_bindings
+from tui.keymap import get_bindings, get_keymap
 from tui.quantities import count, format_age
 from tui.screens.dialogs.dialog import Dialog
 from tui.screens.dialogs.picker import PickerOption
 from tui.text import fit_line, format_path
 from tui.widgets.key_hints import format_hints
 
-MAX_PATHS: Final = 300  # paths
+RestoredPart = Literal["files", "conversation", "both"]
+MAX_PATHS: Final = 300
 _DISK: Final = {"create": "comes back", "edit": "as it was", "delete": "is removed"}
 _PENDING: Final = {"propose": "waits again", "revise": "waits as it did", "resolve": "waits no more"}
 _KEYS: Final = (
@@ -46,31 +46,27 @@ def _format_note(info: CheckpointInfo, now: int) -> str:
     return " · ".join([*parts, "left behind"] if info.left else parts)
 
 
-class RewindDialog(Dialog[str | None]):
+class RewindDialog(Dialog[RestoredPart]):
     """Asks for "files", "conversation" or "both"; None = go back to nothing."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("rewind")
+    BINDINGS = get_bindings("rewind")
     asks_consent = True
+    shape = "rewind"
 
     def __init__(self, preview: CheckpointPreviewAnswer) -> None:
-        super().__init__()
+        super().__init__(Content.assemble("Back to  ", (format_title(preview.info), "$accent")))
         self._preview = preview
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog rewind"):
-            yield Static(
-                Content.assemble("Back to  ", (format_title(self._preview.info), "$accent")), classes="dialog-title"
-            )
-            with VerticalScroll():
-                yield Static(Content("\n").join(self._render_lines()))
-            yield Static(format_hints(_KEYS, getattr(self.app, "keymap", {})), id="rewind-keys")
+    def compose_body(self) -> ComposeResult:
+        with VerticalScroll():
+            yield Static(Content("\n").join(self._render_lines()))
+        yield Static(format_hints(_KEYS, get_keymap(self.app)), id="rewind-keys")
 
     def _render_lines(self) -> Iterator[Content]:
         preview = self._preview
         goes = count("message", preview.messages) if preview.messages else "nothing"
-        yield Content.assemble(
-            ("conversation  ", "$foreground 60%"), f"{goes} would go; your words come back to the prompt"
-        )
+        told = f"{goes} would go; your words come back to the prompt"
+        yield Content.assemble(("conversation  ", "$foreground 60%"), told)
         for each in preview.paths[:MAX_PATHS]:
             yield _render_path(each)
         if (more := len(preview.paths) - MAX_PATHS) > 0:
@@ -82,28 +78,19 @@ class RewindDialog(Dialog[str | None]):
         if not (preview.paths or preview.bulks):
             yield Content.assemble(("files         ", "$foreground 60%"), "are as they were")
 
-    def action_choose(self, what: str) -> None:
-        """Take that part back."""
+    def action_choose(self, what: RestoredPart) -> None:
         self.answer(what)
 
     def action_scroll(self, pages: int) -> None:
-        """Scroll by half pages."""
         view = self.query_one(VerticalScroll)
         view.scroll_relative(y=pages * max(view.size.height // 2, 1), animate=False)
-
-    def action_leave(self) -> None:
-        """Take nothing back."""
-        self.answer(None)
 
 
 def _render_path(path: RestoredPath) -> Content:
     name = format_path(path.path, 200)
     if path.reason:
-        return Content.assemble(
-            ("left alone    ", "$text-warning"), name, (f"  {fit_line(path.reason, 200)}", "$foreground 60%")
-        )
-    what = [_DISK[path.disk]] if path.disk else []
-    where = "your file     " if what else "review        "
-    if path.pending:
-        what.append(_PENDING[path.pending])
+        why = (f"  {fit_line(path.reason, 200)}", "$foreground 60%")
+        return Content.assemble(("left alone    ", "$text-warning"), name, why)
+    where = "your file     " if path.disk else "review        "
+    what = filter(None, (_DISK.get(path.disk), _PENDING.get(path.pending)))
     return Content.assemble((where, "$foreground 60%"), name, "  ", ", ".join(what))

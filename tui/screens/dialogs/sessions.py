@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from time import time
-from typing import ClassVar, Final
+from typing import Final
 
-from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, OptionList, Static
@@ -18,11 +16,12 @@ from tui.keymap import get_bindings
 from tui.quantities import count, format_age
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line
+from tui.widgets.input_line import SteadyInput
 
 TITLE: Final = 70
 
 
-class SessionPicker(Dialog[str | None]):
+class SessionPicker(Dialog[str]):
     """Dismissed with the id of a session, or None. One that is open elsewhere or damaged cannot be chosen."""
 
     DEFAULT_CSS = """
@@ -35,64 +34,48 @@ class SessionPicker(Dialog[str | None]):
     SessionPicker .sessions--none { height: auto; color: $text-muted; }
     """
 
-    # Up and down work while the field has the focus, so that one never has to leave it.
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("sessions")
+    BINDINGS = get_bindings("sessions")
 
     def __init__(self, sessions: tuple[SessionInfo, ...], *, now: int | None = None, current: str = "") -> None:
         """`now`: ms since the epoch; `current`: the session open in this window."""
         super().__init__()
-        self._current = current
-        self._sessions = sessions
+        self._sessions, self._current = sessions, current
         self._now = int(time() * 1000) if now is None else now
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Input(placeholder="Search sessions by title, model or day", compact=True)
+            yield SteadyInput(placeholder="Search sessions by title, model or day", compact=True)
             yield OptionList(markup=False, compact=True)
             yield Static("", classes="sessions--none")
 
     def set_up(self) -> None:
         self._show_matches("")
-        field = self.query_one(Input)
-        field.cursor_blink = False  # a blinking cursor writes to the terminal while nothing happens
-        field.focus()
+        self.query_one(Input).focus()
 
     def _show_matches(self, words: str) -> None:
         wanted = words.casefold().split()
         found = [each for each in self._sessions if all(word in _search_text(each) for word in wanted)]
         choices = self.query_one(OptionList)
-        choices.set_options(
-            [
-                Option(
-                    _format_session(each, self._now, is_current=each.id == self._current),
-                    id=each.id,
-                    disabled=_is_unavailable(each),
-                )
-                for each in found
-            ]
-        )
+        choices.set_options(self._build_option(each) for each in found)
         choices.display = bool(found)
         none = self.query_one(".sessions--none", Static)
         none.display = not found
         none.update("No session has all of these words." if self._sessions else "There is no earlier session here.")
         choices.highlighted = next((index for index, each in enumerate(found) if not _is_unavailable(each)), None)
 
-    @on(Input.Changed)
-    def _on_words_changed(self, event: Input.Changed) -> None:
-        event.stop()
+    def _build_option(self, session: SessionInfo) -> Option:
+        shown = _format_session(session, self._now, is_current=session.id == self._current)
+        return Option(shown, id=session.id, disabled=_is_unavailable(session))
+
+    def on_input_changed(self, event: Input.Changed) -> None:
         self._show_matches(event.value)
 
-    @on(Input.Submitted)
-    def _on_words_submitted(self, event: Input.Submitted) -> None:
-        event.stop()
-        choices = self.query_one(OptionList)
-        if choices.highlighted is not None:
-            self._dismiss_with(choices.get_option_at_index(choices.highlighted).id)
+    def on_input_submitted(self) -> None:
+        if (marked := self.query_one(OptionList).highlighted_option) is not None:
+            self.answer(marked.id)
 
-    @on(OptionList.OptionSelected)
-    def _on_session_clicked(self, event: OptionList.OptionSelected) -> None:
-        event.stop()
-        self._dismiss_with(event.option_id)
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self.answer(event.option_id)
 
     def action_move(self, step: int) -> None:
         choices = self.query_one(OptionList)
@@ -100,12 +83,6 @@ class SessionPicker(Dialog[str | None]):
             choices.action_cursor_down()
         else:
             choices.action_cursor_up()
-
-    def action_cancel(self) -> None:
-        self._dismiss_with(None)
-
-    def _dismiss_with(self, chosen: str | None) -> None:
-        _ = self.dismiss(chosen)  # a screen must not wait for its own end
 
 
 def _is_unavailable(session: SessionInfo) -> bool:

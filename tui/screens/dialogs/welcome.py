@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
@@ -18,38 +16,35 @@ from tui.bridge import SessionRequest
 from tui.keymap import get_bindings
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import clean, fit_line
+from tui.widgets.input_line import SteadyInput
 
+LAW: Final = (
+    "A chat IDE whose agent works in a shadow of your project:\n"
+    "nothing reaches your files until you accept it, hunk by hunk."
+)
 KEY_STORAGE_HINT: Final = "It is kept in the keyring, else in a file that only you can read. Escape goes back."
 MAX_NAMED_PROVIDERS: Final = 2  # providers that are named themselves; the others are behind a list
 WelcomeAnswer = SessionRequest | ProviderConfigure | Literal["address", "other"]
 
 
-class WelcomeDialog(Dialog[WelcomeAnswer | None]):
+class WelcomeDialog(Dialog[WelcomeAnswer]):
     """Asks how to begin: a `SessionRequest` (a model, or the demo), a `ProviderConfigure` with a pasted key,
     "address" (a server of the user's own), "other" (a key for another provider), or None to leave."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("welcome")
+    BINDINGS = get_bindings("welcome")
 
     def __init__(self, models: ModelsAnswer, request: SessionRequest) -> None:
-        super().__init__()
+        super().__init__(Content.styled("agent-tui", "bold $accent"))
         self._models, self._request = models, request
         self._provider = ""
         self._is_searching = True
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog welcome"):
-            yield Static(Content.assemble(("agent-tui", "bold $accent")), classes="dialog-title")
-            yield Static(
-                Content(
-                    "A chat IDE whose agent works in a shadow of your project:\n"
-                    "nothing reaches your files until you accept it, hunk by hunk."
-                ),
-                classes="welcome-law",
-            )
-            yield Static(id="welcome-found")
-            yield OptionList(compact=True, id="welcome-ways")
-            yield Input(password=True, compact=True, id="welcome-key", placeholder="paste the key, then enter")
-            yield Static(id="welcome-hint")
+    def compose_body(self) -> ComposeResult:
+        yield Static(Content(LAW), classes="welcome-law")
+        yield Static(id="welcome-found")
+        yield OptionList(compact=True, id="welcome-ways")
+        yield SteadyInput(password=True, compact=True, id="welcome-key", placeholder="paste the key, then enter")
+        yield Static(id="welcome-hint")
 
     def set_up(self) -> None:
         self.query_one("#welcome-key", Input).display = False
@@ -63,8 +58,7 @@ class WelcomeDialog(Dialog[WelcomeAnswer | None]):
             self._refresh()
 
     def _refresh(self) -> None:
-        """Refresh the list. The demo stands first and marked; an option that the user has marked meanwhile stays
-        marked."""
+        """Refresh the list. The demo stands first and marked, unless the user has marked something else meanwhile."""
         self.query_one("#welcome-found", Static).update(self._render_providers())
         ways = self.query_one("#welcome-ways", OptionList)
         marked = ways.highlighted_option.id if ways.highlighted_option else "demo"
@@ -131,25 +125,18 @@ class WelcomeDialog(Dialog[WelcomeAnswer | None]):
     def _ask_for_key(self, provider: str) -> None:
         self._provider = provider
         key = self.query_one("#welcome-key", Input)
-        key.cursor_blink = False
         key.value, key.display = "", True
         key.focus()
         self.query_one("#welcome-hint", Static).update(Content.assemble((KEY_STORAGE_HINT, "$foreground 60%")))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        key = event.value.strip()
-        if key:
+        if key := event.value.strip():
             self.answer(ProviderConfigure(provider=self._provider, key=key))
 
     def action_back(self) -> None:
-        """Go from the key back to the list."""
         self.query_one("#welcome-key", Input).display = False
         self.query_one("#welcome-hint", Static).update("")
         self.query_one("#welcome-ways").focus()
-
-    def action_leave(self) -> None:
-        """Leave the program."""
-        self.answer(None)
 
 
 def _build_option(name: str, label: str, note: str = "") -> Option:
