@@ -6,7 +6,7 @@ import asyncio
 import codecs
 import os
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Literal
 
 from core.sandbox.plain_text import PlainTextStream, strip_escapes
@@ -17,28 +17,24 @@ _TAIL = 1_000_000
 _CHUNK = 65_536
 
 
-async def wait_flooded(readers: Iterable[OutputReader]) -> None:
-    """Wait until one of the readers has read its limit."""
-    waits = [asyncio.ensure_future(each.limit_reached.wait()) for each in readers]
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()
-
-
 class OutputReader:
     """Reads a pipe until `stop` or its end. Keeps the first and the last megabyte.
 
-    `over` is set once `limit` bytes were read. `on_output` gets plain text; with `raw` every byte as it came, invalid
-    UTF-8 as in PEP 383.
+    `on_limit` is called once `limit` bytes were read. `on_output` gets plain text; with `raw` every byte as it came,
+    invalid UTF-8 as in PEP 383.
     """
 
     def __init__(
-        self, source: int, on_output: Callable[[str], None], *, limit: int = OUTPUT_LIMIT, raw: bool = False
+        self,
+        source: int,
+        on_output: Callable[[str], None],
+        *,
+        limit: int = OUTPUT_LIMIT,
+        raw: bool = False,
+        on_limit: Callable[[], object],
     ) -> None:
-        self._limit = limit
-        self.limit_reached = asyncio.Event()
+        self._limit, self._on_limit = limit, on_limit
+        self.is_flooded = False
         self.total_bytes = 0
         self._is_ended = False
         self._source = source
@@ -83,7 +79,7 @@ class OutputReader:
 
     def _read_chunk(self) -> Literal["more", "empty", "done"]:
         """Read one chunk. "empty": nothing is there now; "done": the end, or the limit."""
-        if self._is_ended or self.limit_reached.is_set():
+        if self._is_ended or self.is_flooded:
             return "done"
         try:
             piece = os.read(self._source, _CHUNK)
@@ -97,7 +93,8 @@ class OutputReader:
         self._store(piece)
         self._emit(self._decoder.decode(piece))
         if self.total_bytes >= self._limit:
-            self.limit_reached.set()
+            self.is_flooded = True
+            self._on_limit()
         return "more"
 
     def _emit(self, text: str) -> None:

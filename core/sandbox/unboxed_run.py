@@ -1,8 +1,8 @@
-"""Run one command without a box and leave nothing of it behind: no process, no open pipe, no unbounded memory.
+"""Run a command without a box and leave nothing of it behind: no process, no open pipe, no unbounded memory.
 
-The command runs in the project itself, so the gate asks for each one. It gets a session of its own, no terminal, no
-standard input and an allow-listed environment. When it ends, is stopped or runs out of time, everything that it started
-is ended too, also what left its process group: every child carries a mark in its environment.
+The command runs in the project itself, so the gate asks for each one. It gets a session of its own, no terminal and an
+allow-listed environment. When it ends, is stopped or runs out of time, everything that it started is ended too, also
+what left its process group: every child carries a mark in its environment.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 from core.clock import monotonic
 from core.errors import ToolFailed
 from core.ids import new_id
+from core.sandbox.box import BoxResult
 from core.sandbox.output import OUTPUT_LIMIT, OutputReader
 from core.sandbox.results import CommandResult
 
@@ -47,72 +49,107 @@ async def run_unboxed(
 
     Ends the command after 10 MB of output. Raises `ToolFailed` if it can't be started. Cancelling ends it at once.
     """
-    started = monotonic()
-    mark = new_id("cmd")
-    source, sink = os.pipe()
+    running = UnboxedProcess(on_output, limit=OUTPUT_LIMIT)
+    await running.start(command, cwd, env, stdin=asyncio.subprocess.DEVNULL)
     try:
-        process = await _start(command, cwd, {**env, MARK_VARIABLE: mark}, sink)
-    except BaseException:
-        os.close(source)
-        raise
+        timed_out = not await wait_within(running.wait_ended(), time_limit)
     finally:
-        os.close(sink)
-    reader = OutputReader(source, on_output)
-    try:
-        timed_out = not await _wait_for_end(process, reader, time_limit)
-    finally:
-        await kill_all(process, mark)
-        reader.stop()
-    flooded = reader.limit_reached.is_set()
+        ended = await running.stop()
+    reader, flooded = running.reader, running.reader.is_flooded
     text = reader.render_text() + (f"\n[stopped: more than {OUTPUT_LIMIT:,} bytes of output]" if flooded else "")
     return CommandResult(
-        exit_code=None if timed_out or flooded else _to_exit_code(process.returncode),
+        exit_code=None if timed_out or flooded else ended.exit_code,
         output=text,
-        duration_ms=round((monotonic() - started) * 1000),
+        duration_ms=ended.duration_ms,
         timed_out=timed_out,
         truncated=reader.is_truncated or flooded,
     )
 
 
-async def _start(command: str, cwd: Path, env: Mapping[str, str], sink: int) -> asyncio.subprocess.Process:
-    if "\0" in command:
-        raise ToolFailed("The command holds a NUL character.", hint="Send it without.")
-    try:
-        return await asyncio.create_subprocess_exec(
-            find_shell(),
-            "-c",
-            command,
-            cwd=cwd,
-            env=env,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=sink,
-            stderr=sink,
-            start_new_session=True,
+class UnboxedProcess:
+    """A command, ended after `limit` bytes of output; implements `core.sandbox.box.RunningCommand`."""
+
+    _process: asyncio.subprocess.Process
+    _result: BoxResult | None = None
+
+    def __init__(self, on_output: Callable[[str], None], *, limit: int = sys.maxsize) -> None:
+        self._mark = new_id("cmd")
+        self._started = monotonic()
+        self._flooded = asyncio.Event()
+        source, self._sink = os.pipe()
+        self.reader = OutputReader(source, on_output, limit=limit, on_limit=self._flooded.set)
+
+    async def start(
+        self, command: str, cwd: Path, env: Mapping[str, str], *, stdin: int = asyncio.subprocess.PIPE
+    ) -> None:
+        """Start it. Raises `ToolFailed` if it can't be started."""
+        try:
+            if "\0" in command:
+                raise ToolFailed("The command holds a NUL character.", hint="Send it without.")
+            self._process = await asyncio.create_subprocess_exec(
+                find_shell(),
+                "-c",
+                command,
+                cwd=cwd,
+                env={**env, MARK_VARIABLE: self._mark},
+                stdin=stdin,
+                stdout=self._sink,
+                stderr=self._sink,
+                start_new_session=True,
+            )
+        except BaseException as error:
+            self.reader.stop()
+            if not isinstance(error, OSError):
+                raise
+            raise ToolFailed(
+                f"The command could not be started in {cwd}: {error.strerror}.",
+                hint="Shorten it, or put it into a script file." if len(command) > 100_000 else "",
+            ) from error
+        finally:
+            os.close(self._sink)
+
+    async def wait_ended(self) -> None:
+        """Wait until the command itself has ended, or said too much."""
+        waits = {asyncio.ensure_future(self._process.wait()), asyncio.ensure_future(self._flooded.wait())}
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+
+    async def wait(self) -> BoxResult:
+        await self.wait_ended()
+        return await self.stop()
+
+    def send(self, data: bytes) -> None:
+        if self._process.stdin is not None and not self._process.stdin.is_closing():
+            self._process.stdin.write(data)
+
+    def interrupt(self) -> None:
+        _signal_group(self._process.pid, signal.SIGINT)
+
+    async def stop(self) -> BoxResult:
+        if self._result is not None:  # its process number may be another's by now
+            return self._result
+        await _kill_all(self._process, self._mark)
+        self.reader.stop()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        code = self._process.returncode
+        self._result = BoxResult(
+            exit_code=code if code is None or code >= 0 else 128 - code,
+            end_reason="exited",
+            duration_ms=round((monotonic() - self._started) * 1000),
         )
-    except OSError as error:
-        raise ToolFailed(
-            f"The command could not be started in {cwd}: {error.strerror}.",
-            hint="Shorten it, or put it into a script file." if len(command) > 100_000 else "",
-        ) from error
+        return self._result
 
 
-async def _wait_for_end(process: asyncio.subprocess.Process, reader: OutputReader, time_limit: float) -> bool:
-    """Return True if the process ended or hit the output limit, False if its time is over."""
-    waits = {asyncio.ensure_future(process.wait()), asyncio.ensure_future(reader.limit_reached.wait())}
-    try:
-        done, _ = await asyncio.wait(waits, timeout=time_limit, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()
-    return bool(done)
-
-
-async def kill_all(process: asyncio.subprocess.Process, mark: str) -> None:
+async def _kill_all(process: asyncio.subprocess.Process, mark: str) -> None:
     """End all that the command started. A running one gets SIGTERM first and a tenth of a second to comply."""
     family = list(_list_descendants(process.pid)) if process.returncode is None else []
     if process.returncode is None:
         _signal_group(process.pid, signal.SIGTERM)
-        await _wait_gone(process, _GRACE_SECONDS)
+        await wait_within(process.wait(), _GRACE_SECONDS)
     _signal_group(process.pid, signal.SIGKILL)
     for each in family:
         _kill(each)
@@ -122,11 +159,7 @@ async def kill_all(process: asyncio.subprocess.Process, mark: str) -> None:
             break
         for each in found:
             _kill(each)
-    await _wait_gone(process, _REAP_SECONDS)
-
-
-async def _wait_gone(process: asyncio.subprocess.Process, limit: float) -> None:
-    await wait_within(process.wait(), limit)
+    await wait_within(process.wait(), _REAP_SECONDS)
 
 
 async def wait_within(waiting: Awaitable[object], seconds: float) -> bool:
@@ -171,8 +204,3 @@ def _kill(process: psutil.Process) -> None:
 
     with contextlib.suppress(psutil.Error):
         process.kill()
-
-
-def _to_exit_code(code: int | None) -> int | None:
-    """Return the code as a shell gives it: 128 + number for a signal."""
-    return None if code is None else code if code >= 0 else 128 - code

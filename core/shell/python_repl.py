@@ -13,7 +13,7 @@ from core.protocol.review import Origin
 from core.sandbox.box import RunningCommand
 from core.sandbox.python_interpreter import PythonInterpreter
 from core.sandbox.results import CommandResult
-from core.sandbox.unboxed_process import UnboxedProcess
+from core.sandbox.unboxed_run import UnboxedProcess
 from core.shell.command_host import CommandRequest
 from core.shell.terminal import Terminal
 
@@ -51,12 +51,10 @@ class PythonRepl:
         if not await terminal.find_box():
             if not terminal.keeps_effects():
                 raise ToolFailed("Nothing on this machine can hold what Python does, so none runs in this mode.")
-            return await UnboxedProcess.start(
-                command,
-                cwd=terminal.host.workspace.root / terminal.shell.directory,
-                env=terminal.shell.build_environment(terminal.host.build_environment()),
-                on_output=on_output,
-            )
+            unboxed = UnboxedProcess(on_output)
+            env = terminal.shell.build_environment(terminal.host.build_environment())
+            await unboxed.start(command, terminal.host.workspace.root / terminal.shell.directory, env)
+            return unboxed
         order = CommandRequest(
             command=command, origin=self._origin, keeps_effects=terminal.keeps_effects(), time_limit=None
         )

@@ -66,7 +66,6 @@ WRITERS: dict[str, str] = {
     "core.sandbox.tiers.self_test": SCRATCH,
     "core.sandbox.inside.init_process": BOX,
     "core.sandbox.tiers.selection": "what the probe of the box found, in the state directory",
-    "core.sandbox.unboxed_process": "project: a command that the user said yes to, where no box is offered (T4)",
     "core.sandbox.inside.rootfs.build": BOX,
     "core.sandbox.inside.rootfs.mount_plan": BOX,
     "core.sandbox.tiers.fork_server_client": STARTS,
@@ -117,8 +116,7 @@ WRITERS: dict[str, str] = {
 }
 # The functions that change the user's files, and whose business that is.
 PROJECT: dict[str, frozenset[str]] = {
-    "core.sandbox.unboxed_run": words("_start"),
-    "core.sandbox.unboxed_process": words("UnboxedProcess.start"),
+    "core.sandbox.unboxed_run": words("UnboxedProcess.start"),
     "core.shadow.checkpoints.file_checkpoints": words("FileCheckpoints.restore"),
     "core.shadow.promotion.promotion": words(
         "Promotion._restore_emptied Promotion._finish Promotion._make_way "

@@ -10,34 +10,18 @@ TYPE_CHECKING = False  # typing itself takes longer to load than all the rest he
 if TYPE_CHECKING:
     from typing import Literal, TypedDict
 
-    class NamespaceLaunch(TypedDict):
-        """Launch of one command by the fork server. Absolute, real paths; b"" for none. Sizes in bytes."""
+    class CommandLaunch(TypedDict):
+        """The part of every launch: the command and its limits, sizes in bytes."""
 
         arguments: list[bytes]
         env: dict[bytes, bytes]
-        workspace: bytes
-        cwd: bytes
-        lowers: list[bytes]
-        upper: bytes
-        work: bytes
-        home: bytes
-        cache: bytes
-        readable: list[bytes]
-        hidden: list[bytes]
-        withheld: list[bytes]
-        masked: list[bytes]
-        masks: bytes  # where the layer for what is masked is made; empty: in memory
-        proxy: bytes
         processes: int
-        processes_by_pid: int  # 0: the limit of the user or the cgroup holds; else the largest pid in the box
-        owner: tuple[int, int] | None  # of the workspace, if root runs it: the command's user and group
         open_files: int
         file_size: int
         memory: int
-        scratch: int
 
     class OverlayRoot(TypedDict):
-        """The root that bubblewrap is started on: the host's directories as overlays, and a workspace.
+        """The host's directories as overlays, and a workspace with its layers; bubblewrap is started on such a root.
 
         Paths are absolute and real; `lowers` topmost first. Without an upper (b"") the layer is in memory, as is the
         layer of `masked` without `masks`.
@@ -52,7 +36,19 @@ if TYPE_CHECKING:
         readable: list[bytes]
         cache: bytes
 
-    class SupervisorLaunch(TypedDict):
+    class NamespaceLaunch(CommandLaunch, OverlayRoot):
+        """Launch of one command by the fork server. Absolute, real paths; b"" for none."""
+
+        cwd: bytes
+        home: bytes
+        hidden: list[bytes]
+        withheld: list[bytes]
+        proxy: bytes
+        processes_by_pid: int  # 0: the limit of the user or the cgroup holds; else the largest pid in the box
+        owner: tuple[int, int] | None  # of the workspace, if root runs it: the command's user and group
+        scratch: int  # bytes
+
+    class SupervisorLaunch(CommandLaunch):
         """Launch of one command below a supervisor. `root` None is the host's own root.
 
         `bubblewrap`: the arguments are bubblewrap's, which writes its status to descriptor STATUS and whose innermost
@@ -60,18 +56,12 @@ if TYPE_CHECKING:
         Landlock's, None for bubblewrap. `scratch`: bytes that the root may have in memory.
         """
 
-        arguments: list[bytes]
-        env: dict[bytes, bytes]
         cwd: bytes
         bubblewrap: bool
         root: OverlayRoot | None
         scratch: int
         rules: list[tuple[str, int]] | None
         families: list[int]
-        processes: int
-        open_files: int
-        file_size: int
-        memory: int
 
     # ("started",): the command runs. ("failed", step, errno, text): it never will. ("exit", code): it has ended.
     # ("memory",): ended for the memory it took. ("gone", kills): nothing of the box is left; `kills`: by the kernel,

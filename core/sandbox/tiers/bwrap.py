@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -21,12 +23,16 @@ from core.sandbox.inside.rootfs.build import KERNEL_SECRETS
 from core.sandbox.inside.rootfs.mask_layer import create_mask_layer
 from core.sandbox.inside.rootfs.mounts import list_mounts_below
 from core.sandbox.inside.seccomp import FAMILIES, NETWORK
+from core.sandbox.tiers.boxed_process import PreparedLaunch, encode_command, encode_layers
 from core.sandbox.tiers.copy_changes import move_changes
 from core.sandbox.tiers.masked_files import describe_deleted_secrets, name_mask_layer, remove_masked_changes
 from core.sandbox.tiers.project_copy import ProjectCopy, copy_project, remove_copy
-from core.sandbox.tiers.supervised_process import PreparedLaunch, SupervisedBox, name_scratch_directory
+from core.sandbox.tiers.supervised_process import SupervisedBox, name_scratch_directory
 from core.sandbox.toolchains import find_credentials
 from core.sandbox.unboxed_run import find_shell
+
+if TYPE_CHECKING:
+    from core.sandbox.inside.messages import OverlayRoot, SupervisorLaunch
 
 CANDIDATES = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
 _FRESH_PLACES = ("/tmp", "/var/tmp", "/run", "/sys", "/home")
@@ -68,13 +74,10 @@ class BwrapBox(SupervisedBox):
         self._program = program
         self._options = options
 
-    @property
-    def _binds_host_directories(self) -> bool:
-        """True if the host's directories themselves are bound, not overlays of them: then its unix sockets are
-        reachable."""
-        return self._tier is not Tier.BWRAP_MOUNTED
+        # The host's directories themselves, not overlays of them: then its unix sockets are reachable.
+        self._binds_host_directories = tier is not Tier.BWRAP_MOUNTED
 
-    def _prepare(self, request: BoxRequest) -> PreparedLaunch:
+    def _prepare_launch(self, request: BoxRequest) -> PreparedLaunch:
         prepare = {
             Tier.BWRAP_OVERLAY: self._prepare_bwrap_overlay,
             Tier.BWRAP_MOUNTED: self._prepare_own_overlay,
@@ -97,7 +100,7 @@ class BwrapBox(SupervisedBox):
         else:
             laid = [*layers, "--tmp-overlay", place]
         inside = [os.fsdecode(path) for path in list_mounts_below(os.fsencode(request.workspace))]
-        launch = self._build_launch(request, [*laid, *(word for path in inside for word in ("--ro-bind", path, path))])
+        laid += [word for path in inside for word in ("--ro-bind", path, path)]
 
         def finish() -> tuple[str, ...]:
             try:
@@ -105,34 +108,20 @@ class BwrapBox(SupervisedBox):
             finally:
                 remove_copy(masks)
 
-        launch.finish = launch.undo = finish
-        return launch
+        return PreparedLaunch(message=self._build_message(request, laid), finish=finish, undo=finish)
 
     def _prepare_own_overlay(self, request: BoxRequest, scratch: Path) -> PreparedLaunch:
         """Prepare T2b."""
         place = str(request.workspace)
-        launch = self._build_launch(request, ["--bind", place, place])
-        launch.message["root"] = {
-            "workspace": os.fsencode(os.path.realpath(request.workspace)),
-            "lowers": [os.fsencode(lower) for lower in request.lowers],
-            "upper": os.fsencode(request.upper) if request.upper else b"",
-            "work": os.fsencode(request.work) if request.work else b"",
-            "masked": [os.fsencode(path) for path in request.masked],
-            "masks": os.fsencode(name_mask_layer(request.upper)) if request.upper else b"",
-            "readable": [os.fsencode(path) for path in (*host_paths.find_toolchains(request.env), *request.readable)],
-            "cache": os.fsencode(request.cache) if request.cache else b"",
-        }
+        root = encode_layers(request, host_paths.find_toolchains(request.env))
 
-        def finish() -> tuple[str, ...]:
-            return remove_masked_changes(request)
-
-        def undo() -> None:
-            finish()
+        def undo() -> tuple[str, ...]:
             if request.upper is not None and request.work is not None:
                 remove_copy(request.work / "work")  # an overlay of the kernel's takes none but its own
+            return remove_masked_changes(request)
 
-        launch.finish, launch.undo = finish, undo
-        return launch
+        message = self._build_message(request, ["--bind", place, place], root)
+        return PreparedLaunch(message=message, finish=partial(remove_masked_changes, request), undo=undo)
 
     def _prepare_copy(self, request: BoxRequest, scratch: Path) -> PreparedLaunch:
         """Prepare T2c."""
@@ -144,12 +133,15 @@ class BwrapBox(SupervisedBox):
             bound += ["--ro-bind", original, original]
         below = tuple(f"{os.fsdecode(held)}/" for held in copy.held)
         inside = tuple(each for each in request.masked if each.startswith(below))
-        launch = self._build_launch(structs.replace(request, withheld=(*request.withheld, *inside)), bound)
-        launch.finish = lambda: capture_changes(copy, request.upper, mounted=True)
-        launch.undo = lambda: capture_changes(copy, None, mounted=True)
-        return launch
+        return PreparedLaunch(
+            message=self._build_message(structs.replace(request, withheld=(*request.withheld, *inside)), bound),
+            finish=lambda: capture_changes(copy, request.upper, mounted=True),
+            undo=lambda: capture_changes(copy, None, mounted=True),
+        )
 
-    def _build_launch(self, request: BoxRequest, workspace: list[str]) -> PreparedLaunch:
+    def _build_message(
+        self, request: BoxRequest, workspace: list[str], root: OverlayRoot | None = None
+    ) -> SupervisorLaunch:
         arguments = [
             str(self._program),
             *self._list_isolation_options(),
@@ -160,32 +152,18 @@ class BwrapBox(SupervisedBox):
         arguments += _cover_paths([*request.hidden, *(request.workspace / each for each in request.withheld)], request)
         arguments += [word for place in ("/dev", "/sys", "/home") for word in self._make_read_only(place, request)]
         arguments += ["--chdir", os.path.normpath(request.workspace / request.cwd), "--json-status-fd", str(STATUS)]
-        arguments += [
-            "--seccomp",
-            str(FILTER),
-            "--",
-            find_shell(),
-            "-c",
-            _build_start_script(request.limits.processes),
-            find_shell(),
-            request.command,
-        ]
-        return PreparedLaunch(
-            message={
-                "arguments": [os.fsencode(each) for each in arguments],
-                "env": {os.fsencode(name): os.fsencode(value) for name, value in with_usable_home(request.env).items()},
-                "cwd": b"/",
-                "bubblewrap": True,
-                "root": None,
-                "scratch": request.limits.scratch // _SCRATCH_SHARES,
-                "rules": None,
-                "families": list(NETWORK if self._binds_host_directories else FAMILIES),
-                "processes": request.limits.processes,
-                "open_files": request.limits.open_files,
-                "file_size": request.limits.file_size,
-                "memory": request.limits.memory,
-            }
-        )
+        arguments += ["--seccomp", str(FILTER), "--", find_shell(), "-c"]
+        arguments += [_build_start_script(request.limits.processes), find_shell(), request.command]
+        home = str(host_paths.find_home(request.env))
+        return {
+            **encode_command(request.limits, arguments, {**request.env, "HOME": home}),
+            "cwd": b"/",
+            "bubblewrap": True,
+            "root": root,
+            "scratch": request.limits.scratch // _SCRATCH_SHARES,
+            "rules": None,
+            "families": list(NETWORK if self._binds_host_directories else FAMILIES),
+        }
 
     def _cover_private_files(self, request: BoxRequest) -> Iterator[str]:
         """Yield covers for what root can read and others can't, where the host's directories themselves are bound.
@@ -217,11 +195,6 @@ class BwrapBox(SupervisedBox):
             *(option for option in wanted if option in self._options),
             *("--uid", str(os.getuid()), "--gid", str(os.getgid()), "--cap-drop", "ALL"),
         ]
-
-
-def with_usable_home(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the command's environment; a home that it can't have is replaced."""
-    return {**env, "HOME": str(host_paths.find_home(env))}
 
 
 def choose_copy_directory(request: BoxRequest, scratch: Path) -> Path:

@@ -8,15 +8,11 @@ import marshal
 import os
 import socket
 import subprocess
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from core.errors import ToolFailed
 from core.sandbox.inside.messages import RUN
 from core.sandbox.python_command import build_python_command
-
-if TYPE_CHECKING:
-    from core.sandbox.inside.messages import NamespaceLaunch
 
 _CLOSE_TIMEOUT = 2.0
 
@@ -52,7 +48,7 @@ class ForkServerClient:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def launch(self, message: NamespaceLaunch, control: socket.socket, streams: Sequence[int]) -> None:
+    def launch(self, message: Mapping[str, object], control: int, streams: Sequence[int]) -> None:
         """Send one launch message.
 
         `streams`: where output and errors go, and where standard input comes from, if any.
@@ -60,8 +56,8 @@ class ForkServerClient:
         message_file = os.memfd_create("launch")
         try:
             with os.fdopen(os.dup(message_file), "wb") as file:
-                file.write(marshal.dumps(message))  # type: ignore[arg-type]  # a typed dict is a dict
-            numbers = array.array("i", [message_file, control.fileno(), *streams])
+                file.write(marshal.dumps(dict(message)))
+            numbers = array.array("i", [message_file, control, *streams])
             self._requests.sendmsg([RUN], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers)])
         except OSError as error:
             raise ToolFailed(f"The server of the boxes is gone: {self.read_last_error() or error.strerror}.") from error

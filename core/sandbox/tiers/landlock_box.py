@@ -12,17 +12,22 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from core.sandbox import host_paths
 from core.sandbox.box import BoxRequest, Tier
 from core.sandbox.inside.landlock import EVERYTHING, READ, USE
-from core.sandbox.tiers.bwrap import capture_changes, choose_copy_directory, with_usable_home
+from core.sandbox.tiers.boxed_process import PreparedLaunch, encode_command
+from core.sandbox.tiers.bwrap import capture_changes, choose_copy_directory
 from core.sandbox.tiers.project_copy import CopyLimits, copy_project, remove_copy
-from core.sandbox.tiers.supervised_process import PreparedLaunch, SupervisedBox, name_scratch_directory
+from core.sandbox.tiers.supervised_process import SupervisedBox, name_scratch_directory
 from core.sandbox.toolchains import find_credentials
 from core.sandbox.unboxed_run import find_shell
+
+if TYPE_CHECKING:
+    from core.sandbox.inside.messages import SupervisorLaunch
 
 MINIMUM_ABI = 3
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/gnu", "/snap", "/proc")
@@ -39,7 +44,7 @@ class LandlockBox(SupervisedBox):
         super().__init__(Tier.LANDLOCK, state)
         self._copy_limits = copy_limits
 
-    def _prepare(self, request: BoxRequest) -> PreparedLaunch:
+    def _prepare_launch(self, request: BoxRequest) -> PreparedLaunch:
         scratch = name_scratch_directory(self._state)
         home = scratch / "home"
         place = choose_copy_directory(request, name_scratch_directory(self._state))
@@ -57,27 +62,20 @@ class LandlockBox(SupervisedBox):
             finally:
                 remove_copy(scratch)
 
-        env = {**with_usable_home(request.env), "HOME": str(home), "TMPDIR": str(scratch / "tmp")}
         if request.cache is not None:
             (home / ".cache").symlink_to(request.cache)
-        return PreparedLaunch(
-            message={
-                "arguments": [os.fsencode(each) for each in (find_shell(), "-c", request.command)],
-                "env": {os.fsencode(name): os.fsencode(value) for name, value in env.items()},
-                "cwd": os.fsencode(os.path.normpath(copy.root / request.cwd)),
-                "bubblewrap": False,
-                "root": None,
-                "scratch": 0,
-                "rules": rules,
-                "families": [],
-                "processes": request.limits.processes,
-                "open_files": request.limits.open_files,
-                "file_size": request.limits.file_size,
-                "memory": request.limits.memory,
-            },
-            finish=lambda: finish(request.upper),
-            undo=lambda: finish(None),
-        )
+        command = (find_shell(), "-c", request.command)
+        env = {**request.env, "HOME": str(home), "TMPDIR": str(scratch / "tmp")}
+        message: SupervisorLaunch = {
+            **encode_command(request.limits, command, env),
+            "cwd": os.fsencode(os.path.normpath(copy.root / request.cwd)),
+            "bubblewrap": False,
+            "root": None,
+            "scratch": 0,
+            "rules": rules,
+            "families": [],
+        }
+        return PreparedLaunch(message=message, finish=lambda: finish(request.upper), undo=lambda: finish(None))
 
 
 def withhold_hidden_paths(request: BoxRequest) -> BoxRequest:

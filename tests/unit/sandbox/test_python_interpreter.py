@@ -10,15 +10,19 @@ import pytest
 
 from core.sandbox.environment import build_environment
 from core.sandbox.python_interpreter import ENDED_NOTE, INTERRUPTED_NOTE, PythonInterpreter, _BlockOutput
-from core.sandbox.unboxed_process import UnboxedProcess
+from core.sandbox.unboxed_run import UnboxedProcess
 
 
 @pytest.fixture
 async def session(tmp_path):
     env = {**build_environment(os.environ), "VIRTUAL_ENV": sys.prefix}
-    made = PythonInterpreter(
-        lambda command, on_output: UnboxedProcess.start(command, cwd=tmp_path, env=env, on_output=on_output)
-    )
+
+    async def start(command, on_output):
+        running = UnboxedProcess(on_output)
+        await running.start(command, tmp_path, env)
+        return running
+
+    made = PythonInterpreter(start)
     yield made
     await made.close()
 

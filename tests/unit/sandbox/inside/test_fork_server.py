@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from core.sandbox.inside import init_process, messages, port_forward, processes
-from core.sandbox.tiers.namespaces import explain_setup_failure
+from core.sandbox.tiers.boxed_process import explain_setup_failure
 
 ROOT = Path(__file__).parents[4]
 LOAD = (

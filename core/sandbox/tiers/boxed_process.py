@@ -1,0 +1,315 @@
+"""A command in a box, followed by the reports of our process that ends it, and the box that starts such commands.
+
+However it ends, nothing of it is left when `wait` returns: our end of the control socket keeps it alive, and the other
+end is closed by the last of its processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import marshal
+import os
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from core.clock import monotonic
+from core.errors import ToolFailed
+from core.sandbox.box import BoxLimits, BoxRequest, BoxResult, EndReason, RunningCommand, Tier
+from core.sandbox.inside import messages
+from core.sandbox.output import OutputReader
+from core.sandbox.tiers.masked_files import name_mask_layer
+
+if TYPE_CHECKING:
+    from core.sandbox.inside.messages import BoxReport, CommandLaunch, OverlayRoot
+
+_GRACE = 2.0
+
+
+class PreparedLaunch(Struct, kw_only=True):
+    """A command to start. `finish` runs in a thread when it is over and returns notes for the user.
+
+    `undo` runs instead of it if nothing was started.
+    """
+
+    message: Mapping[str, object]
+    finish: Callable[[], tuple[str, ...]]
+    undo: Callable[[], tuple[str, ...]]
+
+
+class BoxedProcess(ABC):
+    """A command to be started; implements `core.sandbox.box.RunningCommand`."""
+
+    start_limit: float | None = None  # seconds
+
+    def __init__(
+        self,
+        launch: PreparedLaunch,
+        request: BoxRequest,
+        on_output: Callable[[str], None],
+        on_errors: Callable[[str], None] | None,
+    ) -> None:
+        self._launch, self._request = launch, request
+        self._control, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control.setblocking(False)
+        self._loop = asyncio.get_running_loop()
+        self._started = self._loop.create_future()
+        self._ended = asyncio.Event()
+        self._early_output: list[tuple[Callable[[str], None], str]] | None = []
+        self._readers: list[OutputReader] = []
+        self._listeners = [each for each in (on_output, on_errors) if each]
+        self._stdin: asyncio.WriteTransport | None = None
+        self._started_at = monotonic()
+        self._timers: list[asyncio.TimerHandle] = []
+        self._forced_end: EndReason | None = None
+        self._exit_code: int | None = None
+        self._kills = 0
+        self._is_abandoned = False
+        self._loop.add_reader(self._control, self._read_report)
+        self._follow_task = asyncio.create_task(self._follow())
+
+    def add_done_callback(self, callback: Callable[[BoxedProcess], object]) -> None:
+        """Call `callback` once the command is over."""
+        self._follow_task.add_done_callback(lambda _: callback(self))
+
+    async def start(self) -> None:
+        """Start it and wait until the command itself runs. Raises `ToolFailed`, when all of it is gone, if it never
+        does."""
+        try:
+            await self._open_streams()
+            async with asyncio.timeout(self.start_limit):
+                await asyncio.shield(self._started)
+        except BaseException as error:
+            self._is_abandoned = True
+            self.kill()
+            await self.wait()
+            raise self._explain_failure(error) from None
+        self._started_at = monotonic()
+        if self._request.limits.seconds is not None:
+            self._timers.append(self._loop.call_later(self._request.limits.seconds, self._force_end, "timed_out"))
+
+    async def wait(self) -> BoxResult:
+        return await asyncio.shield(self._follow_task)
+
+    def send(self, data: bytes) -> None:
+        if not self._request.interactive:
+            raise ToolFailed("The command has no standard input.")
+        if self._stdin is not None and not self._stdin.is_closing():
+            self._stdin.write(data)
+
+    def interrupt(self) -> None:
+        self._send_control(messages.INTERRUPT)
+
+    async def stop(self) -> BoxResult:
+        if not self._ended.is_set() and self._forced_end is None:
+            self._forced_end = "stopped"
+            self._send_control(messages.TERMINATE)
+            self._timers.append(self._loop.call_later(_GRACE, self._close_control))
+        return await self.wait()
+
+    def kill(self) -> None:
+        """End it at once, whether or not anyone waits."""
+        self._force_end("stopped")
+
+    @abstractmethod
+    async def _spawn(self, streams: list[int], control: int) -> None:
+        """Start the process. `streams`: where output and errors go, and where standard input comes from, if any."""
+
+    @abstractmethod
+    async def _release(self) -> None:
+        """Release what the process was started with; it is gone."""
+
+    def _explain_failure(self, error: BaseException) -> BaseException:
+        """Return the failure to show."""
+        return error
+
+    def _add_reader(self, listener: Callable[[str], None]) -> int:
+        """Read an output for `listener`; return the descriptor to write to."""
+        source, sink = os.pipe()
+        heard = partial(self._handle_output, listener)
+        limit, on_limit = self._request.limits.output, partial(self._force_end, "flooded")
+        self._readers.append(OutputReader(source, heard, limit=limit, raw=self._request.raw, on_limit=on_limit))
+        return sink
+
+    async def _open_streams(self) -> None:
+        """Start the process with its streams. Ours are closed here in any case, so that its end shows."""
+        streams: list[int] = []
+        try:
+            sinks = [self._add_reader(each) for each in self._listeners]
+            streams += (sinks[0], sinks[-1])
+            if self._request.interactive:
+                given, ours = os.pipe()
+                streams.append(given)
+                self._stdin, _ = await self._loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(ours, "wb", 0))
+            await self._spawn(streams, self._theirs.fileno())
+        finally:
+            for each in set(streams):
+                os.close(each)
+            self._theirs.close()
+
+    def _handle_output(self, listener: Callable[[str], None], text: str) -> None:
+        """Pass output on; hold back what is written before the command runs, as it is not the command's."""
+        if self._early_output is not None:
+            self._early_output.append((listener, text))
+        else:
+            listener(text)
+
+    def _read_report(self) -> None:
+        try:
+            packet = self._control.recv(65_536)
+        except BlockingIOError:
+            return
+        except OSError:
+            packet = b""
+        report: BoxReport | None = marshal.loads(packet) if packet else None
+        match report:
+            case None:
+                self._loop.remove_reader(self._control)
+                self._resolve_start(ToolFailed("The box ended before the command ran.", code="box_refused"))
+                self._ended.set()
+            case ("started",):
+                self._resolve_start(None)
+            case ("failed", step, number, text):
+                self._resolve_start(explain_setup_failure(step, number, text))
+            case ("exit", code):
+                self._exit_code = code
+            case ("memory",):
+                self._forced_end = self._forced_end or "out_of_memory"
+            case ("gone", kills):
+                self._kills = kills
+
+    def _resolve_start(self, failure: ToolFailed | None) -> None:
+        if self._started.done():
+            return
+        if failure is not None:
+            self._started.set_exception(failure)
+            return
+        written, self._early_output = self._early_output, None
+        for listener, text in written or ():  # of a command so quick that it spoke before we heard that it runs
+            listener(text)
+        self._started.set_result(None)
+
+    def _send_control(self, word: bytes) -> None:
+        with contextlib.suppress(OSError):
+            self._control.send(word)
+
+    def _force_end(self, reason: EndReason) -> None:
+        if not self._ended.is_set():
+            self._forced_end = self._forced_end or reason
+            self._close_control()
+
+    def _close_control(self) -> None:
+        """Half-close the control socket, which means "end everything"; the last reports still arrive."""
+        with contextlib.suppress(OSError):
+            self._control.shutdown(socket.SHUT_WR)
+
+    async def _follow(self) -> BoxResult:
+        await self._ended.wait()
+        forced = self._forced_end
+        for timer in self._timers:
+            timer.cancel()
+        self._control.close()
+        if self._stdin is not None and not self._stdin.is_closing():
+            self._stdin.abort()
+        await self._release()
+        for reader in self._readers:
+            reader.stop()
+        has_run = not self._is_abandoned and self._started.exception() is None
+        notes = await asyncio.to_thread(self._launch.finish if has_run else self._launch.undo)
+        ended: EndReason = forced or ("lost" if self._exit_code is None else "exited")
+        if self._kills and forced is None:
+            notes = (*notes, "The kernel ended a process of it for the memory it took.")
+            if self._exit_code in {None, 137}:
+                ended = "out_of_memory"
+        return BoxResult(
+            exit_code=self._exit_code if ended == "exited" else None,
+            end_reason=ended,
+            duration_ms=round((monotonic() - self._started_at) * 1000),
+            notes=notes,
+        )
+
+
+class ProcessBox(ABC):
+    """A `Box` of commands that are each one `BoxedProcess`."""
+
+    def __init__(self, tier: Tier) -> None:
+        self._tier = tier
+        self._running: set[BoxedProcess] = set()
+
+    @property
+    def tier(self) -> Tier:
+        return self._tier
+
+    async def start(
+        self, request: BoxRequest, on_output: Callable[[str], None], on_errors: Callable[[str], None] | None = None
+    ) -> RunningCommand:
+        if "\0" in request.command:
+            raise ToolFailed("The command holds a NUL character.", hint="Send it without.")
+        launch = await asyncio.to_thread(self._prepare, request)
+        running = self._make_process(launch, request, on_output, on_errors)
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+        await running.start()
+        return running
+
+    async def close(self) -> None:
+        for each in [*self._running]:
+            await each.stop()
+
+    @abstractmethod
+    def _prepare(self, request: BoxRequest) -> PreparedLaunch:
+        """Prepare what the command needs; runs in a thread. Raises `ToolFailed` for what no box could run."""
+
+    @abstractmethod
+    def _make_process(
+        self,
+        launch: PreparedLaunch,
+        request: BoxRequest,
+        on_output: Callable[[str], None],
+        on_errors: Callable[[str], None] | None,
+    ) -> BoxedProcess: ...
+
+
+def encode_command(limits: BoxLimits, arguments: Iterable[str | bytes], env: Mapping[str, str]) -> CommandLaunch:
+    """Return the part of a launch message that is the same in each tier."""
+    return {
+        "arguments": [os.fsencode(each) for each in arguments],
+        "env": {os.fsencode(name): os.fsencode(value) for name, value in env.items()},
+        "processes": limits.processes,
+        "open_files": limits.open_files,
+        "file_size": limits.file_size,
+        "memory": limits.memory,
+    }
+
+
+def encode_layers(request: BoxRequest, toolchains: Iterable[Path]) -> OverlayRoot:
+    """Return the workspace with its layers, and what else is shown, for a launch message."""
+    return {
+        "workspace": os.fsencode(os.path.realpath(request.workspace)),
+        "lowers": [os.fsencode(lower) for lower in request.lowers],
+        "upper": os.fsencode(request.upper or b""),
+        "work": os.fsencode(request.work or b""),
+        "masked": [os.fsencode(path) for path in request.masked],
+        "masks": os.fsencode(name_mask_layer(request.upper)) if request.upper else b"",
+        "readable": [os.fsencode(path) for path in (*toolchains, *request.readable)],
+        "cache": os.fsencode(request.cache or b""),
+    }
+
+
+def explain_setup_failure(step: str, number: int, text: str) -> ToolFailed:
+    """Return the failure to show for a set-up step that the kernel refused."""
+    if step == "command" and number == errno.E2BIG:
+        return ToolFailed("The command is too long to be started.", hint="Put it into a script file.")
+    if step == "directory":
+        return ToolFailed(f"The command's directory can't be entered: {text}.", hint="Give one that exists.")
+    if not text:
+        return ToolFailed(f"The box could not be set up: {step}.")
+    name = errno.errorcode.get(number, str(number))
+    return ToolFailed(f"The box could not be set up: {step}: {text} [{name}].", code="box_refused")
