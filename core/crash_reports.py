@@ -27,7 +27,6 @@ FOLDER: Final = "faults"
 MAX_REPORTS: Final = 20
 MAX_CHARACTERS: Final = 200_000  # characters
 
-
 _is_enabled = True
 
 

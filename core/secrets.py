@@ -73,8 +73,7 @@ def list_masked_values() -> tuple[str, ...]:
 
 
 def mask_secrets(text: str) -> str:
-    """Return `text` without the keys known so far; what merely looks like a key stays, as it may be what is worked
-    on."""
+    """Return `text` without the keys known so far; what merely looks like a key may be what is worked on, and stays."""
     for value in list_masked_values():
         if value in text:
             text = text.replace(value, MASK)

@@ -1,7 +1,7 @@
 """PDFs: their pages and their text, read in a process of its own.
 
-A few hostile bytes can keep a reader written in Python busy for ever, or exhaust its memory. So it gets a
-process with limits, and what it does not finish in time stays unknown.
+A few hostile bytes can keep a reader written in Python busy for ever, or exhaust its memory. So it gets a process with
+limits, and what it does not finish in time stays unknown.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A program that reads a PDF from standard input and prints its facts as JSON; started by `pdf`.
 
-The first argument is the number of characters of its text that are wanted. Nothing of this project is
-imported here.
+The first argument is the number of characters of its text that are wanted. Nothing of this project is imported here.
 """
 
 from __future__ import annotations

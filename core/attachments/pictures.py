@@ -1,7 +1,7 @@
 """Pillow, wrapped: a picture is checked, turned upright, freed from camera metadata, and scaled down.
 
-A small and clean picture is sent as it is, byte for byte. A picture is measured before it is decoded, so
-that a few bytes that stand for billions of pixels cost nothing.
+A small and clean picture is sent as it is, byte for byte. A picture is measured before it is decoded, so that a few
+bytes that stand for billions of pixels cost nothing.
 """
 
 from __future__ import annotations
@@ -24,11 +24,7 @@ MAX_PIXELS: Final = 64_000_000
 MAX_EXTENT: Final = 65_500  # pixels of one side
 SENDABLE_FORMATS: Final = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WEBP"}
 # The one decoder for each type: the name of a format that Pillow has is no reason to trust its parser.
-_DECODERS: Final = {
-    "image/png": "PNG",
-    "image/jpeg": "JPEG",
-    "image/gif": "GIF",
-    "image/webp": "WEBP",
+_DECODERS: Final = SENDABLE_FORMATS | {
     "image/bmp": "BMP",
     "image/tiff": "TIFF",
     "image/x-icon": "ICO",
@@ -162,8 +158,7 @@ def _convert_to_plain(picture: Image.Image) -> Image.Image:
 
 
 def _encode_picture(picture: Image.Image, *, photo: bool, what: str) -> tuple[bytes, str]:
-    """Encode as PNG if that is small enough; photographs and large pictures as JPEG (WebP where parts are
-    clear)."""
+    """Encode as PNG if that is small enough; photographs and large pictures as JPEG (WebP where parts are clear)."""
     if not photo:
         found = io.BytesIO()
         picture.save(found, "PNG")
@@ -179,8 +174,7 @@ def _encode_picture(picture: Image.Image, *, photo: bool, what: str) -> tuple[by
 
 
 def render_preview(data: bytes, columns: int, rows: int) -> tuple[str, ...]:
-    """Render a picture as rows of cells of two pixels, one above the other: 12 hex digits a cell, upper pixel
-    first.
+    """Render a picture as rows of cells of two pixels, one above the other: 12 hex digits a cell, upper pixel first.
 
     It fits `columns` and `rows` and keeps its shape. Raises `AttachmentRefused`.
     """

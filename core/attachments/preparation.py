@@ -29,8 +29,7 @@ class PreparedAttachment(Struct, frozen=True, kw_only=True):
 
 
 def prepare_attachment(data: bytes, name: str = "", *, longest: int = MAX_SIDE_PIXELS) -> PreparedAttachment:
-    """Prepare the bytes of a file. Slow for a large picture: call it in a thread. `longest`: pixels of the
-    longer side.
+    """Prepare the bytes of a file. Slow for a large picture: call it in a thread. `longest`: pixels of the longer side.
 
     Raises `AttachmentRefused` for what is no picture and no PDF, and for what is damaged or too large.
     """

@@ -1,9 +1,19 @@
-"""Texts that stand for an attachment where a model can't take its bytes."""
+"""Stand-ins of attachments: texts where a model can't take the bytes, and estimates of their tokens.
+
+Source of the estimate: Anthropic's vision guide (tokens ≈ width · height / 750) and PDF guide (a page is read as text
+and as a picture).
+"""
 
 from __future__ import annotations
 
+from typing import Final
+
 from core.protocol.attachment_labels import PDF_MEDIA_TYPE, classify_attachment, describe_attachment
 from core.protocol.messages import Attachment
+
+PIXELS_PER_TOKEN: Final = 750
+TOKENS_PER_PAGE: Final = 2_300
+BYTES_PER_PAGE: Final = 50_000  # of a PDF whose pages could not be counted
 
 
 def format_placeholder(attachment: Attachment, why: str = "") -> str:
@@ -19,3 +29,10 @@ def format_pdf_text(attachment: Attachment, text: str) -> str:
     name = f" {attachment.name}" if attachment.name else ""
     head = f"[the text of the pdf{name}, {describe_attachment(attachment)}; its pictures are not shown]"
     return f"{head}\n{text.strip()}\n[end of the pdf]"
+
+
+def estimate_tokens(attachment: Attachment) -> int:
+    """Estimate the tokens of an attachment, at least one."""
+    if attachment.width:
+        return max(attachment.width * attachment.height // PIXELS_PER_TOKEN, 1)
+    return max(attachment.pages or attachment.size // BYTES_PER_PAGE, 1) * TOKENS_PER_PAGE

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, ClassVar, Final
 
-from core.attachments import MAX_INPUT_BYTES, prepare_attachment
+from core.attachments.preparation import MAX_INPUT_BYTES, prepare_attachment
 from core.cli.parsing import Arguments, Front, build_parser, parse_directory
 from core.errors import ConfigError
 from core.exits import ExitCode

@@ -1,9 +1,7 @@
-"""The exact subject of an approval: the bytes, where they run, with what, and which hosts they reach (SAFETY
-D35).
+"""The exact subject of an approval: the bytes, where they run, with what, and which hosts they reach (SAFETY D35).
 
-The question is shown from this record, and whoever starts the command builds the record anew from what is
-about to run and compares: what the user saw is what runs. One byte, another directory, another variable
-or value of one, another mode or another network grant makes another record.
+The question is shown from this record, and whoever starts the command builds the record anew from what is about to run
+and compares: what the user saw is what runs.
 """
 
 from __future__ import annotations

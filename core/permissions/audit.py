@@ -1,15 +1,14 @@
-"""The audit log: what was allowed, run, written and reached, one JSON line each, every line sealed by the
-one before.
+"""The audit log: what was allowed, run, written and reached, one JSON line each, every line sealed by the one before.
 
-A line holds the SHA-256 of the line before it and its own, so that a line that is changed, left out or
-inserted shows (`verify_log`). A cut-off end does not show here, but in the session's own log. Texts go
-through `redact`: no key is written down.
+A line holds the SHA-256 of the line before it and its own, so that a line that is changed, left out or inserted shows
+(`verify_log`). A cut-off end shows in the session's own log. Texts go through `redact`: no key is written down.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -52,9 +51,11 @@ class AuditLog:
         try:
             if self._descriptor < 0:
                 self._open()
-            line = AuditEntry(
-                number=self._number + 1, at=now_ms(), kind=kind, data=_redact_data(data), before=self._last
-            )
+            clean = {
+                name: redact(value)[:MAX_TEXT_CHARS] if isinstance(value, str) else value
+                for name, value in data.items()
+            }
+            line = AuditEntry(number=self._number + 1, at=now_ms(), kind=kind, data=clean, before=self._last)
             line = msgspec.structs.replace(line, seal=line.compute_seal())
             os.write(self._descriptor, msgspec.json.encode(line) + b"\n")
         except OSError as problem:
@@ -86,10 +87,8 @@ def read_entries(path: Path) -> list[AuditEntry]:
         return []
     found = []
     for raw in data.splitlines():
-        try:
+        with suppress(msgspec.MsgspecError):
             found.append(msgspec.json.decode(raw, type=AuditEntry))
-        except msgspec.MsgspecError:
-            continue
     return found
 
 
@@ -107,7 +106,3 @@ def verify_log(path: Path) -> str:
             return f"line {place} was changed"
         before, number = line.seal, line.number
     return ""
-
-
-def _redact_data(data: dict[str, object]) -> dict[str, object]:
-    return {name: redact(value)[:MAX_TEXT_CHARS] if isinstance(value, str) else value for name, value in data.items()}

@@ -1,9 +1,8 @@
 """The identity of a directory, by which another one in its place is told apart, even with its inode number.
 
-A file system gives a freed inode number to the next directory that is made, so device and inode are not
-enough: the time of birth is (statx), or else the number of the inode's generation (within the handle that
-name_to_handle_at gives). Where neither is to be had, `born` is "", and only the contents of the project
-tell one from another.
+A file system gives a freed inode number to the next directory that is made, so device and inode are not enough: the
+time of birth is (statx), or else the number of the inode's generation (within the handle that name_to_handle_at gives).
+Where neither is to be had, `born` is "", and only the contents of the project tell one from another.
 """
 
 from __future__ import annotations
@@ -34,14 +33,12 @@ def identify_directory(directory: Path) -> DirectoryIdentity:
     """Return the identity of a directory. Raises OSError."""
     found = directory.stat()
     born = getattr(found, "st_birthtime", None)
-    said = f"b{born!r}" if born is not None else _read_linux_birth(os.fsencode(directory))
+    if born is None and sys.platform.startswith("linux"):
+        path = os.fsencode(directory)
+        said = _read_birth_time(path) or _read_generation(path)
+    else:
+        said = "" if born is None else f"b{born!r}"
     return DirectoryIdentity(found.st_dev, found.st_ino, said)
-
-
-def _read_linux_birth(path: bytes) -> str:
-    if not sys.platform.startswith("linux"):
-        return ""
-    return _read_birth_time(path) or _read_generation(path)
 
 
 def _read_birth_time(path: bytes) -> str:

@@ -1,9 +1,9 @@
 """Policy: whether a granted call may run, must be asked about, or is refused. It decides and never acts.
 
-The strictest rule that matches a call wins: deny, then ask, then allow. A compound command is split and
-every part must pass; what can't be split with certainty is never allowed by a rule (SAFETY M7). Without a
-matching rule, what only reads or lands in the shadow runs, a command that nothing contains is always
-asked about, and what leaves the machine is refused.
+The strictest rule that matches a call wins: deny, then ask, then allow. A compound command is split and every part
+must pass; what can't be split with certainty is never allowed by a rule (SAFETY M7). Without a matching rule, what only
+reads or lands in the shadow runs, a command that nothing contains is always asked about, and what leaves the machine is
+refused.
 """
 
 from __future__ import annotations
@@ -35,12 +35,8 @@ class PolicyDecision(Struct, frozen=True, kw_only=True):
 
 
 class CommandTerms(Struct, frozen=True, kw_only=True):
-    """The conditions of a command. `is_manual`: commands are left to the user. `is_unasked`: contained ones need
-    no question.
-
-    `directory`: where it starts, relative to the workspace. `saved_choice`: the user's saved answer to this
-    very call.
-    """
+    """The conditions of a command. `is_manual`: commands are left to the user. `is_unasked`: contained ones are not
+    asked about. `directory`: where it starts, relative to the workspace. `saved_choice`: the user's saved answer."""
 
     is_contained: bool
     is_manual: bool = False
@@ -64,8 +60,7 @@ def decide_call(
 
 
 def check_pattern(pattern: str, command: str, choice: PermissionChoice) -> None:
-    """Raise `CommandRejected` for a pattern that does not match this very command, `ConfigError` for an invalid
-    one."""
+    """Raise `CommandRejected` for a pattern that does not match this command, `ConfigError` for an invalid one."""
     rule = parse_rule(f"Shell({pattern})", choice)
     if decide_call(Access.EXEC, command, CommandTerms(is_contained=True), rules=[rule]).choice == choice:
         return
@@ -125,31 +120,24 @@ def _find_allowing(
 def _iterate_stricter(
     command: str, parts: CommandParts, rules: Sequence[PermissionRule], directory: str
 ) -> Iterable[PermissionRule]:
-    """Iterate over the rules that ask about a command or refuse it, for any part of it."""
     texts = {command.strip(), *parts.commands, *map(strip_quotes, parts.commands)}
     yield from (rule for rule in select_rules(rules, "Shell", "ask", "deny") if any(map(rule.matches, texts)))
-    for kind, paths in (("Write", parts.writes), ("Read", parts.reads)):
+    redirected: tuple[tuple[PermissionKind, Sequence[str]], ...] = (("Write", parts.writes), ("Read", parts.reads))
+    for kind, paths in redirected:
         places = [place for path in paths if (place := _resolve_path(path, directory)) is not None]
-        yield from (
-            rule for rule in rules if rule.kind == kind and rule.choice != "allow" and _matches_any(rule, places)
-        )
-
-
-def _matches_any(rule: PermissionRule, places: Iterable[str]) -> bool:
-    return any(map(rule.matches, places))
+        yield from (rule for rule in select_rules(rules, kind, "ask", "deny") if any(map(rule.matches, places)))
 
 
 def _are_all_allowed(
     parts: CommandParts, rules: Sequence[PermissionRule], allowing: Sequence[PermissionRule], directory: str
 ) -> bool:
+    writes, reads = ([_resolve_path(path, directory) for path in paths] for paths in (parts.writes, parts.reads))
     writable = select_rules(rules, "Write", "allow")
-    for path in parts.writes:
-        place = _resolve_path(path, directory)
-        if place is None or not any(rule.matches(place) for rule in writable):
-            return False
-    if any(_resolve_path(path, directory) is None for path in parts.reads):
-        return False
-    return all(any(rule.matches(each) for rule in allowing) for each in parts.commands)
+    return (
+        all(place is not None and any(rule.matches(place) for rule in writable) for place in writes)
+        and None not in reads
+        and all(any(rule.matches(each) for rule in allowing) for each in parts.commands)
+    )
 
 
 def _resolve_path(path: str, directory: str) -> str | None:
@@ -159,11 +147,9 @@ def _resolve_path(path: str, directory: str) -> str | None:
 
 
 def _decide_unruled(access: Access) -> PolicyDecision:
-    match access:
-        case Access.ASK | Access.TODO | Access.PLAN | Access.JOB | Access.PROBE:
-            return PolicyDecision(choice="allow")
-        case _:
-            return PolicyDecision(choice="deny", reason="This program has no such access.")
+    if access in {Access.ASK, Access.TODO, Access.PLAN, Access.JOB, Access.PROBE}:
+        return PolicyDecision(choice="allow")
+    return PolicyDecision(choice="deny", reason="This program has no such access.")
 
 
 def _decide_unruled_command(terms: CommandTerms) -> PolicyDecision:

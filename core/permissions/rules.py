@@ -1,10 +1,9 @@
 """Permission rules: `Kind(pattern)` in the grammar that users know, from the configuration and from answers.
 
-A command's pattern is compared with its text, `*` standing for any run of characters. A path's pattern is
-a glob over workspace-relative paths: `*` stays within a name, `**/` is any number of directories, and a
-pattern without a slash means that name anywhere. A host's pattern is a host, or `*.host` for everything
-below it. Rules that deny or ask see a path as the most lenient file system would; a rule that allows
-takes it as it is.
+A command's pattern is compared with its text, `*` standing for any run of characters. A path's pattern is a glob over
+workspace-relative paths: `*` stays within a name, `**/` is any number of directories, and a pattern without a slash
+means that name anywhere. A host's pattern is a host, or `*.host` for everything below it. Rules that deny or ask see a
+path as the most lenient file system would; a rule that allows takes it as it is.
 """
 
 from __future__ import annotations
@@ -78,8 +77,7 @@ def find_strictest(rules: Iterable[PermissionRule]) -> PermissionRule | None:
 
 
 def matches_host(pattern: str, host: str) -> bool:
-    """True if a pattern matches a host: exact, `*.host` for everything below it (not the host itself), `*` for
-    any."""
+    """True if a pattern matches a host: exact, `*.host` for all below it (not the host itself), `*` for any."""
     pattern = pattern.lower()
     if pattern == "*":
         return True

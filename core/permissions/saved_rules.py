@@ -1,8 +1,7 @@
 """Saved permissions of one workspace: exact commands, and patterns that the user typed (SAFETY M6).
 
-They lie in the state directory, out of reach of the project and of commands. An exact answer is the
-digest of what was asked (command, directory, variables, tier, mode, network); nothing is ever generalised
-from a command.
+They lie in the state directory, out of reach of the project and of commands. An exact answer is the digest of what was
+asked (command, directory, variables, tier, mode, network); nothing is ever generalised from a command.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ MAX_SAVED = 500
 class SavedRule(Struct, frozen=True, kw_only=True):
     """One saved answer. Either `rule` or `digest` is set; `shown` is the exact command, `at` in ms.
 
-    `born`: the identity of the directory that it was given in; it allows nothing in another one in its place,
-    but a refusal stays.
+    `born`: the identity of the directory that it was given in; it allows nothing in another one in its place, but a
+    refusal stays.
     """
 
     id: str
@@ -58,6 +57,7 @@ class SavedRules:
     def __init__(self, workspace: Path, *, keeps: bool = True) -> None:
         self._workspace = str(workspace)
         self._root = workspace
+        self._parsed: tuple[tuple[SavedRule, ...], tuple[PermissionRule, ...]] = ((), ())
         self._file = StateFile(FILE_NAME, _RuleBook, keeps=keeps)
 
     @property
@@ -65,10 +65,13 @@ class SavedRules:
         return self._file.path
 
     def load(self) -> tuple[SavedRule, ...]:
-        return self._select_valid(self._file.read().workspaces.get(self._workspace, ()))
+        return self._select_valid(self._file.read())
 
     def parse_rules(self) -> tuple[PermissionRule, ...]:
-        return tuple(parse_rule(each.rule, each.choice, SOURCE) for each in self.load() if each.rule)
+        kept = self._select_valid(self._file.read())
+        if kept != self._parsed[0]:
+            self._parsed = (kept, tuple(parse_rule(each.rule, each.choice, SOURCE) for each in kept if each.rule))
+        return self._parsed[1]
 
     def find_choice(self, approval: Approval) -> PermissionChoice | None:
         """Return the answer to exactly this, the stricter one if there are two; None: there is none."""
@@ -77,15 +80,15 @@ class SavedRules:
         return "deny" if "deny" in found else "allow" if found else None
 
     def save(self, choice: PermissionChoice, approval: Approval, *, rule: str = "") -> SavedRule:
-        """Save an answer: the rule that the user typed, else exactly what was asked. Raises `ConfigError` for no
-        rule."""
+        """Save an answer: the rule that the user typed (`ConfigError` if it is none), else exactly what was asked."""
         kept = SavedRule(id=new_id("perm"), choice=choice, at=now_ms(), born=_format_identity(self._root))
         if rule:
             kept = replace(kept, rule=str(parse_rule(rule, choice)))
         else:
             kept = replace(kept, digest=approval.compute_digest(), shown=approval.subject, directory=approval.directory)
+        subject = (kept.rule, kept.digest)
         self._change(
-            lambda before: (*(each for each in before if not _has_same_subject(each, kept)), kept)[-MAX_SAVED:]
+            lambda before: (*(each for each in before if (each.rule, each.digest) != subject), kept)[-MAX_SAVED:]
         )
         return kept
 
@@ -97,26 +100,21 @@ class SavedRules:
 
     def _change(self, change: _Change) -> None:
         def replace_rules(book: _RuleBook) -> _RuleBook:
-            now = change(self._select_valid(book.workspaces.get(self._workspace, ())))
+            now = change(self._select_valid(book))
             rest = {name: kept for name, kept in book.workspaces.items() if name != self._workspace}
             return _RuleBook(workspaces=rest | ({self._workspace: now} if now else {}))
 
         self._file.update(replace_rules)
 
-    def _select_valid(self, kept: tuple[SavedRule, ...]) -> tuple[SavedRule, ...]:
+    def _select_valid(self, book: _RuleBook) -> tuple[SavedRule, ...]:
+        kept = book.workspaces.get(self._workspace, ())
         here = _format_identity(self._root) if any(each.choice == "allow" for each in kept) else ""
         return tuple(each for each in kept if each.choice != "allow" or each.born == here)
 
 
 def _format_identity(directory: Path) -> str:
-    """Format the identity of a directory; "gone" if there is none."""
     try:
         found = identify_directory(directory)
     except OSError:
         return "gone"
     return f"{found.device}:{found.inode}:{found.born}"
-
-
-def _has_same_subject(first: SavedRule, second: SavedRule) -> bool:
-    """True if two answers have the same subject; the later one counts."""
-    return (first.rule, first.digest) == (second.rule, second.digest)

@@ -1,14 +1,14 @@
 """A parser of shell commands for permission rules: every simple command, and the files it is redirected to.
 
-This is no shell and classes nothing as harmless (SAFETY M7, D37): a text is either of the few forms that
-can be split with certainty, or `is_certain` is False and no rule may allow it. What is certain: words,
-quotes without expansion, `;` `&&` `||` `|` `&` newlines, `$(…)`, backticks, `( … )`, and redirections to
-files that are named literally.
+This is no shell and classes nothing as harmless (SAFETY M7, D37): a text is either of the few forms that can be split
+with certainty, or `is_certain` is False and no rule may allow it. What is certain: words, quotes without expansion, `;`
+`&&` `||` `|` `&` newlines, `$(…)`, backticks, `( … )`, and redirections to files that are named literally.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -18,7 +18,7 @@ _SEPARATORS = (";", "&", "|", "\n")
 _UNSAFE_CHARACTER = re.compile(
     r"[^\n\t\x20-\x7e\u00a1-\u00ac\u00ae-\u1fff\u2030-\u205e\u2070-\u2fff\u3001-\ud7ff\uf900-\ufdff]"
 )
-_GLOB = re.compile(r"[*?\[\]{}~]")
+_EXPANDED = re.compile(r"[$`*?\[\]{}~]")
 _RESERVED = frozenset(
     ("!", "{", "}", "[[", "]]", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if")
 ) | {"in", "select", "then", "time", "until", "while"}
@@ -29,35 +29,19 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 # Programs that run what they are given: what that is, a rule about a command's text can't tell.
 _PROGRAM_RUNNERS = frozenset(
     (
-        *(
-            ".",
-            "sh",
-            "bash",
-            "dash",
-            "zsh",
-            "ksh",
-            "fish",
-            "eval",
-            "source",
-            "exec",
-            "env",
-            "xargs",
-            "sudo",
-            "doas",
-            "su",
-        ),
-        *("nohup", "nice", "ionice", "setsid", "timeout", "stdbuf", "command", "builtin", "find", "parallel", "watch"),
-        *("busybox", "script", "ssh", "chroot", "unshare", "awk", "perl", "python", "python3", "ruby", "node", "php"),
+        *(".", "sh", "bash", "dash", "zsh", "ksh", "fish", "eval", "source", "exec", "env", "xargs", "sudo", "doas"),
+        *("su", "nohup", "nice", "ionice", "setsid", "timeout", "stdbuf", "command", "builtin", "find", "parallel"),
+        *("watch", "busybox", "script", "ssh", "chroot", "unshare", "awk", "perl", "python", "python3", "ruby", "node"),
+        "php",
     )
 )
 
 
 class CommandParts(Struct, frozen=True, kw_only=True):
-    """`commands` without their redirections, in order; `writes` and `reads`: files that redirections name, as
-    written.
+    """`commands` without their redirections, in order; `writes` and `reads`: files that redirections name, as written.
 
-    Without `is_certain` the commands are a guess, good for refusing and never for allowing. `is_plain`: each
-    of them also begins with the literal name of a program that does not itself run what it is given.
+    Without `is_certain` the commands are a guess, good for refusing and never for allowing. `is_plain`: each of them
+    also begins with the literal name of a program that does not itself run what it is given.
     """
 
     commands: tuple[str, ...]
@@ -105,13 +89,7 @@ def strip_quotes(command: str) -> str:
 
 def _is_plain(command: str) -> bool:
     first = strip_quotes(command).partition(" ")[0]
-    return (
-        bool(first)
-        and "$" not in first
-        and "`" not in first
-        and not _GLOB.search(first)
-        and first not in _PROGRAM_RUNNERS
-    )
+    return bool(first) and not _EXPANDED.search(first) and first not in _PROGRAM_RUNNERS
 
 
 class _CommandReader:
@@ -161,33 +139,24 @@ class _CommandReader:
         if self._peek() == "(":
             self._at += 1
             self.read_list(")")
-            self._finish_group(until)
+            if any(True for _ in self._iterate_words(until)):  # nothing but redirections may follow
+                raise _Uncertain
             return
-        words: list[str] = []
-        while True:
-            self._skip(" \t")
-            letter = self._peek()
-            if not letter or letter == until or (letter in _SEPARATORS and self._peek(2) != "&>"):
-                break
-            if not self._read_redirection():
-                words.append(self._read_word(until))
-        self._add_command(words)
+        words = list(self._iterate_words(until))
+        if any(word.strip("'\"") in _RESERVED for word in words[:1]):
+            raise _Uncertain
+        if words:
+            self.commands.append(" ".join(words))
 
-    def _finish_group(self, until: str) -> None:
-        """Read what follows `( … )`: nothing but redirections may."""
+    def _iterate_words(self, until: str) -> Iterator[str]:
+        """Read to the end of a command; yield its words without the redirections."""
         while True:
             self._skip(" \t")
             letter = self._peek()
             if not letter or letter == until or (letter in _SEPARATORS and self._peek(2) != "&>"):
                 return
             if not self._read_redirection():
-                raise _Uncertain
-
-    def _add_command(self, words: list[str]) -> None:
-        if any(word.strip("'\"") in _RESERVED for word in words[:1]):
-            raise _Uncertain
-        if words:
-            self.commands.append(" ".join(words))
+                yield self._read_word(until)
 
     def _read_word(self, until: str) -> str:
         start = self._at
@@ -261,17 +230,15 @@ class _CommandReader:
         self._at = end
 
     def _read_redirection(self) -> bool:
-        """Read a redirection if one stands here. Returns whether one did."""
+        """Read a redirection; return False if none stands here."""
         found = _REDIRECTION.match(self._text, self._at)
         if found is None:
             return False
-        sign = found[1]
         self._at = found.end()
-        if sign in {"<<", "<<<"} or self._peek() == "(":
+        if found[1] in {"<<", "<<<"} or self._peek() == "(":
             raise _Uncertain
         self._skip(" \t")
-        target = self._read_word("")
-        self._add_redirection(sign, target)
+        self._add_redirection(found[1], self._read_word(""))
         return True
 
     def _add_redirection(self, sign: str, target: str) -> None:

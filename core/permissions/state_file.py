@@ -1,15 +1,14 @@
-"""A record of the user's in a JSON file in the state directory: read whole, changed under a lock, replaced
-whole.
+"""A record of the user's in a JSON file in the state directory: read whole, changed under a lock, replaced whole.
 
-The file is the user's alone (0600) and never followed through a link (SAFETY K4, D45). An unreadable file
-is an error and nothing is forgotten silently: lost permissions would be asked for again, refusals would
-not hold.
+The file is the user's alone (0600) and never followed through a link (SAFETY K4, D45). An unreadable file is an error
+and nothing is forgotten silently: lost permissions would be asked for again, refusals would not hold.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
@@ -22,6 +21,7 @@ from core.user_dirs import get_state_dir
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 MAX_BYTES = 4 << 20
+_RACY_NANOSECONDS = 50_000_000  # nanoseconds in which two changes may leave the same time
 
 
 class StateFile(Generic[Record]):
@@ -34,13 +34,18 @@ class StateFile(Generic[Record]):
         self._kind = kind
         self._keeps = keeps
         self._in_memory: Record | None = None
+        self._last_read: tuple[tuple[int, ...], Record] | None = None
         self.path = get_state_dir() / name
 
     def read(self) -> Record:
-        """Read the record. Raises `StateError`."""
+        """Read the record, unless the file is as it was. Raises `StateError`."""
         if self._in_memory is not None:
             return self._in_memory
         try:
+            found = os.lstat(self.path)
+            seen = (found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+            if self._last_read is not None and self._last_read[0] == seen:
+                return self._last_read[1]
             descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError):
             return self._kind()
@@ -49,9 +54,12 @@ class StateFile(Generic[Record]):
         with os.fdopen(descriptor, "rb") as file:
             data = file.read(MAX_BYTES)
         try:
-            return msgspec.json.decode(data, type=self._kind)
+            record = msgspec.json.decode(data, type=self._kind)
         except msgspec.MsgspecError as problem:
             raise self._build_error(str(problem)) from None
+        is_settled = time.time_ns() - found.st_ctime_ns > _RACY_NANOSECONDS
+        self._last_read = (seen, record) if is_settled else None
+        return record
 
     def update(self, change: Callable[[Record], Record]) -> Record:
         """Read, change and replace the record, alone. Returns the new one. Raises `StateError`."""

@@ -1,9 +1,8 @@
-"""Trust in projects: whether their own instructions to the agent, to git and to this program are read
-(SAFETY I1, D39).
+"""Trust in projects: whether their own instructions to the agent, to git and to this program are read (SAFETY I1, D39).
 
-A project is known by its real path and by the identity of its directory (`directory_identity`), and its
-instructions by the digests of their files (`trusted_files`). Nothing in the project has a say in it, and
-trust reaches no directory but this.
+A project is known by its real path and by the identity of its directory (`directory_identity`), and its instructions by
+the digests of their files (`trusted_files`). Nothing in the project has a say in it, and trust reaches no directory but
+this.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ INSTRUCTION_PATHS = ("AGENTS.md", ".cursor/rules", ".agent-tui/config.toml", ".g
 class TrustedDirectory(Struct, frozen=True, kw_only=True):
     """A directory as it was when the user trusted it. `at` in ms.
 
-    `files`: digests of its instruction files, by path; None in a record of an earlier version, which is asked
-    about anew.
+    `files`: digests of its instruction files, by path; None in a record of an earlier version, asked about anew.
     """
 
     device: int
@@ -58,8 +56,10 @@ class TrustStore:
 
     def load_files(self) -> TrustedFiles:
         """Load the digests of the files that are trusted."""
-        entry = None if self._is_demo() else self._load_entry()
-        return TrustedFiles(None if self._is_demo() else entry.files if entry and entry.files else {}, self.add_files)
+        if self._is_demo():
+            return TrustedFiles(None, self.add_files)
+        entry = self._load_entry()
+        return TrustedFiles(entry.files if entry and entry.files else {}, self.add_files)
 
     def grant(self, files: Mapping[str, str]) -> None:
         """Trust the project from now on, with these files: the digest of each by its path."""
@@ -80,9 +80,8 @@ class TrustStore:
         return bool(identify_directory(self._root).born)
 
     def revoke(self) -> None:
-        name = self._name
         self._file.update(
-            lambda book: _TrustBook(directories={key: value for key, value in book.directories.items() if key != name})
+            lambda book: _TrustBook(directories={k: v for k, v in book.directories.items() if k != self._name})
         )
 
     def _is_demo(self) -> bool:
@@ -93,11 +92,8 @@ class TrustStore:
         known = self._file.read().directories.get(self._name)
         if known is None or known.files is None:
             return None
-        return (
-            known
-            if DirectoryIdentity(known.device, known.inode, known.born) == identify_directory(self._root)
-            else None
-        )
+        told = DirectoryIdentity(known.device, known.inode, known.born)
+        return known if told == identify_directory(self._root) else None
 
 
 def find_instructions(root: Path) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """Trusted contents of a project's own instructions: its configuration and its rules (SAFETY I1).
 
-A yes to a project is a yes to its present instructions, not to later ones. So each file is compared by
-its digest when it is read, with the very bytes that are then interpreted: what was changed from outside
-is not read until the user has said yes to it, too. What they accepted in the review they have seen.
+A yes to a project is a yes to its present instructions, not to later ones. So each file is compared by its digest when
+it is read, with the very bytes that are then interpreted: what was changed from outside is not read until the user has
+said yes to it, too. What they accepted in the review they have seen.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ def hash_content(data: bytes) -> str:
 
 
 class TrustedFiles:
-    """The contents that are trusted in one project. `known`: digests by path; None: everything is (one run with
-    --trust, a demo).
+    """The contents that are trusted in one project. `known`: digests by path; None: all (one run with --trust, a demo).
 
-    `untrusted` holds contents to be asked about: digest by path. `keep` saves new digests; `on_untrusted` is
-    called when there is a new one, in any thread.
+    `untrusted` holds contents to be asked about: digest by path. `keep` saves new digests; `on_untrusted` is called
+    when there is a new one, in any thread.
     """
 
     def __init__(self, known: KnownDigests | None, keep: Callable[[Mapping[str, str]], None]) -> None:
@@ -38,7 +37,7 @@ class TrustedFiles:
         self._keep = keep
         self._deferred: dict[str, str] = {}
         self.untrusted: dict[str, str] = {}
-        self.on_untrusted: Callable[[], object] = _ignore
+        self.on_untrusted: Callable[[], object] = bool
 
     def is_trusted(self, path: str, data: bytes) -> bool:
         """True if this content of a file may be interpreted."""
@@ -81,7 +80,3 @@ class TrustedFiles:
 def append_digest(digests: Sequence[str], new: str) -> list[str]:
     """Return the digests with a new one, the latest last."""
     return [*(each for each in digests if each != new), new][-MAX_DIGESTS:]
-
-
-def _ignore() -> None:
-    """Ignore a new untrusted content."""

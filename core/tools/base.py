@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from core.attachments import PreparedAttachment
+from core.attachments.preparation import PreparedAttachment
 from core.modes import Access
 from core.plans.todo_changes import TodoChange
 from core.protocol.documents import FileEditDiff, FileOperation, Question, QuestionAnswer, Todo, TodoStatusUpdate

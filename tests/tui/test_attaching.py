@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from textual.events import Paste
 
-from core.attachments import prepare_attachment
 from core.attachments.pictures import render_preview
+from core.attachments.preparation import prepare_attachment
 from core.protocol import commands as c
 from core.protocol import documents as d
 from core.protocol import events as e

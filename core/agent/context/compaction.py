@@ -17,7 +17,7 @@ from core.agent.answer.side_requests import SideRequests
 from core.agent.context.dropped_reasoning import notify_shortened, strip_bound_reasoning
 from core.agent.context.memory import ModelMemory
 from core.agent.context.token_meter import measure_messages
-from core.attachments import format_placeholder
+from core.attachments.text_form import format_placeholder
 from core.errors import ProviderError
 from core.plans.todo_graph import select_current
 from core.prompts import render

@@ -7,8 +7,8 @@ import re
 from msgspec import Struct
 
 from core.agent.context.prompt_tags import escape_attribute, escape_tags
-from core.attachments import MAX_INPUT_BYTES, detect_media_type
-from core.attachments.signature import SNIFF_BYTES
+from core.attachments.preparation import MAX_INPUT_BYTES
+from core.attachments.signature import SNIFF_BYTES, detect_media_type
 from core.errors import PathRefused
 from core.tools.base import Reader
 

@@ -8,7 +8,7 @@ from operator import is_
 
 import msgspec
 
-from core.attachments.tokens import estimate_tokens
+from core.attachments.text_form import estimate_tokens
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage, WireAnswer
 from core.providers.base import ToolSpec
 from core.text.well_formed import encode_record

@@ -12,8 +12,8 @@ from typing import Final
 from core.agent.context.mentions import find_pictures
 from core.agent.context.sent_attachments import can_send
 from core.agent.turn.routes import Route
-from core.attachments import MAX_INPUT_BYTES, PreparedAttachment, prepare_attachment
 from core.attachments.pdf import read_pdf_facts
+from core.attachments.preparation import MAX_INPUT_BYTES, PreparedAttachment, prepare_attachment
 from core.config import Settings
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from core.attachments import detect_media_type, estimate_tokens, format_placeholder, prepare_attachment
 from core.attachments.pdf import read_pdf_facts
 from core.attachments.pictures import MAX_BYTES, render_preview
-from core.attachments.signature import SNIFF_BYTES
+from core.attachments.preparation import prepare_attachment
+from core.attachments.signature import SNIFF_BYTES, detect_media_type
+from core.attachments.text_form import estimate_tokens, format_placeholder
 from core.errors import AttachmentRefused
 from core.protocol.attachment_labels import (
     LABEL_PATTERN,

@@ -10,7 +10,8 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
-from core.attachments import detect_media_type, prepare_attachment
+from core.attachments.preparation import prepare_attachment
+from core.attachments.signature import detect_media_type
 from core.edits.text_file import decode_text, detect_binary
 from core.errors import AttachmentRefused, ToolFailed
 from core.protocol.attachment_labels import classify_attachment, describe_attachment
