@@ -21,8 +21,7 @@ def measure_depth(line: str) -> int:
 
 
 def deduce_shift(pairs: Sequence[tuple[str, str]], sample: Iterable[str]) -> Shift | None:
-    """Deduce the one rule that turns the indentation of every given line into that of the file; None when there is
-    none.
+    """Deduce the one rule that turns the indentation of every given line into that of the file; None: there is none.
 
     `pairs` are (given line, file line), none of them blank; `sample` are further given lines, which show the width
     of a level. The answer takes a whole line and returns it re-indented; blank lines stay as they are.
@@ -72,9 +71,8 @@ def _deduce_cut(indents: Sequence[tuple[str, str]]) -> Shift | None:
 
 def _deduce_restyled(indents: Sequence[tuple[str, str]], sample: Iterable[str]) -> Shift | None:
     """Deduce tabs for spaces, spaces for tabs, or another width; spaces of continuation lines are carried over."""
-    given_units = _find_units(
-        [given for given, _ in indents] + [extract_indent(line) for line in sample if line.strip()]
-    )
+    sampled = [extract_indent(line) for line in sample if line.strip()]
+    given_units = _find_units([given for given, _ in indents] + sampled)
     present_units = _find_units([present for _, present in indents])
     rules = [
         (abs(delta), given_unit, present_unit, delta)

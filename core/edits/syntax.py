@@ -68,10 +68,9 @@ class SyntaxPosition(Struct, frozen=True, kw_only=True):
 
 def find_flaws(path: str, text: str, *, limit: int = 20) -> tuple[SyntaxFlaw, ...] | None:
     """Find what does not parse, in order; None when the language is not known or the text is too long."""
-    parser = _load_parser(_parse_suffix(path))
-    if parser is None or len(text) > _LARGEST:
+    root = _parse(path, text)
+    if root is None:
         return None
-    root = parser.parse(text.encode("utf-8", "surrogatepass")).root_node
     found: list[SyntaxFlaw] = []
     waiting = [root] if root.has_error else []
     while waiting and len(found) < limit:
@@ -85,13 +84,11 @@ def find_flaws(path: str, text: str, *, limit: int = 20) -> tuple[SyntaxFlaw, ..
 
 def find_position(path: str, text: str, line: int) -> SyntaxPosition | None:
     """Find where a line (1-indexed) that is not blank begins in the tree; None when the language is not known."""
-    parser = _load_parser(_parse_suffix(path))
-    lines = text.split("\n")
-    if parser is None or len(text) > _LARGEST or not lines[line - 1].strip():
+    root = _parse(path, text)
+    body = text.split("\n")[line - 1] if root is not None else ""
+    if root is None or not body.strip():
         return None
-    indent = len(lines[line - 1]) - len(lines[line - 1].lstrip())
-    column = len(lines[line - 1][:indent].encode("utf-8", "surrogatepass"))
-    root = parser.parse(text.encode("utf-8", "surrogatepass")).root_node
+    column = len(body[: len(body) - len(body.lstrip())].encode("utf-8", "surrogatepass"))
     at = (line - 1, column)
     node = root.descendant_for_point_range(at, (line - 1, column + 1))
     within, begins = [], []
@@ -104,21 +101,18 @@ def find_position(path: str, text: str, line: int) -> SyntaxPosition | None:
 
 def find_definitions(path: str, text: str) -> tuple[Definition, ...] | None:
     """Find every named definition, nested ones too, in order; None when the language is not known."""
-    parser = _load_parser(_parse_suffix(path))
-    if parser is None or len(text) > _LARGEST:
+    root = _parse(path, text)
+    if root is None:
         return None
     found: list[Definition] = []
-    waiting = [parser.parse(text.encode("utf-8", "surrogatepass")).root_node]
+    waiting = [root]
     while waiting:
         node = waiting.pop()
         waiting += reversed(node.children)
         name = node.child_by_field_name("name")
         if name is not None and name.text is not None and node.child_by_field_name("body") is not None:
-            outer = _find_outermost(node)
-            label = name.text.decode("utf-8", "replace")
-            found.append(
-                Definition(name=label, first=outer.start_point[0], own=node.start_point[0], last=node.end_point[0])
-            )
+            first, own, last = _find_outermost(node).start_point[0], node.start_point[0], node.end_point[0]
+            found.append(Definition(name=name.text.decode("utf-8", "replace"), first=first, own=own, last=last))
     return tuple(found)
 
 
@@ -129,8 +123,12 @@ def _find_outermost(node: Node) -> Node:
     return node
 
 
-def _parse_suffix(path: str) -> str:
-    return PurePath(path).suffix.lower().removeprefix(".")
+def _parse(path: str, text: str) -> Node | None:
+    """The root of a file's tree; None when the language is not known or the text is too long."""
+    parser = _load_parser(PurePath(path).suffix.lower().removeprefix("."))
+    if parser is None or len(text) > _LARGEST:
+        return None
+    return parser.parse(text.encode("utf-8", "surrogatepass")).root_node
 
 
 @cache
@@ -152,9 +150,7 @@ def find_new_flaws(path: str, before: str, after: str) -> tuple[SyntaxFlaw, ...]
 
     A flaw is the same when its line has the same text, wherever it stands.
     """
-    if before == after:
-        return ()
-    now = find_flaws(path, after, limit=_ASKED)
+    now = find_flaws(path, after, limit=_ASKED) if before != after else ()
     if not now:
         return ()
     known = Counter(_build_flaw_keys(before, find_flaws(path, before, limit=_ASKED) or ()))

@@ -43,37 +43,23 @@ class TextFile(Struct, frozen=True, kw_only=True):
 
 def detect_binary(data: bytes) -> str:
     """Name what a binary file is; "" for text. A NUL in the first 8 kB makes a file binary (UTF-16 has a BOM)."""
-    for magic, kind in _MAGIC:
-        if data.startswith(magic):
-            return kind
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return ""
-    return "binary data" if b"\0" in data[:SNIFF] else ""
+    named = next((kind for magic, kind in _MAGIC if data.startswith(magic)), "")
+    return named or ("binary data" if b"\0" in data[:SNIFF] else "")
 
 
 def decode_text(data: bytes) -> TextFile | None:
     """Decode a file; None for bytes that are no text in any encoding known here."""
-    for bom, encoding in _BOMS:
-        if data.startswith(bom):
-            return _decode_with_bom(data, bom, encoding)
-    if detect_binary(data):
+    bom, encoding = next((each for each in _BOMS if data.startswith(each[0])), (b"", "utf-8"))
+    rest = data[len(bom) :]
+    if encoding != "utf-8":
+        try:
+            return TextFile(text=rest.decode(encoding), encoding=encoding, bom=bom)
+        except UnicodeDecodeError:
+            return None
+    if detect_binary(rest):
         return None
-    return _decode_utf_8(data)
-
-
-def _decode_utf_8(data: bytes, bom: bytes = b"") -> TextFile:
-    raw = data.decode("utf-8", "surrogateescape")
+    raw = rest.decode("utf-8", "surrogateescape")
     text = mask_bytes(raw)
     return TextFile(text=text, bom=bom, raw=raw if text != raw else "")
-
-
-def _decode_with_bom(data: bytes, bom: bytes, encoding: str) -> TextFile | None:
-    rest = data[len(bom) :]
-    if encoding == "utf-8":
-        if detect_binary(rest):
-            return None
-        return _decode_utf_8(rest, bom)
-    try:
-        return TextFile(text=rest.decode(encoding), encoding=encoding, bom=bom)
-    except UnicodeDecodeError:
-        return None

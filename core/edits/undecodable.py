@@ -40,7 +40,6 @@ def restore_bytes(raw: str, text: str) -> str:
 
 
 def _restore_changed(raw: str, text: str) -> str:
-    """Return the changed lines with the bytes of those that they take the place of."""
     if REPLACEMENT not in text:
         return text
     known = _MARK.findall(raw)
@@ -48,13 +47,10 @@ def _restore_changed(raw: str, text: str) -> str:
         return text.replace(REPLACEMENT, known[0])
     out, unknown = list(text), {run.start(): run.end() for run in _RUN.finditer(text)}
     for at, start, size in SequenceMatcher(None, mask_bytes(raw), text, autojunk=False).get_matching_blocks():
+        run, shift = text[start : start + size], at - start
         for first, last in list(unknown.items()):
-            if (
-                start <= first
-                and last <= start + size
-                and _is_whole(raw, text[start : start + size], at - start, first, last)
-            ):
-                out[first:last] = raw[at - start + first : at - start + last]
+            if start <= first and last <= start + size and _is_whole(raw, run, shift, first, last):
+                out[first:last] = raw[shift + first : shift + last]
                 del unknown[first]
     if unknown:
         raise EditError(

@@ -72,9 +72,7 @@ def _find_named(entry: dict[str, Any], names: Sequence[str]) -> Any:
 
 def _parse_whole(value: Any, name: str, number: int) -> int:
     """Parse a whole number, also as a text or with a zero behind the point."""
-    if isinstance(value, str) and _NUMBER.fullmatch(value):
-        return int(value)
-    if isinstance(value, float) and value.is_integer():
+    if (isinstance(value, str) and _NUMBER.fullmatch(value)) or (isinstance(value, float) and value.is_integer()):
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise EditError(f"Edit {number}: {name} is {value!r}, not a whole number.", hint=_HINT)
@@ -84,10 +82,8 @@ def _parse_whole(value: Any, name: str, number: int) -> int:
 def apply_line_plan(text: str, plan: Sequence[LineRange]) -> str:
     """Replace every range, or raise `EditError` and change nothing. The order of `plan` does not matter."""
     lines = split_lines(text)
-    ordered = sorted(
-        _deduplicate(plan, len(lines)),
-        key=lambda each: (each.start_line, -1 if each.end_line is None else each.end_line),
-    )
+    once = _deduplicate(plan, len(lines))
+    ordered = sorted(once, key=lambda each: (each.start_line, -1 if each.end_line is None else each.end_line))
     for each in ordered:
         _check_range(each, len(lines))
     for first, second in pairwise(ordered):
@@ -154,15 +150,11 @@ def find_unplanned_changes(before: str, after: str, plan: Sequence[LineRange]) -
     old, new = split_lines(before), split_lines(after)
     wrong, shift = [], 0
     named = {number for each in plan for number in range(each.start_line, (each.end_line or each.start_line - 1) + 1)}
-    inserts = {each.start_line: each for each in plan if each.end_line is None}
-    grown = {
-        each.start_line: len(split_closed(each.replacement)[0]) if each.replacement else 0
-        for each in plan
-        if each.end_line is not None
-    }
+    sizes = [(each, len(split_closed(each.replacement)[0]) if each.replacement else 0) for each in plan]
+    inserted = {each.start_line: size for each, size in sizes if each.end_line is None}
+    grown = {each.start_line: size for each, size in sizes if each.end_line is not None}
     for number in range(1, len(old) + 1):
-        if number in inserts and inserts[number].replacement:
-            shift += len(split_closed(inserts[number].replacement)[0])
+        shift += inserted.get(number, 0)
         if number in named:
             shift += grown.get(number, 0) - 1
             continue
@@ -173,8 +165,7 @@ def find_unplanned_changes(before: str, after: str, plan: Sequence[LineRange]) -
 
 
 def decode_plan(content: str) -> Any:
-    """Decode the one value that is a plan: a list of objects, or an object. Raises `ValueError` and
-    `RecursionError`."""
+    """Decode the one plan of a text: a list of objects, or an object. Raises `ValueError` and `RecursionError`."""
     text = content.strip().removeprefix("\ufeff").strip()
     try:
         return _decode_lenient(text)
@@ -207,11 +198,7 @@ def _find_plans(text: str) -> list[Any]:
         except ValueError:
             place = begin.end()
             continue
-        if _is_plan(value):
+        entries = value if isinstance(value, list) else [value]
+        if entries and all(isinstance(entry, dict) for entry in entries):
             found.append(value)
     return found
-
-
-def _is_plan(value: Any) -> bool:
-    entries = value if isinstance(value, list) else [value]
-    return bool(entries) and all(isinstance(entry, dict) for entry in entries)

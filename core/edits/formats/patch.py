@@ -17,7 +17,7 @@ from core.edits.matching.block_merge import MatchedBlock
 from core.edits.matching.failures import build_ambiguity_error, build_not_found_error
 from core.edits.matching.line_edit import LineEdit
 from core.edits.matching.search_text import SearchText
-from core.text.lines import find_line_number, trim_ending
+from core.text.lines import trim_ending
 from core.text.splices import Splice, apply_splices
 
 _STEPS = (("trailing_space", False), ("indentation", False), ("look_alikes", True), ("spacing", True))
@@ -31,8 +31,7 @@ class PatchResult(NamedTuple):
 
 
 def apply_patch(text: str | None, content: str, path: str = "") -> str:
-    """Return the file at `path` (None: it is not there) after the patch; "" when the patch deletes it. Raises
-    `EditError`."""
+    """Return the file at `path` (None: it is not there) after the patch, "" if deleted. Raises `EditError`."""
     files = parse_patch(content)
     mine = select_for_file(files, path)
     if not mine:
@@ -59,8 +58,7 @@ def apply_file_patch(text: str | None, patch: FilePatch) -> PatchResult:
 
 
 def _build_new_text(hunks: Sequence[PatchHunk]) -> str:
-    rows = [row for hunk in hunks for sign, row in hunk.rows if sign == "+"]
-    text = "".join(f"{row}\n" for row in rows)
+    text = _join_closed([row for hunk in hunks for sign, row in hunk.rows if sign == "+"])
     return text.removesuffix("\n") if hunks and hunks[-1].is_new_open else text
 
 
@@ -95,34 +93,21 @@ def _fit_final_newline(text: str, done: str, hunks: Sequence[PatchHunk]) -> str:
 def _place_hunk(search_text: SearchText, hunk: PatchHunk, cursor: int) -> tuple[Splice, str]:
     old = [row for sign, row in hunk.rows if sign in " -"]
     new = [row for sign, row in hunk.rows if sign in " +"]
-    first = (
-        search_text.lines.find_line(cursor)
-        if cursor and cursor < len(search_text.text)
-        else (0 if not cursor else len(search_text.lines))
-    )
+    first = search_text.lines.find_line(cursor) if cursor < len(search_text.text) else len(search_text.lines)
     first, anchored = _find_anchored(search_text, hunk, first, needed=not any(row.strip() for row in old))
     if not any(row.strip() for row in old):
         return _build_insertion(search_text, hunk, new, first if anchored else None), "exact"
     edit = LineEdit(search_text, _join_closed(old), _join_closed(new))
     for fold, skip_blank in _STEPS:
-        blocks = [
-            block
-            for block in edit.find_blocks(fold, skip_blank)
-            if block.first >= first and (not hunk.is_at_end or _is_at_end(search_text, block))
-        ]
-        blocks = [block for block in blocks if edit.deduce_shift(block) is not None]
-        if blocks:
-            chosen = _choose_block(search_text, hunk, blocks, fold, anchored=anchored)
+        blocks = [block for block in edit.find_blocks(fold, skip_blank) if block.first >= first]
+        blocks = [block for block in blocks if not hunk.is_at_end or _is_at_end(search_text, block)]
+        shifts = [(block, shift) for block in blocks if (shift := edit.deduce_shift(block)) is not None]
+        if shifts:
+            chosen = _choose_block(search_text, hunk, [block for block, _ in shifts], fold, anchored=anchored)
             same = all(given == present for given, present in edit.pair_lines(chosen))
-            return _splice_block(edit, chosen), "exact" if same else fold
+            shift = next(shift for block, shift in shifts if block is chosen)
+            return edit.build_splice(chosen, shift), "exact" if same else fold
     raise build_not_found_error(search_text, _join_closed(old))
-
-
-def _splice_block(edit: LineEdit, block: MatchedBlock) -> Splice:
-    shift = edit.deduce_shift(block)
-    if shift is None:
-        raise build_not_found_error(edit.search_text, _join_closed(edit.given))
-    return edit.build_splice(block, shift)
 
 
 def _choose_block(
@@ -132,20 +117,11 @@ def _choose_block(
         return blocks[0]
     if hunk.is_at_end:
         return blocks[-1]
-    named = [block for block in blocks if block.first + 1 == hunk.line]
-    if len(named) == 1:
-        return named[0]
     if hunk.line is not None:
-        line = hunk.line
-        near = sorted(blocks, key=lambda block: abs(block.first + 1 - line))
-        gaps = [abs(block.first + 1 - line) for block in near[:2]]
-        if gaps[0] * 3 <= gaps[1]:
-            return near[0]
-    raise build_ambiguity_error(
-        search_text,
-        [find_line_number(search_text.text, search_text.lines.starts[block.first]) for block in blocks],
-        fold,
-    )
+        gaps = sorted((abs(block.first + 1 - hunk.line), index) for index, block in enumerate(blocks))
+        if gaps[0][0] * 3 <= gaps[1][0]:
+            return blocks[gaps[0][1]]
+    raise build_ambiguity_error(search_text, [block.first + 1 for block in blocks], fold)
 
 
 def _is_at_end(search_text: SearchText, block: MatchedBlock) -> bool:
@@ -153,8 +129,8 @@ def _is_at_end(search_text: SearchText, block: MatchedBlock) -> bool:
 
 
 def _find_anchored(search_text: SearchText, hunk: PatchHunk, first: int, *, needed: bool) -> tuple[int, bool]:
-    """The line from which a hunk is looked for, and True if its anchors tell that; a wrong anchor counts for nothing
-    when the hunk has lines that can be found without it."""
+    """The line from which a hunk is looked for, and True if its anchors tell that. Unless they are `needed`, as the
+    hunk has no lines that can be found without them, a wrong anchor counts for nothing."""
     place = first
     for anchor in hunk.anchors:
         try:
@@ -169,10 +145,10 @@ def _find_anchored(search_text: SearchText, hunk: PatchHunk, first: int, *, need
 def _find_anchor(search_text: SearchText, anchor: str, first: int) -> int:
     """The line of the first place, from `first` on, that an anchor names. Raises `EditError`."""
     wanted = anchor.strip()
-    bodies = search_text.lines.bodies
+    rows = [(number, body.strip()) for number, body in enumerate(search_text.lines.bodies) if number >= first]
     for same in (str.__eq__, str.startswith, str.__contains__):
-        for number in range(first, len(bodies)):
-            if same(bodies[number].strip(), wanted):
+        for number, row in rows:
+            if same(row, wanted):
                 return number
     raise EditError(
         f"The line that @@ names was not found: {wanted[:120]!r}.",
@@ -184,12 +160,8 @@ def _build_insertion(search_text: SearchText, hunk: PatchHunk, new: Sequence[str
     """Place a hunk that only adds lines: after its anchor, at its line, or at the end of the file."""
     added = [row for sign, row in hunk.rows if sign == "+"] or list(new)
     lines, end = search_text.lines, search_text.lines.find_dominant_ending()
-    if first is not None:
-        place = first + 1
-    elif hunk.line is not None and not hunk.is_at_end:
-        place = min(hunk.line, len(lines))
-    else:
-        place = len(lines)
+    place = len(lines) if hunk.line is None or hunk.is_at_end else min(hunk.line, len(lines))
+    place = place if first is None else first + 1
     offset = lines.starts[place] if place < len(lines) else len(search_text.text)
     text = "".join(f"{row}{end}" for row in added)
     if place >= len(lines) and lines.bodies and not lines.ends[-1]:

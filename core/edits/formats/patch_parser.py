@@ -23,12 +23,9 @@ _GIT = re.compile(r"diff --git (?:\"?a/)(.+?)\"? (?:\"?b/)(.+?)\"?$")
 
 
 class PatchHunk(Struct, frozen=True, kw_only=True):
-    """Rows of one hunk.
-
-    `rows` are (sign, line without its ending), sign one of " ", "-", "+". `line` is where it is said to begin
+    """`rows` are (sign, line without its ending), sign one of " ", "-", "+". `line` is where it is said to begin
     (1-indexed), `anchors` lines that stand before it, `is_at_end` if it reaches the end of the file. `is_old_open`
-    and `is_new_open`: the last old or new line has no newline at its end.
-    """
+    and `is_new_open`: the last old or new line has no newline at its end."""
 
     rows: tuple[tuple[str, str], ...]
     line: int | None = None
@@ -50,10 +47,8 @@ class FilePatch(Struct, frozen=True, kw_only=True):
 def parse_patch(content: str) -> tuple[FilePatch, ...]:
     """Parse every file of a patch, in order. Raises `EditError` that names the line."""
     rows = content.replace("\r\n", "\n").split("\n")
-    if any(row.strip() == "*** Begin Patch" for row in rows) or any(_FILE.match(row) for row in rows):
-        found = tuple(_parse_v4a(rows))
-    else:
-        found = tuple(_parse_unified(rows))
+    is_v4a = any(row.strip() == "*** Begin Patch" or _FILE.match(row) for row in rows)
+    found = tuple(_parse_v4a(rows) if is_v4a else _parse_unified(rows))
     if not found:
         raise EditError("There is no patch in the text.", hint=_HINT)
     return found
@@ -202,11 +197,11 @@ class _UnifiedReader:
             raise _build_patch_error(f"{row[:60]!r} begins with neither a space, - nor +", number)
 
     def _read_git_header(self, row: str) -> None:
-        """Read the extended headers of git."""
-        for head, action in (("new file mode", "add"), ("deleted file mode", "delete")):
-            if row.startswith(head):
-                self.action = "add" if action == "add" else "delete"
-        if row.startswith("rename from "):
+        if row.startswith("new file mode"):
+            self.action = "add"
+        elif row.startswith("deleted file mode"):
+            self.action = "delete"
+        elif row.startswith("rename from "):
             self.old = row[12:]
         elif row.startswith("rename to "):
             self.new = row[10:]
@@ -218,15 +213,12 @@ class _UnifiedReader:
 
     def _close_hunk(self) -> None:
         if self.rows:
-            rows = tuple(_trim_rows(self.rows))
-            old_open, new_open = self.open
-            self.hunks.append(
-                PatchHunk(rows=rows, line=self.line, anchors=self.anchors, is_old_open=old_open, is_new_open=new_open)
-            )
+            rows, (old, new) = tuple(_trim_rows(self.rows)), self.open
+            hunk = PatchHunk(rows=rows, line=self.line, anchors=self.anchors, is_old_open=old, is_new_open=new)
+            self.hunks.append(hunk)
         self.rows, self.line, self.anchors, self.open = None, None, (), [False, False]
 
     def finish(self) -> Iterator[FilePatch]:
-        """Yield the file that is being read."""
         self._close_hunk()
         if self.is_seen:
             old, new = _strip_prefix(self.old), _strip_prefix(self.new)

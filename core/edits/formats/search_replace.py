@@ -17,14 +17,13 @@ from core.edits.formats.target_file import is_same_file
 from core.edits.matching.ladder import LadderMatch, locate
 from core.edits.matching.search_text import SearchText
 from core.text.lines import carry_endings, find_line_number, normalise_endings
-from core.text.splices import Splice, apply_splices
+from core.text.splices import apply_splices
 
 _RULE = re.compile(r"^={5,}\s*$", re.MULTILINE)
 
 
 class SearchReplaceResult(Struct, frozen=True, kw_only=True):
-    """`rungs` and `lines` (1-indexed start, in the text before the edit or, where blocks build on each other, in the
-    running text), one per block."""
+    """`rungs` and `lines` (1-indexed starts, in the running text where blocks build on each other), one per block."""
 
     text: str
     rungs: tuple[str, ...]
@@ -37,8 +36,7 @@ def apply_search_replace(text: str, content: str, path: str = "") -> SearchRepla
 
 
 def select_blocks(blocks: Sequence[SearchReplaceBlock], path: str) -> tuple[SearchReplaceBlock, ...]:
-    """Select the blocks that name this file or none; when all name one other file, that is taken for another name of
-    it."""
+    """Select the blocks that name this file or none; when all name one other, that is another name of it."""
     mine = tuple(block for block in blocks if not path or block.path is None or is_same_file(block.path, path))
     if mine and any(block.path is not None for block in mine):
         return mine
@@ -46,11 +44,8 @@ def select_blocks(blocks: Sequence[SearchReplaceBlock], path: str) -> tuple[Sear
 
 
 def apply_blocks(text: str, blocks: Sequence[SearchReplaceBlock]) -> SearchReplaceResult:
-    """Apply every block or none.
-
-    Blocks are looked for in the text as it was; when one of them is not in it, or two touch the same lines, they are
-    applied one after the other. Raises `EditError` that names the block.
-    """
+    """Apply every block or none. They are looked for in the text as it was; when one of them is not in it, or two touch
+    the same lines, they are applied one after the other. Raises `EditError` that names the block."""
     if len(blocks) == 1 and not blocks[0].search:
         return SearchReplaceResult(text=_fit_endings(text, blocks[0].replace), rungs=("whole_file",), lines=(1,))
     if any(not block.search for block in blocks):
@@ -76,11 +71,8 @@ def _find_block(search_text: SearchText, block: SearchReplaceBlock) -> LadderMat
         return locate(search_text, block.search, block.replace, whole_lines=True, near=block.line)
     readings = [(block.search, block.replace), *block.alternatives]
     ruled = _RULE.search(search_text.lf_text) is not None
-    exact = [
-        reading
-        for reading in readings
-        if reading[0] and f"\n{reading[0]}" in f"\n{search_text.lf_text}" and (ruled or not _RULE.search(reading[1]))
-    ]
+    there = [each for each in readings if each[0] and f"\n{each[0]}" in f"\n{search_text.lf_text}"]
+    exact = [each for each in there if ruled or not _RULE.search(each[1])]
     if len(exact) != 1:
         raise EditError(
             "The block has several ======= lines, and the file does not tell which one divides it.",
@@ -90,36 +82,38 @@ def _find_block(search_text: SearchText, block: SearchReplaceBlock) -> LadderMat
 
 
 def _apply_at_once(search_text: SearchText, blocks: Sequence[SearchReplaceBlock]) -> SearchReplaceResult | None:
-    rungs: list[str] = []
-    starts: list[int] = []
-    splices: list[Splice] = []
-    text = search_text.text
-    for number, block in enumerate(blocks, start=1):
+    found: list[LadderMatch] = []
+    for number in range(len(blocks)):
         try:
-            found = _find_block(search_text, block)
+            found.append(_find_numbered(search_text, blocks, number))
         except EditError as error:
             if error.is_ambiguous or len(blocks) == 1:
-                raise error.name_part(format_part("Block", number, len(blocks))) from error
+                raise
             return None
-        rungs.append(found.rung)
-        starts.append(min(found.splices).start)
-        splices += found.splices
+    splices = [splice for each in found for splice in each.splices]
     if any(first.end > second.start for first, second in pairwise(sorted(splices))):
         return None
-    lines = tuple(find_line_number(text, start) for start in starts)
-    return SearchReplaceResult(text=apply_splices(text, splices), rungs=tuple(rungs), lines=lines)
+    lines = tuple(_find_first_line(search_text.text, each) for each in found)
+    text = apply_splices(search_text.text, splices)
+    return SearchReplaceResult(text=text, rungs=tuple(each.rung for each in found), lines=lines)
 
 
 def _apply_in_turn(search_text: SearchText, blocks: Sequence[SearchReplaceBlock]) -> SearchReplaceResult:
     rungs, lines = [], []
-    text = search_text.text
-    for number, block in enumerate(blocks, start=1):
-        search_text = search_text.with_text(text)
-        try:
-            found = _find_block(search_text, block)
-        except EditError as error:
-            raise error.name_part(format_part("Block", number, len(blocks))) from error
-        lines.append(find_line_number(text, min(found.splices).start))
-        text = apply_splices(text, found.splices)
+    for number in range(len(blocks)):
+        found = _find_numbered(search_text, blocks, number)
+        lines.append(_find_first_line(search_text.text, found))
         rungs.append(found.rung)
-    return SearchReplaceResult(text=text, rungs=tuple(rungs), lines=tuple(lines))
+        search_text = search_text.with_text(apply_splices(search_text.text, found.splices))
+    return SearchReplaceResult(text=search_text.text, rungs=tuple(rungs), lines=tuple(lines))
+
+
+def _find_numbered(search_text: SearchText, blocks: Sequence[SearchReplaceBlock], number: int) -> LadderMatch:
+    try:
+        return _find_block(search_text, blocks[number])
+    except EditError as error:
+        raise error.name_part(format_part("Block", number + 1, len(blocks))) from error
+
+
+def _find_first_line(text: str, found: LadderMatch) -> int:
+    return find_line_number(text, min(found.splices).start)

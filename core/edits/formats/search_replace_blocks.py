@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import Struct
 
@@ -50,8 +50,8 @@ _NEXT: Final = {"<": "|=", "|": "=", "=": ">", ">": "<"}
 
 class SearchReplaceBlock(Struct, frozen=True):
     """`search` and `replace` are whole lines with their endings; "" is an empty part. `path` is the file that was named
-    for it, `line` (1-indexed) where it was said to begin. `others` are further ways to read a block that holds a line
-    of equals signs which may be a heading's underline."""
+    for it, `line` (1-indexed) where it was said to begin. `alternatives` are further ways to read a block that holds a
+    line of equals signs which may be a heading's underline."""
 
     search: str
     replace: str
@@ -61,8 +61,7 @@ class SearchReplaceBlock(Struct, frozen=True):
 
 
 def parse_blocks(content: str) -> tuple[SearchReplaceBlock, ...]:
-    """Parse all blocks of `content`, in order. Raises `EditError` for a broken sequence of markers, naming the
-    line."""
+    """Parse all blocks of `content`, in order. Raises `EditError` that names the line for broken markers."""
     blocks = tuple(_BlockParser(content).parse())
     if not blocks:
         raise EditError("There is no SEARCH/REPLACE block in the text.", hint=_HINT)
@@ -114,13 +113,8 @@ class _BlockParser:
 
     def _has_end_without_start(self) -> bool:
         """True if the next marker is the end of a block: then the start of it is missing."""
-        for row in self.lines[self.index + 1 :]:
-            bare = row.rstrip("\r\n")
-            if is_block_start(bare):
-                return False
-            if _ANY_END.match(bare):
-                return True
-        return False
+        rest = (row.rstrip("\r\n") for row in self.lines[self.index + 1 :])
+        return _ANY_END.match(next((row for row in rest if is_block_start(row) or _ANY_END.match(row)), "")) is not None
 
     def _parse_block(self, style: Sequence[re.Pattern[str]]) -> SearchReplaceBlock:
         begin = self.index
@@ -130,27 +124,22 @@ class _BlockParser:
         body = self.lines[begin + 1 : end]
         line, body = _split_line_number(body)
         dividers = [index for index, row in enumerate(body) if style[1].match(row.rstrip("\r\n"))]
+        named = f"the block that begins in line {begin + 1}"
         if not dividers:
-            raise build_marker_error(
-                f"the block that begins in line {begin + 1} has no ======= line before its end", end + 1
-            )
+            raise build_marker_error(f"{named} has no ======= line before its end", end + 1)
         readings = split_at_dividers(body, dividers)
-        if not readings.certain and not readings.possible:
-            extra = begin + 2 + dividers[1]
-            raise build_marker_error(f"the block that begins in line {begin + 1} has several ======= lines", extra)
-        (search, replace), *others = readings.certain + readings.possible
+        if not readings:
+            raise build_marker_error(f"{named} has several ======= lines", begin + 2 + dividers[1])
+        (search, replace), *others = readings
         if residue := _find_stray_marker(search) or _find_stray_marker(replace):
-            raise build_marker_error(
-                f"{residue[:60]!r} in the block that begins in line {begin + 1} looks like a marker", end + 1
-            )
+            raise build_marker_error(f"{residue[:60]!r} in {named} looks like a marker", end + 1)
         if any(_MISPLACED.match(row) for row in replace.splitlines()):
-            raise build_marker_error(
-                f"a :start_line: stands in the REPLACE part of the block in line {begin + 1}", begin + 1
-            )
+            what = f"a :start_line: stands in the REPLACE part of the block in line {begin + 1}"
+            raise build_marker_error(what, begin + 1)
         return SearchReplaceBlock(_unescape(search), _unescape(replace), path, line, tuple(others))
 
     def _find_end(self, begin: int, style: Sequence[re.Pattern[str]]) -> int:
-        divided = False
+        divided, named = False, f"the block that begins in line {begin + 1}"
         for index in range(begin + 1, len(self.lines)):
             row = self.lines[index].rstrip("\r\n")
             if style[2].match(row) and not (style is _DASHED and row[0] == ">" and self._closes_nested(begin, index)):
@@ -158,11 +147,9 @@ class _BlockParser:
             divided = divided or bool(style[1].match(row))
             if style[0].match(row):
                 missing = "REPLACE" if divided else "======="
-                raise build_marker_error(
-                    f"the block that begins in line {begin + 1} has no {missing} line before", index + 1
-                )
+                raise build_marker_error(f"{named} has no {missing} line before", index + 1)
         missing = "+++++++ REPLACE" if divided else "======="
-        raise build_marker_error(f"the block that begins in line {begin + 1} has no {missing} line", begin + 1)
+        raise build_marker_error(f"{named} has no {missing} line", begin + 1)
 
     def _closes_nested(self, begin: int, index: int) -> bool:
         """True if a >>>>>>> REPLACE closes a <<<<<<< SEARCH that is content of the block."""
@@ -240,39 +227,19 @@ def _parse_file_name(row: str) -> str:
     return name if _NAME.match(name) else ""
 
 
-class BlockSplits(NamedTuple):
-    """`certain` is the reading by conflict markers (one at most); `possible` are those that the file has to decide."""
-
-    certain: tuple[Parts, ...]
-    possible: tuple[Parts, ...]
-
-
-def split_at_dividers(body: Sequence[str], dividers: Sequence[int]) -> BlockSplits:
-    """The ways to cut the lines of a block into (search, replace) at one of its dividers."""
+def split_at_dividers(body: Sequence[str], dividers: Sequence[int]) -> list[Parts]:
+    """The ways to cut the lines of a block into (search, replace) at one of its dividers: by conflict markers, else by
+    what lies under a heading. Of several the file has to decide."""
     halves = [(body[:place], body[place + 1 :]) for place in dividers]
-    if len(dividers) == 1:
-        return BlockSplits((_join_parts(*halves[0]),), ())
-    certain = [_join_parts(*half) for half in halves if all(_is_conflict(part) for part in half)]
-    if len(certain) == 1:
-        return BlockSplits(tuple(certain), ())
-    possible = [_join_parts(*half) for half in halves if all(_is_underlined(part) for part in half)]
-    return BlockSplits((), tuple(certain or possible))
-
-
-def _join_parts(search: Sequence[str], replace: Sequence[str]) -> Parts:
-    return "".join(search), "".join(replace)
-
-
-def _find_conflict_signs(part: Sequence[str]) -> Iterator[str]:
-    for row in part:
-        found = _CONFLICT.match(row.rstrip("\r\n"))
-        if found:
-            yield found[1][0]
+    if len(dividers) > 1:
+        by_conflict = [half for half in halves if all(map(_is_conflict, half))]
+        halves = by_conflict or [half for half in halves if all(map(_is_underlined, half))]
+    return [("".join(search), "".join(replace)) for search, replace in halves]
 
 
 def _is_conflict(part: Sequence[str]) -> bool:
     """True if the conflict markers of a part follow each other as they do in a file, and no ======= stands alone."""
-    tokens = list(_find_conflict_signs(part))
+    tokens = [found[1][0] for row in part if (found := _CONFLICT.match(row.rstrip("\r\n")))]
     return tokens != ["="] and all(after in _NEXT[before] for before, after in pairwise(tokens))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
+from core.text.line_diff import count_shared_head
 from core.text.similarity import measure_similarity
 
 CHANGE: Final = 20  # a place where something changes at all
@@ -30,8 +31,7 @@ def is_telling(line: str) -> bool:
 
 
 def compute_insertion_cost(line: str, counts: Counter[str]) -> int:
-    """Compute the cost of a new line: more, when the file has that very line, as then it was probably meant to be
-    that one."""
+    """Compute the cost of a new line: more, when the file has that very line, as it was probably meant to be that."""
     if not is_telling(line):
         return _PLAIN
     return {0: _NEW, 1: _KNOWN, 2: _TWICE}.get(counts[line], _NEW)
@@ -59,11 +59,10 @@ def compute_replacement_cost(new: str, old: str) -> int | None:
 def compute_placement_cost(cost: int, new: Sequence[str], old: Sequence[str], counts: Counter[str]) -> int:
     """Compute the cost of a piece in its place: of changing the lines there, and of what its context lacks. Lines
     that only come or only go between context are one change, however many they are."""
-    size = min(len(new), len(old))
-    head = next((index for index in range(size) if new[index] != old[index]), size)
+    size, head = min(len(new), len(old)), count_shared_head(new, old)
     if head == len(new) == len(old):
         return IDLE
-    tail = next((index for index in range(size) if new[-1 - index] != old[-1 - index]), size)
+    tail = count_shared_head(new[::-1], old[::-1])
     if head + tail >= size:
         come, gone = new[head : head + len(new) - size], old[head : head + len(old) - size]
         known = sum(each for each in (compute_insertion_cost(row, counts) for row in come) if each > _NEW)
@@ -73,7 +72,7 @@ def compute_placement_cost(cost: int, new: Sequence[str], old: Sequence[str], co
 
 def compute_missing_context_cost(new: Sequence[str], old: Sequence[str]) -> int:
     """Compute the cost of what the context at the start of a piece lacks, wherever it ends."""
-    head = next((index for index, (row, line) in enumerate(zip(new, old, strict=False)) if row != line), len(old))
+    head = count_shared_head(new, old)
     return 0 if head == len(new) or new[0][:1] == "\0" else _compute_side_cost(new[:head], new, old, 1)
 
 

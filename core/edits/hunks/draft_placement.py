@@ -28,20 +28,16 @@ def place_draft(lines: TextLines, rows: Sequence[str], *, open_ends: bool) -> Pl
     """Place a draft on the file; None when it is not made of pieces of the file."""
     shifted = fit_indentation(rows, lines)
     try:
-        found = [
-            _choose_best(lines, each, open_ends) for each in ([rows] if shifted == list(rows) else [rows, shifted])
-        ]
+        asis = _choose_best(lines, rows, open_ends)
+        other = None if shifted == list(rows) else _choose_best(lines, shifted, open_ends)
     except TooManyPlacements:
         return describe_unplaced(rows, _flag_markers(rows))
-    asis, *others = found
-    if not others:
-        return asis
-    if asis is None or others[0] is None or others[0].cost + _SHIFTED >= asis.cost:
-        return asis or others[0]
+    if asis is None or other is None or other.cost + _SHIFTED >= asis.cost:
+        return asis or other
     if not asis.is_accepted or not _has_same_indent_signs(rows, lines):
-        return others[0]
+        return other
     exact = any(row[:1].isspace() and row in lines.bodies for row in rows if row.strip())
-    return asis if exact else others[0]._replace(is_sure=False, is_contested=True, is_outlined=False)
+    return asis if exact else other._replace(is_sure=False, is_contested=True, is_outlined=False)
 
 
 def _has_same_indent_signs(rows: Sequence[str], lines: TextLines) -> bool:
@@ -55,17 +51,13 @@ def _choose_best(lines: TextLines, rows: Sequence[str], open_ends: bool) -> Plac
     found = []
     for marked in _iterate_meanings(rows, own):
         made = place_pieces(lines, rows, marked, open_ends=open_ends)
-        said = sum(
-            may_be_marker(row) and not mark and row.rstrip() not in own for row, mark in zip(rows, marked, strict=True)
-        )
+        unmarked = [row for row, mark in zip(rows, marked, strict=True) if not mark]
+        said = sum(may_be_marker(row) and row.rstrip() not in own for row in unmarked)
         found += [made._replace(cost=made.cost + _SAID * said)] if made else []
-    laid = sorted(found, key=lambda each: each.cost)
-    if not laid:
-        return None
-    competing = [each for each in laid if each.text != laid[0].text and each.cost < laid[0].cost + _APART]
-    return laid[0]._replace(
-        is_sure=laid[0].is_sure and not competing, is_contested=laid[0].is_contested or bool(competing)
-    )
+    best = min(found, key=lambda each: each.cost, default=None)
+    if best is not None and any(each.text != best.text and each.cost < best.cost + _APART for each in found):
+        return best._replace(is_sure=False, is_contested=True)
+    return best
 
 
 def _iterate_meanings(rows: Sequence[str], own: Counter[str]) -> Iterator[list[bool]]:

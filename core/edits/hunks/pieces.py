@@ -28,8 +28,7 @@ class DraftPiece(NamedTuple):
 
 
 class PieceVariant(NamedTuple):
-    """One way to take a piece: its lines (with an end of the file, or without blank lines beside a marker) and the
-    cost of it."""
+    """One way to take a piece, and its cost: its lines with an end of the file, or without blanks beside a marker."""
 
     rows: tuple[str, ...]
     cost: int
@@ -52,13 +51,10 @@ def split_pieces(rows: Sequence[str], marked: Sequence[bool]) -> list[DraftPiece
         if any(run):
             pieces.append(DraftPiece(tuple(run), above, True))
         run, above = [], True
-    if pieces and not any(marked[_find_last(rows, marked) + 1 :]):
+    last = max((index for index, row in enumerate(rows) if row.strip() and not marked[index]), default=0)
+    if pieces and not any(marked[last + 1 :]):
         pieces[-1] = pieces[-1]._replace(has_marker_below=False)
     return pieces
-
-
-def _find_last(rows: Sequence[str], marked: Sequence[bool]) -> int:
-    return max(index for index, row in enumerate(rows) if row.strip() and not marked[index])
 
 
 def is_outlined(pieces: Sequence[DraftPiece]) -> bool:
@@ -99,46 +95,30 @@ def is_single(rows: Sequence[str]) -> bool:
 
 def is_spaced(pieces: Sequence[DraftPiece]) -> bool:
     """True if blank lines stand between every marker and what is next to it."""
-    edges = [
-        piece.rows[place]
-        for piece in pieces
-        for place, marked in ((0, piece.has_marker_above), (-1, piece.has_marker_below))
-        if marked
-    ]
+    edges = [piece.rows[0] for piece in pieces if piece.has_marker_above]
+    edges += [piece.rows[-1] for piece in pieces if piece.has_marker_below]
     return len(edges) > 1 and not any(edges)
 
 
 def iterate_variants(piece: DraftPiece, *, open_ends: bool, padded: bool) -> Iterator[PieceVariant]:
-    """Yield the ways to take a piece.
-
-    `open_ends`: what stands in the file before or after the draft may be kept without a marker that says so;
-    `padded`: blank lines beside markers may be there for looks.
-    """
+    """Yield the ways to take a piece. `open_ends`: what stands before or after the draft may stay without a marker that
+    says so; `padded`: blank lines beside markers may be there for looks."""
     price = PADDING if padded else STRAY
     for head, lead in _iterate_edges(piece, piece.has_marker_above, START, open_ends=open_ends, price=price):
         for tail, trail in _iterate_edges(piece, piece.has_marker_below, STOP, open_ends=open_ends, price=price):
-            rows = list(piece.rows)
-            if head == "":
-                rows = rows[next(index for index, row in enumerate(rows) if row) :]
-            if tail == "":
-                rows = rows[: max(index for index, row in enumerate(rows) if row) + 1]
-            rows = [*([START] if head == START else []), *rows, *([STOP] if tail == STOP else [])]
-            yield PieceVariant(tuple(rows), lead + trail)
+            filled = [index for index, row in enumerate(piece.rows) if row]
+            rows = piece.rows[filled[0] if head == "" else 0 : filled[-1] + 1 if tail == "" else None]
+            ends = ((START,) if head == START else (), (STOP,) if tail == STOP else ())
+            yield PieceVariant((*ends[0], *rows, *ends[1]), lead + trail)
 
 
 def _iterate_edges(
     piece: DraftPiece, marked: bool, end: str, *, open_ends: bool, price: int
 ) -> Iterator[tuple[str | None, int]]:
-    """Yield how one edge can be taken: as it is (None), without the blank lines there (""), or as an end of the
-    file."""
-    edge = piece.rows[0] if end == START else piece.rows[-1]
-    if marked:
-        yield None, 0
-        if not edge:
-            yield "", price
-    else:
+    """Yield how an edge can be taken: as it is (None), without the blank lines there (""), or as an end of the file."""
+    if not marked:
         yield end, 0
-        if open_ends:
-            yield None, OPEN_END
-            if not edge:
-                yield "", price
+    if marked or open_ends:
+        yield None, 0 if marked else OPEN_END
+        if not (piece.rows[0] if end == START else piece.rows[-1]):
+            yield "", price

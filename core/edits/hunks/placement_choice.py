@@ -54,10 +54,8 @@ def _sum_costs(options: Sequence[Sequence[Placement]], *, flipped: bool = False)
     for above, here in pairwise(options):
         row = []
         for option in here:
-            sums = [
-                total + _compute_gap_cost(*((option, other) if flipped else (other, option)))
-                for total, other in zip(totals[-1], above, strict=True)
-            ]
+            pairs = [(option, other) if flipped else (other, option) for other in above]
+            sums = [total + _compute_gap_cost(*pair) for total, pair in zip(totals[-1], pairs, strict=True)]
             row.append(min(min(sums, default=_NEVER) + option.cost, _NEVER))
         totals.append(row)
     return totals

@@ -32,11 +32,8 @@ class PlacementDoubt(StrEnum):
 
 
 def find_doubt(placement: Placement, lines: Sequence[str], *, outlined: bool) -> PlacementDoubt | None:
-    """Return the first doubt about a placement; None = there is none.
-
-    `lines` are those of the file between its ends. `outlined`: the draft is made of whole definitions, so that one
-    of them is not lost for another.
-    """
+    """Return the first doubt about a placement; None = there is none. `lines` are those of the file between its ends;
+    `outlined`: the draft is made of whole definitions, so that one of them is not lost for another."""
     old, new = lines[placement.first : placement.last], [row.rstrip() for row in placement.rows]
     codes = list(diff_lines(old, new))
     shared = [new[j1:j2] for tag, _, _, j1, j2 in codes if tag == "equal"]
@@ -44,9 +41,8 @@ def find_doubt(placement: Placement, lines: Sequence[str], *, outlined: bool) ->
         return PlacementDoubt.IDLE
     if not any(_is_telling(run) for run in shared):
         return PlacementDoubt.BARE
-    if outlined and any(
-        tag == "replace" and _loses_definition(old[i1:i2], new[j1:j2]) for tag, i1, i2, j1, j2 in codes
-    ):
+    replaced = [(old[i1:i2], new[j1:j2]) for tag, i1, i2, j1, j2 in codes if tag == "replace"]
+    if outlined and any(_loses_definition(*each) for each in replaced):
         return PlacementDoubt.LOOSE
     for edge, beside in ((0, 1), (-1, -2)):
         first, (tag, i1, i2, _, _) = codes[edge], codes[beside]
@@ -60,12 +56,9 @@ def find_doubt(placement: Placement, lines: Sequence[str], *, outlined: bool) ->
 
 
 class PlacementFit(NamedTuple):
-    """The measure of how well a placement holds on to the file.
-
-    Lines of context `above` and `below`, six at most and none counted twice; `is_held` when both sides tell
-    something, `is_unique` when the file has both only once; `is_unchanged` when nothing changes; `added` and
-    `removed`, the lines that tell something and come or go.
-    """
+    """The measure of how well a placement holds on to the file: lines of context `above` and `below`, six at most and
+    none counted twice; `is_held` when both sides tell something, `is_unique` when the file has both only once;
+    `is_unchanged` when nothing changes; `added` and `removed`, the lines that tell something and come or go."""
 
     cost: int
     above: int
@@ -115,11 +108,13 @@ def is_contested(placement: Placement, others: Sequence[Placement], index: LineI
         return True
     if any(_is_defined_twice(row, placement, index) for row in mine.added if row not in mine.removed):
         return True
-    others = [
-        each for each in others if each[1:3] != placement[1:3] and not is_same_result(placement, each, index.lines)
-    ]
-    competing = [(measure_fit(each, index), each.rows == placement.rows) for each in others]
-    return any((same and fit.has_more_context(mine)) or _has_better_claim(fit, mine, index) for fit, same in competing)
+    for each in others:
+        if each[1:3] == placement[1:3] or is_same_result(placement, each, index.lines):
+            continue
+        fit, same = measure_fit(each, index), each.rows == placement.rows
+        if (same and fit.has_more_context(mine)) or _has_better_claim(fit, mine, index):
+            return True
+    return False
 
 
 def _has_better_claim(rival: PlacementFit, mine: PlacementFit, index: LineIndex) -> bool:

@@ -103,10 +103,8 @@ class LineIndex:
     def _find_starts(self, keys: tuple[str, ...]) -> Iterator[tuple[int, int]]:
         """(what it costs at least, place) for each place of the first line that has the last one within reach."""
         ends = self.places.get(keys[-1], [])
-        weighed = [
-            (compute_insertion_cost(row, self.counts), self.places.get(row, [])) for row in keys if is_telling(row)
-        ]
-        weighed = [(min(cost, LEAST), places) for cost, places in weighed]
+        costs = [(row, min(compute_insertion_cost(row, self.counts), LEAST)) for row in keys if is_telling(row)]
+        weighed = [(cost, self.places.get(row, [])) for row, cost in costs]
         reach = len(keys) + REACH
         for place in self.places.get(keys[0], ()):
             if not _has_place_within(ends, place + 1, place + reach):
@@ -117,10 +115,8 @@ class LineIndex:
     def _compute_costs(
         self, start: int, region: Sequence[str], rows: tuple[str, ...], bound: int
     ) -> Iterator[tuple[int, int]]:
-        """(lines of the region, what it costs to make them the piece) for each end that the piece may have.
-
-        Gives up where every way costs more than `bound`. Raises `TooManyPlacements`.
-        """
+        """(lines of the region, what it costs to make them the piece) for each end that the piece may have. Gives up
+        where every way costs more than `bound`. Raises `TooManyPlacements`."""
         width = len(region) + 1
         goes = [0, *self._goes[start : start + len(region)]]
         same, change = [_NEVER] * width, [_NEVER] * width
@@ -135,10 +131,9 @@ class LineIndex:
             if min(same) > bound and min(change) > bound:
                 return
         for place in range(2, width):
-            if region[place - 1] == rows[-1]:
-                cost = min(same[place - 1], change[place - 1])
-                if cost < _NEVER // 2:
-                    yield place, cost
+            cost = min(same[place - 1], change[place - 1])
+            if region[place - 1] == rows[-1] and cost < _NEVER // 2:
+                yield place, cost
 
     def _add_row(
         self, row: str, region: Sequence[str], goes: Sequence[int], before: tuple[list[int], list[int]]

@@ -22,8 +22,7 @@ _MANY_CELLS: Final = 6_000_000
 
 
 class AlignmentStep(NamedTuple):
-    """`token` is taken with the old line `old` (a match), without one (an insertion: old None), or an old line is kept
-    (`token` None)."""
+    """`token` is taken with the line `old` (a match) or without one (an insertion); `token` None: a line is kept."""
 
     token: int | None
     old: int | None
@@ -36,11 +35,8 @@ class AlignmentUndecided(Exception):
 def align(
     tokens: Sequence[DraftToken], old: Sequence[str], depths: Sequence[int], *, open_start: bool, open_end: bool
 ) -> list[AlignmentStep]:
-    """Return the steps of the best alignment of lines none of which is blank.
-
-    `depths` are those of the old lines; `open_…`: what stands in the file before or after the draft may be kept.
-    Raises `AlignmentUndecided`.
-    """
+    """Return the steps of the best alignment of lines none of which is blank. `depths` are those of the old lines;
+    `open_…`: what stands in the file before or after the draft may be kept. Raises `AlignmentUndecided`."""
     if (len(tokens) + 1) * (len(old) + 1) > _MANY_CELLS:
         raise AlignmentUndecided
     table = _ScoreTable(tokens, old, depths, (open_start, open_end))
@@ -121,13 +117,8 @@ class _ScoreTable:
         rows, backs = [start], [back]
         self.owners: list[int | None] = [None]
         for index, token in enumerate(self.tokens):
-            marker = token.kind == "marker"
-            made = (
-                self._fill_marker_rows(index, rows[-1], late)
-                if marker
-                else [self._fill_line_row(index, rows[-1], late)]
-            )
-            for row, moves in made:
+            fill = self._fill_marker_rows if token.kind == "marker" else self._fill_line_row
+            for row, moves in fill(index, rows[-1], late):
                 rows.append(row)
                 backs.append(moves)
                 self.owners.append(index)
@@ -135,13 +126,11 @@ class _ScoreTable:
 
     def _can_begin_at(self, place: int, depth: int) -> bool:
         """True if something of this depth or less begins at an old line, and nothing is cut in two before it."""
-        if place >= len(self.old):
-            return True
-        if self.depths[place] < depth:
+        if place >= len(self.old) or self.depths[place] < depth:
             return True
         return self.depths[place] == depth and not is_continuation(self.old, place)
 
-    def _fill_line_row(self, index: int, before: list[int], late: bool) -> tuple[list[int], bytearray]:
+    def _fill_line_row(self, index: int, before: list[int], late: bool) -> Iterator[tuple[list[int], bytearray]]:
         token, matches = self.tokens[index], self.matches[index]
         costs = self._compute_deletion_costs(index)
         insert = 0 if token.kind == "removal" else _STAY if is_scope_kept(self.tokens, index) else _INSERT
@@ -156,7 +145,7 @@ class _ScoreTable:
             score = row[place - 1] + costs[place - 1]
             if score > row[place] or (score == row[place] and late):
                 row[place], moves[place] = score, 100  # d
-        return row, moves
+        yield row, moves
 
     def _compute_deletion_costs(self, index: int) -> list[int]:
         """Cost of deleting each line after a token: much, where it would leave the scope of the lines around."""
@@ -167,9 +156,7 @@ class _ScoreTable:
         return self._compute_scope_costs(depth) if len(around) == 2 else self.costs
 
     def _compute_scope_costs(self, depth: int) -> list[int]:
-        if not depth:
-            return self.costs
-        return [_LEAVE if below < depth else _DELETE for below in self.depths]
+        return [_LEAVE if below < depth else _DELETE for below in self.depths] if depth else self.costs
 
     def _fill_marker_rows(self, index: int, before: list[int], late: bool) -> Iterator[tuple[list[int], bytearray]]:
         token = self.tokens[index]
@@ -187,8 +174,7 @@ class _ScoreTable:
             line = place - 1
             if self.depths[line] < token.floor and not (token.is_first or token.is_last):
                 continue
-            begins = self._can_marker_begin(token, self.depths[line])
-            fresh = waiting[line] if begins else _NEVER
+            fresh = waiting[line] if self._can_marker_begin(token, self.depths[line]) else _NEVER
             if taking[line] > _NEVER and (taking[line] > fresh or (taking[line] == fresh and not late)):
                 taking[place], moves[place] = taking[line], 107  # k, goes on
             elif fresh > _NEVER:
@@ -235,12 +221,11 @@ class _ScoreTable:
         for place, score in enumerate(taking):
             if score < row[place] or (score == row[place] and late) or score <= _NEVER // 2:
                 continue
-            if self._can_begin_at(place, depth) or (after is not None and self._is_same_line(place, after)):
+            if self._can_begin_at(place, depth) or (
+                after is not None and (self.old[place].strip(), self.depths[place]) == (after.text.strip(), after.depth)
+            ):
                 row[place], moves[place] = score, 116  # t
         return row, moves
-
-    def _is_same_line(self, place: int, token: DraftToken) -> bool:
-        return self.old[place].strip() == token.text.strip() and self.depths[place] == token.depth
 
 
 def assign_scopes(tokens: Sequence[DraftToken]) -> list[DraftToken]:
@@ -259,8 +244,7 @@ def assign_scopes(tokens: Sequence[DraftToken]) -> list[DraftToken]:
 
 
 def mark_exposed(tokens: Sequence[DraftToken]) -> list[DraftToken]:
-    """Return the tokens, marked where a line stands beside a marker that may keep what it looks like, and heads
-    nothing."""
+    """Return the tokens, marked where a line that heads nothing stands beside a marker that may keep its like."""
     filled = [index for index, token in enumerate(tokens) if token.text.strip()]
     placed = list(tokens)
     for before, index, after in zip([-1, *filled], filled, [*filled[1:], -1], strict=False):
@@ -290,10 +274,8 @@ def _find_scope(tokens: Sequence[DraftToken], index: int) -> tuple[int, bool]:
     if after is not None and not _CLOSER.match(after.text.strip()):
         floor = max(floor, after.depth)
     if before is not None and opened:
-        floor = (
-            max(floor, before.depth + 1) if after is None or after.depth >= before.depth or own > before.depth else own
-        )
-        return floor, True
+        inside = after is None or after.depth >= before.depth or own > before.depth
+        return (max(floor, before.depth + 1) if inside else own), True
     if before is not None and after is not None and _CLOSER.match(after.text.strip()) and floor <= after.depth:
         floor = max(floor, min(before.depth, after.depth + 8))
     return floor, False

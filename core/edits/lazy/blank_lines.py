@@ -24,8 +24,8 @@ def opens_block(line: str) -> bool:
 
 
 class ResultRow(NamedTuple):
-    """One filled line of the result: the token that gives it (None: a marker does), the line of the file that it is or
-    takes the place of (None: it is new)."""
+    """One filled line of the result: the token that gives it (None: a marker does), and the line of the file that it is
+    or takes the place of (None: it is new)."""
 
     token: int | None
     old: int | None
@@ -66,12 +66,8 @@ class Spacing:
             here = measure_depth(line)
             if here < depth and place <= old:
                 break
-            if (
-                here == depth
-                and opens_block(line)
-                and first
-                and (measure_depth(above) > depth or CONTINUED.match(above.strip()))
-            ):
+            ends = measure_depth(above) > depth or CONTINUED.match(above.strip())
+            if here == depth and first and ends and opens_block(line):
                 return place - first
             place = first - 1
         return 0
@@ -90,8 +86,7 @@ class Spacing:
         return self._take_blanks(first, stop) if self._is_blank(first, stop) else []
 
     def _count_drafted(self, above: int | None, below: int | None) -> int | None:
-        """Number of blank lines that the draft writes between two of its lines; None when a marker stands there,
-        too."""
+        """Number of blank lines that the draft writes between two of its lines; None when a marker is there, too."""
         if above is None or below is None:
             return None
         between = self.tokens[above + 1 : below]

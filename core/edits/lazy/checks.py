@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 from core.edits.hunks.costs import is_telling
 from core.edits.hunks.pieces import is_single
@@ -23,28 +25,25 @@ _LONG: Final = 16
 _WORDS = re.compile(r"[A-Za-z_]\w.*")
 
 
-class AlignedDraft(NamedTuple):
+@dataclass(frozen=True)
+class AlignedDraft:
     """A file, a draft, and the filled lines that they make."""
 
     lines: TextLines
     tokens: Sequence[DraftToken]
     rows: Sequence[ResultRow]
 
+    @cached_property
+    def counts(self) -> Counter[str]:
+        """How often the file has each line."""
+        return Counter(line.strip() for line in self.lines.bodies)
+
 
 def find_doubt(laid: AlignedDraft) -> str:
     """Return why the result may be wrong; "" when nothing speaks against it."""
     if _is_marker_emptied(laid):
         return "code would go where it says that code stays"
-    return (
-        _find_doubtful_version(laid)
-        or _find_ambiguous_container(laid)
-        or _find_double_definition(laid)
-        or _find_copied_context(laid)
-        or _find_repeated_line(laid)
-        or _find_replaced_overload(laid)
-        or _find_deleted_definition(laid)
-        or _find_unmarked_end(laid)
-    )
+    return next(filter(None, (find(laid) for find in _OBJECTIONS)), "")
 
 
 def _is_marker_emptied(laid: AlignedDraft) -> bool:
@@ -57,12 +56,8 @@ def _is_marker_emptied(laid: AlignedDraft) -> bool:
     for above, below in pairwise([None, *tokens, None]):
         marked = [each is None or laid.tokens[each].kind == "marker" for each in (above, below)]
         line = below if marked[0] else above
-        place = (
-            None
-            if line is None or marked in ([True, True], [False, False])
-            else _find_exact_line(laid, line, where.get(line))
-        )
-        if place is None:
+        place = _find_exact_line(laid, line, where.get(line)) if line is not None and any(marked) else None
+        if place is None or all(marked):
             continue
         at = filled.index(place) + (1 if line == above else -1)
         if 0 <= at < len(filled) and filled[at] not in kept:
@@ -72,12 +67,9 @@ def _is_marker_emptied(laid: AlignedDraft) -> bool:
 
 def _find_exact_line(laid: AlignedDraft, token: int, old: int | None) -> int | None:
     """The line of the file that a line of the draft is, when it is the very same; None else."""
-    same = (
-        laid.tokens[token].kind == "line"
-        and old is not None
-        and laid.tokens[token].text.strip() == laid.lines.bodies[old].strip()
-    )
-    return old if same else None
+    if old is None or laid.tokens[token].kind != "line":
+        return None
+    return old if laid.tokens[token].text.strip() == laid.lines.bodies[old].strip() else None
 
 
 def _find_doubtful_version(laid: AlignedDraft) -> str:
@@ -87,11 +79,8 @@ def _find_doubtful_version(laid: AlignedDraft) -> str:
         if fresh.token is None or fresh.old is not None or stays.token is not None or stays.old is None:
             continue
         old, token = laid.lines.bodies[stays.old], laid.tokens[fresh.token]
-        if (
-            token.is_exposed
-            and measure_depth(old) == token.depth
-            and is_doubtful_version(token.text.strip(), old.strip())
-        ):
+        beside = token.is_exposed and measure_depth(old) == token.depth
+        if beside and is_doubtful_version(token.text.strip(), old.strip()):
             return f"{token.text.strip()[:80]!r} may be new, or take the place of line {stays.old + 1}"
     return ""
 
@@ -100,7 +89,7 @@ def _find_ambiguous_container(laid: AlignedDraft) -> str:
     """Object to a draft that begins inside of something and has only what several such things have, too."""
     texts = ["" if token.kind != "line" else token.text.strip() for token in laid.tokens]
     above = find_owners(texts, [token.depth for token in laid.tokens])
-    there = Counter(line.strip() for line in laid.lines.bodies)
+    there = laid.counts
     pairs = ((row.token, row.old) for row in laid.rows)
     matched = [(token, laid.lines.bodies[old].strip()) for token, old in pairs if token is not None and old is not None]
     tops = [(token, old) for token, old in matched if above[token] < 0 and not CONTINUED.match(texts[token])]
@@ -116,12 +105,11 @@ def _find_double_definition(laid: AlignedDraft) -> str:
     texts = [line.strip() for line in whole]
     above = find_owners(texts, [measure_depth(line) for line in whole])
     sole = any(token.is_sole for token in laid.tokens)
-    there = Counter(line.strip() for line in laid.lines.bodies)
     seen: dict[tuple[int, str], bool] = {}
     for index, (text, row) in enumerate(zip(texts, laid.rows, strict=True)):
         key = parse_line_key(text) or ""
         defines = key.startswith(("definition ", "block "))
-        once = there[text] == 1 and _WORDS.match(text) is not None
+        once = laid.counts[text] == 1 and _WORDS.match(text) is not None
         if not (defines or once) or (index and SPECIAL.match(texts[index - 1])):
             continue
         name = (above[index], key if sole and defines else re.sub(r"\s", "", text))
@@ -134,7 +122,7 @@ def _find_double_definition(laid: AlignedDraft) -> str:
 
 def _find_copied_context(laid: AlignedDraft) -> str:
     """Object to lines that the file has once and that would be there twice: they only say where the draft belongs."""
-    there = Counter(line.strip() for line in laid.lines.bodies)
+    there = laid.counts
     kept = {laid.lines.bodies[row.old].strip() for row in laid.rows if row.old is not None}
     fresh = [laid.tokens[row.token].text.strip() for row in laid.rows if row.token is not None and row.old is None]
     twice = [line for line in fresh if there[line] == 1 and line in kept and is_telling(line)]
@@ -161,8 +149,7 @@ def _find_repeated_line(laid: AlignedDraft) -> str:
 
 
 def _find_replaced_overload(laid: AlignedDraft) -> str:
-    """Object when one of several overloads would be replaced by another signature, and a marker keeps those before
-    it."""
+    """Object when one of several overloads would become another signature, and a marker keeps those before it."""
     keys = Counter((parse_line_key(line), measure_depth(line)) for line in laid.lines.bodies)
     for above, row in pairwise(laid.rows):
         if row.token is None or row.old is None or above.token is not None or laid.tokens[row.token].is_sole:
@@ -208,3 +195,15 @@ def _find_unmarked_end(laid: AlignedDraft) -> str:
         if 0 < len(kept) <= MOST_OPEN:
             return f"line {kept[0] + 1} may stay or go, as no marker says so"
     return ""
+
+
+_OBJECTIONS: Final = (
+    _find_doubtful_version,
+    _find_ambiguous_container,
+    _find_double_definition,
+    _find_copied_context,
+    _find_repeated_line,
+    _find_replaced_overload,
+    _find_deleted_definition,
+    _find_unmarked_end,
+)

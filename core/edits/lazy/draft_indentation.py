@@ -20,9 +20,8 @@ def fit_indentation(new: Sequence[str], lines: TextLines) -> list[str]:
         for line in new
         if there[line.strip()] == 1 == seen[line.strip()] and any(letter.isalnum() for letter in line)
     ]
-    shift = (
-        deduce_shift(pairs, new) if any(extract_indent(given) or extract_indent(old) for given, old in pairs) else None
-    )
+    told = any(extract_indent(given) or extract_indent(old) for given, old in pairs)
+    shift = deduce_shift(pairs, new) if told else None
     shifted = [shift(line) for line in new] if shift else list(new)
     if shift is None or _measure_indent_step(shifted) % (_measure_indent_step(lines.bodies) or 1):
         restyle = _deduce_restyle(new, lines.bodies)
@@ -47,8 +46,7 @@ def detect_indent_unit(lines: Sequence[str]) -> str:
 
 
 def _deduce_restyle(new: Sequence[str], old: Sequence[str]) -> Shift | None:
-    """A rule that writes tabs for spaces when the file has nothing else, or the other way round; None = none
-    needed."""
+    """A rule that writes tabs for spaces when the file has nothing else, or the other way round; None: none needed."""
     mine = "".join(extract_indent(line) for line in new if line.strip())
     theirs = "".join(extract_indent(line) for line in old if line.strip())
     if set(mine) == {" "} and set(theirs) == {"\t"}:

@@ -59,6 +59,12 @@ _STATEMENT = re.compile(
     r"assert|delete|echo|go|defer|del|in|is|and|or|goto|print|select|insert|update)\b(?!\s*[:=]\s)"
 )
 _CASE = re.compile(r"case\s+(?P<name>.+?)\s*(?::|->|=>)")
+_KINDS: Final = (
+    ("case", _CASE),
+    ("block", _BLOCK_CALL),
+    *(("definition", pattern) for pattern in _DEFINITIONS),
+    *((str(number), pattern) for number, pattern in enumerate(_OTHERS)),
+)
 
 
 def parse_line_key(line: str) -> str | None:
@@ -66,13 +72,7 @@ def parse_line_key(line: str) -> str | None:
     text = line.strip()
     if not text or _STATEMENT.match(text):
         return None
-    for kind, patterns in (("case", (_CASE,)), ("block", (_BLOCK_CALL,)), ("definition", _DEFINITIONS)):
-        for pattern in patterns:
-            found = pattern.match(text)
-            if found:
-                return f"{kind} {found['name'].strip()}"
-    for number, pattern in enumerate(_OTHERS):
-        found = pattern.match(text)
-        if found:
-            return f"{number} {found['name'].strip()}"
+    for kind, pattern in _KINDS:
+        if found := pattern.match(text):
+            return f"{kind} {found['name'].strip()}"
     return None

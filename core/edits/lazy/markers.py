@@ -97,10 +97,8 @@ def may_be_remark(line: str) -> bool:
 
 
 def expand_elided_body(line: str, level: str) -> list[str]:
-    """Split a line that opens something and elides its body in one: `run() { /* … existing code … */ }`.
-
-    `level` is one level of indentation.
-    """
+    """Split a line that opens something and elides its body in one: `run() { /* … existing code … */ }`. `level` is one
+    level of indentation."""
     found = _BRACED.fullmatch(line) or _COLONED.fullmatch(line)
     if not found or not (found["said"] in ("...", "…") or is_marker(found["said"])):
         return [line]

@@ -27,15 +27,11 @@ def find_unmentioned_change(before: str, after: str, draft: str) -> str:
     old, new = split_lines(before).bodies, split_lines(after).bodies
     if dropped := _find_dropped(old, new, split_lines(draft).bodies):
         return f"the line {dropped[:120]!r} would be gone, and the draft has it"
-    said = _Mentioned(old, split_lines(draft).bodies)
-    compared = SequenceMatcher(None, old[first - 1 : old_last], new[first - 1 : last], autojunk=False)
-    for tag, i1, i2, j1, j2 in compared.get_opcodes():
-        if tag != "equal":
-            start = first - 1
-            why = said.find_objection((start + i1, start + i2), new[start + j1 : start + j2])
-            if why:
-                return why
-    return ""
+    said, start = _Mentioned(old, split_lines(draft).bodies), first - 1
+    compared = SequenceMatcher(None, old[start:old_last], new[start:last], autojunk=False)
+    changes = [code for code in compared.get_opcodes() if code[0] != "equal"]
+    why = (said.find_objection((start + i1, start + i2), new[start + j1 : start + j2]) for _, i1, i2, j1, j2 in changes)
+    return next(filter(None, why), "")
 
 
 def _find_dropped(old: Sequence[str], new: Sequence[str], draft: Sequence[str]) -> str:

@@ -55,21 +55,17 @@ def merge_block(
             out.append((own if own.rstrip() == line.rstrip() else line, end))
         if tag == "replace" and block.mapping[i2 - 1] >= 0:
             out += _take_lines(lines, block, block.mapping[i2 - 1 : i2])[1:]
-    return _join_lines(out, lines.ends[block.last], fallback)
+    return _join_lines(lines, block, out)
 
 
 def replace_block(lines: TextLines, block: MatchedBlock, wanted: Sequence[str]) -> str:
     """Return `wanted` as it is, with the endings of the lines whose place it takes."""
-    fallback = lines.find_dominant_ending()
     ends = lines.ends[block.first : block.last + 1]
-    out = [(line, ends[min(index, len(ends) - 1)]) for index, line in enumerate(wanted)]
-    return _join_lines(out, lines.ends[block.last], fallback)
+    return _join_lines(lines, block, [(line, ends[min(index, len(ends) - 1)]) for index, line in enumerate(wanted)])
 
 
 def merge_unindented(lines: TextLines, block: MatchedBlock, given: Sequence[str], wanted: Sequence[str]) -> str:
-    """Merge like `merge_block`, for text without indentation: a new line gets that of the line it replaces or
-    follows."""
-    fallback = lines.find_dominant_ending()
+    """Merge like `merge_block`, for text without indentation: a line gets that of the one it replaces or follows."""
     out: list[tuple[str, str]] = []
     indent = extract_indent(lines.bodies[block.first])
     for tag, i1, i2, j1, j2 in diff_lines(given, wanted):
@@ -81,8 +77,8 @@ def merge_unindented(lines: TextLines, block: MatchedBlock, given: Sequence[str]
         for index in range(j1, j2):
             indent = there[min(index - j1, len(there) - 1)] if there else indent
             line = wanted[index].strip()
-            out.append((indent + line if line else "", fallback))
-    return _join_lines(out, lines.ends[block.last], fallback)
+            out.append((indent + line if line else "", ""))
+    return _join_lines(lines, block, out)
 
 
 def _is_padded(lines: TextLines, block: MatchedBlock, given: Sequence[str]) -> bool:
@@ -106,8 +102,7 @@ def is_torn(block: MatchedBlock, given: Sequence[str], wanted: Sequence[str]) ->
 
 
 def is_even(lines: TextLines, block: MatchedBlock, given: Sequence[str], wanted: Sequence[str]) -> bool:
-    """True if each new line takes the place of one, or stands between two of one depth of which the first opens
-    nothing."""
+    """True if each new line takes the place of one, or stands between two of one depth, the first opening nothing."""
     for tag, i1, i2, j1, j2 in diff_lines(given, wanted):
         if tag == "equal" or (tag == "replace" and i2 - i1 == j2 - j1):
             continue
@@ -135,9 +130,8 @@ def _take_lines(lines: TextLines, block: MatchedBlock, places: Sequence[int]) ->
     return taken
 
 
-def _join_lines(out: list[tuple[str, str]], last_end: str, fallback: str) -> str:
-    if not out:
-        return ""
-    *body, (tail, _) = out
-    text = "".join(line + (end or fallback) for line, end in body)
-    return text + tail + last_end
+def _join_lines(lines: TextLines, block: MatchedBlock, out: list[tuple[str, str]]) -> str:
+    """The text of (line, ending) pairs, of which the last one ends as the block does; "" = the usual ending."""
+    fallback = lines.find_dominant_ending()
+    text = "".join(line + (end or fallback) for line, end in out[:-1])
+    return text + out[-1][0] + lines.ends[block.last] if out else ""

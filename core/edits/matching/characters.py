@@ -24,8 +24,7 @@ _QUOTES = "\"'`"
 
 
 def strip_escapes(old: str, new: str) -> tuple[str, str] | None:
-    """Take one level of those backslash escapes off both texts that `old` has; None when it has none, or does not
-    tell what two backslashes in `new` are."""
+    """Take one level of the backslash escapes of `old` off both texts; None: it has none, or `new` can't be told."""
     kinds = set(_ESCAPED.findall(old))
     if "\\" not in kinds and "\\\\" in new:
         return None  # whether these two backslashes are one can't be told
@@ -51,7 +50,7 @@ def find_line_ends(search_text: SearchText, old: str, new: str) -> list[Splice]:
     """Find places where the lines begin after white space or other words: only the start of the first was left out."""
     core = old.removesuffix("\n")
     found = []
-    for start in _find_all(search_text.text, core):
+    for start in find_occurrences(search_text.text, core):
         end = start + len(core)
         after = search_text.text[end : end + 2]
         if start and search_text.text[start - 1] in " \t" and (not after or after[0] == "\n" or after == "\r\n"):
@@ -68,7 +67,7 @@ def find_trimmed(search_text: SearchText, old: str, new: str) -> list[Splice]:
     lead, trail = old[: len(old) - len(old.lstrip())], old[len(old.rstrip()) :]
     wanted = new.removeprefix(lead)
     wanted = wanted.removesuffix(trail) if trail else wanted
-    ends = ((start, start + len(core)) for start in _find_all(search_text.text, core))
+    ends = ((start, start + len(core)) for start in find_occurrences(search_text.text, core))
     return [
         Splice(start, end, carry_endings(core, wanted, find_ending_near(search_text.text, end)))
         for start, end in ends
@@ -88,17 +87,14 @@ def find_other_case(search_text: SearchText, old: str, new: str) -> list[Splice]
 
 
 def find_reflowed(search_text: SearchText, old: str, new: str) -> list[Splice]:
-    """Find places of the text when white space between signs, and line breaks, do not count.
-
-    Words that stand apart in `old` have to stand apart there; in a string literal only a space between words may be
-    missing from `old`.
-    """
+    """Find places of the text when white space between signs, and line breaks, do not count. Words that stand apart in
+    `old` have to stand apart there; in a string literal only a space between words may be missing from `old`."""
     needle = "".join(old.split())
     if len(needle) < _FEWEST:
         return []
     starts, joined = _join_runs(search_text.text)
     found = []
-    for place in _find_all(joined, needle):
+    for place in find_occurrences(joined, needle):
         start = _resolve_offset(starts, place)
         end = _resolve_offset(starts, place + len(needle) - 1) + 1
         region = search_text.text[start:end]
@@ -130,11 +126,10 @@ def _resolve_offset(starts: list[tuple[int, int]], place: int) -> int:
 
 
 def _is_spaced_alike(old: str, region: str) -> bool:
+    gaps = zip(_iterate_gaps(old), _iterate_gaps(region), strict=True)
     return all(
-        ours == theirs or (not quoted if not (left.isalnum() and right.isalnum()) else theirs)
-        for (left, right, ours, _), (_, _, theirs, quoted) in zip(
-            _iterate_gaps(old), _iterate_gaps(region), strict=True
-        )
+        ours == theirs or (theirs if left.isalnum() and right.isalnum() else not quoted)
+        for (left, right, ours, _), (_, _, theirs, quoted) in gaps
     )
 
 
@@ -155,17 +150,15 @@ def _iterate_gaps(text: str) -> Iterator[tuple[str, str, bool, bool]]:
 
 def _is_whole_words(text: str, start: int, end: int) -> bool:
     """True if neither end of the region cuts a word."""
-    cut_before = start > 0 and _is_word_character(text[start - 1]) and _is_word_character(text[start])
-    cut_after = end < len(text) and _is_word_character(text[end - 1]) and _is_word_character(text[end])
-    return not cut_before and not cut_after
+    edges = (text[start - 1 : start + 1] if start else "", text[end - 1 : end + 1])
+    return not any(len(edge) == 2 and all(letter.isalnum() or letter == "_" for letter in edge) for edge in edges)
 
 
-def _is_word_character(letter: str) -> bool:
-    return letter.isalnum() or letter == "_"
-
-
-def _find_all(text: str, wanted: str) -> Iterator[int]:
+def find_occurrences(text: str, wanted: str, *, whole_lines: bool = False) -> Iterator[int]:
+    """Yield where a text stands, none of them within the one before. `whole_lines`: at the start of a line only."""
     place = text.find(wanted)
     while place >= 0:
-        yield place
-        place = text.find(wanted, place + len(wanted))
+        fits = not whole_lines or place == 0 or text[place - 1] == "\n"
+        if fits:
+            yield place
+        place = text.find(wanted, place + (len(wanted) if fits else 1))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from core.edits.indentation import measure_depth
 from core.edits.matching.block_merge import MatchedBlock
 from core.edits.matching.line_edit import LineEdit
 from core.edits.matching.search_text import SearchText
@@ -28,29 +29,16 @@ def find_elided(search_text: SearchText, old: str, new: str) -> list[Splice]:
         return []
     edits = [LineEdit(search_text, piece, piece) for piece in olds]
     found = _locate_pieces(edits)
-    if not found:
+    if not found or len(news) not in (1, len(olds)):
         return []
-    if len(news) == len(olds):
-        return _splice_pieces(search_text, olds, news, found)
     if len(news) > 1:
-        return []
-    whole = LineEdit(search_text, old, new)
-    first, last = found[0], found[-1]
-    mapping = [-1] * len(whole.given)
-    mapping[: len(first.mapping)] = first.mapping
-    mapping[len(mapping) - len(last.mapping) :] = last.mapping
-    block = MatchedBlock(first.first, last.last, mapping)
-    shift = edits[0].deduce_shift(first)
+        return _splice_pieces(search_text, olds, news, found)
+    shift = edits[0].deduce_shift(found[0])
     if shift is None:
         return []
-    wanted = [shift(line) for line in whole.wanted]
-    return [
-        Splice(
-            search_text.lines.starts[block.first],
-            search_text.lines.find_end(block.last),
-            _join_lines(search_text, wanted, block.last),
-        )
-    ]
+    lines, first, last = search_text.lines, found[0].first, found[-1].last
+    text = lines.find_dominant_ending().join(map(shift, LineEdit(search_text, old, new).wanted))
+    return [Splice(lines.starts[first], lines.find_end(last), text + (lines.ends[last] if text else ""))]
 
 
 def _splice_pieces(
@@ -79,13 +67,11 @@ def _split_pieces(text: str) -> list[str]:
 def _locate_pieces(edits: Sequence[LineEdit]) -> list[MatchedBlock]:
     if any(edit.is_blank for edit in edits):
         return []
-    first = _find_only(edits[0], 0, len(edits[0].lines))
-    found = [first] if first else []
-    for edit in edits[1:]:
-        if not found:
-            return []
-        place = found[-1].last + 1
-        block = _find_only(edit, place, _find_scope_end(edit, found[0].first, place))
+    found: list[MatchedBlock] = []
+    for edit in edits:
+        place = found[-1].last + 1 if found else 0
+        stop = _find_scope_end(edit, found[0].first, place) if found else len(edit.lines)
+        block = _find_only(edit, place, stop)
         if block is None:
             return []
         found.append(block)
@@ -108,23 +94,11 @@ def _find_scope_end(edit: LineEdit, first: int, start: int) -> int:
     """The line after the scope that the line `first` opens: the next one that is indented less, or the one that
     opens another scope at the same depth."""
     bodies = edit.lines.bodies
-    depth = _measure_depth(bodies[first])
+    depth = measure_depth(bodies[first])
     for number in range(start, len(bodies)):
-        line = bodies[number]
-        if not line.strip():
-            continue
-        if _measure_depth(line) < depth or (
-            _measure_depth(line) == depth and re.match(r"\s*[^\W\d]", line) and number > start
-        ):
-            return number if _measure_depth(line) < depth else number + 1
+        here = measure_depth(bodies[number])
+        if bodies[number].strip() and here < depth:
+            return number
+        if here == depth and re.match(r"\s*[^\W\d]", bodies[number]) and number > start:
+            return number + 1
     return len(bodies)
-
-
-def _measure_depth(line: str) -> int:
-    return len(line.expandtabs(4)) - len(line.expandtabs(4).lstrip())
-
-
-def _join_lines(search_text: SearchText, wanted: Sequence[str], last: int) -> str:
-    end = search_text.lines.find_dominant_ending()
-    text = end.join(wanted)
-    return text + (search_text.lines.ends[last] if text else "")

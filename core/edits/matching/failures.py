@@ -83,14 +83,12 @@ def _find_nearest(lines: TextLines, given: list[str]) -> list[MatchCandidate]:
 def _score(lines: TextLines, given: list[str], start: int) -> MatchCandidate:
     stop = min(len(lines), start + len(given))
     text = "\n".join(lines.bodies[start:stop])
-    return MatchCandidate(
-        start_line=start + 1, end_line=stop, similarity=_measure_similarity("\n".join(given), text), text=text
-    )
+    alike = _measure_similarity("\n".join(given), text)
+    return MatchCandidate(start_line=start + 1, end_line=stop, similarity=alike, text=text)
 
 
 def _measure_similarity(given: str, present: str) -> float:
-    """Similarity from 0.0 to 1.0. Of long texts the two ends are compared: the time for all would grow with the
-    product."""
+    """Similarity from 0.0 to 1.0; of long texts that of both ends: the time for all would grow with the product."""
     if max(len(given), len(present)) <= _COMPARED:
         return measure_similarity(given, present)
     half = _COMPARED // 2
@@ -98,8 +96,7 @@ def _measure_similarity(given: str, present: str) -> float:
 
 
 def _find_starts(lines: TextLines, given: list[str]) -> list[int]:
-    """Lines where the block may begin: places that most of its lines vote for, else where its longest line has a
-    likeness."""
+    """Lines where the block may begin: where most of its lines vote for, and where its longest has a likeness."""
     places: dict[str, list[int]] = {line.strip(): [] for line in given if len(line.strip()) > 2}
     for index, line in enumerate(lines.bodies):
         found = places.get(line.strip())

@@ -17,15 +17,8 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from core.edits.errors import EditError
-from core.edits.matching.characters import (
-    find_line_ends,
-    find_other_case,
-    find_reflowed,
-    find_trimmed,
-    resolve_entities,
-    strip_escapes,
-    strip_fence,
-)
+from core.edits.matching import characters
+from core.edits.matching.characters import find_occurrences
 from core.edits.matching.elided_blocks import find_elided
 from core.edits.matching.failures import build_ambiguity_error, build_not_found_error
 from core.edits.matching.line_edit import LineEdit
@@ -36,6 +29,11 @@ from core.text.splices import Splice, apply_splices
 
 _LISTING = re.compile(r"\s*\d+(?: ?[|→]|\t|: ?)")
 _ONE_PLACE = ("elided", "fuzzy")
+_PLAINER = {
+    "fence": characters.strip_fence,
+    "entities": characters.resolve_entities,
+    "escapes": characters.strip_escapes,
+}
 
 
 class LadderMatch(NamedTuple):
@@ -60,10 +58,8 @@ class Replacement(Struct, frozen=True, kw_only=True):
 def apply_replacement(
     text: str, old: str, new: str, *, replace_all: bool = False, whole_lines: bool = False
 ) -> Replacement:
-    """Replace `old` by `new`, both literal. `whole_lines`: `old` stands for complete lines, never a part of one.
-
-    Raises `EditError` when `old` is empty, found nowhere, or found at several places without `replace_all`.
-    """
+    """Replace `old` by `new`, both literal. `whole_lines`: `old` stands for complete lines, never a part of one. Raises
+    `EditError` when `old` is empty, found nowhere, or found at several places without `replace_all`."""
     found = locate(SearchText(text), old, new, replace_all=replace_all, whole_lines=whole_lines)
     first = min(found.splices)
     start = find_line_number(text, first.start)
@@ -86,28 +82,21 @@ def locate(
     whole_lines: bool = False,
     near: int | None = None,
 ) -> LadderMatch:
-    """Find the splices that replace `old` by `new`, on the first rung that knows a place for it.
-
-    `near` is a 1-indexed line that was named as the start: of several places the one that begins there is taken.
-    Raises `EditError`.
-    """
+    """Find the splices that replace `old` by `new`, on the first rung that knows a place for it. `near`: the 1-indexed
+    line that was named as the start, which is taken of several places. Raises `EditError`."""
     if not old:
         raise EditError("The text to find is empty.", hint="Give the exact text that is to be replaced.")
     for rung, splices in _climb(search_text, old, new, whole_lines):
-        if len(splices) <= 1 or rung == "elided":
-            if splices:
-                return LadderMatch(rung, splices)
+        if not splices:
             continue
-        named = [
-            each for each in splices if near is not None and find_line_number(search_text.text, each.start) == near
-        ]
-        if len(named) == 1:
-            return LadderMatch(rung, named)
-        if not replace_all or rung in _ONE_PLACE:
-            raise build_ambiguity_error(
-                search_text, [find_line_number(search_text.text, each.start) for each in splices], rung
-            )
-        return LadderMatch(rung, splices)
+        if len(splices) == 1 or rung == "elided":
+            return LadderMatch(rung, splices)
+        if replace_all and rung not in _ONE_PLACE:
+            return LadderMatch(rung, splices)
+        places = [find_line_number(search_text.text, each.start) for each in splices]
+        if near is None or places.count(near) != 1:
+            raise build_ambiguity_error(search_text, places, rung)
+        return LadderMatch(rung, [splices[places.index(near)]])
     raise build_not_found_error(search_text, old)
 
 
@@ -124,22 +113,18 @@ def _climb(search_text: SearchText, old: str, new: str, whole_lines: bool) -> It
     yield "spacing", edit.find_splices("spacing", skip_blank=True)
     yield "uneven_indentation", edit.find_uneven()
     if whole_lines:
-        yield "line_ends", find_line_ends(search_text, old, new)
+        yield "line_ends", characters.find_line_ends(search_text, old, new)
     yield "elided", find_elided(search_text, old, new)
-    plainer = (
-        ("fence", strip_fence(old, new)),
-        ("entities", resolve_entities(old, new)),
-        ("escapes", strip_escapes(old, new)),
-    )
-    for rung, plain in plainer:
+    for rung, make_plain in _PLAINER.items():
+        plain = make_plain(old, new)
         if plain and plain[0].strip():
             yield from ((rung, splices) for _, splices in _climb_strict(search_text, *plain, whole_lines))
     if not whole_lines:
-        yield "trimmed", find_trimmed(search_text, old, new)
-        yield "reflowed", find_reflowed(search_text, old, new)
+        yield "trimmed", characters.find_trimmed(search_text, old, new)
+        yield "reflowed", characters.find_reflowed(search_text, old, new)
     yield "fuzzy", find_misspelt(edit)
     if not whole_lines:
-        yield "other_case", find_other_case(search_text, old, new)
+        yield "other_case", characters.find_other_case(search_text, old, new)
 
 
 def _climb_strict(search_text: SearchText, old: str, new: str, whole_lines: bool) -> Iterator[tuple[str, list[Splice]]]:
@@ -162,7 +147,7 @@ def _climb_strict(search_text: SearchText, old: str, new: str, whole_lines: bool
 def _find_exact(text: str, old: str, new: str, whole_lines: bool) -> Iterator[Splice]:
     if "\n" in text and "\r" not in text:  # a file whose lines all end with "\n" goes on with that
         new = normalise_endings(new)
-    for start in _find_occurrences(text, old, whole_lines):
+    for start in find_occurrences(text, old, whole_lines=whole_lines):
         end = start + len(old)
         fitted = carry_endings(old, new, find_ending_near(text, end)) if "\r" in text else new
         yield Splice(start, end, fitted)
@@ -173,21 +158,11 @@ def _find_other_endings(search_text: SearchText, old: str, new: str, whole_lines
     new = new.removesuffix("\r")
     if not wanted:
         return
-    for start in _find_occurrences(search_text.lf_text, wanted, whole_lines):
+    for start in find_occurrences(search_text.lf_text, wanted, whole_lines=whole_lines):
         first = start + bisect_left(joined, start)
         last = start + len(wanted)
         end = last + bisect_left(joined, last)
         yield Splice(first, end, carry_endings(text[first:end], normalise_endings(new), find_ending_near(text, end)))
-
-
-def _find_occurrences(text: str, old: str, whole_lines: bool) -> Iterator[int]:
-    place = text.find(old)
-    while place >= 0:
-        if not whole_lines or place == 0 or text[place - 1] == "\n":
-            yield place
-            place = text.find(old, place + len(old))
-        else:
-            place = text.find(old, place + 1)
 
 
 def _strip_listing(old: str, new: str) -> Iterator[tuple[str, str]]:

@@ -33,8 +33,7 @@ class LineEdit:
         return self.search_text.is_ascii and all(line.isascii() for line in self.given)
 
     def find_splices(self, fold: str, *, skip_blank: bool = False) -> list[Splice]:
-        """Find every place where the lines are equal under a fold of `FOLDS` and the indentation differs by one
-        rule."""
+        """Find the places where the lines are equal under a fold of `FOLDS`, their indentation shifted by one rule."""
         found, free = [], 0
         for block in self.find_blocks(fold, skip_blank):
             shift = self.deduce_shift(block) if block.first >= free else None
@@ -48,16 +47,12 @@ class LineEdit:
 
     def find_uneven(self) -> list[Splice]:
         """Find the places where the lines are equal, but no one rule turns their indentation into that of the file."""
-        found = [self._splice_uneven(block) for block in self.find_blocks("look_alikes", skip_blank=True)]
-        return [splice for splice in found if splice]
+        return list(filter(None, map(self._splice_uneven, self.find_blocks("look_alikes", skip_blank=True))))
 
     def _splice_uneven(self, block: MatchedBlock) -> Splice | None:
         indents = [(extract_indent(given), extract_indent(present)) for given, present in self.pair_lines(block)]
-        if is_torn(block, self.given, self.wanted):
-            return None
-        if any(
-            _compare_indents(one[0], two[0]) * _compare_indents(one[1], two[1]) < 0 for one, two in pairwise(indents)
-        ):
+        steps = [(_compare_indents(one[0], two[0]), _compare_indents(one[1], two[1])) for one, two in pairwise(indents)]
+        if is_torn(block, self.given, self.wanted) or any(ours * theirs < 0 for ours, theirs in steps):
             return None
         if len({given for given, _ in indents}) == 1:
             return self._splice_flat(block, indents[0])
@@ -96,13 +91,9 @@ class LineEdit:
     def find_blocks(self, fold: str, skip_blank: bool) -> Iterator[MatchedBlock]:
         """Yield the places where the lines are equal under a fold, whatever their indentation."""
         key = FOLDS[fold]
-        keyed = self.search_text.fold_lines(fold, skip_blank=skip_blank)
-        if not skip_blank:
-            for places in keyed.find_blocks([key(line) for line in self.given]):
-                yield MatchedBlock(places[0], places[-1], places)
-            return
-        for places in keyed.find_blocks([key(self.given[index]) for index in self.filled]):
-            yield self.map_block(places)
+        given = [self.given[index] for index in self.filled] if skip_blank else self.given
+        for places in self.search_text.fold_lines(fold, skip_blank=skip_blank).find_blocks([*map(key, given)]):
+            yield self.map_block(places) if skip_blank else MatchedBlock(places[0], places[-1], places)
 
     def map_block(self, places: Sequence[int]) -> MatchedBlock:
         """Build a block over blank lines: given ones are paired with those that are there, as far as there are any."""

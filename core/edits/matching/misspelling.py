@@ -30,9 +30,8 @@ _ENDINGS = ("s", "es", "d", "ed", "er", "ing", "ly", "n")
 
 def find_misspelt(edit: LineEdit) -> list[Splice]:
     """Find the one block whose lines are equal but for misspelt words; no definition, number or sign may differ."""
-    scored = sorted(
-        ((_measure_likeness(edit, block), block) for block in _find_candidates(edit)), key=lambda each: -each[0]
-    )
+    weighed = [(_measure_likeness(edit, block), block) for block in _find_candidates(edit)]
+    scored = sorted(weighed, key=lambda each: -each[0])
     if not scored or scored[0][0] < _BLOCK:
         return []
     best, block = scored[0]
@@ -77,10 +76,7 @@ def _measure_likeness(edit: LineEdit, block: MatchedBlock) -> float:
 
 def _is_typo(given: str, present: str, known: frozenset[str]) -> bool:
     """True if the lines differ in misspelt words only: nearly the same letters, and a word that the file does not
-    know.
-
-    Another number, another sign or another definition means something else.
-    """
+    know. Another number, another sign or another definition means something else."""
     ours, theirs = _WORD.findall(given), _WORD.findall(present)
     if len(ours) != len(theirs) or _strip_words(given) != _strip_words(present) or _DEFINITION.match(present):
         return False

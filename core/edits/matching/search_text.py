@@ -68,7 +68,6 @@ FOLDS: Final[Mapping[str, Fold]] = {
 class FoldedLines:
     """Lines under one fold. `places[i]` is the line of key i (all lines, or those that are not blank)."""
 
-    fold: Fold
     keys: list[str]
     lines: Sequence[int]
     index: dict[str, list[int]]
@@ -120,10 +119,9 @@ class SearchText:
 
     def fold_lines(self, fold: str, *, skip_blank: bool = False) -> FoldedLines:
         """The lines under a fold of `FOLDS`; blank ones are left out with `skip_blank`."""
-        known = self._keyed.get((fold, skip_blank))
-        if known is None:
-            known = self._keyed[fold, skip_blank] = self._build_index(FOLDS[fold], skip_blank)
-        return known
+        if (fold, skip_blank) not in self._keyed:
+            self._keyed[fold, skip_blank] = self._build_index(FOLDS[fold], skip_blank)
+        return self._keyed[fold, skip_blank]
 
     def _build_index(self, fold: Fold, skip_blank: bool) -> FoldedLines:
         bodies = self.lines.bodies
@@ -131,16 +129,13 @@ class SearchText:
         if skip_blank:
             places = [place for place in places if bodies[place].strip()]
             bodies = [bodies[place] for place in places]
-        keys = self._fold_all_spacing(bodies) if fold is fold_spacing else [fold(body) for body in bodies]
+        known = self._squeezed if fold is fold_spacing else {}
+        known.update((body, fold(body)) for body in bodies if body not in known)
+        keys = [known[body] for body in bodies]
         index: dict[str, list[int]] = {}
         for number, key in enumerate(keys):
             index.setdefault(key, []).append(number)
-        return FoldedLines(fold, keys, places, index)
-
-    def _fold_all_spacing(self, bodies: Sequence[str]) -> list[str]:
-        known = self._squeezed
-        known.update((body, fold_spacing(body)) for body in bodies if body not in known)
-        return [known[body] for body in bodies]
+        return FoldedLines(keys, places, index)
 
 
 def find_sequences(keys: list[str], wanted: Sequence[str], index: Mapping[str, list[int]]) -> Iterator[int]:
