@@ -26,8 +26,8 @@ class MultiEditResult(NamedTuple):
 
 
 def apply_edits(text: str | None, arguments: Any) -> MultiEditResult:
-    """Apply decoded arguments: `{old_string, new_string, replace_all?}`, a list of these, or `{edits: […]}`, each in the
-    text that the one before it left; all of them or none. An empty `old_string` creates a file that is not there or
+    """Apply decoded arguments: `{old_string, new_string, replace_all?}`, a list of these, or `{edits: […]}`, each in
+    the text that the one before it left; all of them or none. An empty `old_string` creates a file that is not there or
     empty. Raises `EditError`."""
     edits = arguments.get("edits", [arguments]) if isinstance(arguments, dict) else arguments
     if not isinstance(edits, list) or not edits:
