@@ -35,7 +35,7 @@ class AlignedDraft:
 
     @cached_property
     def counts(self) -> Counter[str]:
-        """How often the file has each line."""
+        """The number of times that the file has each line."""
         return Counter(line.strip() for line in self.lines.bodies)
 
 
