@@ -1,30 +1,32 @@
-"""`tests/unit` mirrors `core`: what a test is about is found by the place of its file, and the other way round."""
+"""`tests/unit` mirrors `core`: what a test is about is told by the place and the name of its file."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.contract.source_tree import ROOT
 
 CORE, UNIT = ROOT / "core", ROOT / "tests" / "unit"
-FILES = sorted(UNIT.rglob("test_*.py"))
 
 
-def names_at(package: Path) -> set[str]:
-    """What a test of this package can be named after: its modules and packages, and the package as a whole."""
-    modules = {each.stem for each in package.glob("*.py")} - {"__init__"}
-    packages = {each.name for each in package.iterdir() if (each / "__init__.py").is_file()}
-    return modules | packages | {package.name}
+def has_subject(test: Path) -> bool:
+    """Whether the file is called `test_<name>.py` or `test_<name>_<aspect>.py` after a module or a package that stands
+    at its place in `core`, or after the package there as a whole."""
+    package = CORE / test.parent.relative_to(UNIT)
+    if not package.is_dir():
+        return False
+    names = {each.stem for each in package.iterdir() if each.suffix == ".py" or (each / "__init__.py").is_file()}
+    subject = test.stem.removeprefix("test_")
+    return any(subject == name or subject.startswith(f"{name}_") for name in {package.name, *names})
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(UNIT).as_posix())
-def test_a_unit_test_is_named_after_what_stands_at_its_place_in_core(file):
-    package = CORE / file.parent.relative_to(UNIT)
-    assert package.is_dir(), f"there is no {package.relative_to(ROOT)}: move the test where its module is"
-    subject = file.stem.removeprefix("test_")
-    known = names_at(package)
-    assert any(subject == name or subject.startswith(f"{name}_") for name in known), (
-        f"nothing in {package.relative_to(ROOT)} is called that; name it test_<module>.py or test_<module>_<aspect>.py"
-    )
+def test_each_unit_test_is_named_after_what_stands_at_its_place_in_core():
+    assert [file.relative_to(ROOT).as_posix() for file in UNIT.rglob("test_*.py") if not has_subject(file)] == []
+
+
+def test_a_file_at_another_place_or_of_another_name_is_noticed():
+    assert has_subject(UNIT / "shadow/diff/test_hunks.py")
+    assert has_subject(UNIT / "shadow/diff/test_hunks_at_the_end.py")
+    assert has_subject(UNIT / "shadow/test_diff_as_a_whole.py")
+    assert not has_subject(UNIT / "shadow/test_hunks.py")
+    assert not has_subject(UNIT / "nowhere/test_hunks.py")
