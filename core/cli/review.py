@@ -25,7 +25,7 @@ from core.protocol.renames import format_change_path, group_renames, list_change
 from core.protocol.review import Bulk, Change, ChangeDiff, DiffLine, GitPreview, Verdict
 from core.sessions.listing import list_sessions
 from core.sessions.store import SessionStore
-from core.shadow import BlobStore
+from core.shadow.content.blob_store import BlobStore
 from core.state.session import SessionState
 from core.text.display_names import display_name, to_one_line
 from core.transports.session_view import SessionView, require_ack

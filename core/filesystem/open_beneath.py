@@ -78,17 +78,14 @@ def _make_openat2() -> Opener | None:
 
 def _can_open(opener: Opener) -> bool:
     """True if it works: an old kernel answers ENOSYS, a container's filter EPERM."""
-    try:
+    with suppress(OSError):
         top = os.open(".", DIRECTORY)
-    except OSError:
-        return False
-    try:
-        os.close(opener(top, b".", DIRECTORY, 0))
-    except OSError:
-        return False
-    finally:
-        os.close(top)
-    return True
+        try:
+            os.close(opener(top, b".", DIRECTORY, 0))
+            return True
+        finally:
+            os.close(top)
+    return False
 
 
 def open_by_walking(top: int, path: bytes, flags: int, mode: int = 0) -> int:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import TypeVar
 
 from core.errors import PathRefused
 from core.workspace import Workspace
 from core.workspace.path_status import PathKind
+
+_Value = TypeVar("_Value")
 
 
 def format_paths(paths: Sequence[str], most: int = 5) -> str:
@@ -30,8 +35,7 @@ def walk_directory(workspace: Workspace, path: str) -> list[tuple[str, PathKind]
 
 def list_parents(path: str) -> list[str]:
     """Return the directories that a path lies in, outermost first."""
-    parts = path.split("/")[:-1]
-    return ["/".join(parts[: count + 1]) for count in range(len(parts))]
+    return [*accumulate(path.split("/")[:-1], "{}/{}".format)]
 
 
 def collect_directories(paths: Iterable[str]) -> set[str]:
@@ -45,19 +49,24 @@ def collect_directories(paths: Iterable[str]) -> set[str]:
     return found
 
 
+def inherit(known: dict[str, _Value], directory: str, derive: Callable[[str, _Value], _Value]) -> _Value:
+    """Return what holds for a directory ("." = the top, which is `known`): it is derived once, from its parent's."""
+    missing = []
+    while (found := known.get(directory)) is None:
+        missing.append(directory)
+        directory = directory.rpartition("/")[0] or "."
+    for each in reversed(missing):
+        found = known[each] = derive(each, found)
+    return found
+
+
+@dataclass
 class AnyAncestor:
     """A predicate: True if `covers` holds for one of a path's directories. Each directory is asked about once."""
 
-    def __init__(self, covers: Callable[[str], bool]) -> None:
-        self._covers = covers
-        self._known = {"": False}
+    covers: Callable[[str], bool]
+    _known: dict[str, bool] = field(default_factory=lambda: {".": False})
 
     def __call__(self, path: str) -> bool:
-        directory = path.rpartition("/")[0]
-        missing = []
-        while (found := self._known.get(directory)) is None:
-            missing.append(directory)
-            directory = directory.rpartition("/")[0]
-        for each in reversed(missing):
-            found = self._known[each] = found or self._covers(each)
-        return found
+        directory = path.rpartition("/")[0] or "."
+        return inherit(self._known, directory, lambda each, above: above or self.covers(each))

@@ -6,14 +6,14 @@ bytes that an event names are stored before it is emitted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from core.errors import ContentLost, PathRefused
 from core.protocol import events as ev
 from core.protocol.review import Change, ChangeDiff, FileState, Origin, Verdict, VerdictRecord
-from core.shadow.bulk.bulk_summary import build_layers_changed, list_kept_files
+from core.shadow.bulk.bulk_summary import build_layers_changed
 from core.shadow.bulk.bulk_verdicts import BulkVerdicts
 from core.shadow.checkpoints.file_checkpoints import FileCheckpoints
 from core.shadow.content.blob_store import BlobStore
@@ -80,10 +80,6 @@ class Shadow:
     def list_changes(self) -> tuple[Change, ...]:
         """Return all pending changes by path."""
         return tuple(self.state.changes[path] for path in sorted(self.state.changes))
-
-    def list_kept_files(self) -> Iterator[str]:
-        """Yield the ignored files that the layers hold: what is decided in bulk, without git's own."""
-        return list_kept_files(self.merged_tree)
 
     def read(self, rel: str, limit: int = MAX_EDITED_BYTES) -> bytes | None:
         """Return the bytes (at most `limit`) of a file as the agent sees it; None if it does not exist.

@@ -13,7 +13,7 @@ from core.protocol.events import AnyEvent
 from core.protocol.review import Origin
 from core.sandbox.box import Box, Tier
 from core.sandbox.environment import build_environment
-from core.shadow import Shadow
+from core.shadow.shadow import Shadow
 from core.state.session import SessionState
 from core.workspace import Workspace
 from core.workspace.withheld_paths import WithheldPaths

@@ -14,7 +14,7 @@ from pathlib import Path
 from core.clock import monotonic
 from core.filesystem.removal import remove_path
 from core.sandbox.box import BoxLimits, RunningCommand
-from core.shadow import MIN_FREE_BYTES, CommandLayer, get_free_bytes, measure_tree
+from core.shadow.layers.layer_store import MIN_FREE_BYTES, CommandLayer, get_free_bytes, measure_tree
 
 POLL_PERIOD = 0.2  # seconds
 _MIN_FILE_SIZE = 1 << 20

@@ -21,7 +21,7 @@ from core.protocol.review import Check, FileState
 from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxResult, RunningCommand, Tier
 from core.sandbox.plain_text import strip_escapes
 from core.sandbox.results import CommandResult
-from core.shadow import CommandLayer
+from core.shadow.layers.layer_store import CommandLayer
 from core.shell.check_detection import detect_checks
 from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.command_output import CommandOutput

@@ -23,7 +23,7 @@ from core.protocol.debug import Probe
 from core.sandbox.box import Tier
 from core.sandbox.environment import build_environment
 from core.sandbox.host_paths import find_home
-from core.shadow import Shadow
+from core.shadow.shadow import Shadow
 
 LOG_VARIABLE = "AGENT_TUI_PROBE_LOG"
 URL_VARIABLE = "AGENT_TUI_PROBE_URL"

@@ -20,7 +20,7 @@ from core.debug.probe_regions import REGION_NAME
 from core.engine import Engine, EngineOptions
 from core.protocol import commands as cmd
 from core.sessions.store import SessionStore
-from core.shadow import BlobStore
+from core.shadow.content.blob_store import BlobStore
 from core.state.debugging import DebugState
 from core.state.fold import fold_events
 from core.user_dirs import get_config_dir, get_state_dir

@@ -23,7 +23,7 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.sessions.private_directory import PREFIX, PrivateDirectory, find_abandoned
 from core.sessions.store import SessionStore
-from core.shadow import Shadow
+from core.shadow.shadow import Shadow
 from tests.integration.test_promotion_crash import crash_at
 from tests.support.agent_case import DirectedModel, calls, says
 from tests.support.configured import configured

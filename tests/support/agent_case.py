@@ -23,12 +23,14 @@ from core.plans.plan_store import PlanStore
 from core.protocol import events as ev
 from core.protocol.messages import Message, ToolMessage, Usage
 from core.providers.base import Delta, ModelInfo, ModelRequest, StreamEnd, TextDelta, ToolCallDelta, UsageReport
-from core.shadow import BlobStore, ReviewState, Shadow
+from core.shadow.content.blob_store import BlobStore
+from core.shadow.shadow import Shadow
 from core.shell.command_host import BoxSource, CommandHost
 from core.shell.network_grants import NetworkGrants
 from core.shell.python_repl import PythonRepl
 from core.shell.terminal import NoBox, Terminal
 from core.state.fold import apply_event
+from core.state.review import ReviewState
 from core.state.session import SessionState
 from core.tools.toolset import Toolset
 from core.workspace import Workspace

@@ -6,7 +6,10 @@ from pathlib import Path
 
 from core.agent.answer.call_documents import build_edit_detail
 from core.errors import ToolFailed
-from core.shadow import BlobStore, ReviewState, Shadow, ShadowView
+from core.shadow.content.blob_store import BlobStore
+from core.shadow.shadow import Shadow
+from core.shadow.tool_view import ShadowView
+from core.state.review import ReviewState
 from core.tools.base import EditRequest, FileEditDetail, LintRun
 from core.tools.linters import LintJob
 from core.workspace import Workspace

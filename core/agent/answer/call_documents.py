@@ -32,8 +32,8 @@ from core.protocol.documents import (
     ToolResult,
 )
 from core.protocol.plans import Plan
-from core.shadow import ShadowEdit
 from core.shadow.diff.text_lines import split_lines
+from core.shadow.review.proposals import ShadowEdit
 from core.tools.base import Detail, FileEditDetail, TerminalDetail, ToolType
 
 MAX_CONTENT = 200_000  # characters of an edit's content

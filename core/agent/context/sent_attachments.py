@@ -25,7 +25,7 @@ from core.protocol.attachment_labels import PDF_MEDIA_TYPE, describe_attachment
 from core.protocol.events import AnyEvent, Notice
 from core.protocol.messages import AssistantMessage, Attachment, Message, ToolMessage, UserMessage
 from core.providers.catalog.capabilities import Capabilities
-from core.shadow import BlobStore
+from core.shadow.content.blob_store import BlobStore
 
 CONTENT_LOST = "its bytes are gone from the session; attach it again"
 

@@ -16,7 +16,8 @@ from core.debug.probe_regions import has_regions, remove_probes
 from core.edits.text_file import decode_text
 from core.errors import AgentTuiError, PathRefused
 from core.protocol.review import Change, Origin
-from core.shadow import Shadow
+from core.shadow.bulk.bulk_summary import list_kept_files
+from core.shadow.shadow import Shadow
 
 MAX_FILE_SIZE = 8 << 20  # bytes of a file that is looked at
 MAX_IGNORED_FILES = 20_000  # files of ignored paths
@@ -42,7 +43,7 @@ def remove_marks(shadow: Shadow, paths: Iterable[str] = (), *, with_ignored: boo
             _remove_pending_marks(shadow, pending[path])
     left = [path for path in looked_at if _is_marked(shadow, path)]
     ignored = (
-        [path for path in islice(shadow.list_kept_files(), MAX_IGNORED_FILES) if path not in pending]
+        [path for path in islice(list_kept_files(shadow.merged_tree), MAX_IGNORED_FILES) if path not in pending]
         if with_ignored
         else []
     )

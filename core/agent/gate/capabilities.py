@@ -32,7 +32,7 @@ from core.protocol.documents import Question, QuestionAnswer, Todo
 from core.protocol.events import ApprovalRequested, ModeChanged, ModeName, QuestionAsked, ToolOutput
 from core.protocol.review import Origin
 from core.sandbox.results import CommandResult, JobReport
-from core.shadow import ShadowView
+from core.shadow.tool_view import ShadowView
 from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.execution import EFFECTS_DROPPED
 from core.shell.jobs import JobTable

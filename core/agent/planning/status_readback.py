@@ -21,7 +21,7 @@ from core.plans.todo_graph import sort_topologically
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.plans import Plan
 from core.protocol.review import Change, FileState
-from core.shadow import Shadow
+from core.shadow.shadow import Shadow
 
 # What is over makes room for what begins.
 STATUS_ORDER: Final = {"completed": 0, "cancelled": 1, "pending": 2, "in_progress": 3}

@@ -22,7 +22,7 @@ from core.agent.turn.user_channel import UserChannel
 from core.config import DialectName, Settings, TurnLimits
 from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.protocol.events import AnyEvent
-from core.shadow import Shadow
+from core.shadow.shadow import Shadow
 from core.shell.python_repl import PythonRepl
 from core.shell.terminal import Terminal
 from core.state.session import SessionState

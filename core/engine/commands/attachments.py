@@ -30,7 +30,7 @@ from core.protocol.attachment_labels import (
 )
 from core.protocol.events import AttachmentAdded
 from core.protocol.messages import Attachment, ModelJob
-from core.shadow import ShadowView
+from core.shadow.tool_view import ShadowView
 
 NAME_LENGTH: Final = 120
 

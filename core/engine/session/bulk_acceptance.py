@@ -9,7 +9,8 @@ from typing import Final
 from core.errors import AgentTuiError, StateError
 from core.protocol.renames import map_conflicting_renames
 from core.protocol.review import Change, Origin
-from core.shadow import ReviewState, Shadow
+from core.shadow.shadow import Shadow
+from core.state.review import ReviewState
 
 MAX_BATCH: Final = 250  # files that are promoted in one transaction
 

@@ -12,7 +12,7 @@ from core.permissions.audit import AuditLog
 from core.permissions.rules import PermissionRule, find_strictest, select_rules
 from core.permissions.saved_rules import SavedRules
 from core.sessions.private_directory import find_private_directory
-from core.shadow import Shadow
+from core.shadow.shadow import Shadow
 from core.shell.network_grants import NetworkGrants
 from core.workspace.withheld_paths import WithheldFinder, WithheldPaths
 

@@ -40,8 +40,9 @@ from core.sessions.log import SessionLog
 from core.sessions.private_directory import find_private_directory
 from core.sessions.store import SessionDirectory
 from core.sessions.summary import SessionSummary, build_summary, save_summary
-from core.shadow import BlobStore, Shadow
+from core.shadow.content.blob_store import BlobStore
 from core.shadow.layers.layer_location import remove_location
+from core.shadow.shadow import Shadow
 from core.shell.command_host import CommandHost
 from core.shell.python_repl import PythonRepl
 from core.shell.terminal import Terminal

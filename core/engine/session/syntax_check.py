@@ -16,7 +16,8 @@ from core.edits.text_file import decode_text
 from core.errors import AgentTuiError
 from core.protocol.events import AnyEvent, ChangeProposed, ChangeRevised
 from core.protocol.review import Change, FileState
-from core.shadow import BlobStore, ReviewState
+from core.shadow.content.blob_store import BlobStore
+from core.state.review import ReviewState
 from core.tasks import TaskOwner, is_loop_running
 
 MAX_BYTES = 1_000_000  # bytes of a file that is looked at

@@ -17,16 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.errors import AgentTuiError, CommandRejected, PathRefused, ReviewConflict, StateError
-from core.protocol.events import (
-    AnyEvent,
-    ChangeProposed,
-    ChangeResolved,
-    ChangeRevised,
-    FileWritten,
-    SkippedPath,
-    VerdictGiven,
-    VerdictUndone,
-)
+from core.protocol import events as ev
 from core.protocol.review import Change, FileState, VerdictRecord
 from core.shadow.bulk.bulk_summary import build_layers_changed
 from core.shadow.bulk.bulk_verdicts import BulkVerdicts
@@ -60,7 +51,7 @@ class RestoreResult(Struct, frozen=True, kw_only=True):
     """The paths that were restored (`files`), and those that were left alone (`left`)."""
 
     files: tuple[str, ...]
-    left: tuple[SkippedPath, ...]
+    left: tuple[ev.SkippedPath, ...]
 
 
 @dataclass
@@ -123,14 +114,14 @@ class FileCheckpoints:
         otherwise = {path for path in then.keys() | now.keys() if then.get(path) != now.get(path)}
         return otherwise | {each.path for each in decided if each.bulk is None}
 
-    def _group_writes(self, checkpoint: ReviewCheckpoint) -> dict[str, list[FileWritten]]:
-        found = defaultdict[str, list[FileWritten]](list)
+    def _group_writes(self, checkpoint: ReviewCheckpoint) -> dict[str, list[ev.FileWritten]]:
+        found = defaultdict[str, list[ev.FileWritten]](list)
         for write in self.tree.state.writes[checkpoint.written :]:
             found[write.path].append(write)
         return found
 
     def _plan_step(
-        self, path: str, checkpoint: ReviewCheckpoint, writes: Mapping[str, Sequence[FileWritten]]
+        self, path: str, checkpoint: ReviewCheckpoint, writes: Mapping[str, Sequence[ev.FileWritten]]
     ) -> RestoreStep:
         step = RestoreStep(path=path, change=checkpoint.changes.get(path), now=self.tree.state.changes.get(path))
         if path not in writes:
@@ -163,7 +154,7 @@ class FileCheckpoints:
         """
         checkpoint = self._find_checkpoint(name)
         plan = self.plan(name)
-        left = [SkippedPath(path=each.path, reason=each.reason) for each in plan if each.reason]
+        left = [ev.SkippedPath(path=each.path, reason=each.reason) for each in plan if each.reason]
         todo = [each for each in plan if not each.reason]
         kept = self._read_kept(name)
         failed = self._carry_out(todo, checkpoint)
@@ -175,7 +166,7 @@ class FileCheckpoints:
             self._switch_layers(kept, {*roots, *fresh})
         else:
             lost = ", ".join(each.root for each in checkpoint.bulks) or "."
-            left_bulks.append(SkippedPath(path=lost, reason=NOT_KEPT))
+            left_bulks.append(ev.SkippedPath(path=lost, reason=NOT_KEPT))
         for path in checkpoint.changes:
             self.verdicts.check_disk(path)  # the user may have edited what is pending again
         missed = {each.path for each in failed}
@@ -186,7 +177,7 @@ class FileCheckpoints:
         """Return the roots of the bulks that a restore undoes on disk."""
         return tuple(each.path for each in self._list_given_since(self._find_checkpoint(name)) if each.bulk)
 
-    def _carry_out(self, todo: Sequence[RestoreStep], checkpoint: ReviewCheckpoint) -> list[SkippedPath]:
+    def _carry_out(self, todo: Sequence[RestoreStep], checkpoint: ReviewCheckpoint) -> list[ev.SkippedPath]:
         writing = [each for each in todo if each.target != each.disk]
         for each in todo:
             if each.target == each.disk:
@@ -201,7 +192,7 @@ class FileCheckpoints:
         events = [event for each in steps for event in self._build_events(each, checkpoint)]
         self.promotion.run([self._plan_write(each, checkpoint) for each in steps], events)
 
-    def _promote_one_by_one(self, steps: Sequence[RestoreStep], checkpoint: ReviewCheckpoint) -> list[SkippedPath]:
+    def _promote_one_by_one(self, steps: Sequence[RestoreStep], checkpoint: ReviewCheckpoint) -> list[ev.SkippedPath]:
         """Promote each step by itself, after they could not be promoted together; return what was left alone."""
         by_path = {each.path: each for each in steps}
         left = []
@@ -211,7 +202,7 @@ class FileCheckpoints:
             except StateError:
                 raise
             except AgentTuiError as problem:
-                left.append(SkippedPath(path=path, reason=problem.message))
+                left.append(ev.SkippedPath(path=path, reason=problem.message))
         return left
 
     def _plan_write(self, step: RestoreStep, checkpoint: ReviewCheckpoint) -> PathWrite:
@@ -221,38 +212,38 @@ class FileCheckpoints:
         since = [each.directories for each in self._list_given_since(checkpoint) if each.path == step.path]
         return replace(write, directories=tuple(sorted({*chain(*since), *write.directories})))
 
-    def _build_events(self, step: RestoreStep, checkpoint: ReviewCheckpoint) -> list[AnyEvent]:
-        path, events = step.path, list[AnyEvent]()
+    def _build_events(self, step: RestoreStep, checkpoint: ReviewCheckpoint) -> list[ev.AnyEvent]:
+        path, events = step.path, list[ev.AnyEvent]()
         if step.target != step.disk:
-            events.append(FileWritten(path=path, state=step.target, before=step.disk))
+            events.append(ev.FileWritten(path=path, state=step.target, before=step.disk))
         if step.change is None:
-            events += [ChangeResolved(path=path)] if step.now else []
+            events += [ev.ChangeResolved(path=path)] if step.now else []
         elif step.change != step.now:
-            events.append(ChangeRevised(change=step.change) if step.now else ChangeProposed(change=step.change))
+            events.append(ev.ChangeRevised(change=step.change) if step.now else ev.ChangeProposed(change=step.change))
         given, undone = (
             [each for each in records if each.path == path and each.bulk is None]
             for records in (self._list_given_since(checkpoint), self._list_undone_since(checkpoint))
         )
-        events += [VerdictUndone(id=each.id, path=path) for each in reversed(given)]
-        return [*events, *(VerdictGiven(verdict=each) for each in undone)]
+        events += [ev.VerdictUndone(id=each.id, path=path) for each in reversed(given)]
+        return [*events, *(ev.VerdictGiven(verdict=each) for each in undone)]
 
     # what commands left
 
-    def _undo_bulks(self, checkpoint: ReviewCheckpoint) -> tuple[set[str], list[SkippedPath]]:
+    def _undo_bulks(self, checkpoint: ReviewCheckpoint) -> tuple[set[str], list[ev.SkippedPath]]:
         """Undo the verdicts on bulks since the checkpoint. Return the roots that were, and those that could not be."""
-        roots, left = set[str](), list[SkippedPath]()
+        roots, left = set[str](), list[ev.SkippedPath]()
         for record in reversed(self._list_given_since(checkpoint)):
             if record.bulk is None:
                 continue
             try:
                 self.bulks.undo(record.id)
             except (CommandRejected, ReviewConflict, PromotionFailed) as problem:
-                left.append(SkippedPath(path=record.path, reason=problem.message))
+                left.append(ev.SkippedPath(path=record.path, reason=problem.message))
             else:
                 roots.add(record.path)
         return roots, left
 
-    def _redo_bulks(self, checkpoint: ReviewCheckpoint) -> list[SkippedPath]:
+    def _redo_bulks(self, checkpoint: ReviewCheckpoint) -> list[ev.SkippedPath]:
         """Accept once more what was accepted at the checkpoint and undone since."""
         left = []
         for record in self._list_undone_since(checkpoint):
@@ -260,11 +251,11 @@ class FileCheckpoints:
                 continue
             try:
                 if record.verdict == "reject":
-                    self.promotion.run((), [VerdictGiven(verdict=record)])
+                    self.promotion.run((), [ev.VerdictGiven(verdict=record)])
                 elif not self.bulks.redo(record):
-                    left.append(SkippedPath(path=record.path, reason=BULK_GONE))
+                    left.append(ev.SkippedPath(path=record.path, reason=BULK_GONE))
             except (CommandRejected, ReviewConflict, PromotionFailed) as problem:
-                left.append(SkippedPath(path=record.path, reason=problem.message))
+                left.append(ev.SkippedPath(path=record.path, reason=problem.message))
         return left
 
     def _switch_layers(self, kept: KeptLayers, roots: Collection[str]) -> None:

@@ -160,7 +160,6 @@ def _classify_operation(sides: ChangeSides) -> Operation:
 
 
 def _build_rename_hunk(path: str, old: str) -> tuple[Hunk, ...]:
-    """Build the hunk that is the rename itself."""
     return tuple(replace(each, moves=True) for each in build_whole_hunk(["rename", old, path]))
 
 

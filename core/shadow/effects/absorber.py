@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from core.errors import AgentTuiError, PathRefused, StateError
+from core.filesystem.open_beneath import open_parent
 from core.filesystem.removal import remove_path
 from core.protocol.events import AnyEvent, EffectsRecorded
 from core.protocol.review import Change, FileState, Origin
@@ -129,13 +130,10 @@ class Absorber:
 
     def _read_state(self, sorting: LayerSorting, found: LayerEntry) -> FileState:
         place = sorting.get_path(found.path)
-        directory = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with open_parent(os.fsencode(place)) as (directory, name):
             if found.kind == "file" and found.mode & 0o7400 != 0o400:
                 place.chmod(found.mode & 0o777 | 0o400)
-            state, data = read_state_at(directory, os.fsencode(place.name), found.path)
-        finally:
-            os.close(directory)
+            state, data = read_state_at(directory, name, found.path)
         if found.kind == "file":
             state = replace(state, mode=found.mode & PERMISSION_BITS)
             place.chmod(state.mode)
@@ -239,7 +237,6 @@ def _find_renames(left: list[PathEffect]) -> dict[str, str]:
 def _build_effects(
     origin: Origin, left: list[PathEffect], done: Mapping[str, Change | None], generated: int, notes: tuple[str, ...]
 ) -> EffectsRecorded:
-    """Build the `effects.recorded` event of a command."""
 
     paths = defaultdict[str, list[str]](list)
     for each in left:

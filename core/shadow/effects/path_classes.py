@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from core.git.index import TrackedPaths
+from core.shadow.paths import inherit
 from core.workspace.file_names import fold_name, is_git_internal, to_os_name
 from core.workspace.protected_files import is_protected
 
@@ -74,13 +75,7 @@ class PathClasses:
         return REVIEWED
 
     def _classify_directory(self, path: str) -> PathClass:
-        missing = []
-        while (known := self._directories.get(path)) is None:
-            missing.append(path)
-            path = path.rpartition("/")[0] or "."
-        for each in reversed(missing):
-            known = self._directories[each] = self._derive_class(each, known)
-        return known
+        return inherit(self._directories, path, self._derive_class)
 
     def _derive_class(self, path: str, above: PathClass) -> PathClass:
         """Return the class of a directory whose parent has the class `above`."""

@@ -118,7 +118,6 @@ class GitLayer:
     # what is made
 
     def _write_references(self) -> None:
-        """References that name another commit than commands had them name."""
         made = self.outcome.made
         packed = self._get_path("packed-refs")
         if packed.is_file() and made:

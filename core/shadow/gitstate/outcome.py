@@ -12,24 +12,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.git.history import (
-    MISSING_MODE,
-    GitCommit,
-    GitEntry,
-    diff_trees,
-    find_object_types,
-    is_chain,
-    is_object_name,
-    list_commit_changes,
-    list_commits,
-    list_index,
-    list_references,
-    list_tree,
-    list_unwatched,
-    rebuild_commits,
-    update_index,
-    watch_again,
-)
+from core.git import history
+from core.git.history import MISSING_MODE, GitCommit, GitEntry
 from core.git.repository import GitFailed, GitRepository
 from core.shadow.gitstate.accepted_content import AcceptedContent
 from core.shadow.gitstate.repository_copy import RepositoryCopy
@@ -82,7 +66,7 @@ def compute_outcome(accepted: AcceptedContent) -> GitOutcome:
         if why := _describe_obstacle(repository, before, now):
             return _refuse(found, why)
         roots = _find_roots(repository, found.before, found.after)
-        fresh = list_commits(repository.now, roots, _list_known(repository, found))
+        fresh = history.list_commits(repository.now, roots, _list_known(repository, found))
         found = replace(found, fresh=tuple(fresh))
         if len(found.fresh) > MAX_COMMITS:
             return _refuse(found, f"it has {len(found.fresh)} new commits; {MAX_COMMITS} can be compared")
@@ -97,7 +81,7 @@ def _refuse(found: GitOutcome, why: str) -> GitOutcome:
 
 
 def _list_references(room: GitRepository | None, head: bytes) -> dict[str, str]:
-    found = list_references(room) if room is not None else {}
+    found = history.list_references(room) if room is not None else {}
     target = head.decode("utf-8", "surrogateescape").strip()
     at = found.get(target.removeprefix("ref: "), "") if target.startswith("ref: ") else target
     return found | ({"HEAD": at} if at else {})
@@ -110,7 +94,7 @@ def _find_roots(repository: RepositoryCopy, before: dict[str, str], now: dict[st
         file = repository.now.directory / name
         for line in file.read_bytes().splitlines() if file.is_file() else ():
             words = line.split(b" ")
-            if len(words) > lines and is_object_name(words[lines]):
+            if len(words) > lines and history.is_object_name(words[lines]):
                 found.setdefault(words[lines].decode(), STASH if lines else name)
     return found
 
@@ -119,7 +103,7 @@ def _describe_obstacle(repository: RepositoryCopy, before: dict[str, str], now: 
     if what := ", ".join(repository.under_way):
         return f"a rebase or a series of picks is under way ({what}): have it finished first"
     roots = _find_roots(repository, before, now)
-    for oid, kind in find_object_types(repository.now, roots).items():
+    for oid, kind in history.find_object_types(repository.now, roots).items():
         if kind != "commit":
             what = "not there" if kind == "missing" else f"a {kind}, no commit"
             return f"{roots[oid]} names {oid[:10]}, which is {what}"
@@ -137,28 +121,30 @@ def _resolve_commits(accepted: AcceptedContent, found: GitOutcome) -> GitOutcome
         verb = "waits" if len(waiting) == 1 else "wait"
         return _refuse(found, f"{format_paths(waiting)} {verb} in the review: decide that first")
     head = found.after.get("HEAD")
-    chain = list_commits(repository.now, [head], _list_known(repository, found)) if head else []
+    chain = history.list_commits(repository.now, [head], _list_known(repository, found)) if head else []
     inside = {each.oid for each in chain}
     outside = [each for each in bad if each.commit is not None and each.commit.oid not in inside]
-    if not chain or not is_chain(chain) or outside:
+    if not chain or not history.is_chain(chain) or outside:
         return _refuse(found, _explain_refusal(repository, found, outside or bad or in_head))
     return _rebuild_commits(accepted, found, chain)
 
 
 def _list_known(repository: RepositoryCopy, found: GitOutcome) -> list[str]:
-    there = find_object_types(repository.now, set(found.before.values()))
+    there = history.find_object_types(repository.now, set(found.before.values()))
     return [each for each, kind in there.items() if kind != "missing"]
 
 
 def _rebuild_commits(accepted: AcceptedContent, found: GitOutcome, chain: Sequence[GitCommit]) -> GitOutcome:
     repository = accepted.repository
-    made = rebuild_commits(repository.now, chain, accepted.find_acceptable)
+    made = history.rebuild_commits(repository.now, chain, accepted.find_acceptable)
     after = {name: made.get(oid, oid) for name, oid in found.after.items()}
     after = {name: oid for name, oid in after.items() if oid}
     result = GitOutcome(before=found.before, after=after, fresh=found.fresh, made=made)
     notes = tuple(_describe_commit(each, result) for each in chain if made[each.oid] != each.oid)
     result = replace(result, notes=notes)
-    left = list_commits(repository.now, _find_roots(repository, found.before, after), _list_known(repository, found))
+    left = history.list_commits(
+        repository.now, _find_roots(repository, found.before, after), _list_known(repository, found)
+    )
     bad = [each for commit in left for each in _find_unaccepted(accepted, commit)]
     bad += _find_unaccepted_in_head(accepted, result)
     return _refuse(found, _explain_refusal(repository, result, bad)) if bad else result
@@ -173,7 +159,7 @@ def _describe_commit(of: GitCommit, outcome: GitOutcome) -> str:
 def _find_unaccepted(accepted: AcceptedContent, of: GitCommit) -> list[UnacceptedContent]:
     return [
         UnacceptedContent(of, accepted.get_path(each), accepted.is_pending(each))
-        for each in list_commit_changes(accepted.repository.now, of)
+        for each in history.list_commit_changes(accepted.repository.now, of)
         if each.mode != MISSING_MODE and not accepted.is_on_disk(each)
     ]
 
@@ -185,7 +171,7 @@ def _find_unaccepted_in_head(accepted: AcceptedContent, found: GitOutcome) -> li
         return []
     return [
         UnacceptedContent(None, accepted.get_path(each), accepted.is_pending(each))
-        for each in diff_trees(accepted.repository.now, old, new)
+        for each in history.diff_trees(accepted.repository.now, old, new)
         if accepted.is_rejected_or_pending(each) and not accepted.is_on_disk(each)
     ]
 
@@ -217,13 +203,17 @@ def _is_ancestor(repository: RepositoryCopy, root: str, oid: str) -> bool:
 def _resolve_index(accepted: AcceptedContent, found: GitOutcome) -> GitOutcome:
     """Resolve the index: an entry that was not accepted becomes what HEAD has of the path."""
     repository = accepted.repository
-    before = set(list_index(repository.before)) if repository.before is not None else set()
-    now = list_index(repository.now) if (repository.now.directory / "index").is_file() else []
+    before = set(history.list_index(repository.before)) if repository.before is not None else set()
+    now = history.list_index(repository.now) if (repository.now.directory / "index").is_file() else []
     head = found.after.get("HEAD", "")
-    committed = {each.path: each for each in list_tree(repository.now, head)} if head else {}
+    committed = {each.path: each for each in history.list_tree(repository.now, head)} if head else {}
     heads = {(each.path, each.mode, each.oid, 0) for each in committed.values()}
     changed = [each for each in now if each not in before and (each.path, each.mode, each.oid, each.stage) not in heads]
-    old = find_object_types(repository.before, {each.oid for each in changed}) if repository.before is not None else {}
+    old = (
+        history.find_object_types(repository.before, {each.oid for each in changed})
+        if repository.before is not None
+        else {}
+    )
     bad = [each for each in changed if not _can_stay(accepted, each, old)]
     there = {each.path for each in now}
     missing = {each.path for each in before} - there
@@ -236,7 +226,9 @@ def _resolve_index(accepted: AcceptedContent, found: GitOutcome) -> GitOutcome:
     if bad:
         none = "0" * (64 if repository.hash_name == "sha256" else 40)
         paths = sorted({each.path for each in bad})
-        update_index(repository.now, (committed.get(path) or GitEntry(path, MISSING_MODE, none) for path in paths))
+        history.update_index(
+            repository.now, (committed.get(path) or GitEntry(path, MISSING_MODE, none) for path in paths)
+        )
         repository.now.run("update-index", "--clear-resolve-undo")
     loose = {each.oid for each in changed if each not in bad and old.get(each.oid, "missing") == "missing"}
     taken_out = {each.path for each in bad}
@@ -257,11 +249,11 @@ def _resolve_index(accepted: AcceptedContent, found: GitOutcome) -> GitOutcome:
 def _unhide_files(accepted: AcceptedContent) -> list[GitEntry]:
     """Unhide files on disk whose changes the index would newly hide from git."""
     repository = accepted.repository
-    known = list_unwatched(repository.before) if repository.before is not None else set()
-    hidden = (GitEntry(path, MISSING_MODE, "") for path in sorted(list_unwatched(repository.now) - known))
+    known = history.list_unwatched(repository.before) if repository.before is not None else set()
+    hidden = (GitEntry(path, MISSING_MODE, "") for path in sorted(history.list_unwatched(repository.now) - known))
     found = [each for each in hidden if not accepted.is_on_disk(each)]
     if found:
-        watch_again(repository.now, (each.path for each in found))
+        history.watch_again(repository.now, (each.path for each in found))
     return found
 
 

@@ -19,13 +19,8 @@ from core.shadow.gitstate.git_state import GitState
 from core.shadow.layers.layer_store import KeptLayers, KeptTop
 from core.shadow.layers.merged_tree import MergedTree
 
-
-class PreparationBasis(Struct, frozen=True):
-    """The state of a session that the preparation depends on, except for the project."""
-
-    kept: KeptLayers
-    changes: Mapping[str, Change]
-    verdicts: tuple[VerdictRecord, ...]
+# What the preparation depends on, except for the project: the kept layers, what is pending, the verdicts.
+PreparationBasis = tuple[KeptLayers, dict[str, Change], tuple[VerdictRecord, ...]]
 
 
 class PreparedGitState(Struct, frozen=True):
@@ -81,7 +76,7 @@ class GitPreparation:
             remove_tree(self._layers.place / name)
 
     def _capture_basis(self) -> PreparationBasis:
-        return PreparationBasis(self._layers.kept, dict(self._state.changes), tuple(self._state.verdicts))
+        return self._layers.kept, dict(self._state.changes), tuple(self._state.verdicts)
 
 
 def _find_repositories(tops: Mapping[str, KeptTop]) -> list[str]:

@@ -105,13 +105,11 @@ def _copy_objects(tree: MergedTree, rel: str, now: GitRepository, places: Reposi
                 target = objects / name
                 target.symlink_to(source)
                 now.run("index-pack", "-o", str(target.with_suffix(".idx")), str(target), seconds=60.0)
-        elif _LOOSE.match(name) and not _is_known(places, name) and _is_intact(source, name, hashes):
+        elif places is not None and os.path.lexists(places.common / "objects" / name):
+            continue
+        elif _LOOSE.match(name) and _is_intact(source, name, hashes):
             (objects / name).parent.mkdir(exist_ok=True)
             (objects / name).symlink_to(source)
-
-
-def _is_known(places: RepositoryLayout | None, name: str) -> bool:
-    return places is not None and os.path.lexists(places.common / "objects" / name)
 
 
 def _is_intact(source: Path, name: str, hashes: str) -> bool:

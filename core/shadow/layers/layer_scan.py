@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from core.filesystem.directory_cursor import DirectoryCursor
 from core.shadow.layers.overlayfs import is_opaque, is_whiteout, make_passable
 from core.workspace.file_names import from_os_name
+from core.workspace.path_status import classify_mode
 
 LayerEntryKind = Literal["file", "symlink", "directory", "whiteout", "special"]
 _MAX_PATH_BYTES = 3800  # bytes of a path: the kernel takes 4096, and ours stand deeper than a workspace's
@@ -47,25 +48,20 @@ def scan_layer(layer: Path) -> LayerScan:
     with DirectoryCursor(layer) as descent:
         while waiting:
             above, number = waiting.pop()
-            directory = _open_directory(descent, above, layer)
+            try:
+                directory = descent.open_at(above)
+            except PermissionError:
+                make_passable(layer / os.fsdecode(above))
+                directory = descent.open_at(above)
             if number >= 0 and is_opaque(directory):
                 found.entries[number] = replace(found.entries[number], opaque=True)
             with os.scandir(directory) as entries:
-                below = [_add_entry(each, above, longest, found) for each in sorted(entries, key=_get_name)]
+                below = [
+                    _add_entry(each, above, longest, found)
+                    for each in sorted(entries, key=lambda each: os.fsencode(each.name))
+                ]
             waiting += [each for each in reversed(below) if each is not None]
     return found
-
-
-def _open_directory(descent: DirectoryCursor, path: bytes, layer: Path) -> int:
-    try:
-        return descent.open_at(path)
-    except PermissionError:
-        make_passable(layer / os.fsdecode(path))
-    return descent.open_at(path)
-
-
-def _get_name(entry: os.DirEntry[str]) -> bytes:
-    return os.fsencode(entry.name)
 
 
 def _add_entry(entry: os.DirEntry[str], above: bytes, longest: int, into: LayerScan) -> tuple[bytes, int] | None:
@@ -76,17 +72,9 @@ def _add_entry(entry: os.DirEntry[str], above: bytes, longest: int, into: LayerS
         into.too_deep.append(from_os_name(path))
         return None
     stats = entry.stat(follow_symlinks=False)
-    kind = _classify(stats)
+    kind: LayerEntryKind | Literal["other"] = classify_mode(stats.st_mode)
+    if kind == "other":
+        kind = "whiteout" if is_whiteout(stats) else "special"
     blocks = stats.st_blocks * 512 // (1 if kind == "directory" else stats.st_nlink)
     into.entries.append(LayerEntry(from_os_name(path), kind, stat.S_IMODE(stats.st_mode), stats.st_size, blocks))
     return (path, len(into.entries) - 1) if kind == "directory" else None
-
-
-def _classify(stats: os.stat_result) -> LayerEntryKind:
-    if stat.S_ISREG(stats.st_mode):
-        return "file"
-    if stat.S_ISDIR(stats.st_mode):
-        return "directory"
-    if stat.S_ISLNK(stats.st_mode):
-        return "symlink"
-    return "whiteout" if is_whiteout(stats) else "special"

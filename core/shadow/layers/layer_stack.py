@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from core.filesystem.directory_cursor import DirectoryCursor
 from core.shadow.layers.overlayfs import is_opaque, is_whiteout
+from core.shadow.paths import inherit
 from core.workspace.file_names import from_os_name, to_os_name
 
 HIDDEN: Final = "hidden"
@@ -53,8 +54,6 @@ class _LayerDirectory(Struct, frozen=True, gc=False):
 
 
 class _Layer:
-    """One layer, which lies `at` a path."""
-
     def __init__(self, at: Path) -> None:
         self.at = at
         self._top = os.fsencode(at)
@@ -63,17 +62,12 @@ class _Layer:
 
     def find_directory(self, rel: str) -> _LayerDirectory:
         """Return what the layer has of a directory and its parents."""
-        missing = []
-        while (found := self._known.get(rel)) is None:
-            missing.append(rel)
-            rel = rel.rpartition("/")[0] or "."
-        for each in reversed(missing):
-            found = self._known[each] = self._descend(found, to_os_name(each.rpartition("/")[2]))
-        return found
+        return inherit(self._known, rel, self._descend)
 
-    def _descend(self, above: _LayerDirectory, name: bytes) -> _LayerDirectory:
+    def _descend(self, rel: str, above: _LayerDirectory) -> _LayerDirectory:
         if above.path is None:
             return above
+        name = to_os_name(rel.rpartition("/")[2])
         stats = self._read_stats(above.path, name)
         if stats is None:
             return _LayerDirectory(None, above.closed)

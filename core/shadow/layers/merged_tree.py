@@ -97,7 +97,6 @@ class MergedTree:
         return look
 
     def _is_pending_file(self, path: str) -> bool:
-        """True if a path itself is a pending file or link."""
         change = self.state.changes.get(path)
         return change is not None and self.shown(change).kind != "absent"
 

@@ -57,7 +57,6 @@ def match_identical(gone: Mapping[str, str], new: Mapping[str, str]) -> dict[str
 
 
 def _count_common_names(one: str, other: str) -> int:
-    """Count the names that the ends of two paths share."""
     count = 0
     for mine, theirs in zip(reversed(one.split("/")), reversed(other.split("/")), strict=False):
         if mine != theirs:
@@ -106,7 +105,6 @@ def match_similar(
 
 
 def _can_be_similar(one: int, other: int, least: float) -> bool:
-    """True if two files of these sizes can be that similar."""
     return max(one, other) <= MAX_COMPARED_BYTES and min(one, other) >= least * max(one, other)
 
 

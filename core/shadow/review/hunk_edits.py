@@ -114,7 +114,6 @@ class HunkEdits(ReviewPart):
         )
 
     def _carry_comment_over(self, path: str, hunk_id: str, heir: Hunk) -> None:
-        """Move the comment on a hunk to the one that took its place."""
         said = self.state.comments.get((path, hunk_id))
         if said is not None and heir.id != hunk_id:
             self.comment(path, hunk_id, "")

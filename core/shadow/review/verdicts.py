@@ -11,15 +11,7 @@ from msgspec.structs import replace
 
 from core.errors import AgentTuiError, CommandRejected, ContentLost, PathRefused, ReviewConflict
 from core.ids import new_id
-from core.protocol.events import (
-    AnyEvent,
-    ChangeConflicted,
-    ChangeProposed,
-    ChangeResolved,
-    ChangeRevised,
-    FileWritten,
-    VerdictUndone,
-)
+from core.protocol import events as ev
 from core.protocol.review import Change, FileState, Hunk, Verdict, VerdictRecord
 from core.shadow.content.contents import ChangeSides, explain_lost_content, narrow_change
 from core.shadow.diff.diff_lines import build_excerpt
@@ -59,14 +51,14 @@ class Verdicts(ReviewPart):
             return self._mark_conflict(change, error.message)
         if disk == change.base:
             if (change.conflict or change.competing_versions) and change.conflict != (clash := describe_clash(change)):
-                self.emit(ChangeRevised(change=mark_clashes(replace(change, conflict=clash), self.contents)))
+                self.emit(ev.ChangeRevised(change=mark_clashes(replace(change, conflict=clash), self.contents)))
             return self.state.changes[path]
         with explain_lost_content(path):
             merged = self.contents.merge(change.base, disk, change.pending)
         if merged is None:
             return self._mark_conflict(change, describe_moved_on(change, disk), disk)
         if merged == disk and not change.competing_versions:
-            self.emit(ChangeResolved(path=path))
+            self.emit(ev.ChangeResolved(path=path))
             return None
         sides = ChangeSides(base=disk, pending=merged)
         found = self.contents.build_change(path, sides, change.hunks, change.rename_source, change.origin)
@@ -79,9 +71,9 @@ class Verdicts(ReviewPart):
         if disk is not None:
             found = mark_clashes(found, self.contents, disk)
         if found.hunks != change.hunks:
-            self.emit(ChangeRevised(change=replace(found, conflict=change.conflict)))
+            self.emit(ev.ChangeRevised(change=replace(found, conflict=change.conflict)))
         if reason != change.conflict:
-            self.emit(ChangeConflicted(path=change.path, reason=reason))
+            self.emit(ev.ChangeConflicted(path=change.path, reason=reason))
         return self.state.changes[change.path]
 
     # giving
@@ -235,7 +227,7 @@ class Verdicts(ReviewPart):
         pending = self.contents.store_file(select_hunks(old, new, kept), change.pending.mode)
         return ChangeSides(base=change.base, pending=pending)
 
-    def _promote(self, writes: list[PathWrite], events: list[AnyEvent]) -> None:
+    def _promote(self, writes: list[PathWrite], events: list[ev.AnyEvent]) -> None:
         try:
             self.promotion.run(writes, events)
         except (ReviewConflict, PathRefused):
@@ -264,7 +256,7 @@ class Verdicts(ReviewPart):
 
     def _undo_all(self, records: Iterable[VerdictRecord]) -> None:
         writes: list[PathWrite] = []
-        events: list[AnyEvent] = []
+        events: list[ev.AnyEvent] = []
         for record in records:
             with explain_lost_content(record.path):
                 write, more = self._plan_undo(record)
@@ -272,7 +264,7 @@ class Verdicts(ReviewPart):
             events += more
         self._promote(writes, events)
 
-    def _plan_undo(self, record: VerdictRecord) -> tuple[PathWrite | None, list[AnyEvent]]:
+    def _plan_undo(self, record: VerdictRecord) -> tuple[PathWrite | None, list[ev.AnyEvent]]:
         change = self.check_disk(record.path)
         if change and change.conflict:
             raise ReviewConflict(f"{record.path}: {change.conflict}", hint="Settle the conflict, then undo.")
@@ -301,14 +293,14 @@ class Verdicts(ReviewPart):
         )
         if record.renamed_from and found.operation == "create":  # what an earlier version of the program has recorded
             found = replace(found, operation="rename", renamed_from=record.renamed_from)
-        events: list[AnyEvent] = [*build_pending_events(found, known=change is not None)]
-        events.append(VerdictUndone(id=record.id, path=record.path))
+        events: list[ev.AnyEvent] = [*build_pending_events(found, known=change is not None)]
+        events.append(ev.VerdictUndone(id=record.id, path=record.path))
         if sides.base == disk:
             return None, events
         write = self.promotion.plan_write(record.path, disk, sides.base, change.pending if change else None)
         if sides.base.kind == "absent":
             write = replace(write, directories=record.directories)
-        return write, [FileWritten(path=record.path, state=sides.base, before=disk), *events]
+        return write, [ev.FileWritten(path=record.path, state=sides.base, before=disk), *events]
 
     def _reopen(self, record: VerdictRecord, before: Change) -> None:
         """Bring a resolved conflict back, if its result is unchanged. Raises `ReviewConflict`."""
@@ -318,8 +310,8 @@ class Verdicts(ReviewPart):
                 f"{record.path} has been changed since its conflict was settled; that can't be undone.",
                 hint="Nothing was written. Reject or edit its hunks instead.",
             )
-        self.emit(ChangeRevised(change=before) if change else ChangeProposed(change=before))
-        self.emit(VerdictUndone(id=record.id, path=record.path))
+        self.emit(ev.ChangeRevised(change=before) if change else ev.ChangeProposed(change=before))
+        self.emit(ev.VerdictUndone(id=record.id, path=record.path))
         self.check_disk(record.path)
 
     def _find_standing(self, verdict_id: str) -> VerdictRecord:

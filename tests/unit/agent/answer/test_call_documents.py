@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from core.agent.answer.call_documents import build_edit_detail
 from core.protocol.review import Change, FileState
-from core.shadow import ShadowEdit
 from core.shadow.diff.hunks import compare_texts
+from core.shadow.review.proposals import ShadowEdit
 from core.tools.base import FileEditDetail
 
 LINES = [f"line {number}\n" for number in range(200)]

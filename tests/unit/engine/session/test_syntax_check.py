@@ -6,7 +6,9 @@ import pytest
 
 from core.engine.session.syntax_check import MAX_BYTES, SyntaxChecker
 from core.protocol import events as ev
-from core.shadow import BlobStore, ReviewState, Shadow
+from core.shadow.content.blob_store import BlobStore
+from core.shadow.shadow import Shadow
+from core.state.review import ReviewState
 from core.workspace import Workspace
 
 
