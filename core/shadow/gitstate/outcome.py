@@ -209,30 +209,21 @@ def _resolve_index(accepted: AcceptedContent, found: GitOutcome) -> GitOutcome:
     committed = {each.path: each for each in history.list_tree(repository.now, head)} if head else {}
     heads = {(each.path, each.mode, each.oid, 0) for each in committed.values()}
     changed = [each for each in now if each not in before and (each.path, each.mode, each.oid, each.stage) not in heads]
-    old = (
-        history.find_object_types(repository.before, {each.oid for each in changed})
-        if repository.before is not None
-        else {}
-    )
+    oids = {each.oid for each in changed}
+    old = history.find_object_types(repository.before, oids) if repository.before is not None else {}
     bad = [each for each in changed if not _can_stay(accepted, each, old)]
-    there = {each.path for each in now}
-    missing = {each.path for each in before} - there
-    rejected = {  # their removal was staged
-        path
-        for path in missing & committed.keys()
-        if accepted.is_rejected_or_pending(committed[path]) and accepted.is_on_disk(committed[path])
-    }
-    bad += [GitEntry(path, MISSING_MODE, "") for path in sorted(rejected)]
+    missing = {each.path for each in before} - {each.path for each in now}
+    removed = [committed[path] for path in sorted(missing & committed.keys())]
+    rejected = [each for each in removed if accepted.is_rejected_or_pending(each) and accepted.is_on_disk(each)]
+    bad += [GitEntry(each.path, MISSING_MODE, "") for each in rejected]
     if bad:
         none = "0" * (64 if repository.hash_name == "sha256" else 40)
         paths = sorted({each.path for each in bad})
-        history.update_index(
-            repository.now, (committed.get(path) or GitEntry(path, MISSING_MODE, none) for path in paths)
-        )
+        wanted = (committed.get(path) or GitEntry(path, MISSING_MODE, none) for path in paths)
+        history.update_index(repository.now, wanted)
         repository.now.run("update-index", "--clear-resolve-undo")
     loose = {each.oid for each in changed if each not in bad and old.get(each.oid, "missing") == "missing"}
-    taken_out = {each.path for each in bad}
-    gone = [committed[path] for path in sorted(missing - taken_out) if path in committed]
+    gone = [each for each in removed if each not in rejected]
     told = (
         ("what was staged of {} is not what you accepted, and is taken out", bad),
         ("staged otherwise than on disk: {}", [e for e in changed if e not in bad and not accepted.is_on_disk(e)]),
