@@ -11,6 +11,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from msgspec import Struct
@@ -58,6 +59,7 @@ class ShellBlock(Struct, frozen=True, kw_only=True):
         return _DONE.fullmatch(self.command) is not None
 
 
+@dataclass(slots=True)
 class ShellBlockReader:
     """Cuts an answer into text and shell blocks, whatever the chunk borders; blocks in other fences are text.
 
@@ -65,15 +67,14 @@ class ShellBlockReader:
     at once; the rest of the line waits for its end.
     """
 
-    def __init__(self, on_text: Callable[[str], None], on_block: Callable[[ShellBlock], None]) -> None:
-        self._on_text = on_text
-        self._on_block = on_block
-        self._line: list[str] = []
-        self._waiting: list[str] = []
-        self._size = 0
-        self._outer: Fence | None = None
-        self._inner: Fence | None = None
-        self._lines: list[str] = []
+    _on_text: Callable[[str], None]
+    _on_block: Callable[[ShellBlock], None]
+    _line: list[str] = field(default_factory=list)
+    _waiting: list[str] = field(default_factory=list)
+    _size: int = 0
+    _outer: Fence | None = None
+    _inner: Fence | None = None
+    _lines: list[str] = field(default_factory=list)
 
     def feed(self, text: str) -> None:
         """Read on."""
@@ -141,7 +142,6 @@ class ShellBlockReader:
             self._lines.append(dedent_line(line, self._inner.indent))
 
     def _open_block(self, line: str) -> bool:
-        """Open a shell block if the line opens one; True if it did."""
         if len(line) > MAX_FENCE_LINE:
             return False
         fence = parse_opening_fence(line)
@@ -262,8 +262,7 @@ def count_nothing() -> Mapping[str, object]:
 
 
 class CommandDialect(Dialect):
-    """The dialect with its templates. `facts` are variables that every template may use, `counts` gives those that say
-    what the turn has used so far: `n_model_calls`, and `model_cost` in US dollars (0.0 where it is not known)."""
+    """The dialect with its templates, their variables (`facts`), and `counts` of calls and cost of the turn so far."""
 
     name = "command"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from msgspec import Struct
@@ -45,22 +46,18 @@ AnswerPart = AnswerText | CallStarted | CallFinished
 
 
 class AnswerEnding(Struct, frozen=True, kw_only=True):
-    """Sum of an answer, beside its calls. `problem`: its form is wrong, so none of it is to be run, and this is what
-    the model is told. `is_done`: it says that the work is done."""
+    """Sum of an answer. `problem`: what the model is told of its form, none is run; `is_done`: it says it is done."""
 
     problem: str = ""
     is_done: bool = False
 
 
+@dataclass
 class AnswerParser(ABC):
-    """Incremental parser of one answer. The parts do not depend on where the stream was cut.
+    """Incremental parser of one answer, wherever the stream was cut. `ending` is valid after `finish`."""
 
-    `ending` is the sum of the answer, valid after `finish`.
-    """
-
-    def __init__(self) -> None:
-        self.ending = AnswerEnding()
-        self._parts: list[AnswerPart] = []
+    ending: AnswerEnding = field(default_factory=AnswerEnding, init=False)
+    _parts: list[AnswerPart] = field(default_factory=list, init=False)
 
     @abstractmethod
     def feed(self, text: str) -> list[AnswerPart]:
@@ -97,8 +94,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def create_parser(self, *, job: str = "") -> AnswerParser:
-        """Create the parser of one answer. `job` is the id of the command that still runs in the model's terminal,
-        "" = none."""
+        """Create the parser of one answer. `job`: the command that still runs in the model's terminal, "" = none."""
 
     def format_prompt(self, prompt: str) -> str:
         """Format what the model is sent for a prompt of the user's."""

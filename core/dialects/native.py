@@ -5,6 +5,7 @@ program's words."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -25,20 +26,19 @@ class PlainTextParser(AnswerParser):
         return []
 
 
+@dataclass(frozen=True)
 class NativeDialect(Dialect):
     """The dialect of models with function calls."""
 
     name = "native"
 
-    def __init__(self, accepts: Callable[[WrittenEdit], bool] | None = None) -> None:
-        self._accepts = accepts
+    accepts: Callable[[WrittenEdit], bool] | None = None
 
     def create_parser(self, *, job: str = "") -> AnswerParser:
-        return WrittenEditParser(self._accepts) if self._accepts else PlainTextParser()
+        return WrittenEditParser(self.accepts) if self.accepts else PlainTextParser()
 
     def convert_history(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Return it as it stands; calls that were written into the text in another dialect are function calls like
-        the others."""
+        """Return it as it stands; calls written in another dialect are function calls like the others."""
         found: list[Message] = []
         in_text: set[str] = set()
         results: list[str] = []

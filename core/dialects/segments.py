@@ -10,6 +10,7 @@ code.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import Literal
 
 from msgspec import Struct
@@ -50,18 +51,18 @@ _REFERENCE = re.compile(r"(?P<start>\d{1,9}):(?P<end>\d{1,9}):(?P<path>[^\0]+)")
 _LANGUAGE = re.compile(r"[\w+#.-]+")
 
 
+@dataclass(slots=True)
 class Segmenter:
     """Feed it the text in any pieces, then `finish` once; each call returns what became certain."""
 
-    def __init__(self) -> None:
-        self._events: list[SegmentEvent] = []
-        self._fence: Fence | None = None
-        self._held = ""
-        self._is_passing = False
-        self._is_open = False
-        self._content: list[str] = []
-        self._pending: list[str] = []
-        self._spaces: list[str] = []
+    _events: list[SegmentEvent] = field(default_factory=list)
+    _fence: Fence | None = None
+    _held: str = ""
+    _is_passing: bool = False
+    _is_open: bool = False
+    _content: list[str] = field(default_factory=list)
+    _pending: list[str] = field(default_factory=list)
+    _spaces: list[str] = field(default_factory=list)
 
     def feed(self, text: str) -> list[SegmentEvent]:
         """Read on, and return what became certain."""
@@ -86,7 +87,6 @@ class Segmenter:
         return events
 
     def _read_piece(self, piece: str) -> None:
-        """Read a piece of a line, without its end."""
         if not piece:
             return
         if self._is_passing:
@@ -120,7 +120,6 @@ class Segmenter:
             self._emit_text("\n")
 
     def _read_fence(self) -> bool:
-        """Open or close a fence with the held line; True if it did."""
         if self._fence:
             if not self._fence.is_closed_by(self._held):
                 return False

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec import Struct
@@ -102,21 +103,19 @@ class _OpenBlock:
             self.line, self.is_long = self.line[-keep:], True
 
 
+@dataclass(slots=True)
 class TagReader:
     """Feed it the answer in any pieces, then `finish` once. `on_open` is called with a tag's name as it begins."""
 
-    def __init__(
-        self, on_text: Callable[[str], None], on_open: Callable[[str], None], on_block: Callable[[TaggedBlock], None]
-    ) -> None:
-        self._on_text = on_text
-        self._on_open = on_open
-        self._on_block = on_block
-        self._held = ""
-        self._body: _OpenBlock | None = None
-        self._fence: Fence | None = None
-        self._line = ""
-        self._open_ticks = 0  # length of the run of backticks that is open in this line
-        self._pending: list[str] = []
+    _on_text: Callable[[str], None]
+    _on_open: Callable[[str], None]
+    _on_block: Callable[[TaggedBlock], None]
+    _held: str = ""
+    _body: _OpenBlock | None = None
+    _fence: Fence | None = None
+    _line: str = ""
+    _open_ticks: int = 0  # length of the run of backticks that is open in this line
+    _pending: list[str] = field(default_factory=list)
 
     def feed(self, text: str) -> None:
         """Read on."""

@@ -12,6 +12,7 @@ import json
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from msgspec import Struct
@@ -68,7 +69,6 @@ def _parse_browse(block: TaggedBlock) -> _TagCall:
 
 
 def _parse_edit(block: TaggedBlock) -> _TagCall:
-    """Parse an edit by the form of its tag."""
     tool = EDIT_TAGS.get(block.tag, PATCH)
     form = tool.form
     assert form is not None
@@ -169,16 +169,16 @@ class TagParser(AnswerParser):
         return _ONE_AT_A_TIME if executes and before else ""
 
 
+@dataclass(frozen=True)
 class TagDialect(Dialect):
     """Calls as tags, results as the user's words. `goes_on`: a command that takes long can go on between steps."""
 
     name = "tags"
 
-    def __init__(self, *, goes_on: bool = False) -> None:
-        self._goes_on = goes_on
+    goes_on: bool = False
 
     def create_parser(self, *, job: str = "") -> TagParser:
-        return TagParser(job, goes_on=self._goes_on)
+        return TagParser(job, goes_on=self.goes_on)
 
     def convert_history(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         return flatten_history(messages, format_call)
@@ -209,10 +209,7 @@ def format_call(call: ToolCall) -> str:
 
 
 def _parse_terminal_call(text: str, job: str, *, goes_on: bool = False) -> _TagCall:
-    """Parse the call for what stands in a block. `job` is the id of the command that runs, "" = none.
-
-    `goes_on`: a command that takes longer than `COMMAND_WAIT` may go on; else it is ended after its time.
-    """
+    """Parse the call for a block. `goes_on`: a command that takes longer than `COMMAND_WAIT` may go on."""
     text = text.strip()
     if not job:
         return _build_command_call(text, goes_on=goes_on)

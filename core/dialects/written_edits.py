@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec import Struct
@@ -49,8 +50,7 @@ _NAME = re.compile(r"[^\s`*:<>|\"']{1,300}")
 
 
 class WrittenEdit(Struct, frozen=True, kw_only=True):
-    """Text that may be an edit: a call of `tool`. `is_fenced`: it stood in a code fence; `is_call`: it is no edit,
-    but a call that was written out."""
+    """Text that may be an edit: a call of `tool`. `is_fenced`: in a code fence; `is_call`: a written call."""
 
     tool: str
     arguments: str
@@ -59,8 +59,7 @@ class WrittenEdit(Struct, frozen=True, kw_only=True):
 
 
 class _HeldText(Struct, kw_only=True):
-    """Text that is held back. `name`: of the file, as it stood above; `is_sure` False: only its fence has been
-    seen."""
+    """Text that is held back, below the `name` of a file; `is_sure` False: only its fence has been seen."""
 
     lines: list[str]
     closing: str = ""
@@ -69,19 +68,18 @@ class _HeldText(Struct, kw_only=True):
     is_sure: bool = True
 
 
+@dataclass
 class WrittenEditParser(AnswerParser):
     """Parses text and edits. `accepts` says of each candidate whether it is meant."""
 
-    def __init__(self, accepts: Callable[[WrittenEdit], bool]) -> None:
-        super().__init__()
-        self._accepts = accepts
-        self._text: list[str] = []
-        self._line = ""
-        self._is_passing = False
-        self._held: _HeldText | None = None
-        self._fence: Fence | None = None
-        self._file_above = ""
-        self._count = 0
+    accepts: Callable[[WrittenEdit], bool]
+    _text: list[str] = field(default_factory=list)
+    _line: str = ""
+    _is_passing: bool = False
+    _held: _HeldText | None = None
+    _fence: Fence | None = None
+    _file_above: str = ""
+    _count: int = 0
 
     def feed(self, text: str) -> list[AnswerPart]:
         first, *rest = text.split("\n")
@@ -99,7 +97,8 @@ class WrittenEditParser(AnswerParser):
 
     def _take_parts(self) -> list[AnswerPart]:
         self._flush_text()
-        return super()._take_parts()
+        parts, self._parts = self._parts, []
+        return parts
 
     def _flush_text(self) -> None:
         if text := "".join(self._text):
@@ -107,7 +106,6 @@ class WrittenEditParser(AnswerParser):
         self._text.clear()
 
     def _read_piece(self, piece: str) -> None:
-        """Read a piece of a line, without its end."""
         if self._is_passing:
             self._text.append(piece)
             self._line = (self._line + piece)[: MAX_FENCE_LINE + 1]
@@ -165,7 +163,6 @@ class WrittenEditParser(AnswerParser):
             self._file_above = _parse_file_name(line)
 
     def _begin_holding(self, line: str, end: str) -> bool:
-        """Hold back a whole line that begins something; True if it does."""
         if self._fence is not None or len(line) > MAX_FENCE_LINE:
             return False
         if tag := _OPEN_TAG.match(line):
@@ -222,7 +219,7 @@ class WrittenEditParser(AnswerParser):
         held = self._held
         assert held is not None
         self._held = None
-        meant = candidate is not None and self._accepts(candidate)
+        meant = candidate is not None and self.accepts(candidate)
         if candidate is None or not meant or candidate.is_call:
             self._text.append("".join(held.lines))
             if candidate is not None and meant:
@@ -249,7 +246,6 @@ def _parse_tagged(text: str) -> WrittenEdit | None:
 
 
 def _parse_fenced(held: _HeldText) -> WrittenEdit | None:
-    """Parse what stands in a fence as an edit."""
     assert held.fence is not None
     body = "".join(held.lines[1:-1])
     first = next((line for line in held.lines[1:-1] if line.strip()), "").rstrip()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import AgentTuiError, ConfigError
+from core.modes import Mode
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -97,7 +98,7 @@ class StrictTemplate:
 def _create_environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    return Environment(
+    environment = Environment(
         loader=FileSystemLoader(ROOT),
         undefined=StrictUndefined,
         autoescape=False,  # prose for a model, not markup
@@ -106,3 +107,5 @@ def _create_environment() -> Environment:
         keep_trailing_newline=False,
         auto_reload=False,
     )
+    environment.globals["modes"] = tuple(Mode)  # each has its text, `modes/<mode>.md.j2`, and a line for the list
+    return environment

@@ -35,8 +35,7 @@ TEMPLATES: Mapping[str, frozenset[str]] = {
 
 
 class CommandTemplates(Struct, frozen=True, kw_only=True):
-    """Templates of one file. `path` is the file that they come from, `timeout` in seconds. What a file leaves out is
-    the program's."""
+    """Templates of the file `path`, else the program's; `timeout` in seconds."""
 
     path: str
     timeout: int

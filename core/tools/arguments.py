@@ -67,7 +67,6 @@ def _reject_constant(word: str) -> NoReturn:
 
 
 def _rename_arguments(tool: ToolType, given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments under the names that they have here."""
     known = build_parameters(tool)["properties"]
     out: dict[str, Any] = {}
     for name, value in given.items():

@@ -65,10 +65,7 @@ Capability_contra = TypeVar("Capability_contra", contravariant=True)
 
 
 class Tool(Struct, Generic[Capability_contra], frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of all tools. Subclasses set `name` and `access`; their text is `core/prompts/tools/<name>.md`.
-
-    Raise `ToolInputInvalid` for arguments that the model can mend, `ToolFailed` when the work can't be done.
-    """
+    """Base of all tools; its text is `core/prompts/tools/<name>.md`. Raises `ToolInputInvalid`, `ToolFailed`."""
 
     name: ClassVar[str]
     access: ClassVar[Access]

@@ -203,8 +203,7 @@ def _parse_json(output: str) -> Iterator[tuple[str, int, int, str]]:
 
 
 def find_new_problems(now: Sequence[LintProblem], before: Sequence[LintProblem]) -> list[LintProblem]:
-    """The problems of `now` that `before` does not have. Lines move, so a problem is known by its file and its text;
-    where one came to others of its kind, those nearest to the old places are the old ones."""
+    """The problems of `now` that `before` has not: by file and text, since lines move; the nearest are the old ones."""
     fresh: dict[tuple[str, str], list[LintProblem]] = {}
     for each in now:
         fresh.setdefault((each.path, each.text), []).append(each)

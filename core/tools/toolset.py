@@ -64,10 +64,7 @@ class Toolset(Mapping[str, ToolType]):
         )
 
     def parse(self, name: str, arguments: str) -> Tool[Any]:
-        """Return a checked call, ready to run. Raises `ToolInputInvalid` in words that a model can act on.
-
-        `arguments`: a JSON object as text.
-        """
+        """Return a checked call of `arguments`, JSON as text. Raises `ToolInputInvalid` in words for a model."""
         return convert_arguments(self.find(name), arguments)
 
     def build_specs(

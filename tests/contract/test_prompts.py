@@ -162,7 +162,7 @@ def test_settings_that_a_prompt_names_exist(path):
 
 
 def test_the_modes_prompt_names_each_mode():
-    text = (ROOT / "blocks" / "modes.md.j2").read_text(encoding="utf-8")
+    text = render("blocks/modes")
     named = [word.lower() for word in re.findall(r"^- ([A-Z][a-z]+):", text, re.MULTILINE)]
     assert named == [mode.value for mode in Mode]
 

@@ -85,11 +85,12 @@ def decode_arguments(arguments: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {"raw": shorten(arguments)}
 
 
-def shorten(text: str) -> str:
-    if len(text) <= MAX_SHOWN:
+def shorten(text: str, limit: int = MAX_SHOWN, *, unit: str = "characters") -> str:
+    """Cut the middle of a text that is longer than `limit`, and say how much is left out."""
+    if len(text) <= limit:
         return text
-    head, tail = MAX_SHOWN * 2 // 3, MAX_SHOWN // 3
-    return f"{text[:head]}\n[… {len(text) - head - tail:,} characters …]\n{text[-tail:]}"
+    head, tail = limit * 2 // 3, limit // 3
+    return f"{text[:head]}\n[… {len(text) - head - tail:,} {unit} …]\n{text[-tail:]}"
 
 
 def build_document(finished: FinishedCall) -> AnyDocument:

@@ -59,7 +59,6 @@ class ResultFormatter(Struct, frozen=True):
         return CallResult(content=content, command=job.command, exit_code=code, output=content, is_running=job.is_alive)
 
     def _find_job(self, call: GatedCall) -> BackgroundJob | None:
-        """Return the job that a call of the terminal is about."""
         if call.name not in _TERMINAL_TOOLS:
             return None
         if named := getattr(call.tool, "job", ""):

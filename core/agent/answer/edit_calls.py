@@ -26,7 +26,6 @@ def find_double_edits(tools: Toolset, calls: list[ToolCall], in_text: set[str]) 
 
 
 def _list_paths(tools: Toolset, call: ToolCall) -> set[str]:
-    """Return the files that a call would edit, as the model wrote them."""
     try:
         return set(tools.parse(call.name, call.arguments).paths()) if is_edit_call(tools, call) else set()
     except AgentTuiError:

@@ -111,10 +111,7 @@ class ModelAnswer(Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class AnswerReceiver:
-    """The receiver of one attempt at one model call. `parser`: of the dialect; `first_document`: documents before it.
-
-    `usage`: what the attempt has cost so far.
-    """
+    """The receiver of one attempt at one model call. `first_document`: how many documents stood before it."""
 
     _routes: TurnRoutes
     _route: Route
@@ -282,10 +279,7 @@ class AnswerReceiver:
         self._drafts = [draft for draft in self._drafts if draft.index >= 0]
 
     def abandon(self, why: str) -> AssistantMessage | None:
-        """End an attempt that won't be repeated and return its text as an interrupted message, without calls.
-
-        None: nothing was said.
-        """
+        """End an attempt that won't be repeated; return its text as an interrupted message, None: it said nothing."""
         self._flush_halves()
         self._answer_documents.close()
         for draft in self._drafts:

@@ -55,15 +55,13 @@ def is_meant(
 
 
 def _iterate_calls(state: SessionState, model: str) -> Iterator[ToolCall]:
-    """Yield the function calls that the model has made in this session."""
     for message in state.messages:
         if isinstance(message, AssistantMessage) and message.model == model and not message.dialect:
             yield from (call for call in message.tool_calls if call.id not in message.in_text)
 
 
 def _is_applicable(reader: FileReader, tool: Tool[object], *, exactly: bool) -> bool:
-    """True if the files are there; with `exactly`, if the edit can be made as they stand. May raise
-    `AgentTuiError`."""
+    """True if the files are there; with `exactly`, if the edit fits them as they stand. May raise `AgentTuiError`."""
     match tool:
         case EditBlocks():
             blocks = parse_blocks(tool.diff)
@@ -88,6 +86,5 @@ def _read_text(reader: FileReader, path: str) -> str | None:
 
 
 def _has_folder(reader: FileReader, path: str) -> bool:
-    """True if a file is there, or at least the folder that it would be in."""
     own = reader.relative(path)
     return reader.stat(own) is not None or reader.stat(PurePosixPath(own).parent.as_posix()) is not None

@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.agent.answer.call_documents import shorten
 from core.agent.answer.side_requests import SideRequests
 from core.agent.context.dropped_reasoning import notify_shortened, strip_bound_reasoning
 from core.agent.context.memory import ModelMemory
@@ -31,6 +33,7 @@ USER_MESSAGES_SHARE = 0.4
 NOTES_WORDS = 900
 MAX_NOTES_TOKENS = 4_000
 _CALL, _RESULT, _SAID = 600, 1_500, 4_000  # characters of each in what the notes are made from
+_shorten = partial(shorten, unit="characters left out")
 _ATTACHED = re.compile(r"<attached_files>\n.*\n</attached_files>\n*", re.DOTALL)
 
 
@@ -74,7 +77,6 @@ class Compactor(Struct, frozen=True):
             notify_shortened(self.emit, void, after - meter.estimate(prefix_bytes))
 
     async def _write_notes(self, older: Sequence[Message], window: int) -> str:
-        """Return notes on the older messages, written by a model; if no model can, a list of the steps."""
         text = "\n\n".join(_transcribe(message) for message in older)
         routes = self.side.routes
         system = render("compaction", words=NOTES_WORDS)
@@ -95,10 +97,7 @@ class Compactor(Struct, frozen=True):
 
 
 def _find_cut(messages: Sequence[Message], estimate: Callable[[int], int], room: int) -> int:
-    """Return the index where the tail begins: as many of the latest steps as fit `room` tokens.
-
-    It never lies between a call and its result.
-    """
+    """Return where the tail begins: the latest steps that fit `room` tokens, no call without its result."""
     cut, size = len(messages), 0
     for index in range(len(messages) - 1, -1, -1):
         size += measure_messages(messages[index : index + 1])
@@ -112,7 +111,6 @@ def _find_cut(messages: Sequence[Message], estimate: Callable[[int], int], room:
 
 
 def _clip_results(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages with their tool results cut short."""
     return [
         replace(message, content=_shorten(_render_with_placeholders(message), _RESULT), attachments=())
         if isinstance(message, ToolMessage)
@@ -122,10 +120,7 @@ def _clip_results(messages: Sequence[Message]) -> list[Message]:
 
 
 def _select_user_messages(messages: Sequence[Message], room: int) -> list[Message]:
-    """Return the user's own messages.
-
-    Only when they alone would fill the window, attached files are left out, and then the middle of the longest.
-    """
+    """Return the user's messages; attached files, then the middles of the longest, go only if these fill the window."""
     own = [message for message in messages if isinstance(message, UserMessage) and message.origin == "user"]
     if measure_messages(own) > room:
         own = [UserMessage(content=_ATTACHED.sub("", _render_with_placeholders(message))) for message in own]
@@ -135,15 +130,7 @@ def _select_user_messages(messages: Sequence[Message], room: int) -> list[Messag
 
 
 def _render_with_placeholders(message: UserMessage | ToolMessage) -> str:
-    """Return a message's text with a line for each of its attachments."""
     return "\n".join((message.content, *(format_placeholder(each, "left out") for each in message.attachments)))
-
-
-def _shorten(text: str, limit: int) -> str:
-    if len(text) <= limit:
-        return text
-    head, tail = limit * 2 // 3, limit // 3
-    return f"{text[:head]}\n[… {len(text) - head - tail:,} characters left out …]\n{text[-tail:]}"
 
 
 def _transcribe(message: Message) -> str:

@@ -20,10 +20,7 @@ _MENTION = re.compile(r"(?<![\w@/.])@(?:\"([^\"\n]{1,400})\"|([^\s\"'`<>|,;()\[\
 
 
 class MentionedFiles(Struct, frozen=True, kw_only=True):
-    """Files that a prompt mentions: existing workspace-relative paths, and the blocks that show them to the model.
-
-    `pictures` (and PDFs), which no text can show, with their bytes; they are among the paths and not the blocks.
-    """
+    """Files that a prompt mentions: their paths, blocks that show them, and `pictures` (and PDFs) with their bytes."""
 
     paths: tuple[str, ...] = ()
     blocks: tuple[str, ...] = ()

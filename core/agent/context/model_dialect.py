@@ -105,7 +105,6 @@ def build_native_prefix(
 
 
 def _build_text_setup(context: TurnContext, setup: PromptSetup, *, short: bool) -> dict[str, object]:
-    """Return prefix, size and dialect. The system prompt says how to ask, so there is no tool list."""
     name = context.dialect
     file = f"prefix-{name}.json"
     dialect: Dialect
@@ -151,7 +150,6 @@ def _count_usage(memory: ModelMemory) -> dict[str, object]:
 
 
 def _list_tools(tools: Toolset, *, short: bool) -> list[dict[str, str]]:
-    """Return the tools that are called by name, as the prompt lists them."""
     text = load_short_tool_text if short else load_tool_text
     return [
         {"name": name, "text": tools.describe(name, text(name))}

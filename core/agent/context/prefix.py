@@ -36,10 +36,7 @@ class Prefix(Struct, frozen=True, kw_only=True):
 
 
 class PromptSetup(Struct, frozen=True, kw_only=True):
-    """The parts of a session's first request. `size`: bytes of the prefix; `dialect`: what the model speaks.
-
-    `is_changed`: the prefix is not the one that the session began with.
-    """
+    """The parts of a first request. `size`: bytes of the prefix; `is_changed`: the session began with another one."""
 
     prefix: Prefix
     rules: ProjectRules
@@ -79,10 +76,7 @@ def build_setup(
 
 
 def load_or_save_prefix(directory: Path, name: str, fresh: Prefix) -> tuple[Prefix, bool]:
-    """Return the prefix that the session began with, and whether a changed tool list replaces it.
-
-    Without one for these tools it is `fresh`, saved from now on.
-    """
+    """Return the prefix that the session began with, else `fresh`, saved; and whether its tools had to change."""
     kept = _load_prefix(directory / name)
     if kept is not None and kept.tools == fresh.tools:
         return kept, False

@@ -42,10 +42,7 @@ class PromptVariants:
             self._chosen = msgspec.json.decode((directory / VARIANTS_FILE).read_bytes(), type=_VariantsFile)
 
     def choose_variant(self, model: str, *, window: int, tools: bool) -> bool:
-        """Choose how a model is addressed; `window` in tokens, 0 = not known; `tools`: it takes function calls.
-
-        Returns False if that was chosen before, which stays.
-        """
+        """Choose how a model is addressed; `window`: 0 = not known. Returns False if that was chosen before."""
         if model in self._chosen.short:
             return False
         self._chosen.short[model] = 0 < window < SHORT_BELOW

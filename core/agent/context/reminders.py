@@ -82,7 +82,6 @@ class Reminders(Struct, frozen=True):
         return render("reminders/mode", mode=mode, previous=told, text=text)
 
     def _report_answers(self) -> None:
-        """Report to the model, once, the answers that came when the call which asked had ended."""
         answers = self.state.unreported_answers
         texts = [escape_tags(format_answers(each.asked.questions, each.answered.answers)) for each in answers.values()]
         ids = tuple(answers)
@@ -90,7 +89,6 @@ class Reminders(Struct, frozen=True):
         self.emit(AnswersReported(ids=ids))
 
     def _report_terminal(self) -> None:
-        """Report to the model, once, jobs that ended and commands that the user ran."""
         news = list(self.state.unreported_commands.values())
         ended = [{"id": each.id, "line": format_job_end(each)} for each in news if isinstance(each, JobEnded)]
         ran = [_describe_command(each) for each in news if isinstance(each, CommandRan)]
@@ -98,7 +96,6 @@ class Reminders(Struct, frozen=True):
         self.emit(TerminalReported(ids=tuple(each.id for each in news)))
 
     def _report_verdicts(self) -> None:
-        """Report to the model, once, the verdicts that it does not know, and those it knows that no longer stand."""
         state = self.state
         verdicts, undone = tuple(state.unreported_verdicts.values()), tuple(state.undone_verdicts.values())
         edits = tuple(state.edited_hunks.values())

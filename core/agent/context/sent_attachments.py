@@ -68,10 +68,7 @@ class AttachmentSender(Struct, frozen=True):
         return MentionedAttachments(attachments=tuple(attachments), blocks=tuple(blocks))
 
     async def replace_unsendable(self, messages: Sequence[Message], route: Route) -> Sequence[Message]:
-        """Return the history with text in place of what the route's model can't be sent.
-
-        Returns the same objects where nothing has to be replaced.
-        """
+        """Return the history with text for what the model can't be sent; the same objects where nothing is replaced."""
         senders = (each for each in messages if not isinstance(each, AssistantMessage))
         shown = [attachment for message in senders for attachment in message.attachments]
         if not shown:

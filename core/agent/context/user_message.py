@@ -32,10 +32,7 @@ MAX_OPEN_FILES = 20
 
 
 async def load_setup(context: TurnContext) -> PromptSetup:
-    """Return the session's prefix and layout, built once; safe to call early, while the user still types.
-
-    Raises `ConfigError` when the texts of the model's dialect can't be used.
-    """
+    """Return what requests begin with, built once, also while the user still types. Raises `ConfigError`."""
     memory = context.memory
     if memory.setup is None or memory.setup.cancelled():
         memory.setup = asyncio.ensure_future(_build_setup(context))
@@ -147,11 +144,7 @@ def _tag_if_changed(context: TurnContext, tag: str, text: str) -> list[str]:
 
 
 def _render_new_rules(context: TurnContext, made: PromptSetup, touched: Iterable[str]) -> list[str]:
-    """Render the rules that the model does not know yet, each once in a session.
-
-    These are glob rules and nested AGENTS.md files that match a touched file, and rules that came after the session's
-    beginning, since its prefix never changes.
-    """
+    """Render rules that the model does not know: those of touched files, and those that came after the beginning."""
     paths = list(touched)
     found: list[ProjectRule | LoadedRule] = [
         rule for rule in made.rules.scoped if any(rule.applies_to(path) for path in paths)

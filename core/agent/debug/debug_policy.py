@@ -51,10 +51,7 @@ class DebugPolicy:
     _urged_topics: set[str] = field(default_factory=set)
 
     async def should_continue(self) -> bool:
-        """True if the turn goes on after an answer without calls; the model was reminded why.
-
-        Probes that are left are removed after one reminder; a fix is shown by a run, and judged by the user.
-        """
+        """True if the turn goes on: probes are left, a fix was not shown or did not help. The model is reminded."""
         debug, emit = self._host.state.debug, self._host.emit
         if debug.probes and self._urge_once("probes_left", probes=", ".join(debug.probes)):
             return True

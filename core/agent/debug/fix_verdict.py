@@ -86,10 +86,7 @@ class FixReview(Struct, frozen=True):
             self.host.emit(CheckRecorded(check=check))
 
     async def ask_for_verdict(self, origin: Origin) -> FixVerdict | None:
-        """Ask the user about a fix that a run has shown and that has no verdict yet; None: there is none.
-
-        A notice says so when nobody could be asked.
-        """
+        """Ask the user about a fix that a run has shown and that has no verdict yet; None: there is none."""
         debug, emit = self._debug, self.host.emit
         if not debug.awaits_fix_verdict:
             return None

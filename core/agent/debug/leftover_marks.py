@@ -32,10 +32,7 @@ class LeftoverMarks(Struct, frozen=True, kw_only=True):
 
 
 def remove_marks(shadow: Shadow, paths: Iterable[str] = (), *, with_ignored: bool = False) -> LeftoverMarks:
-    """Remove every region between marks from what is pending, and return what is left, there or on disk.
-
-    Searched are pending files, `paths`, and with `with_ignored` what is kept of ignored paths. Raises `StateError`.
-    """
+    """Remove regions between marks from what is pending (and `paths`); return what is left. Raises `StateError`."""
     pending = {change.path: change for change in shadow.list_changes()}
     looked_at = sorted({*pending, *paths})
     for path in looked_at:

@@ -142,7 +142,6 @@ class ProbeRunner:
         return made
 
     async def _run_watched(self, wanted: Reproduction, run: str, layer: ProbeMount) -> _RunEnd:
-        """Carry out the run, and stream what it logs to the screen meanwhile."""
         watching = asyncio.create_task(self._stream_records(run, layer))
         try:
             return await (
@@ -164,7 +163,6 @@ class ProbeRunner:
     # where probes that can write no file send what they log
 
     async def _start_collector(self, wanted: Reproduction, log: Path) -> LogCollector | None:
-        """Start a collector, if a probe or the command speaks of it. Raises `ToolFailed`."""
         texts = [wanted.command, *(each.code for each in self._host.state.debug.probes.values())]
         if not any(word in text for text in texts for word in (URL_PLACEHOLDER, URL_VARIABLE)):
             return None
@@ -177,8 +175,7 @@ class ProbeRunner:
         return collector
 
     def _build_url(self, collector: LogCollector | None) -> str:
-        """Return the collector's URL as the run sees it: a box without the machine's network goes through the
-        proxy."""
+        """Return the collector's URL as the run sees it; a box without the machine's network goes through the proxy."""
         if collector is None:
             return ""
         has_own = self._host.box.tier is Tier.NAMESPACES

@@ -19,10 +19,7 @@ _HINT = "Nothing was put in place. Give the statement anew, or another line."
 
 
 def check_probe_syntax(path: str, before: str, after: str, line: int) -> None:
-    """Raise `ToolInputInvalid` with the parser's message when `after` is worse than `before`.
-
-    `after` has a probe before the line (1-indexed) of `before`.
-    """
+    """Raise `ToolInputInvalid` if a probe before `line` (1-indexed) of `before` makes `after` worse than it."""
     if path.endswith(_PYTHON) and not _find_python_flaw(before):
         if flaw := _find_python_flaw(after):
             raise ToolInputInvalid(f"With this probe {path} does not parse: {flaw}.", hint=_HINT)

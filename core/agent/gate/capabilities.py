@@ -62,10 +62,7 @@ class CallLease(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class FileReader:
-    """READ: files as the agent sees them. It notes in `digests`, by path, what the model has read.
-
-    Its functions lead to no object: see `_list_reading`.
-    """
+    """READ: files as the agent sees them, by functions that lead to no object. `digests`: what the model has read."""
 
     root: str
     digests: dict[str, str]
@@ -296,10 +293,7 @@ class CapabilityFactory(Struct, frozen=True):
     def build(
         self, access: Access, origin: Origin, approval: Approval, lease: CallLease, paths: Sequence[str] = ()
     ) -> object:
-        """Build the capability of one Access for one call.
-
-        `approval`: what an EXEC call may run; `paths`: files that the user said yes to.
-        """
+        """Build the capability of one call. `approval`: what EXEC may run; `paths`: files that the user said yes to."""
         permissions, terminal = self.approver.permissions, self.python.terminal
         todo = next((each.id for each in terminal.host.state.todos if each.status == "in_progress"), "")
         match access:

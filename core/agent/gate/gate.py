@@ -61,10 +61,7 @@ class Gate(Struct):
     turn_id: str
 
     async def run(self, calls: Sequence[GatedCall], format_result: ResultFormat, get_warning: ResultFormat) -> None:
-        """Run all calls of one step. When cancelled, every call still gets its one answer.
-
-        `format_result` returns the answer of a call, `get_warning` what is to be added to it, "" = nothing.
-        """
+        """Run all calls of one step; each gets its one answer, also when cancelled, and `get_warning` after it."""
         answered = 0
         try:
             for call in calls:
@@ -167,7 +164,6 @@ class Gate(Struct):
         )
 
     async def _let_user_type(self, call: GatedCall, proposed: RunTerminalCmd) -> None:
-        """Replace the proposed command with the one that the user types."""
         typed = await self.approver.ask_for_command(call.request.id, proposed)
         if typed is not None:
             self._check_granted(call)  # the mode may have changed meanwhile
@@ -189,7 +185,6 @@ class Gate(Struct):
         call.spilled = spilled or call.outcome.spilled
 
     async def _run_tool(self, call: GatedCall) -> None:
-        """Run the tool with the capability of its access: what it can reach, and no more."""
         assert call.access is not None
         assert call.tool is not None
         call.started = monotonic()  # the time that the user took to decide is not the call's
@@ -235,7 +230,6 @@ class Gate(Struct):
     # what is recorded
 
     def _record(self, call: GatedCall) -> None:
-        """Finish the call's document and emit its one `tool.finished`."""
         call.is_recorded = True
         asked = call.capability if isinstance(call.capability, UserPrompter) else None
         duration = round((monotonic() - call.started) * 1000)

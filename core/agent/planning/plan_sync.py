@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from core.errors import AgentTuiError
 from core.plans.plan_merge import MergedPlan, PlanConflict
@@ -26,14 +27,14 @@ def _build_clash_notice(path: str, clashes: Sequence[PlanConflict]) -> Notice:
     )
 
 
+@dataclass(slots=True)
 class PlanSync:
     """The plan files of one session, kept in step with its todos."""
 
-    def __init__(self, store: PlanStore, state: SessionState, emit: Callable[[AnyEvent], None]) -> None:
-        self.store = store
-        self.state = state
-        self.emit = emit
-        self._reported = ""
+    store: PlanStore
+    state: SessionState
+    emit: Callable[[AnyEvent], None]
+    _reported: str = ""
 
     def publish(self, merged: MergedPlan) -> None:
         """Emit what a merge made of a plan, and what did not get into it."""
@@ -49,10 +50,7 @@ class PlanSync:
             self.emit(Notice(level="warning", message=trouble.message, hint=hint))
 
     def refresh(self) -> bool:
-        """Take in what became of the active plan's file. True if there was something.
-
-        A file that can't be read is reported once, and the list stays as it is.
-        """
+        """Take in what became of the active plan's file. True if there was something. Trouble is reported once."""
         path = self.state.todos_plan_path
         if not path:
             return False
@@ -73,10 +71,7 @@ class PlanSync:
         return True
 
     def save_todos(self, path: str, todos: tuple[Todo, ...]) -> tuple[Todo, ...]:
-        """Merge the task list into the plan file that it belongs to and return the list as it is then.
-
-        A plan that can't be written is a notice.
-        """
+        """Merge the task list into its plan file and return it. A file that can't be written is a notice."""
         try:
             merged = self.store.edit(path, todos=todos, base=self.state.plans.get(path))
         except AgentTuiError as error:

@@ -14,11 +14,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.agent.planning.plan_sync import PlanSync
+from core.agent.planning.todo_editor import apply_statuses
 from core.errors import AgentTuiError
 from core.plans.plan_file import parse_plan_file
 from core.plans.plan_writer import rewrite_plan
 from core.plans.todo_graph import sort_topologically
-from core.protocol.documents import Todo, TodoStatus
+from core.protocol.documents import TodoStatus
 from core.protocol.plans import Plan
 from core.protocol.review import Change, FileState
 from core.shadow.shadow import Shadow
@@ -38,10 +39,7 @@ class StatusReadback(Struct, frozen=True, kw_only=True):
 async def read_back_statuses(
     plans: PlanSync, shadow: Shadow, announced: dict[str, str], set_status: SetStatus
 ) -> StatusReadback:
-    """Set the statuses that were written into the active plan's file in the shadow since the last call.
-
-    `set_status` sets one of them and returns notes; it raises `AgentTuiError` for what must not be.
-    """
+    """Set the statuses written into the plan's file since the last call; `set_status` may raise `AgentTuiError`."""
     path = plans.state.todos_plan_path
     change = plans.state.changes.get(path) if path else None
     if change is None or change.pending.kind != "file":
@@ -90,15 +88,10 @@ def _reset_pending_file(plans: PlanSync, shadow: Shadow, announced: dict[str, st
         now = {todo.id: todo.status for todo in plans.store.load(path).todos}
         text = shadow.blobs.get(change.pending.blob).decode("utf-8", errors="replace")
         written, page = parse_plan_file(text, path)
-        todos = tuple(_apply_status(todo, now) for todo in written.todos)
-        text = rewrite_plan(page, replace(written, todos=todos))
+        text = rewrite_plan(page, replace(written, todos=apply_statuses(written.todos, now)))
         shadow.edit(path, text.encode(), origin=change.origin)
         shadow.check_disk(path)
     except AgentTuiError:
         return  # a file that broke meanwhile is told of elsewhere; what is pending stays for the review
     left = plans.state.changes.get(path)
     announced["plan_written"] = left.pending.blob if left is not None else ""
-
-
-def _apply_status(todo: Todo, now: dict[str, TodoStatus]) -> Todo:
-    return replace(todo, status=now.get(todo.id, todo.status))

@@ -7,6 +7,7 @@ cancelled, and a passed command for each todo that says how it is proved.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -27,17 +28,15 @@ MAX_NAMED = 6  # todos in a question
 RELEASE, CANCEL, KEEP = "release", "cancel", "keep"
 
 
+@dataclass(slots=True)
 class TodoEditor:
-    """The TODO capability. `check_lease` raises when the call is over; `prove` returns why a todo's command failed."""
+    """The TODO capability. `_check` raises when the call is over; `_prove` returns why a todo's command failed."""
 
-    def __init__(
-        self, plans: PlanSync, user: UserChannel, call: str, check_lease: Callable[[], None], prove: Prove
-    ) -> None:
-        self._plans = plans
-        self._user = user
-        self._call = call
-        self._check = check_lease
-        self._prove = prove
+    _plans: PlanSync
+    _user: UserChannel
+    _call: str
+    _check: Callable[[], None]
+    _prove: Prove
 
     def todos(self) -> tuple[Todo, ...]:
         self._check()
@@ -74,7 +73,7 @@ class TodoEditor:
                 failed = True
                 notes.append(f"{todo.id} is not completed. {why}")
                 status: TodoStatus = was.get(todo.id, "pending")
-                after = _apply_statuses(after, {todo.id: status})
+                after = apply_statuses(after, {todo.id: status})
         after, undone = _hold_back_waiting(before, after)
         notes += undone
         return TodosUpdated(todos=after, notes=tuple(notes), failed=failed)
@@ -82,7 +81,6 @@ class TodoEditor:
     async def _ask_about_cut(
         self, cut: CancelledTodo, before: Sequence[Todo], after: tuple[Todo, ...]
     ) -> tuple[tuple[Todo, ...], str]:
-        """Ask what becomes of the todos that wait for one that is cancelled."""
         key, names = cut.todo.id, [todo.id for todo in cut.waiting]
         asked = QuestionAsked(id=new_id("ask"), call=self._call, questions=(_build_question(cut),))
         answered = await self._user.ask(asked)
@@ -90,10 +88,10 @@ class TodoEditor:
         said = f' The user said: "{answer.text.strip()}"' if answer.text.strip() else ""
         if CANCEL in answer.options:
             gone: TodoStatus = "cancelled"
-            return _apply_statuses(after, dict.fromkeys(names, gone)), f"Cancelled with {key}: {', '.join(names)}."
+            return apply_statuses(after, dict.fromkeys(names, gone)), f"Cancelled with {key}: {', '.join(names)}."
         if KEEP in answer.options or (said and RELEASE not in answer.options):
             was: TodoStatus = next((todo.status for todo in before if todo.id == key), "pending")
-            return _apply_statuses(after, {key: was}), f"{key} is not cancelled: the user wants to keep it.{said}"
+            return apply_statuses(after, {key: was}), f"{key} is not cancelled: the user wants to keep it.{said}"
         return after, f"{', '.join(names)} no longer wait{'s' if len(names) == 1 else ''} for {key}.{said}"
 
 
@@ -135,15 +133,13 @@ def _remove_todos(todos: Sequence[Todo], removed: Sequence[str]) -> tuple[Todo, 
     return tuple(todo for todo in todos if todo.id not in removed)
 
 
-def _apply_statuses(todos: Sequence[Todo], status: Mapping[str, TodoStatus]) -> tuple[Todo, ...]:
+def apply_statuses(todos: Sequence[Todo], status: Mapping[str, TodoStatus]) -> tuple[Todo, ...]:
+    """Return the todos with these statuses, by id; the others keep theirs."""
     return tuple(replace(todo, status=status.get(todo.id, todo.status)) for todo in todos)
 
 
 def _hold_back_waiting(before: Sequence[Todo], after: tuple[Todo, ...]) -> tuple[tuple[Todo, ...], list[str]]:
-    """Return the todos without those that can't begin now, and notes on each.
-
-    What one depends on was not completed after all, or another is in progress still.
-    """
+    """Return the todos, those that can't begin as they were, with notes: another is not done, or in progress."""
     was = {todo.id: todo for todo in before}
     notes: list[str] = []
     open_ids = {todo.id for todo in after if todo.status not in {"completed", "cancelled"}}
@@ -155,7 +151,7 @@ def _hold_back_waiting(before: Sequence[Todo], after: tuple[Todo, ...]) -> tuple
         waits = [each for each in todo.dependencies if each in open_ids]
         if waits or (todo.status == "in_progress" and [each for each in working if each != todo.id]):
             notes.append(f"{todo.id} stays {old}: {', '.join(waits or working)} comes first.")
-            after = _apply_statuses(after, {todo.id: old})
+            after = apply_statuses(after, {todo.id: old})
             open_ids.add(todo.id)
     return after, notes
 

@@ -28,10 +28,7 @@ MAX_SHOWN = 4_000  # characters of output, its end, that the model and the panel
 def build_prover(
     approver: Approver, origin: Origin, build_runner: Callable[[Approval], Runner]
 ) -> Callable[[Todo], Awaitable[str]]:
-    """Build a function that returns why a todo is not proved, "" = it is.
-
-    `build_runner` makes the runner of an approved command.
-    """
+    """Build a function that returns why a todo is not proved, "" = it is."""
 
     host = approver.permissions.terminal.host
 
@@ -56,7 +53,6 @@ def build_prover(
 
 
 def _record_verification(host: CommandHost, todo: Todo, result: CommandResult) -> str:
-    """Record the result and return why it is no proof; "" = it is one."""
     output = result.output if len(result.output) <= MAX_SHOWN else f"[…]\n{result.output[-MAX_SHOWN:]}"
     host.emit(
         TodoVerified(

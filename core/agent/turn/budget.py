@@ -28,10 +28,7 @@ class LimitReached(AgentTuiError):
 
 @dataclass(slots=True)
 class TurnBudget:
-    """Steps and usage of a turn so far. `limits` returns those that hold now.
-
-    Raises `LimitReached` before a step that a limit forbids. What it uses counts for `parent`, too.
-    """
+    """Steps and usage of a turn so far, against `limits` as they hold now. They count for the parent, too."""
 
     _limits: Callable[[], TurnLimits]
     _parent: TurnBudget | None = None
@@ -61,10 +58,7 @@ class TurnBudget:
         return self.steps
 
     def check_end(self) -> None:
-        """Check the limits when a turn is done: its last step may have used more than there was.
-
-        Raises `LimitReached`.
-        """
+        """Check the limits when a turn is done: its last step may be over them. Raises `LimitReached`."""
         limits, used = self._limits(), self.usage.prompt_tokens + self.usage.completion_tokens
         hint = "The answer is whole; raise it with /limits or `{}` in your configuration, or ask for less."
         if limits.max_tokens and used > limits.max_tokens:
@@ -97,10 +91,7 @@ class TurnBudget:
 
 
 class SubagentLimits(Struct, frozen=True, kw_only=True):
-    """Accesses and budget of a subagent.
-
-    `parent_grants`: what the session above grants now; `budget`: what all subagents of a turn use together.
-    """
+    """Limits of a subagent: what the session above grants now, and the budget that all subagents of a turn share."""
 
     parent_grants: Callable[[Access], bool]
     budget: TurnBudget

@@ -86,10 +86,7 @@ class Turn:
         self._started = monotonic()
 
     async def run(self) -> TurnFinished:
-        """Run the whole turn.
-
-        `TurnContext.interrupt` stops it; cancelling this coroutine does the same and then raises.
-        """
+        """Run the whole turn. `TurnContext.interrupt` stops it; cancelling this coroutine does, too, and raises."""
         context = self._context
         self._emit(TurnStarted(prompt=self.prompt, mode=self._state.mode, model=context.routes.current.id))
         working = context.working = asyncio.create_task(self.run_steps())

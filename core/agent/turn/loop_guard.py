@@ -110,10 +110,7 @@ class LoopGuard:
     # answers without calls
 
     def should_continue(self, answer: ModelAnswer) -> bool:
-        """True if the turn goes on after an answer without calls.
-
-        Raises `ProviderError` or `LoopDetected` when there is no use in it.
-        """
+        """True if the turn goes on after an answer without calls. Raises `ProviderError`, `LoopDetected`."""
         if self._state.pending_steers or self._state.unreported_answers:
             return True
         if answer.reason == "refused":

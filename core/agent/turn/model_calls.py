@@ -19,7 +19,7 @@ from core.agent.context.reminders import Reminders
 from core.agent.context.sent_attachments import AttachmentSender
 from core.agent.context.user_message import load_setup
 from core.agent.turn.budget import TurnBudget
-from core.agent.turn.retry import BUDGET, Backoff, build_retry_event
+from core.agent.turn.retry import BUDGET, Backoff
 from core.agent.turn.routes import FALLBACK_BUDGET, TurnRoutes
 from core.agent.turn.stages import build_compactor
 from core.agent.turn.turn_context import TurnContext
@@ -27,7 +27,7 @@ from core.clock import pause
 from core.errors import ContextOverflow, ProviderError
 from core.plans.todo_graph import find_ready
 from core.protocol.documents import Todo
-from core.protocol.events import AnyEvent, MessageAppended, Notice, StepFinished
+from core.protocol.events import AnyEvent, MessageAppended, Notice, StepFinished, StepRetried
 from core.providers.base import ModelRequest
 from core.state.session import SessionState
 
@@ -146,7 +146,16 @@ class ModelCalls:
         self._budget.add(reception.usage, self._routes.current.id)
         record_usage("chat", self._routes.current, reception.usage, self._budget, self._emit)
         void = tuple(self._documents.ids[reception.first_document :])
-        self._emit(build_retry_event(self._budget.steps, attempt, wait, error, void))
+        self._emit(
+            StepRetried(
+                step=self._budget.steps,
+                attempt=attempt,
+                delay_ms=round(wait * 1000),
+                message=error.message,
+                code=error.code,
+                void_documents=void,
+            )
+        )
 
     def _abandon(self, reception: AnswerReceiver, why: str) -> None:
         message = reception.abandon(why)
@@ -156,10 +165,7 @@ class ModelCalls:
         self._emit(StepFinished(step=self._budget.steps, usage=reception.usage, model=self._routes.current.id))
 
     async def ensure_room(self) -> None:
-        """Prepare a step: take the model of the todo at hand, and compact a history that fills the window.
-
-        Raises `ContextOverflow` if it was too long for the last answer, and can't be compacted.
-        """
+        """Take the model of the todo at hand, and compact a history that fills the window. Raises `ContextOverflow`."""
         if self._context.build.plan:
             await self._follow_todo()
         memory, window = self._context.memory, self._context.window

@@ -8,11 +8,11 @@ time, so its attempts are counted as well.
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass, field
 from typing import Final
 
 from core.clock import monotonic
 from core.errors import ProviderError
-from core.protocol.events import StepRetried
 from core.providers.connection.failures import LONG_WAIT, format_duration
 
 FIRST_PAUSE: Final = 0.5
@@ -24,24 +24,21 @@ PAID_CODES: Final = frozenset({"stream_cut", "stalled", "stream_invalid", "call_
 MAX_PAID_ATTEMPTS: Final = 6
 
 
+@dataclass(slots=True, kw_only=True)
 class Backoff:
-    """The pauses of one step. `has_answered`: this server has answered before; `budget` in seconds.
+    """The pauses of one step, within `budget` seconds. `has_answered`: this server has answered before."""
 
-    `Retry-After` is honoured when it fits into the budget.
-    """
-
-    def __init__(self, *, has_answered: bool = False, budget: float = BUDGET) -> None:
-        self.attempt = 1
-        self._has_answered = has_answered
-        self._budget = budget
-        self._paid_count = 0
-        self._first_failures: dict[bool, float] = {}
+    has_answered: bool = False
+    budget: float = BUDGET
+    attempt: int = 1
+    _paid_count: int = 0
+    _first_failures: dict[bool, float] = field(default_factory=dict)
 
     def compute_pause(self, error: ProviderError) -> float | None:
         """Return the seconds to wait before the next attempt, or None to give up; the error's hint then says why."""
-        now, absent = monotonic(), error.code == "unreachable" and not self._has_answered
-        left = self._first_failures.setdefault(absent, now) + (UNREACHABLE_BUDGET if absent else self._budget) - now
-        self._has_answered = self._has_answered or error.code != "unreachable"
+        now, absent = monotonic(), error.code == "unreachable" and not self.has_answered
+        left = self._first_failures.setdefault(absent, now) + (UNREACHABLE_BUDGET if absent else self.budget) - now
+        self.has_answered = self.has_answered or error.code != "unreachable"
         self._paid_count += error.code in PAID_CODES
         pause = min(FIRST_PAUSE * 2.0 ** (self.attempt - 1), LONGEST_PAUSE) * random.uniform(0.75, 1.25)
         pause = max(pause, FLOOR, error.retry_after or 0.0)
@@ -55,20 +52,11 @@ class Backoff:
         return min(pause, left)
 
     def _format_give_up(self, error: ProviderError, now: float) -> str:
-        """Format the hint of an error after which nothing is tried again."""
         tried = ""
         if self.attempt > 1:
             tried = f"It was tried {self.attempt} times in {now - min(self._first_failures.values()):.0f} s. "
         if (wait := error.retry_after) is not None and wait >= LONG_WAIT:
             asks = f"It asks to be left alone for {format_duration(wait)}."
-            most = f"At most {self._budget:.0f} s are waited for a model. "
+            most = f"At most {self.budget:.0f} s are waited for a model. "
             return f"{asks} {most}{tried}Send the prompt again then, or choose another model with /model."
         return f"{tried}{error.hint}"
-
-
-def build_retry_event(step: int, attempt: int, wait: float, error: ProviderError, void: tuple[str, ...]) -> StepRetried:
-    """Build the event of an attempt that failed, before the next one begins in `wait` seconds."""
-    delay = round(wait * 1000)
-    return StepRetried(
-        step=step, attempt=attempt, delay_ms=delay, message=error.message, code=error.code, void_documents=void
-    )

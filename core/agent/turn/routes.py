@@ -27,10 +27,7 @@ FALLBACK_BUDGET: Final = 10.0  # seconds that a model is waited for while there 
 
 
 class Route(Struct, frozen=True, kw_only=True):
-    """The target of a job's model calls. `model` is the provider's name for it, `id` is `provider/name`.
-
-    `window` in tokens, 0 = not known. `effort`: one that the model has; "" = its default.
-    """
+    """The target of model calls. `id` is `provider/name`; `window` in tokens, 0 = not known; `effort` "" = default."""
 
     provider: Provider
     model: str

@@ -23,7 +23,6 @@ def build_capabilities(context: TurnContext) -> CapabilityFactory:
 
 
 def _build_side_requests(context: TurnContext) -> SideRequests:
-    """Build what asks models beside the conversation; their usage counts in the turn."""
     return SideRequests(context.routes, context.budget, context.emit, context.id, private=context.is_private)
 
 

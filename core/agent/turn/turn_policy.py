@@ -16,6 +16,7 @@ from core.agent.debug.debug_policy import DebugPolicy
 from core.agent.gate.capabilities import CallLease, CapabilityFactory, UserPrompter
 from core.agent.gate.gated_call import GatedCall
 from core.agent.planning.status_readback import read_back_statuses
+from core.agent.planning.todo_editor import apply_statuses
 from core.agent.turn.turn_context import TurnContext
 from core.errors import AgentTuiError
 from core.modes import Access
@@ -122,7 +123,7 @@ class TurnPolicy:
         """Mark the todo that the model works at, since it does not say so. `path`: what it edits, "" = a command."""
         todos = self._state.todos
         now = next((todo for todo in todos if todo.status == "in_progress"), None)
-        free = self._select_wanted(find_ready(todos if now is None else _apply_statuses(todos, {now.id: "completed"})))
+        free = self._select_wanted(find_ready(todos if now is None else apply_statuses(todos, {now.id: "completed"})))
         meant = max(free, key=lambda todo: _score_fit(todo, path), default=None)
         if now is None and meant is not None:
             await self._try_statuses(call, {meant.id: "in_progress"})
@@ -149,17 +150,14 @@ class TurnPolicy:
         origin = Origin(turn=self._context.turn_id, call=call, tool="todo_write")
         board = self._capabilities.build_todo_editor(origin, lease)
         try:
-            return (await board.set_todos(_apply_statuses(board.todos(), statuses))).notes
+            return (await board.set_todos(apply_statuses(board.todos(), statuses))).notes
         finally:
             lease.end()
 
     # Whether it may end.
 
     async def should_continue(self, text: str, *, is_over: bool = False) -> bool:
-        """True if the turn goes on after an answer without calls; the model was reminded why.
-
-        `is_over`: the answer says in the form of its dialect that it is done, so only an unfinished build goes on.
-        """
+        """True if the turn goes on after an answer without calls. `is_over`: it says so; then only a build goes on."""
         if is_over:
             return bool(self._context.build.plan) and await self._should_continue_build()
         if await self._debug_policy.should_continue():
@@ -232,12 +230,6 @@ def _is_plan_end(call: GatedCall) -> bool:
     return call.name in PLAN_ENDING_TOOLS or (
         isinstance(desk, UserPrompter) and bool(desk.questions) and not desk.answers
     )
-
-
-def _apply_statuses(todos: Sequence[Todo], statuses: dict[str, TodoStatus]) -> tuple[Todo, ...]:
-    from msgspec.structs import replace
-
-    return tuple(replace(todo, status=statuses.get(todo.id, todo.status)) for todo in todos)
 
 
 def _find_edited_path(tools: Toolset, call: GatedCall) -> str:

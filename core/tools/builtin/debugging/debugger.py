@@ -22,8 +22,7 @@ class Reproduction(Struct, frozen=True, kw_only=True):
 
 
 class ReproductionReport(Struct, frozen=True, kw_only=True):
-    """The outcome of a reproduction. `result` of a command; `note`: what is told of what the user said; `lost`: probes
-    whose place is gone; `unseen`: files with a fix that the run did not see, since it is pending."""
+    """A reproduction. `note`: what the user said; `lost`: probes without a place; `unseen`: files of a pending fix."""
 
     run: ProbeRun
     outcome: ReproduceOutcome
@@ -59,8 +58,7 @@ class Debugger(Protocol):
         """Put a probe before a line. `ToolInputInvalid`: it can't stand there, or the file would not parse."""
 
     async def remove_probes(self, names: tuple[str, ...]) -> RemovedProbes:
-        """Take probes away (none named: all). Before the last one goes the user judges a fix that a run has shown; if
-        it did not help, it is taken back, and the probes stay."""
+        """Take probes away (none named: all). Before the last goes, the user judges a fix; a broken one is reverted."""
 
     async def reproduce(self, wanted: Reproduction) -> ReproductionReport:
         """Run with the probes in place. `ToolFailed` when that can't be done or is refused."""

@@ -20,8 +20,7 @@ from core.tools.builtin.editing.edit_targets import build_missing_error, read_ed
 
 
 class _FileState(Struct, frozen=True, kw_only=True):
-    """A file of the patch before and after it. `text` None: it is gone; `data` is what is to be written; `rungs` say
-    how its hunks were matched."""
+    """A file before and after a patch: `text` None = it is gone; `rungs` say how its hunks were matched."""
 
     before: TextFile | None
     text: str | None

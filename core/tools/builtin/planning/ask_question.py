@@ -122,7 +122,6 @@ def _strip_invisible(text: str) -> str:
 
 
 def _find_duplicate(values: Iterable[str]) -> str:
-    """The first value that is there twice, "" = none."""
     return next((value for value, count in Counter(values).items() if count > 1), "")
 
 

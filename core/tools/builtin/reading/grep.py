@@ -114,10 +114,7 @@ def _group_by_file(data: bytes) -> Iterator[tuple[str, list[_MatchRow]]]:
 
 
 def _parse_rows(data: bytes) -> Iterator[tuple[str, _MatchRow]]:
-    """Rows with their file, one after the other, because a file name may hold a newline.
-
-    A last row that was cut off is left out.
-    """
+    """Rows with their file, in sequence: a file name may hold a newline. A last row that was cut is left out."""
     place, name = 0, ""
     while place < len(data):
         if data.startswith(b"--\n", place):

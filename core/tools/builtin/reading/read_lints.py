@@ -95,7 +95,6 @@ class ReadLints(ReadTool, frozen=True, kw_only=True):
         return _LintResult(job=job, new=new, older=len(seen) - len(new), trouble=_describe_trouble(now, seen))
 
     def _filter_problems(self, reader: Reader, found: list[LintProblem]) -> list[LintProblem]:
-        """Of a linter of whole projects: what it says of the paths that were named."""
         named = [reader.relative(each) for each in self.named]
         if not named or "." in named:
             return found
