@@ -62,8 +62,7 @@ def build_arguments(directory: Path, said: argparse.Namespace) -> DoctorArgument
 
 
 def run(arguments: DoctorArguments, *, clipboard: Callable[[], str] | None = None) -> int:
-    """Print the report. `ExitCode.FAILED` if something would keep a session from working. `clipboard` says how the
-    screen reads pictures from it."""
+    """Print the report. `ExitCode.FAILED` if a session could not work. `clipboard`: how the screen reads pictures."""
     check = _Check(arguments.directory, probe=arguments.probe)
     check.clipboard = clipboard
     for label, text in check.lines():
@@ -148,8 +147,7 @@ class _Check:
 
 
 async def _tiers(*, probe: bool) -> TierReport:
-    """Yield the ways to contain commands here; with `probe` every tier is tried anew, and kept where there is a state
-    directory."""
+    """Return the ways to contain commands here; with `probe` every tier is tried anew, and the result kept."""
     from core.sandbox.tiers.selection import find_tier, load_cached_report
 
     state = get_state_dir()

@@ -25,14 +25,6 @@ from core.errors import AgentTuiError, ToolInputInvalid
 Apply = Callable[[str | None, str, str], Any]
 
 
-def _search_replace(original: str | None, edit: str, path: str) -> str:
-    return apply_search_replace(original or "", edit, path).text
-
-
-def _blocks(original: str | None, edit: str, path: str) -> list[list[str | None]]:
-    return [[block.path, block.search, block.replace] for block in parse_blocks(edit)]
-
-
 def _str_replace(original: str | None, edit: str, path: str) -> str:
     try:
         arguments = json.loads(edit)
@@ -41,27 +33,15 @@ def _str_replace(original: str | None, edit: str, path: str) -> str:
     return apply_edits(original, arguments).text
 
 
-def _lazy(original: str | None, edit: str, path: str) -> str:
-    return apply_lazy(original or "", edit, path)
-
-
-def _plan(original: str | None, edit: str, path: str) -> str:
-    return apply_line_plan(original or "", parse_line_plan(edit))
-
-
-def _command(original: str | None, edit: str, path: str) -> str:
-    return parse_command(edit)
-
-
 FORMATS: Final[Mapping[str, Apply]] = {
-    "search_replace": _search_replace,
-    "search_replace_parse": _blocks,
+    "search_replace": lambda original, edit, path: apply_search_replace(original or "", edit, path).text,
+    "search_replace_parse": lambda _, edit, __: [[each.path, each.search, each.replace] for each in parse_blocks(edit)],
     "str_replace": _str_replace,
-    "existing_code": _lazy,
-    "line_plan": _plan,
+    "existing_code": lambda original, edit, path: apply_lazy(original or "", edit, path),
+    "line_plan": lambda original, edit, _: apply_line_plan(original or "", parse_line_plan(edit)),
     "file_edit_draft": apply_drafts,
     "patch": apply_patch,
-    "command_block": _command,
+    "command_block": lambda _, edit, __: parse_command(edit),
 }
 
 

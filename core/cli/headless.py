@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from collections.abc import Callable, Mapping
 from math import ceil
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
 
 from core.cli.arguments import PrintArguments
 from core.cli.printer import JsonPrinter, Printer, StreamPrinter, TextPrinter
@@ -30,6 +31,12 @@ from core.transports.session_view import SessionView
 
 MAX_STDIN = 16 * 1024 * 1024
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PRINTERS: Final[Mapping[str, Callable[[TextIO, TextIO], Printer]]] = {
+    "text": TextPrinter,
+    "json": JsonPrinter,
+    "stream-json": StreamPrinter,
+}
+ENDS: Final = {"limit": ExitCode.LIMIT, "interrupted": ExitCode.INTERRUPTED}
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -53,37 +60,19 @@ def read_prompt(arguments: PrintArguments, stdin: TextIO | None) -> str:
                 code="stdin_too_large",
             )
         piped = data.decode("utf-8", "replace")
-        if REPLACEMENT in piped and (bad := _find_bad_byte(data)) >= 0:
-            sys.stderr.write(
-                f"! standard input is not UTF-8 (byte {bad}): what could not be read became {REPLACEMENT}.\n"
-            )
+        try:
+            data.decode("utf-8")
+        except UnicodeDecodeError as problem:
+            told = f"(byte {problem.start}): what could not be read became {REPLACEMENT}."
+            sys.stderr.write(f"! standard input is not UTF-8 {told}\n")
     if not piped.strip():
         return said
     return f"{said}\n\n<stdin>\n{piped.rstrip()}\n</stdin>" if said else piped.strip()
 
 
-def _find_bad_byte(data: bytes) -> int:
-    """Return the place of the first byte that is not UTF-8, -1 = there is none."""
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as problem:
-        return problem.start
-    return -1
-
-
 def _to_absolute(path: str) -> str:
     """Return a path from the directory in which the program was started, which need not be the project's."""
     return str(Path(path).expanduser().absolute())
-
-
-def _build_printer(arguments: PrintArguments, out: TextIO, err: TextIO) -> Printer:
-    match arguments.output_format:
-        case "text":
-            return TextPrinter(out, err)
-        case "json":
-            return JsonPrinter(out, err)
-        case "stream-json":
-            return StreamPrinter(out, err)
 
 
 class _PrintRun:
@@ -92,7 +81,7 @@ class _PrintRun:
     def __init__(self, engine: Engine, arguments: PrintArguments, prompt: str) -> None:
         self._arguments = arguments
         self._prompt = prompt
-        self._printer = _build_printer(arguments, sys.stdout, sys.stderr)
+        self._printer = PRINTERS[arguments.output_format](sys.stdout, sys.stderr)
         self._engine = engine
         self._session = ""
         self._printed = 0  # the seq up to which events are printed, or need not be
@@ -175,16 +164,12 @@ class _PrintRun:
 
     def _list_changes(self) -> list[cmd.AnyCommand]:
         """Return the commands for options that differ from a resumed session."""
-        arguments, found = self._arguments, list[cmd.AnyCommand]()
         if not self._is_resumed:
-            return found
-        if arguments.mode is not None:
-            found.append(cmd.ModeSet(session=self._session, mode=arguments.mode))
-        if arguments.model is not None:
-            found.append(cmd.ModelSet(session=self._session, model=arguments.model))
-        if arguments.effort is not None:
-            found.append(cmd.EffortSet(session=self._session, effort=arguments.effort))
-        return found
+            return []
+        said, session = self._arguments, self._session
+        found: list[cmd.AnyCommand] = [cmd.ModeSet(session=session, mode=said.mode)] if said.mode is not None else []
+        found += [cmd.ModelSet(session=session, model=said.model)] if said.model is not None else []
+        return found + ([cmd.EffortSet(session=session, effort=said.effort)] if said.effort is not None else [])
 
     def _interrupt(self) -> None:
         """Interrupt the turn at the first Ctrl+C (or SIGTERM, SIGHUP); the third one does not wait for it."""
@@ -234,16 +219,10 @@ class _PrintRun:
             await self._keep_pending(state)
         if not self._is_resumed and _lacks_key(turn):  # nothing to go on with, and `-c` would open it
             await self._engine.submit(cmd.SessionClose(session=self._session, discard=True))
-        match turn.reason:
-            case "done":
-                left = self._arguments.accept == "all" and bool(state.changes or list_pending_bulks(state))
-                return ExitCode.REFUSED if self._is_refused or left else ExitCode.DONE
-            case "limit":
-                return ExitCode.LIMIT
-            case "interrupted":
-                return ExitCode.INTERRUPTED
-            case _:
-                return ExitCode.FAILED
+        if turn.reason != "done":
+            return ENDS.get(turn.reason, ExitCode.FAILED)
+        left = self._arguments.accept == "all" and bool(state.changes or list_pending_bulks(state))
+        return ExitCode.REFUSED if self._is_refused or left else ExitCode.DONE
 
     async def _keep_pending(self, state: SessionState) -> None:
         """Keep what waits for a review without the conversation: it is work that nobody could be asked about."""
@@ -255,11 +234,8 @@ class _PrintRun:
         sys.stderr.write(f"{said}\n")
 
     def _print_refusal(self, reply: cmd.Reject) -> int:
-        mode = self._arguments.mode or "agent"
-        model = self._arguments.model or ""
-        self._printer.end(
-            build_refusal(reply.code, reply.message, hint=reply.hint, model=model, mode=mode, at=now_ms())
-        )
+        model, mode = self._arguments.model or "", self._arguments.mode or "agent"
+        self._printer.end(build_refusal(reply, model=model, mode=mode, at=now_ms()))
         return ExitCode.FAILED
 
 

@@ -58,8 +58,7 @@ def add_directory(parser: Parser) -> None:
 
 
 def parse_directory(words: list[str], parser: Parser) -> Path:
-    """Return the absolute path of the directory that `words` name, the current one if there are none. Exits for
-    anything else."""
+    """Return the absolute path of the directory that `words` name (none: the current one), or exit."""
     if len(words) > 1:
         listed = " ".join(map(repr, words))
         parser.error(f"one directory at most, got {len(words)}: {listed}; put a prompt after -p in quotes")

@@ -59,16 +59,12 @@ PLAN_WORDS = {
     "set": (3, 3, "set FILE TODO STATUS"),
 }
 
-PLAN_STATUSES = ("pending", "in_progress", "completed", "cancelled")
-
-
 MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanArguments(Arguments):
-    """`action`: list, show, check or set; `words`: the file, and for `set` also the todo and its status. `force`:
-    complete a todo although it waits."""
+    """`action`: list, show, check or set; `words`: the file, with `set` todo and status. `force`: though it waits."""
 
     front: ClassVar[Front] = "plan"
     action: str
@@ -90,8 +86,8 @@ def parse(argv: Sequence[str]) -> PlanArguments:
     least, most, usage = PLAN_WORDS[action]
     if not least <= len(words) <= most:
         parser.error(f"expected: agent-tui plan {usage}")
-    if action == "set" and words[2] not in PLAN_STATUSES:
-        parser.error(f"{words[2]!r} is no status; there are {', '.join(PLAN_STATUSES)}")
+    if action == "set" and words[2] not in MARKS:
+        parser.error(f"{words[2]!r} is no status; there are {', '.join(MARKS)}")
     if said.json and action not in {"list", "show"}:
         parser.error("--json goes with list and show")
     if said.force and words[2:] != ("completed",):
@@ -209,8 +205,7 @@ def _set(arguments: PlanArguments, store: PlanStore, path: str) -> int:
 
 
 async def _complete_verified(arguments: PlanArguments, path: str, todo: Todo) -> None:
-    """Complete a todo over what waits for a review, as `agent-tui review` would show it, if its command passes there.
-    Raises `CommandRejected` if it does not."""
+    """Complete a todo if its command passes over what waits for a review. Raises `CommandRejected` if it does not."""
     from core.cli.review import session_to_review
     from core.engine import Engine, EngineOptions
     from core.protocol import commands as cmd

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from typing import Protocol, TextIO
 
 import msgspec
@@ -27,8 +28,7 @@ _HIDDEN = re.compile(f"[{HIDDEN}]")
 
 
 class Printer(Protocol):
-    """`event` for everything that happens, then `end` once; `count_down` tells a person the seconds that are left of a
-    wait."""
+    """`event` for everything that happens, then `end` once; `count_down` tells a person how long a wait still is."""
 
     def event(self, envelope: ev.Envelope) -> None: ...
 
@@ -162,8 +162,7 @@ class TextPrinter:
         """Print once what is wrong; then a line for an attempt, on a terminal always the same one."""
         line = _describe_event(event)
         if f"{event.step} {event.message}" in self._noted:
-            line = line.removeprefix(f"! {event.message} ")
-            line = f"  {line}"
+            line = f"  {line.removeprefix(f'! {event.message} ')}"
         self._noted.add(f"{event.step} {event.message}")
         again = line.startswith("  ")
         if again and self._over and self._tty:
@@ -222,15 +221,10 @@ class TextPrinter:
         self._put(document, None)
         self._put(document, plain(f"{mark}{head}\n{content.rstrip()}\n{mark}"))
 
-    def _end_words(self) -> None:
-        """End the line of the answer, so that a notice begins one of its own."""
-        if self._open:
-            self._err.write("\n")
-            self._open = False
-
     def _note(self, *lines: str) -> None:
         for line in filter(None, lines):
-            self._end_words()
+            self._err.write("\n" * self._open)  # a notice begins a line of its own
+            self._open = False
             self._noted.add(line.removeprefix("! "))
             self._err.write(f"{to_one_line(line)}\n")
             self._over = False
@@ -284,12 +278,12 @@ def _failure(response: Response) -> list[str]:
     return lines
 
 
+@dataclass
 class JsonPrinter:
     """One response object on `out`, at the end."""
 
-    def __init__(self, out: TextIO, err: TextIO) -> None:
-        self._out = out
-        self._err = err
+    _out: TextIO
+    _err: TextIO
 
     def event(self, envelope: ev.Envelope) -> None:
         """Only the end counts."""
@@ -304,12 +298,12 @@ class JsonPrinter:
             self._err.write(f"{line}\n")
 
 
+@dataclass
 class StreamPrinter:
     """Each event as one line, as on the wire; the last line is `{"type":"result","response":{…}}`."""
 
-    def __init__(self, out: TextIO, err: TextIO) -> None:
-        self._out = out
-        self._err = err
+    _out: TextIO
+    _err: TextIO
 
     def event(self, envelope: ev.Envelope) -> None:
         self._line(encode_record(envelope))

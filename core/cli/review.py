@@ -82,8 +82,7 @@ def parse(argv: Sequence[str]) -> ReviewArguments:
 
 
 def session_to_review(directory: Path) -> str:
-    """The session of `box run --keep`, else the last one with something pending, else the last one that keeps ignored
-    files; "" = none."""
+    """The session of `box run --keep`, else the last with something pending, else with ignored files; "" = none."""
     store = SessionStore(directory)
     kept = find_kept_session(store)
     listed = list_sessions(store, limit=_LOOKED_AT)
@@ -118,15 +117,18 @@ async def _go(arguments: ReviewArguments) -> int:
         await engine.close()
 
 
+@dataclass
 class _Verdicts:
     """Verdicts on what the command line names, through the same commands that the screen sends."""
 
-    def __init__(self, engine: Engine, view: SessionView, arguments: ReviewArguments) -> None:
-        self._engine = engine
-        self._view = view
-        self._session = view.state.session_id
-        self._arguments = arguments
-        self._left = 0
+    _engine: Engine
+    _view: SessionView
+    _arguments: ReviewArguments
+    _left: int = 0
+
+    @property
+    def _session(self) -> str:
+        return self._view.state.session_id
 
     async def give(self) -> int:
         state = self._view.state
@@ -141,17 +143,14 @@ class _Verdicts:
             await self._view.settle()
         verb = "accepted" if self._arguments.verdict == "accept" else "rejected"
         done = [format_change_path(each) for each in rows if not {each.path, each.renamed_from} & state.changes.keys()]
-        done += [
-            display_name(bulk.root) for bulk in bulks if bulk.root not in {each.root for each in state.review.bulks}
-        ]
-        for path in sorted(done):
+        still = {each.root for each in state.review.bulks}
+        for path in sorted([*done, *(display_name(bulk.root) for bulk in bulks if bulk.root not in still)]):
             _say(f"{verb}  {path}")
         left = self._list_left(state)
         wanted = self._list_wanted()
-        chosen = [
-            each for each in state.review.bulks if each.root in wanted or (each.needs_verdict and "all" in wanted)
-        ]
-        left += [(display_name(bulk.root), await self._why_left(bulk) or AS_A_WHOLE) for bulk in chosen]
+        for bulk in state.review.bulks:
+            if bulk.root in wanted or (bulk.needs_verdict and "all" in wanted):
+                left.append((display_name(bulk.root), await self._why_left(bulk) or AS_A_WHOLE))
         for path, why in left:
             _say(f"left      {path}{f' ({why})' if why else ''}")
         return ExitCode.REFUSED if left or self._left else ExitCode.DONE

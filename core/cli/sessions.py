@@ -75,8 +75,7 @@ def _shorten(text: str) -> str:
 
 
 def choose_session(arguments: ScreenArguments) -> ScreenArguments:
-    """Return the arguments with the session named that is to be resumed. Raises `StateError` if there is none, or it is
-    open elsewhere."""
+    """Return the arguments with the session to resume named. Raises `StateError`: there is none, or it is in use."""
     if not (arguments.continue_last or arguments.resume):
         return arguments
     store, session = SessionStore(arguments.directory), arguments.resume or ""

@@ -19,6 +19,7 @@ from core.config.model_settings import (
     RouteTable,
 )
 from core.config.settings import (
+    CHOICES,
     SHORT_KEYS,
     CommandSettings,
     ContextSettings,
@@ -51,8 +52,8 @@ def merge_errors(problems: Sequence[ConfigError]) -> ConfigError:
 
 def find_invalid_rules(path: Path, text: str, permissions: PermissionSettings) -> Iterator[ConfigError]:
     """Iterate over errors of texts that are no rule, with key and line."""
-    for choice, rules in permissions.list_by_choice():
-        for rule in rules:
+    for choice in CHOICES:
+        for rule in getattr(permissions, choice):
             try:
                 parse_rule(rule, choice)
             except ConfigError as problem:

@@ -70,8 +70,7 @@ def is_rule_path(path: str) -> bool:
 
 
 def load_rules(workspace: Workspace, is_trusted: TrustCheck = trust_everything) -> ProjectRules:
-    """Load every rule of the workspace but nested `AGENTS.md` files, in the order of their paths. `is_trusted`: whether
-    the bytes of a file may be interpreted."""
+    """Load every rule of the workspace that is trusted, but for nested `AGENTS.md` files, in the order of paths."""
     always: list[ProjectRule] = []
     scoped: list[ProjectRule] = []
     problems: list[LoadedRule] = []

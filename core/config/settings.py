@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
@@ -25,6 +25,7 @@ FILE_NAME = "config.toml"
 
 CommandPolicy = Literal["confirm", "auto", "human"]
 EditPolicy = Literal["review", "auto"]
+CHOICES: Final[tuple[PermissionChoice, ...]] = get_args(PermissionChoice)
 Count = Annotated[int, Meta(ge=0)]
 Amount = Annotated[float, Meta(ge=0)]
 _KeyId = Annotated[str, Meta(pattern=r"^[a-z_]+\.[a-z_]+$")]
@@ -74,12 +75,9 @@ class PermissionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
     ask: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
 
-    def list_by_choice(self) -> tuple[tuple[PermissionChoice, tuple[str, ...]], ...]:
-        return ("allow", self.allow), ("ask", self.ask), ("deny", self.deny)
-
     def parse_rules(self) -> tuple[PermissionRule, ...]:
         """Parse the rules. Raises `ConfigError` for what is none; a loaded file holds none of that."""
-        return tuple(parse_rule(text, choice, FILE_NAME) for choice, texts in self.list_by_choice() for text in texts)
+        return tuple(parse_rule(text, choice, FILE_NAME) for choice in CHOICES for text in getattr(self, choice))
 
 
 class DialectFiles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -97,8 +97,7 @@ class Engine:
             return cmd.Reject(code=fault.code, message=fault.message, hint=fault.hint)
 
     async def events(self, session: str, *, after: int = 0, brief: bool = False) -> AsyncGenerator[Envelope]:
-        """Yield durable events with `seq > after` in order and without gaps (`brief`: some are left out), then live
-        ones."""
+        """Yield durable events with `seq > after`, in order and (but for `brief`) without gaps, then live ones."""
         bus = self._find_session(session, subagents=True).recorder.bus
         async for envelope in bus.subscribe(after, brief=brief).iter_envelopes():
             yield envelope

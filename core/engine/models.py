@@ -53,8 +53,7 @@ class ModelAccess:
 
     `resolve(id, settings)`: the provider and its own name of the model; raises `ConfigError`, `ProviderError`.
     `cost` in US dollars, None = not known. `window` in tokens, 0 = not known. `capabilities(id, settings)`: what is
-    known locally. `preload` may take its time. `default(settings)`: the model when none was chosen, "" = nothing is
-    configured.
+    known locally. `preload` may take its time. `default(settings)`: the model when none was chosen, "" = none.
     """
 
     resolve: Callable[[str, Settings], tuple[Provider, str]] = _resolve

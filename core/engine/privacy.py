@@ -85,8 +85,7 @@ def _forget_layer_places(place: Path) -> None:
 
 
 def prune_abandoned(services: EngineServices) -> None:
-    """Remove what killed private engines left. A write to the user's files that was cut off is finished or undone
-    first."""
+    """Remove what killed private engines left, after finishing or undoing a write that was cut off."""
     for place in find_abandoned():
         for journal in place.glob("workspaces/*/sessions/*/journal.jsonl"):
             with suppress(AgentTuiError, OSError, StopIteration):
@@ -110,8 +109,7 @@ def _recover_promotion(session: Path, services: EngineServices) -> None:
 
 
 async def keep_pending(sessions: Mapping[str, Session], name: str, services: EngineServices) -> Session:
-    """Create a session on the disk with the pending changes of a private one and nothing else of it. Raises
-    `CommandRejected`, `StateError`."""
+    """Keep a private session's pending changes in a new one. Raises `CommandRejected`, `StateError`."""
     if (session := sessions.get(name)) is not None:
         await session.tasks.wait_idle()
         await session.stop_turn()

@@ -18,8 +18,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 
 def save_settings(*, model: str = "", provider: str = "", base_url: str = "", theme: str = "") -> None:
-    """Save the default model, a provider's address, the theme; "" leaves one as it is. Raises `ConfigError`,
-    `StateError`."""
+    """Save the default model, a provider's address, the theme ("" = unchanged). Raises `ConfigError`, `StateError`."""
     load_settings()  # a file with a fault in it is not made worse
     path = get_config_dir() / FILE_NAME
     try:

@@ -44,8 +44,7 @@ FindBox = Callable[[Tier | None], Awaitable[BoxSearchResult]]
 
 
 async def find_box(wanted: Tier | None, state: Path | None = None) -> BoxSearchResult:
-    """Find the strongest box of this machine, or the tier `wanted`. `state`: its working directory, None = the
-    default."""
+    """Find the strongest box here, or the tier `wanted`. `state`: its working directory, None = the default."""
     from core.sandbox.tiers.selection import open_box
 
     box, report = await open_box(state or get_state_dir(), wanted=wanted)

@@ -1,7 +1,6 @@
 """Names of pictures and PDFs in text: in a prompt, in a list, in place of their bytes.
 
-A label in the text of a prompt stands for one attachment of its session, so that editing, queueing or
-keeping the text does the same to the attachment.
+A label in a prompt stands for one attachment of its session: what is done to the text is done to the attachment.
 """
 
 from __future__ import annotations
@@ -42,8 +41,7 @@ def format_label(attachment: Attachment, number: int) -> str:
 
 
 def find_attachments(text: str, known: Mapping[str, Attachment]) -> tuple[Attachment, ...]:
-    """Return the attachments whose labels occur in a text, each once, in the order of the text. `known` maps labels to
-    attachments."""
+    """Return the attachments (`known`: by label) whose labels occur in a text, each once, in the text's order."""
     found = {label: known[label] for label in LABEL_PATTERN.findall(text) if label in known} if known else {}
     return tuple(found.values())
 

@@ -23,8 +23,7 @@ class Command(Struct, frozen=True, kw_only=True, tag_field="type"):
 
 
 class SessionOpen(Command, frozen=True, kw_only=True, tag="session.open"):
-    """Start a session. `model` "" = the configured default; `model` may also name a script; `effort` as in
-    `effort.set`."""
+    """Start a session. `model` "" = the configured default; it may also name a script. `effort` as in `effort.set`."""
 
     mode: ModeName = "agent"
     model: str = ""
@@ -105,8 +104,7 @@ class ThemeKeep(Command, frozen=True, kw_only=True, tag="theme.keep"):
 
 
 class ProviderConfigure(Command, frozen=True, kw_only=True, tag="provider.configure"):
-    """Save a key (and a base URL) for a provider, in the keyring or else in a 0600 file; `model` becomes the
-    default."""
+    """Save a key (in the keyring, else a 0600 file) and a base URL for a provider; `model` becomes the default."""
 
     provider: str
     key: str = ""
@@ -116,8 +114,7 @@ class ProviderConfigure(Command, frozen=True, kw_only=True, tag="provider.config
 
 class AttachmentAdd(Command, frozen=True, kw_only=True, tag="attachment.add"):
     """Take a picture or a PDF into the session: a file (`path`: in the workspace, or absolute where the user said so),
-    or bytes of at most MAX_ATTACHED (`data`, base64 on the wire). `attachment.added` names the `request` and says the
-    label under which a prompt sends it."""
+    or bytes of at most MAX_ATTACHMENT_BYTES (`data`). `attachment.added` names the `request`, and the label to use."""
 
     request: str = ""
     path: str = ""
@@ -210,8 +207,7 @@ class HunkResolve(Command, frozen=True, kw_only=True, tag="hunk.resolve"):
 
 class HunkSplit(Command, frozen=True, kw_only=True, tag="hunk.split"):
     """Make two or more hunks of one. `line`: the line of the hunk (1-indexed, on its longer side) that begins the
-    second; 0 = at the unchanged lines in it if there are any, else in the middle. Of a hunk that `moves`: make a
-    new file and a deletion of the rename."""
+    second; 0 = at its unchanged lines, else in the middle. Of a hunk that `moves`: make a creation and a deletion."""
 
     path: str
     hunk: str
@@ -297,8 +293,7 @@ class PlanComment(Command, frozen=True, kw_only=True, tag="plan.comment"):
 
 class PlanBuild(Command, frozen=True, kw_only=True, tag="plan.build"):
     """Switch to Agent and work the plan, from where it stands. `todo`: only this one. `fresh`: the model is sent
-    nothing of the conversation until here. `workers`: how many subagents work at once, at most MOST_AT_ONCE; 1 = none,
-    the agent itself does it."""
+    nothing of the conversation until here. `workers`: subagents at once, up to MAX_SUBAGENTS; 1 = the agent alone."""
 
     path: str
     todo: str = ""

@@ -49,8 +49,7 @@ class Probe(Struct, frozen=True, kw_only=True):
 
 
 class ProbeRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """One line of a log. `data` is JSON text, `timestamp` in ms since the epoch (0 = not given). `cut`: the line was
-    longer than is kept."""
+    """One line of a log. `data` is JSON text, `timestamp` in ms since the epoch (0 = none). `cut`: it was longer."""
 
     line: int
     run_id: str = ""

@@ -10,8 +10,7 @@ ABSENT: Final = Raw()
 
 
 class Subscribe(Struct, frozen=True, kw_only=True):
-    """Request of the durable events of `session` with `seq > after`, then the live ones; `brief` as in
-    `Client.events`."""
+    """Request of events of `session`, durable ones with `seq > after` and then live ones; as `Client.events`."""
 
     session: str
     after: int = 0
@@ -28,8 +27,7 @@ class ClientFrame(Struct, frozen=True, kw_only=True):
 
 
 class EngineFrame(Struct, frozen=True, kw_only=True):
-    """A line from the engine: `reply` and `answer` carry the id of their request, `event` and `end` that of the
-    subscription."""
+    """A line from the engine; `id` is that of the request for `reply` and `answer`, else that of the subscription."""
 
     id: int = 0
     reply: Raw = ABSENT

@@ -124,8 +124,7 @@ class CheckpointPreviewQuery(Query, frozen=True, kw_only=True, tag="checkpoint.p
 
 
 class ProbeLogQuery(Query, frozen=True, kw_only=True, tag="probe.log"):
-    """The log of a run, and its differences from another one. Both are filtered by `hypothesis` and by all of `words`,
-    where these are given."""
+    """The log of a run, and its differences from another, filtered by `hypothesis` and all of `words` if given."""
 
     run: str
     compare_with: str = ""
@@ -148,8 +147,7 @@ else:  # what can be decoded: every query
 
 
 class TreeEntry(Struct, frozen=True, kw_only=True, array_like=True):
-    """One entry. `mark`: "" or the pending operation (create, edit, delete); a directory has "edit" if anything
-    below is pending."""
+    """One entry. `mark`: the pending operation (create, edit, delete), "" = none; "edit" = something is below."""
 
     name: str
     kind: Literal["directory", "file", "symlink", "other"]
@@ -274,8 +272,7 @@ class SettingsAnswer(Answer, frozen=True, kw_only=True, tag="settings"):
 
 
 class SavedPermission(Struct, frozen=True, kw_only=True):
-    """A saved permission. `id` "" = it stands in the configuration file `source`. `rule` is a rule or, with
-    `exactly`, a command."""
+    """`id` "" = it stands in the configuration file `source`. `rule` is a rule or, with `exactly`, a command."""
 
     choice: str
     rule: str
@@ -294,8 +291,7 @@ class PermissionsAnswer(Answer, frozen=True, kw_only=True, tag="permissions"):
 
 
 class PatternAnswer(Answer, frozen=True, kw_only=True, tag="pattern"):
-    """`problem` "" = the pattern can be saved. `also`: commands of this session that it matches, too; `example`:
-    one that nobody has run."""
+    """`problem` "" = it can be saved. `also`: commands of the session that it matches; `example`: one never run."""
 
     problem: str = ""
     also: tuple[str, ...] = ()
@@ -304,8 +300,7 @@ class PatternAnswer(Answer, frozen=True, kw_only=True, tag="pattern"):
 
 class CheckpointInfo(Struct, frozen=True, kw_only=True):
     """`at` in ms. `files`: how many paths are pending or written otherwise by now. `before`: it was made before that
-    checkpoint was restored. `left`: the conversation has been taken back behind it. `problem`: what of it is not there
-    any more ("" = nothing)."""
+    checkpoint was restored. `left`: the conversation went back behind it. `problem`: what is gone of it."""
 
     id: str
     seq: int
@@ -348,8 +343,7 @@ class CheckpointPreviewAnswer(Answer, frozen=True, kw_only=True, tag="checkpoint
 
 
 class ProbeLogAnswer(Answer, frozen=True, kw_only=True, tag="probe.log"):
-    """At most so many records as a screen can use, of `total`. With `compare_with`, `places` are the locations that
-    either run logged at, that run's records first."""
+    """The first records of `total`; with `compare_with`, the `places` where either run logged, that run's first."""
 
     run: str
     total: int = 0

@@ -44,8 +44,7 @@ class ListedChange(Protocol):
 
 
 def find_renames(changes: Mapping[str, Change]) -> dict[str, str]:
-    """Map the new path of each pending rename to its old one. The two paths get one verdict together; the hunks of the
-    new path have their own."""
+    """Map the new path of each pending rename to its old one: they get one verdict, the hunks of the new their own."""
     found = {path: each.renamed_from for path, each in changes.items() if _is_rename(each, changes)}
     count = Counter(found.values())
     return {new: old for new, old in found.items() if count[old] == 1}

@@ -26,8 +26,7 @@ class Hunk(Struct, frozen=True, kw_only=True):
 
     `id` depends on content only, so it stays the same while other hunks come and go. `todo`: what it was made for.
     `yours`: the user edited it in the review. `clashes`: of a change in conflict, it is this hunk that can't be taken.
-    `moves`: it is the rename of the file, the first hunk and without lines. Any other is accepted together with it;
-    when it is rejected, they all are.
+    `moves`: it is the rename of the file, first and without lines; it is accepted with any other, rejected with all.
     """
 
     id: str

@@ -41,18 +41,15 @@ def _read_summary(directory: Path, *, locked: bool) -> SessionSummary:
     try:
         found = read_log(directory / "log.jsonl", partial(apply_event, state, table=SHARED_STEPS))
     except StateError as problem:
-        return SessionSummary(size=0, info=_describe_unreadable(directory, problem))
+        written = (directory / "log.jsonl").stat().st_mtime_ns // 1_000_000
+        info = SessionInfo(
+            id=directory.name, title="", started=0, updated=written, model="", mode="", problem=problem.message
+        )
+        return SessionSummary(size=0, info=info)
     summary = build_summary(state, name=directory.name, size=found.size)
     if found.is_whole or locked:
         return summary
     return replace(summary, info=replace(summary.info, problem=DAMAGED))
-
-
-def _describe_unreadable(directory: Path, problem: StateError) -> SessionInfo:
-    written = (directory / "log.jsonl").stat().st_mtime_ns // 1_000_000
-    return SessionInfo(
-        id=directory.name, title="", started=0, updated=written, model="", mode="", problem=problem.message
-    )
 
 
 def load_prompts(

@@ -236,8 +236,7 @@ class SessionLog:
         return found + self._deferred[deferred : deferred + limit - len(found)]
 
     def read_records(self, wanted: Iterable[int]) -> Iterator[Envelope]:
-        """Iterate over the records with these numbers, in this order; while a log is being loaded, of those read so
-        far."""
+        """Iterate over the records with these numbers, in this order; while loading, of those read so far."""
         for seq in wanted:
             yield from self._read_span(seq - 1, seq)
 

@@ -30,15 +30,10 @@ class _Version(msgspec.Struct):
 _versions = msgspec.json.Decoder(_Version)
 
 
-def encode_record(envelope: Envelope) -> bytes:
-    """Encode one record, with its line feed."""
+def encode_record(envelope: Envelope, *, old: bytes = b"", new: bytes = b"") -> bytes:
+    """Encode one record, with its line feed, and with `new` in place of an id `old` that occurs as nothing else."""
     raw = _encoder.encode(envelope)
-    return b'{"crc":"%08x","e":%s}\n' % (zlib.crc32(raw), raw)
-
-
-def encode_with_new_id(envelope: Envelope, old: bytes, new: bytes) -> bytes:
-    """Encode one record with `new` in place of `old` everywhere: for an id that occurs as nothing else."""
-    raw = _encoder.encode(envelope).replace(old, new)
+    raw = raw.replace(old, new) if old else raw
     return b'{"crc":"%08x","e":%s}\n' % (zlib.crc32(raw), raw)
 
 

@@ -145,20 +145,16 @@ class _RecordUnpickler(pickle.Unpickler):
     """An unpickler that calls nothing but the constructors of the program's own records."""
 
     def find_class(self, module: str, name: str) -> Any:
-        found = (
-            super().find_class(module, name)
-            if module.startswith(_RECORD_PACKAGES) or (module, name) in _PLAIN_GLOBALS
-            else None
-        )
-        if (module, name) in _PLAIN_GLOBALS or _is_record(found):
-            return found
+        is_plain = (module, name) in _PLAIN_GLOBALS
+        if is_plain or module.startswith(_RECORD_PACKAGES):
+            found = super().find_class(module, name)
+            if is_plain or (isinstance(found, type) and _is_record(found)):
+                return found
         raise pickle.UnpicklingError(f"{module}.{name} is no record")
 
 
-def _is_record(found: object) -> bool:
-    if not isinstance(found, type) or not found.__module__.startswith(_RECORD_PACKAGES):
-        return False
-    return issubclass(found, Struct) or is_dataclass(found)
+def _is_record(found: type) -> bool:
+    return found.__module__.startswith(_RECORD_PACKAGES) and (issubclass(found, Struct) or is_dataclass(found))
 
 
 @cache

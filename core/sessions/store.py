@@ -34,11 +34,14 @@ def _make_directory(directory: Path) -> Path:
 
 
 class SessionDirectory:
-    """The directory of one session, locked by this process until `close`."""
+    """The directory of one session, locked by this process until `close`. That of its subagents need not exist."""
 
     def __init__(self, path: Path, cache: Path | None = None) -> None:
         self.path = path
         self.id = path.name
+        self.log_path, self.journal_path = path / "log.jsonl", path / "journal.jsonl"
+        self.blobs_path, self.outputs_path = path / "blobs", path / "outputs"
+        self.subagents_path = path / "children"
         self._cache = cache
         self._lock = _acquire_lock(path / "lock", path.name)
         self._sweep()
@@ -51,30 +54,9 @@ class SessionDirectory:
                     left.unlink()
 
     @property
-    def log_path(self) -> Path:
-        return self.path / "log.jsonl"
-
-    @property
-    def blobs_path(self) -> Path:
-        return self.path / "blobs"
-
-    @property
-    def journal_path(self) -> Path:
-        return self.path / "journal.jsonl"
-
-    @property
-    def outputs_path(self) -> Path:
-        return self.path / "outputs"
-
-    @property
     def cache_path(self) -> Path:
         """The cache of commands, which all sessions of the workspace share; it need not exist."""
         return self._cache or self.path.parent.parent / "cache"
-
-    @property
-    def subagents_path(self) -> Path:
-        """The directory of the subagents' sessions; it need not exist."""
-        return self.path / "children"
 
     def open_subagent(self, name: str) -> SessionDirectory:
         """Open and lock the directory of a subagent's session, made if it is not there. Raises `StateError`."""
@@ -121,13 +103,10 @@ def _acquire_lock(path: Path, session: str) -> int:
 
 
 def _write_owner(descriptor: int) -> None:
-    """Write the owner's process id into the lock, as a courtesy: a full disk must not keep a session from being
-    read."""
-    try:
+    """Write the owner's process id into the lock if the disk takes it: a full one must not keep a session shut."""
+    with suppress(OSError):
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode("ascii"), 0)
-    except OSError:
-        return
 
 
 def is_locked(directory: Path) -> bool:

@@ -60,10 +60,6 @@ def _end_probe_check(state: SessionState, _: ev.Envelope, __: ev.ProbesChecked) 
     state.debug.needs_probe_check = False
 
 
-def _end_turn(state: SessionState, _: ev.Envelope, __: ev.TurnFinished) -> None:
-    state.debug.drop_probes()
-
-
 def _change_mode(state: SessionState, _: ev.Envelope, event: ev.ModeChanged) -> None:
     if event.mode != "debug":
         state.debug.drop_probes()
@@ -88,10 +84,6 @@ def _accept_fix(state: SessionState, _: ev.Envelope, event: ev.FileWritten) -> N
     state.debug.fixes.pop(event.path, None)
 
 
-def _add_checkpoint(state: SessionState, _: ev.Envelope, event: ev.CheckpointCreated) -> None:
-    state.debug.checkpoints[event.id] = state.debug.hypotheses
-
-
 def _rewind(state: SessionState, _: ev.Envelope, event: ev.ConversationRewound) -> None:
     state.debug.drop_probes()
     state.debug.hypotheses = state.debug.checkpoints.get(event.checkpoint, {})
@@ -109,11 +101,9 @@ DEBUG_STEPS: Final[dict[type[ev.Event], tuple[Step, ...]]] = {
     ev.ReproduceEnded: (_end_reproduction,),
     ev.RunRecorded: (_add_run,),
     ev.FixJudged: (_set_fix_verdict,),
-    ev.TurnFinished: (_end_turn,),
     ev.ModeChanged: (_change_mode,),
     ev.ChangeProposed: (_record_fix,),
     ev.ChangeRevised: (_record_fix,),
     ev.FileWritten: (_accept_fix,),
-    ev.CheckpointCreated: (_add_checkpoint,),
     ev.ConversationRewound: (_rewind,),
 }

@@ -39,8 +39,7 @@ class DebugState:
 
     @property
     def has_confirmed_cause(self) -> bool:
-        """True if a cause is confirmed, so that it may be fixed. A fix that did not help refutes it: new hypotheses
-        are needed."""
+        """True if a cause is confirmed, so that it may be fixed. A fix that did not help refutes it."""
         refuted = self.fix_verdict is not None and self.fix_verdict.outcome == "broken"
         return not refuted and any(each.state == "confirmed" for each in self.hypotheses.values())
 

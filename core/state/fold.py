@@ -1,7 +1,6 @@
 """The fold: a session's state is made by its durable events, applied in order to an empty one.
 
-Every prefix of a log folds to the state the session had at that moment; lossy events change nothing. A new event that
-changes the state gets one row here.
+Every prefix of a log folds to the state the session had then. A new event that changes the state gets one row here.
 """
 
 from __future__ import annotations

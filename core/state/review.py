@@ -28,8 +28,7 @@ class ReviewState:
     """`changes` by path; `verdicts` in the order given, without those that were undone; `layers` of commands' effects,
     lowest first, and the `bulks` in them; `comments` by path and hunk that the model has not been sent.
 
-    Only `apply` changes it; `version` grows when it does. `writes` to the workspace and `checkpoints` by id are kept
-    for restoring files.
+    Only `apply` changes it, and `version` with it. `writes` and `checkpoints` (by id) are kept for restoring files.
     """
 
     version: int = 0

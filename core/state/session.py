@@ -139,8 +139,7 @@ class ModelChoices:
 class SubagentState:
     """One subagent. It is "closed" when its todo is in progress no more, or is begun anew.
 
-    `joined`: paths that its unfinished merge has recorded; `conflicts`: paths in conflict when it was merged;
-    `usage`: the part that is counted in this session.
+    `joined`: paths that its unfinished merge has recorded; `conflicts`: those of its merge; `usage`: as counted here.
     """
 
     id: str

@@ -112,6 +112,7 @@ def start_turn(state: SessionState, envelope: ev.Envelope, event: ev.TurnStarted
 
 def finish_turn(state: SessionState, _: ev.Envelope, event: ev.TurnFinished) -> None:
     state.usage = add_usage(state.usage, event.usage)
+    state.debug.drop_probes()
     turn = state.current_turn
     if turn is not None:
         turn.reason, turn.usage, turn.steps = event.reason, event.usage, event.steps
@@ -229,6 +230,7 @@ def add_checkpoint(state: SessionState, envelope: ev.Envelope, event: ev.Checkpo
         reported_verdicts=tuple(state.reported_verdicts),
         questions=(*(each.asked for each in state.unreported_answers.values()), *state.questions.values()),
     )
+    state.debug.checkpoints[event.id] = state.debug.hypotheses
 
 
 def rewind_turns(state: SessionState, _: ev.Envelope, event: ev.ConversationRewound) -> None:

@@ -16,10 +16,11 @@ import msgspec
 from msgspec import Struct, field
 
 from core.protocol import documents as d
+from core.protocol.commands import Reject
 from core.protocol.events import ModeName
 from core.protocol.messages import Usage
 from core.protocol.renames import list_changes
-from core.protocol.review import Change, Operation
+from core.protocol.review import Operation
 from core.state.session import SessionState, TurnState
 
 if TYPE_CHECKING:
@@ -115,20 +116,17 @@ def build_response(turn: TurnState, state: SessionState, *, accepted: tuple[str,
             stop_reason=reason,
             stop_message=turn.message,
             session_id=state.session_id,
-            pending_changes=tuple(to_pending_change(change) for change in list_changes(state.changes)),
+            pending_changes=list_pending_changes(state),
             pending_bulks=list_pending_bulks(state),
             accepted_changes=accepted,
         ),
     )
 
 
-def build_refusal(
-    code: str, message: str, *, hint: str, model: str = "", mode: ModeName = "agent", at: int
-) -> Response:
+def build_refusal(reply: Reject, *, model: str = "", mode: ModeName = "agent", at: int) -> Response:
     """Return the response object of a prompt that could not even begin."""
-    problem = d.ErrorDocument(
-        id="doc_001", sequence=1, content=message, metadata=d.ErrorMetadata(error_code=code.upper(), details=hint)
-    )
+    told = d.ErrorMetadata(error_code=reply.code.upper(), details=reply.hint)
+    problem = d.ErrorDocument(id="doc_001", sequence=1, content=reply.message, metadata=told)
     return Response(
         id="",
         conversation_id="",
@@ -139,38 +137,20 @@ def build_refusal(
         documents=(problem,),
         usage=_to_usage(Usage()),
         metadata=ResponseMetadata(
-            duration_ms=0, tool_call_count=0, turn_count=0, stop_reason="failed", stop_message=message
+            duration_ms=0, tool_call_count=0, turn_count=0, stop_reason="failed", stop_message=reply.message
         ),
     )
 
 
-def to_pending_change(change: Change) -> PendingChange:
-    return PendingChange(
-        path=change.path,
-        operation=change.operation,
-        added=change.added,
-        removed=change.removed,
-        renamed_from=change.renamed_from,
-        protected=change.protected,
-        conflict=change.conflict,
-    )
+def list_pending_changes(state: SessionState) -> tuple[PendingChange, ...]:
+    """Return what waits for a verdict, a rename as one."""
+    return msgspec.convert(list_changes(state.changes), tuple[PendingChange, ...], from_attributes=True)
 
 
 def list_pending_bulks(state: SessionState) -> tuple[PendingBulk, ...]:
     """Return what waits for a verdict as a whole; not what git ignores."""
-    bulks = state.review.bulks
-    return tuple(
-        PendingBulk(
-            root=each.root,
-            kind=each.kind,
-            files=each.files,
-            bytes=each.bytes,
-            deleted=each.deleted,
-            conflict=each.conflict,
-        )
-        for each in bulks
-        if each.needs_verdict
-    )
+    waiting = [each for each in state.review.bulks if each.needs_verdict]
+    return msgspec.convert(waiting, tuple[PendingBulk, ...], from_attributes=True)
 
 
 def _number_documents(turn: TurnState) -> tuple[ResponseDocument, ...]:
@@ -182,14 +162,8 @@ def _number_documents(turn: TurnState) -> tuple[ResponseDocument, ...]:
 
 
 def _to_usage(usage: Usage) -> ResponseUsage:
-    return ResponseUsage(
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        total_tokens=usage.prompt_tokens + usage.completion_tokens,
-        cached_tokens=usage.cached_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        cost=usage.cost,
-    )
+    counts = {name: getattr(usage, name) for name in ResponseUsage.__struct_fields__ if name != "total_tokens"}
+    return ResponseUsage(**counts, total_tokens=usage.prompt_tokens + usage.completion_tokens)
 
 
 def _format_time(at_ms: int) -> str:

@@ -24,8 +24,7 @@ class SessionView:
         self._stream = client.events(session, brief=True)
 
     async def wait_until(self, is_met: Callable[[], bool]) -> None:
-        """Take events in until the condition holds, or the session has ended. Raises what the client and `on_event`
-        raise."""
+        """Take events in until the condition holds or the session ends. Raises what client and `on_event` raise."""
         while not is_met():
             if (envelope := await anext(self._stream, None)) is None:
                 return

@@ -35,8 +35,7 @@ _lines = msgspec.json.Decoder(EngineFrame)
 
 
 class _Decoders:
-    """Decoders of replies, answers and events; built with the first line, since the union of all events takes a
-    moment."""
+    """Decoders of replies, answers and events; built with the first line, since that takes a moment."""
 
     def __init__(self) -> None:
         self.reply = msgspec.json.Decoder(Reply)

@@ -79,7 +79,7 @@ async def check_model_accepts(session: Session, text: str) -> None:
     named = find_attachments(text, session.state.attachments)
     if not named and "@" not in text:
         return
-    route = await asyncio.to_thread(session.routes.open_chosen)
+    route = await asyncio.to_thread(session.routes.open)
     able = route.capabilities
     for each in named:
         if not can_send(able, each) and not (each.media_type == PDF_MEDIA_TYPE and await _has_pdf_text(session, each)):

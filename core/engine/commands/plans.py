@@ -148,8 +148,7 @@ def prepare_todo_status(session: Session, command: cmd.TodoSet) -> Effect:
 
 
 def complete_resolved_todos(session: Session, path: str) -> None:
-    """Complete the todos that only waited for conflicts in `path` ("" = any) and whose `verify` passes. A build that
-    still runs does that itself."""
+    """Complete todos that only waited for conflicts in `path` ("" = any); a build that still runs does that itself."""
     state = session.state
     if session.is_building:
         return

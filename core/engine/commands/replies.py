@@ -1,7 +1,6 @@
 """Replies of the user to approvals and questions: they resolve the waiting turn.
 
-A question that no turn waits for any more starts another. A late answer is recorded first, so the model learns of it
-at its next step whatever happens then.
+A late answer starts another turn. It is recorded first, so the model learns of it whatever happens then.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def prepare_question_reply(session: Session, command: cmd.QuestionReply, *, begi
         )
     _check_answers(asked, command.answers)
     if command.answers and not is_awaited and not session.turn_slot.is_running:
-        session.routes.open_chosen()  # whether there is a model to tell
+        session.routes.open()  # whether there is a model to tell
     return partial(_apply_answers, session, asked, command.answers, begins=begins)
 
 

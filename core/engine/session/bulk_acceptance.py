@@ -32,8 +32,7 @@ class BulkAcceptance:
         return [each for each in found if select_hunks(each, origin) is not None]
 
     def accept(self, origin: Origin | None, paths: tuple[str, ...]) -> list[str]:
-        """Promote every change (of an origin, or of these paths) that may be accepted in bulk. Returns the paths left:
-        protected, in conflict, or not writable."""
+        """Promote every change (of an origin, of these paths) that may be; return those left, whatever the reason."""
         left, ready = [], []
         self._shadow.refresh_annotations()
         pairs = map_conflicting_renames(self._review.changes)

@@ -1,8 +1,7 @@
 """Publish a session's events: every client gets every durable event in order and without gaps.
 
-Only live deltas may be merged or dropped. A client that does not keep up costs a bounded amount of memory: its queue
-is emptied, durable events are read back from the log when it asks for them, and it is told once (`stream.lagged`)
-how many lossy events it missed.
+Only live deltas may be merged or dropped. The queue of a client that does not keep up is emptied: durable events are
+then read back from the log, and `stream.lagged` says once how many lossy ones it missed.
 """
 
 from __future__ import annotations

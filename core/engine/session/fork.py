@@ -79,5 +79,5 @@ def _copy_log(source: Session, target: SessionDirectory, last: int) -> None:
         after = 0
         while after < last and (found := source.log.read(after=after, limit=min(512, last - after))):
             for envelope in found:
-                file.write(records.encode_with_new_id(envelope, old, new))
+                file.write(records.encode_record(envelope, old=old, new=new))
             after = found[-1].seq

@@ -85,15 +85,15 @@ class ModelRoutes:
         """The route of the chosen model if it was opened already."""
         return self._opened.get(choose_model(self._state, self._settings())[0])
 
-    def open_chosen(self) -> Route:
-        """Return the route of the chosen model. Raises `ConfigError`, `ProviderError`."""
-        model, effort = choose_model(self._state, self._settings())
+    def open(self, model: str = "", effort: str = "") -> Route:
+        """Return the route to a model, with `effort` clamped to what it has; "" = the chosen one, with its own.
+
+        Raises `ConfigError`, `ProviderError`.
+        """
+        if not model:
+            model, effort = choose_model(self._state, self._settings())
         if not model:
             raise ConfigError(NO_MODEL, hint=NO_MODEL_HINT, code="no_model")
-        return self.open(model, effort)
-
-    def open(self, model: str, effort: str = "") -> Route:
-        """Return the route to a model, with `effort` clamped to what it has. Raises as `open_chosen`."""
         with self._lock:  # a turn may begin while another thread still warms up
             while (route := self._opened.get(model)) is None:
                 opened = self._opened  # `close` puts another one in its place: what was made meanwhile is out of date
@@ -101,9 +101,9 @@ class ModelRoutes:
         return replace(route, effort=clamp_effort(effort, route.capabilities))
 
     def resolve(self) -> None:
-        """Open all routes. Raises as `open_chosen`. Slow: an SDK may be imported."""
+        """Open all routes. Raises as `open`. Slow: an SDK may be imported."""
         settings = self._settings()
-        chosen = self.open_chosen()
+        chosen = self.open()
         _, effort = choose_model(self._state, settings)
         others = self._open_usable("fallback", settings.resolve_route("chat").fallback, effort)
         chains: dict[ModelJob, tuple[Route, ...]] = {"chat": (chosen, *others)}

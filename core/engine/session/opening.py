@@ -27,8 +27,7 @@ def create_session(directory: SessionDirectory, services: EngineServices, first:
 
 
 def resume_session(directory: SessionDirectory, services: EngineServices) -> Session:
-    """Open a session from its log: finish or undo promotions, then close what a dead turn left open. Raises
-    `StateError`."""
+    """Open a session from its log, with promotions and the turn that it left open ended. Raises `StateError`."""
     prune_killed_runs(directory)
     remove_abandoned()
     log, state, mended = open_session(directory.path, SessionState)

@@ -1,7 +1,6 @@
 """Restore a checkpoint: first the files, then the conversation; carried forward after a crash.
 
-A restore under way is noted in a file of the session until all of it is in the log. An engine that finds the file
-does it once more, with the same result.
+Until all of a restore is in the log it is noted in a file; an engine that finds it does it again, to the same end.
 """
 
 from __future__ import annotations

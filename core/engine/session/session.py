@@ -210,8 +210,7 @@ class Session:
     # What the user says and runs beside a turn.
 
     def steer(self, text: str, identity: str = "") -> None:
-        """Send a message of the user to the running turn and to all its subagents. One that comes too late is given
-        back."""
+        """Send a message of the user to the running turn and its subagents; one that is too late is given back."""
         identity = identity or new_id("steer")
         self.emit(ev.TurnSteered(text=text, id=identity))
         if not self.turn_slot.is_running:
@@ -255,8 +254,7 @@ class Session:
             snapshot.save_snapshot(self.directory.path, self.log, self.state)
 
     async def close(self, reason: str = "") -> None:
-        """Interrupt what runs, carry out what was accepted, write what is left and release the lock. A session in which
-        nothing happened leaves nothing behind."""
+        """Interrupt what runs, carry out what was accepted, write what is left; an empty session leaves nothing."""
         await self.tasks.finish_effects()
         await self._stop()
         if self._is_empty:

@@ -59,8 +59,7 @@ async def compact_history(context: TurnContext) -> None:
 
 
 async def reserve_turn(session: Session) -> None:
-    """Claim the next turn. Raises `CommandRejected` while another one runs, and what the model's route and the log
-    raise."""
+    """Claim the next turn. Raises `CommandRejected` while one runs, and what the model's route and the log raise."""
     async with session.turn_slot.reserve():
         session.log.flush()
         await asyncio.to_thread(session.routes.resolve)
@@ -113,7 +112,7 @@ def _finish_turn(session: Session, reason: TurnEnd, message: str) -> None:
 def suggest_prompt(session: Session) -> None:
     """Offer a next prompt, if the provider knows one."""
     state, routes = session.state, session.routes
-    route = routes.open_chosen() if state.is_demo else routes.current
+    route = routes.open() if state.is_demo else routes.current
     provider: object = route and route.provider
     if not isinstance(provider, SuggestingProvider):
         return
@@ -126,7 +125,7 @@ def suggest_prompt(session: Session) -> None:
 
 def build_context(session: Session) -> TurnContext:
     """Return a context as a turn begins with it."""
-    services, routes, route = session.services, session.routes, session.routes.open_chosen()
+    services, routes, route = session.services, session.routes, session.routes.open()
     if session.memory is None:
         session.memory = ModelMemory.of_session(session.directory.path)
     session.call_permissions.is_trusted = services.trust.trusted
@@ -171,8 +170,7 @@ def reset_memory(session: Session) -> None:
 
 
 def announce_route(session: Session) -> None:
-    """Record which model answers from now on, if that is news. A turn that runs goes on as it began; the next one says
-    it."""
+    """Record which model answers from now on, if that is news; not while a turn runs, which goes on as it began."""
     if not session.turn_slot.is_running:
         session.routes.announce()
 

@@ -43,8 +43,7 @@ class SubagentEnd(Struct, frozen=True, kw_only=True):
 
 
 class SubagentTask(Struct, frozen=True, kw_only=True):
-    """A todo for a subagent. `why`: what is still wrong with it, "" = nothing is known; `others`: todos in work beside
-    it."""
+    """A todo for a subagent. `why`: what is still wrong with it, "" = not known; `others`: todos in work beside it."""
 
     plan: Plan
     todo: Todo

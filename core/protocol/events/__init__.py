@@ -1,8 +1,7 @@
 """Events (core -> clients): `noun.past_participle`, complete plain data; folded in order they give the session's state.
 
-Lossy events (`LossyEvent`) are never logged and may be dropped on the way; every other event has a dense `seq` in its
-session. A lossy event carries the `seq` of the last durable event before it. An event is listed nowhere: its class in
-one of these modules is enough.
+A `LossyEvent` is never logged, may be dropped on the way, and carries the `seq` of the last durable event before it;
+every other event has a dense `seq` in its session. An event is listed nowhere: its class in one of these modules does.
 """
 
 from __future__ import annotations

@@ -28,8 +28,7 @@ class PlanCommented(Event, frozen=True, kw_only=True, tag="plan.commented"):
 
 
 class TodoVerified(Event, frozen=True, kw_only=True, tag="todo.verified"):
-    """The command of a todo was run; it passed if `exit_code` is 0. None: it did not come to an end. `output` is its
-    last part."""
+    """The command of a todo was run; `exit_code` 0 = it passed, None = it did not end. `output` is its last part."""
 
     id: str
     command: str

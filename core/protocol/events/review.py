@@ -43,8 +43,7 @@ class VerdictsReported(Event, frozen=True, kw_only=True, tag="verdicts.reported"
 
 
 class HunkEdited(Event, frozen=True, kw_only=True, tag="hunk.edited"):
-    """The user changed what the agent proposes; `excerpt`: the hunk as it is pending now. The change itself is in
-    `change.revised`."""
+    """The user changed what the agent proposes (see `change.revised`); `excerpt`: the hunk as it is pending now."""
 
     id: str
     path: str
@@ -78,8 +77,7 @@ class FilesChanged(LossyEvent, frozen=True, kw_only=True, tag="files.changed"):
 
 
 class LayersChanged(Event, frozen=True, kw_only=True, tag="layers.changed"):
-    """The effects of commands beside reviewed changes, whole: the kept layers by name, lowest first, and the
-    bulks in them, each with one verdict."""
+    """The effects of commands beside reviewed changes: all kept layers, lowest first, and the bulks in them."""
 
     layers: tuple[str, ...]
     bulks: tuple[Bulk, ...]

@@ -11,8 +11,7 @@ from core.protocol.messages import Effort, ModelJob, Usage
 
 
 class SessionStarted(Event, frozen=True, kw_only=True, tag="session.started"):
-    """`demo`: played by a script, to be labelled as such wherever it is shown. `private`: nothing of it is
-    kept when the program ends."""
+    """`demo`: played by a script, and labelled so wherever it is shown. `private`: gone when the program ends."""
 
     workspace: str
     mode: ModeName
@@ -55,8 +54,7 @@ class ModeChanged(Event, frozen=True, kw_only=True, tag="mode.changed"):
 
 
 class LimitsChanged(Event, frozen=True, kw_only=True, tag="limits.changed"):
-    """The limits of one turn from now on: model calls, US dollars, tokens; 0 = no limit. `by` the user: chosen
-    for this session, also after it is resumed."""
+    """The limits of one turn from now on: model calls, US dollars, tokens; 0 = none. `by` the user: for the session."""
 
     max_steps: int = 100
     max_cost: float = 0.0
@@ -72,8 +70,7 @@ class PolicyChanged(Event, frozen=True, kw_only=True, tag="policy.changed"):
 
 
 class ModelChanged(Event, frozen=True, kw_only=True, tag="model.changed"):
-    """`context_window` in tokens, 0 = not known. `mode`: it is chosen for this mode alone, "" = for all that have none
-    of their own."""
+    """`context_window` in tokens, 0 = not known. `mode`: for this one alone, "" = for all that have no own model."""
 
     model: str
     context_window: int = 0

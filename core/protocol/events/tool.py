@@ -37,8 +37,7 @@ class ApprovalRequested(Event, frozen=True, kw_only=True, tag="approval.requeste
 
     `reason`: why it is asked about. A yes binds the subject, directory, names of variables (`environment`), mode and
     hosts that can be reached (`network`) together: `digest` is over all of them. With kind "network", a command that
-    has ended wanted the hosts in `subject`, one a line; a yes runs it again. `subagent`: the id of the one that asks,
-    "" = none.
+    has ended wanted the hosts in `subject`, one a line; a yes runs it again. `subagent`: who asks, "" = the agent.
     """
 
     id: str
@@ -58,8 +57,7 @@ class ApprovalRequested(Event, frozen=True, kw_only=True, tag="approval.requeste
 
 
 class ApprovalResolved(Event, frozen=True, kw_only=True, tag="approval.resolved"):
-    """`by`: who resolved it; `program` when the turn ended or nobody could be asked. `pattern`: what the user typed to
-    be kept in place of the exact command."""
+    """`by` program: the turn ended or nobody could be asked. `pattern`: to be kept in place of the exact command."""
 
     id: str
     decision: ApprovalDecision
@@ -70,8 +68,7 @@ class ApprovalResolved(Event, frozen=True, kw_only=True, tag="approval.resolved"
 
 class QuestionAsked(Event, frozen=True, kw_only=True, tag="question.asked"):
     """`title`: what stands over the questions, "" = nothing. `lasting`: it stays open when its turn ends without an
-    answer, and when the program does; an answer that comes then begins a turn. `subagent`: the id of the one that
-    asks, "" = none."""
+    answer, and when the program does; an answer that comes then begins a turn. `subagent`: who asks, "" = the agent."""
 
     id: str
     call: str

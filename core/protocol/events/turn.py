@@ -77,8 +77,7 @@ class StepStarted(Event, frozen=True, kw_only=True, tag="step.started"):
 
 
 class StepFinished(Event, frozen=True, kw_only=True, tag="step.finished"):
-    """`context_tokens`: how much of the model's window the step took, prompt and answer. `model` answered, "" = the one
-    that the turn began with."""
+    """`context_tokens`: prompt and answer of the step. `model` answered, "" = the one that the turn began with."""
 
     step: int
     usage: Usage
@@ -126,8 +125,7 @@ class DocumentFinished(Event, frozen=True, kw_only=True, tag="document.finished"
 class ContextMeasured(Event, frozen=True, kw_only=True, tag="context.measured"):
     """Tokens: `used` of `window` (0 = not known). `estimated`: counted by us, not by the provider.
 
-    `dropped_reasoning`: answers whose reasoning was not sent with the request; `cache_miss`: why the provider's cache
-    was not hit, "" = it was, or nothing is known.
+    `dropped_reasoning`: answers that were sent without theirs; `cache_miss`: why the cache was not hit, "" = not known.
     """
 
     used: int

@@ -23,6 +23,7 @@ from core.cli.printer import JsonPrinter, StreamPrinter, TextPrinter, review_not
 from core.permissions.saved_rules import SavedRule
 from core.plans.plan_store import BrokenPlan, PlanListing, PlanStore
 from core.protocol import events as ev
+from core.protocol.commands import Reject
 from core.protocol.documents import CodeReferenceDocument, CodeReferenceMetadata, Todo
 from core.protocol.plans import Plan
 from core.protocol.queries import SessionInfo
@@ -38,7 +39,7 @@ RENAME = Change(path="new", operation="rename", base=ABSENT, pending=FileState(b
 
 
 def response(**more: Any) -> Response:
-    found = build_refusal("", "", hint="", at=0)
+    found = build_refusal(Reject(code="", message=""), at=0)
     return replace(found, id="chat_1", metadata=replace(found.metadata, stop_reason="done", **more))
 
 
