@@ -55,6 +55,15 @@ async def test_n7a_the_same_failing_call_is_told_first_however_it_is_written(tmp
     assert ["Once more" in result for result in case.results()] == [False, True, False]
 
 
+async def test_n7a_a_call_that_has_succeeded_since_may_fail_again_as_often(tmp_path):
+    look, make = ("read_file", {"target_file": "new.py"}), ("write", {"file_path": "new.py", "contents": "x = 1\n"})
+    remove = ("delete_file", {"target_file": "new.py"})
+    case = Case(tmp_path, *map(calls, (look, look, make, look, remove, look, look)), says("I see."))
+    finished = await case.turn()
+    assert (finished.reason, finished.steps) == ("done", 8)
+    assert ["Once more" in result for result in case.results()] == [False, True, *[False] * 4, True]
+
+
 async def test_n7a_arguments_that_are_wrong_in_different_ways_may_be_repaired_more_often(tmp_path):
     ways = ["{", '{"nope": "a.py"}', '{"target_file": 3}', '{"target_file": "a.py", "offset": "x"}']
     case = Case(tmp_path, *[calls(("read_file", way)) for way in ways], says("I give up."))
