@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import ipaddress
 import os
+import re
 import socket
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -50,15 +52,26 @@ def _is_removed(name: str) -> bool:
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of collected tests live until the end: no collection of garbage has to walk through them."""
+    """Thousands of collected tests live until the end: no collection of garbage has to walk through them, or often."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
+
+
+def _make_directory(factory: pytest.TempPathFactory, name: str) -> Path:
+    """Make a new directory. Pytest numbers its own, for which it lists all there are: thousands."""
+    return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=factory.getbasetemp()))
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _make_directory(tmp_path_factory, re.sub(r"\W", "_", request.node.name)[:30])
 
 
 @pytest.fixture(autouse=True)
 def isolated(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty home directory; returns it."""
-    home = tmp_path_factory.mktemp("home")
+    home = _make_directory(tmp_path_factory, "home")
     for name in filter(_is_removed, list(os.environ)):
         monkeypatch.delenv(name)
     for name, value in PINNED.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,7 +34,12 @@ class Module:
 
     @cached_property
     def tree(self) -> ast.Module:
-        return ast.parse(self.text, str(self.path))
+        # CPython 3.11 ends a parse with a SystemError when garbage that has a `__del__` is collected on the way.
+        gc.disable()
+        try:
+            return ast.parse(self.text, str(self.path))
+        finally:
+            gc.enable()
 
     @property
     def lines(self) -> int:

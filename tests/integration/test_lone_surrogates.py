@@ -49,33 +49,33 @@ def call(name: str, **arguments: object) -> Step:
 
 
 def edits(shown: str) -> dict[str, Step]:
-    """Ways to change the second line, next to lines with bytes that can't be shown."""
+    """Ways to change the second line, next to lines with bytes that can't be shown, each of a file of its own."""
     first, second, third = shown.splitlines(keepends=True)
     whole = f"{first}name = 'y'\n{third}"
+    part = {"old_string": f"{second}{third}", "new_string": f"name = 'y'\n{third}"}
     return {
-        "search_replace": call("search_replace", file_path="f.py", old_string="name = 'x'", new_string="name = 'y'"),
-        "with its neighbours": call("search_replace", file_path="f.py", old_string=shown, new_string=whole),
-        "write": call("write", file_path="f.py", contents=whole),
-        "multi_edit": call(
-            "multi_edit",
-            file_path="f.py",
-            edits=[{"old_string": f"{second}{third}", "new_string": f"name = 'y'\n{third}"}],
-        ),
+        "a.py": call("search_replace", file_path="a.py", old_string="name = 'x'", new_string="name = 'y'"),
+        "b.py": call("search_replace", file_path="b.py", old_string=shown, new_string=whole),
+        "c.py": call("write", file_path="c.py", contents=whole),
+        "d.py": call("multi_edit", file_path="d.py", edits=[part]),
     }
 
 
-@pytest.mark.parametrize("way", edits("a\nb\nc\n"))
 @pytest.mark.parametrize("encoding", ENCODED)
-async def test_n16b_p9_an_edit_beside_bytes_that_are_no_utf_8_keeps_all_of_them(project, encoding, way):
+async def test_n16b_p9_an_edit_beside_bytes_that_are_no_utf_8_keeps_all_of_them(project, encoding):
     data = ENCODED[encoding]
-    (project / "f.py").write_bytes(data)
     shown = "".join(MARK if "\udc80" <= each <= "\udcff" else each for each in data.decode("utf-8", "surrogateescape"))
-    steps = [call("read_file", target_file="f.py"), edits(shown)[way], "Done."]
+    steps: list[Step | str] = ["Done."]
+    for name, edit in edits(shown).items():
+        (project / name).write_bytes(data)
+        steps[-1:-1] = [call("read_file", target_file=name), edit]
     ended, requests = await ask(project, *steps, arguments=("--accept", "all", "--output-format", "json"))
     assert ended.code == 0, ended.err
-    assert (project / "f.py").read_bytes() == data.replace(b"'x'", b"'y'")
+    assert {each.name: each.read_bytes() for each in project.iterdir() if each.suffix == ".py"} == dict.fromkeys(
+        edits(shown), data.replace(b"'x'", b"'y'")
+    )
     assert json.loads(ended.out)["status"] == "completed"
-    assert len(requests) == 3
+    assert len(requests) == len(steps)
 
 
 async def test_n16b_a_byte_that_can_not_be_told_is_refused_and_not_guessed(project):
