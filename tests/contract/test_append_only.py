@@ -16,9 +16,10 @@ from core.engine import Engine
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.transports.stdio_client import connect
-from tests.integration.test_engine_provider import engine_in, opened, submitted, turn, until
+from tests.integration.test_engine_provider import opened
 from tests.integration.test_questions import ANSWERS, ASKS, reply
 from tests.support import wires
+from tests.support.open_session import engine_in, read_until, run_turn, submit
 from tests.support.provider_server import ProviderServer, provider_server
 from tests.support.provider_streams import Call, Say, Step, Think
 from tests.support.story import project_at
@@ -83,15 +84,15 @@ async def test_steps_turns_modes_efforts_verdicts_and_rules_only_append(project,
     )
     async with strict(monkeypatch, *steps) as server, engine_in(project) as engine:
         session = await opened(engine, wires.MODELS[wire])
-        await turn(engine, session, "Change it @a.txt")
+        await run_turn(engine, session, "Change it @a.txt")
         rejected = cmd.HunkResolve(session=session, path="a.txt", verdict="reject", reason="No")
-        await submitted(engine, session, rejected)
-        await submitted(engine, session, cmd.ModeSet(session=session, mode="plan"))
+        await submit(engine, rejected)
+        await submit(engine, cmd.ModeSet(session=session, mode="plan"))
         (project / "AGENTS.md").write_text("Be long.\n")
-        await turn(engine, session, "And now? @src/b.py")
-        await submitted(engine, session, cmd.EffortSet(session=session, effort="low"))
-        await submitted(engine, session, cmd.ModeSet(session=session, mode="debug"))
-        assert (await turn(engine, session, "Why?"))[-1].reason == "done"
+        await run_turn(engine, session, "And now? @src/b.py")
+        await submit(engine, cmd.EffortSet(session=session, effort="low"))
+        await submit(engine, cmd.ModeSet(session=session, mode="debug"))
+        assert (await run_turn(engine, session, "Why?"))[-1].reason == "done"
     assert len(server.answered) == 8
     assert_only_appended(server)
     assert opaque(server) >= 5
@@ -111,17 +112,17 @@ async def test_what_is_said_meanwhile_and_what_is_answered_late_only_append(proj
     async with strict(monkeypatch, *steps) as server, engine_in(project) as engine:
         session = await opened(engine, wires.MODELS[wire], mode="plan")
         before = engine.state(session).seq
-        await submitted(engine, session, cmd.TurnSubmit(session=session, text="Go"))
+        await submit(engine, cmd.TurnSubmit(session=session, text="Go"))
         await server.hanging.wait()
-        await submitted(engine, session, cmd.TurnSteer(session=session, text="And be quick"))
+        await submit(engine, cmd.TurnSteer(session=session, text="And be quick"))
         server.released.set()
-        await until(engine, session, ev.TurnFinished, after=before)
+        await read_until(engine, session, ev.TurnFinished, after=before)
         before = engine.state(session).seq
-        await submitted(engine, session, cmd.TurnSubmit(session=session, text="Plan it"))
-        asked = (await until(engine, session, ev.QuestionAsked, after=before))[-1]
-        await turn(engine, session, cmd.TurnInterrupt(session=session))
-        await turn(engine, session, reply(session, asked, *ANSWERS))
-        assert (await turn(engine, session, "Sure?"))[-1].reason == "done"
+        await submit(engine, cmd.TurnSubmit(session=session, text="Plan it"))
+        asked = (await read_until(engine, session, ev.QuestionAsked, after=before))[-1]
+        await run_turn(engine, session, cmd.TurnInterrupt(session=session))
+        await run_turn(engine, session, reply(session, asked, *ANSWERS))
+        assert (await run_turn(engine, session, "Sure?"))[-1].reason == "done"
     assert len(server.answered) == 6
     assert b"And be quick" in server.answered[1].raw
     assert_only_appended(server)
@@ -142,12 +143,12 @@ async def test_what_was_interrupted_or_cut_and_tried_again_only_appends(project,
     async with strict(monkeypatch, *steps) as server, engine_in(project) as engine:
         session = await opened(engine, wires.MODELS[wire])
         before = engine.state(session).seq
-        await submitted(engine, session, cmd.TurnSubmit(session=session, text="one"))
+        await submit(engine, cmd.TurnSubmit(session=session, text="one"))
         await server.hanging.wait()
-        await submitted(engine, session, cmd.TurnInterrupt(session=session))
-        await until(engine, session, ev.TurnFinished, after=before)
-        await turn(engine, session, "two")
-        assert (await turn(engine, session, "three"))[-1].reason == "done"
+        await submit(engine, cmd.TurnInterrupt(session=session))
+        await read_until(engine, session, ev.TurnFinished, after=before)
+        await run_turn(engine, session, "two")
+        assert (await run_turn(engine, session, "three"))[-1].reason == "done"
     sent = [each for number, each in enumerate(server.answered) if number != 2]  # the same once more
     assert wires.grown(server.answered[2]) == wires.grown(server.answered[1])
     server.requests[:] = sent
@@ -166,8 +167,8 @@ async def killed_in_a_step(project: Path, server: ProviderServer, model: str, te
 
 
 async def resumed(engine: Engine, session: str, text: str) -> ev.TurnFinished:
-    await submitted(engine, session, cmd.SessionResume(session=session))
-    finished: ev.TurnFinished = (await turn(engine, session, text))[-1]
+    await submit(engine, cmd.SessionResume(session=session))
+    finished: ev.TurnFinished = (await run_turn(engine, session, text))[-1]
     return finished
 
 
@@ -203,7 +204,7 @@ async def test_calls_that_stand_in_the_text_only_append(project, monkeypatch, wi
     async with strict(monkeypatch, *steps, more=more) as server:
         async with engine_in(project) as engine:
             session = await opened(engine, wires.MODELS[wire])
-            await turn(engine, session, "What is it? @a.txt")
+            await run_turn(engine, session, "What is it? @a.txt")
         async with engine_in(project) as engine:
             assert (await resumed(engine, session, "And now? @src/b.py")).reason == "done"
     assert len(server.answered) == 5

@@ -15,9 +15,10 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.messages import Effort
 from tests.contract.test_append_only import READ, READ_RULED, assert_only_appended, on_every_wire, project, strict
-from tests.integration.test_engine_provider import engine_in, opened, submitted, turn
+from tests.integration.test_engine_provider import opened
 from tests.support import wires
 from tests.support.model_server.step import Call, Part, Say, Step, Think
+from tests.support.open_session import engine_in, run_turn, submit
 
 __all__ = ["project"]
 
@@ -58,7 +59,7 @@ class Walk:
     async def engine(self) -> AsyncIterator[Engine]:
         async with engine_in(self.directory) as engine:
             if self.session:
-                await submitted(engine, self.session, cmd.SessionResume(session=self.session))
+                await submit(engine, cmd.SessionResume(session=self.session))
             else:
                 self.session = await opened(engine, wires.MODELS[self.wire])
             yield engine
@@ -66,23 +67,19 @@ class Walk:
     async def prompt(self, engine: Engine) -> None:
         self.prompts += 1
         mention = self.chance.choice(["", " @a.txt", " @src/b.py", " @none.txt"])
-        finished = (await turn(engine, self.session, f"Prompt {self.prompts}{mention}"))[-1]
+        finished = (await run_turn(engine, self.session, f"Prompt {self.prompts}{mention}"))[-1]
         assert finished.reason in {"done", "failed"}, finished  # failed: the same mistake three times
 
     async def mode(self, engine: Engine) -> None:
-        await submitted(
-            engine, self.session, cmd.ModeSet(session=self.session, mode=self.chance.choice(get_args(ev.ModeName)))
-        )
+        await submit(engine, cmd.ModeSet(session=self.session, mode=self.chance.choice(get_args(ev.ModeName))))
 
     async def effort(self, engine: Engine) -> None:
-        await submitted(
-            engine, self.session, cmd.EffortSet(session=self.session, effort=self.chance.choice(get_args(Effort)))
-        )
+        await submit(engine, cmd.EffortSet(session=self.session, effort=self.chance.choice(get_args(Effort))))
 
     async def verdict(self, engine: Engine) -> None:
         for path in sorted(engine.state(self.session).changes)[:2]:
             verdict = self.chance.choice(("accept", "reject"))
-            await submitted(engine, self.session, cmd.HunkResolve(session=self.session, path=path, verdict=verdict))
+            await submit(engine, cmd.HunkResolve(session=self.session, path=path, verdict=verdict))
 
     async def outside(self, engine: Engine) -> None:
         assert not engine.state(self.session).current_turn

@@ -21,8 +21,9 @@ from tests.contract.test_append_only import (
     strict,
     thought,
 )
-from tests.integration.test_engine_provider import engine_in, opened, submitted, turn, until
+from tests.integration.test_engine_provider import opened
 from tests.support import wires
+from tests.support.open_session import engine_in, read_until, run_turn, submit
 from tests.support.provider_server import ProviderServer
 from tests.support.provider_streams import Say, Step
 
@@ -57,7 +58,7 @@ def assert_none_refused(server: ProviderServer) -> None:
 
 async def worked(engine: Engine, wire: str) -> str:
     session = await opened(engine, wires.MODELS[wire])
-    await turn(engine, session, "Change it @a.txt")
+    await run_turn(engine, session, "Change it @a.txt")
     return session
 
 
@@ -69,14 +70,14 @@ async def test_a_compaction_makes_reasoning_void_and_says_so(project, monkeypatc
     more = "[context]\nwindow = 40000\n"
     async with strict(monkeypatch, *steps, more=more) as server, engine_in(project) as engine:
         session = await worked(engine, wire)
-        await turn(engine, session, "Do you know?")
+        await run_turn(engine, session, "Do you know?")
         before = engine.state(session).seq
-        await submitted(engine, session, cmd.ContextCompact(session=session))
-        await until(engine, session, ev.ContextCompacted, after=before)
-        await submitted(engine, session, cmd.TurnSubmit(session=session, text="And now?"))
-        seen = await until(engine, session, ev.TurnFinished, after=before)
-        await turn(engine, session, "And then?")
-        await turn(engine, session, "Read it again")
+        await submit(engine, cmd.ContextCompact(session=session))
+        await read_until(engine, session, ev.ContextCompacted, after=before)
+        await submit(engine, cmd.TurnSubmit(session=session, text="And now?"))
+        seen = await read_until(engine, session, ev.TurnFinished, after=before)
+        await run_turn(engine, session, "And then?")
+        await run_turn(engine, session, "Read it again")
     assert_none_refused(server)
     server.requests[:] = server.answered[-4:]
     assert_only_appended(server)
@@ -92,11 +93,11 @@ async def test_another_models_reasoning_stays_out_and_comes_back_with_its_model(
     async with strict(monkeypatch, *steps) as server, engine_in(project) as engine:
         session = await worked(engine, wire)
         sent = opaque(server)
-        await submitted(engine, session, cmd.ModelSet(session=session, model=wires.OTHER_MODELS[wire]))
-        seen = await turn(engine, session, "You?")
+        await submit(engine, cmd.ModelSet(session=session, model=wires.OTHER_MODELS[wire]))
+        seen = await run_turn(engine, session, "You?")
         assert opaque(server) == 1
-        await submitted(engine, session, cmd.ModelSet(session=session, model=wires.MODELS[wire]))
-        await turn(engine, session, "And you?")
+        await submit(engine, cmd.ModelSet(session=session, model=wires.MODELS[wire]))
+        await run_turn(engine, session, "And you?")
         assert opaque(server) == sent + 1
     assert_none_refused(server)
     assert "is not sent any more: another model thought it" in notices(seen)
@@ -110,8 +111,8 @@ async def test_another_wire_goes_on_with_what_was_said_and_done(project, monkeyp
     async with strict(monkeypatch, *steps) as server, engine_in(project) as engine:
         session = await worked(engine, wire)
         for other in (*others, wire):
-            await submitted(engine, session, cmd.ModelSet(session=session, model=wires.MODELS[other]))
-            assert (await turn(engine, session, "Go on"))[-1].reason == "done"
+            await submit(engine, cmd.ModelSet(session=session, model=wires.MODELS[other]))
+            assert (await run_turn(engine, session, "Go on"))[-1].reason == "done"
     assert_none_refused(server)
     last = server.answered[-1].raw
     assert all(words in last for words in (b"Changed.", b"From there.", b"And there."))
@@ -124,8 +125,8 @@ async def test_a_fork_goes_on_with_the_same_bytes(project, monkeypatch, wire):
         reply = await engine.submit(cmd.SessionFork(session=session))
         assert isinstance(reply, cmd.Ack)
         await engine.wait_idle(session)
-        await turn(engine, session, "Here?")
-        await turn(engine, reply.session, "There?")
+        await run_turn(engine, session, "Here?")
+        await run_turn(engine, reply.session, "There?")
     assert_none_refused(server)
     assert wires.grown(server.answered[-1]).startswith(wires.grown(server.answered[2]))
 
@@ -135,10 +136,10 @@ async def test_after_going_back_the_conversation_goes_on_from_there(project, mon
     steps = (*WORK, thought(READ), thought(Say(text="Read.")), thought(Say(text="Once more.")))
     async with strict(monkeypatch, *steps) as server, engine_in(project) as engine:
         session = await worked(engine, wire)
-        await turn(engine, session, "Read it")
+        await run_turn(engine, session, "Read it")
         point = (await engine.query(q.CheckpointsQuery(session=session))).checkpoints[-1]
-        await submitted(engine, session, cmd.CheckpointRestore(session=session, id=point.id, what="conversation"))
-        await turn(engine, session, "Read it once more")
+        await submit(engine, cmd.CheckpointRestore(session=session, id=point.id, what="conversation"))
+        await run_turn(engine, session, "Read it once more")
     assert_none_refused(server)
     assert wires.grown(server.answered[-1]).startswith(wires.grown(server.answered[2]))
     assert opaque(server) == 3
@@ -149,11 +150,11 @@ async def test_a_refusal_of_reasoning_is_answered_once_without_it_and_said(proje
     steps = (*WORK, REFUSALS[wire], thought(Say(text="Well.")), thought(Say(text="Good.")))
     async with strict(monkeypatch, *steps) as server, engine_in(project) as engine:
         session = await worked(engine, wire)
-        seen = await turn(engine, session, "And now?")
+        seen = await run_turn(engine, session, "And now?")
         assert seen[-1].reason == "done"
         assert opaque(server) == 0
         assert "was refused by" in notices(seen)
-        again = await turn(engine, session, "And then?")
+        again = await run_turn(engine, session, "And then?")
         assert "was refused by" not in notices(again)
     assert_none_refused(server)
     assert opaque(server) == 1
@@ -163,6 +164,6 @@ async def test_a_refusal_of_reasoning_is_answered_once_without_it_and_said(proje
 async def test_a_refusal_that_stays_ends_the_turn(project, monkeypatch, wire):
     async with strict(monkeypatch, *WORK, REFUSALS[wire], REFUSALS[wire]) as server, engine_in(project) as engine:
         session = await worked(engine, wire)
-        seen = await turn(engine, session, "And now?")
+        seen = await run_turn(engine, session, "And now?")
     assert seen[-1].reason == "failed"
     assert len(server.answered) == 5

@@ -12,9 +12,10 @@ from core.protocol import events as ev
 from core.protocol.messages import AssistantMessage, ToolMessage
 from tests.contract.test_append_only import READ, assert_only_appended, on_every_wire, project, strict, thought
 from tests.contract.test_void_reasoning import assert_none_refused
-from tests.integration.test_engine_provider import engine_in, opened, submitted, turn
+from tests.integration.test_engine_provider import opened
 from tests.support import wires
 from tests.support.history import faults
+from tests.support.open_session import engine_in, run_turn, submit
 from tests.support.provider_server import ProviderServer
 from tests.support.provider_streams import Call, Say, Step, Think
 
@@ -30,7 +31,7 @@ async def talk(monkeypatch, project, wire: str, *steps: Step | str, prompts: int
         session = await opened(engine, wires.MODELS[wire])
         seen: list[Any] = []
         for number in range(prompts):
-            seen += await turn(engine, session, f"Prompt {number}")
+            seen += await run_turn(engine, session, f"Prompt {number}")
         assert faults(engine.state(session).messages) == []
     assert server.rules is not None
     assert server.rules.refusals == []
@@ -124,9 +125,9 @@ async def test_five_megabytes_of_arguments_go_through(project, monkeypatch, wire
     async with strict(monkeypatch, thought(write, piece=50_000), SAID, SAID) as server, engine_in(project) as engine:
         session = await opened(engine, wires.MODELS[wire])
         for prompt in ("Write it", "And now?"):
-            assert (await turn(engine, session, prompt))[-1].reason == "done"
+            assert (await run_turn(engine, session, prompt))[-1].reason == "done"
         accept = cmd.HunkResolve(session=session, path="big.txt", verdict="accept")
-        await submitted(engine, session, accept)
+        await submit(engine, accept)
     assert_none_refused(server)
     assert_only_appended(server)
     assert (project / "big.txt").read_text() == text
@@ -172,7 +173,7 @@ async def test_a_thought_that_can_not_be_sent_back_as_it_came_is_given_up_once(p
     step = Step(parts=[Think(text="Hm \ud83d"), READ])
     async with strict(monkeypatch, step, SAID, SAID) as server, engine_in(project) as engine:
         session = await opened(engine, wires.MODELS["messages"])
-        seen = [*await turn(engine, session, "one"), *await turn(engine, session, "two")]
+        seen = [*await run_turn(engine, session, "one"), *await run_turn(engine, session, "two")]
     assert ends(seen) == ["done", "done"]
     assert len(server.rules.refusals) <= 1
     assert codes(seen) in ([], ["reasoning_refused"])

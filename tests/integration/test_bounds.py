@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from pathlib import Path
 
 import pytest
 
-from core.engine import Engine, EngineOptions
+from core.engine import Engine
 from core.exits import ExitCode
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from tests.support.agent_case import calls, says
 from tests.support.configured import configured
+from tests.support.open_session import engine_in as engine_over
+from tests.support.open_session import read_until, submit
 from tests.support.program import ask
 from tests.support.provider_streams import Call, Step
 from tests.support.story import access, project_at
@@ -28,32 +29,17 @@ def project(tmp_path) -> Path:
     return project_at(tmp_path / "project")
 
 
-@contextlib.asynccontextmanager
-async def engine_in(project: Path, *plays, **options):
-    engine = Engine(project, options=EngineOptions(watch=False, **options), models=access(*plays))
-    try:
-        yield engine
-    finally:
-        await engine.close()
+def engine_in(project: Path, *plays, **options):
+    return engine_over(project, access(*plays), **options)
 
 
 async def until(engine: Engine, session: str, kind: type, after: int = 0) -> ev.AnyEvent:
-    async with contextlib.aclosing(engine.events(session, after=after)) as stream:
-        async for envelope in stream:
-            if isinstance(envelope.event, kind):
-                return envelope.event
-    raise AssertionError(kind)
-
-
-async def opened(engine: Engine, command: cmd.AnyCommand | None = None) -> str:
-    reply = await engine.submit(command or cmd.SessionOpen())
-    assert isinstance(reply, cmd.Ack), reply
-    return reply.session
+    return (await read_until(engine, session, kind, after=after))[-1]
 
 
 async def test_limits_of_a_session_hold_at_once_and_survive_its_end(project):
     async with engine_in(project, [calls(("list_dir", {})) for _ in range(9)]) as engine:
-        session = await opened(engine)
+        session = await submit(engine, cmd.SessionOpen())
         assert isinstance(await engine.submit(cmd.LimitsSet(session=session, max_steps=3, max_cost=1.5)), cmd.Ack)
         await engine.wait_idle(session)
         state = engine.state(session)
@@ -63,7 +49,7 @@ async def test_limits_of_a_session_hold_at_once_and_survive_its_end(project):
         assert (finished.reason, finished.steps) == ("limit", 3)
         assert "/limits" in finished.message
     async with engine_in(project, [calls(("list_dir", {})) for _ in range(9)]) as engine:
-        await opened(engine, cmd.SessionResume(session=session))
+        await submit(engine, cmd.SessionResume(session=session))
         seq = engine.state(session).seq
         await engine.submit(cmd.TurnSubmit(session=session, text="again"))
         assert (await until(engine, session, ev.TurnFinished, seq)).steps == 3
@@ -71,19 +57,19 @@ async def test_limits_of_a_session_hold_at_once_and_survive_its_end(project):
 
 async def test_what_the_command_line_says_of_a_limit_counts_more_than_the_session_had(project):
     async with engine_in(project) as engine:
-        session = await opened(engine)
+        session = await submit(engine, cmd.SessionOpen())
         await engine.submit(cmd.LimitsSet(session=session, max_steps=3, max_tokens=900))
         await engine.submit(cmd.TurnSubmit(session=session, text="go"))
         await until(engine, session, ev.TurnFinished)
     async with engine_in(project, max_steps=7) as engine:
-        await opened(engine, cmd.SessionResume(session=session))
+        await submit(engine, cmd.SessionResume(session=session))
         assert engine.state(session).limits == ev.LimitsChanged(max_steps=7, max_tokens=900, by="user")
 
 
 async def test_what_is_configured_is_stated_when_a_session_begins(project):
     configured('[limits]\nmax_cost = 2.0\n[commands]\npolicy = "confirm"\n')
     async with engine_in(project) as engine:
-        state = engine.state(await opened(engine))
+        state = engine.state(await submit(engine, cmd.SessionOpen()))
         assert (state.limits, state.policy) == (ev.LimitsChanged(max_cost=2.0), ev.PolicyChanged(policy="confirm"))
 
 
@@ -101,7 +87,7 @@ async def test_what_a_project_made_stricter_is_not_widened(project, command, tol
     trust(project)
     configured("")
     async with engine_in(project) as engine:
-        session = await opened(engine)
+        session = await submit(engine, cmd.SessionOpen())
         command = type(command)(**{f: getattr(command, f) for f in command.__struct_fields__} | {"session": session})
         reply = await engine.submit(command)
         assert isinstance(reply, cmd.Reject)
@@ -116,7 +102,7 @@ async def test_what_a_project_made_stricter_is_not_widened(project, command, tol
 
 async def test_where_the_user_types_the_commands_a_prompt_calls_no_model(project):
     async with engine_in(project, [says("I answer.")]) as engine:
-        session = await opened(engine)
+        session = await submit(engine, cmd.SessionOpen())
         await engine.submit(cmd.PolicySet(session=session, policy="human"))
         await engine.wait_idle(session)
         reply = await engine.submit(cmd.TurnSubmit(session=session, text="mend it"))
@@ -135,7 +121,7 @@ async def test_where_the_user_types_the_commands_a_prompt_calls_no_model(project
 async def test_after_another_policy_prompts_go_to_the_model_again(project):
     configured('[commands]\npolicy = "human"\n')
     async with engine_in(project, [says("I answer.")]) as engine:
-        session = await opened(engine)
+        session = await submit(engine, cmd.SessionOpen())
         assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="go")), cmd.Reject)
         await engine.submit(cmd.PolicySet(session=session, policy="confirm"))
         await engine.wait_idle(session)

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from core.engine import Engine, EngineOptions
+from core.engine import Engine
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.sessions.store import SessionStore
 from core.state.fold import fold_events
-from tests.integration.test_engine_commands import submitted, turn
 from tests.support.agent_case import Step, calls, says
 from tests.support.history import faults
+from tests.support.open_session import run_turn, session_in, submit
 from tests.support.session_log import scan
 from tests.support.story import access, project_at
 
@@ -33,16 +33,8 @@ def project(tmp_path) -> Path:
     return root
 
 
-@contextlib.asynccontextmanager
-async def session_of(project: Path, *steps: Step, resume: str = ""):
-    engine = Engine(project, options=EngineOptions(watch=False), models=access(steps))
-    opening: cmd.AnyCommand = cmd.SessionResume(session=resume) if resume else cmd.SessionOpen()
-    reply = await engine.submit(opening)
-    assert isinstance(reply, cmd.Ack), reply
-    try:
-        yield engine, reply.session
-    finally:
-        await engine.close()
+def session_of(project: Path, *steps: Step, resume: str = ""):
+    return session_in(project, access(steps), cmd.SessionResume(session=resume) if resume else None)
 
 
 def write(path: str, text: str) -> Step:
@@ -55,7 +47,7 @@ def run(command: str, **more: Any) -> Step:
 
 async def approved_turn(engine: Engine, session: str, text: str) -> None:
     before = engine.state(session).seq
-    await submitted(engine, session, cmd.TurnSubmit(session=session, text=text))
+    await submit(engine, cmd.TurnSubmit(session=session, text=text))
     async with contextlib.aclosing(engine.events(session, after=before)) as stream:
         async for envelope in stream:
             if isinstance(envelope.event, ev.ApprovalRequested):
@@ -67,7 +59,7 @@ async def approved_turn(engine: Engine, session: str, text: str) -> None:
 
 
 async def accept(engine: Engine, session: str) -> None:
-    await submitted(engine, session, cmd.HunkResolve(session=session, path="", verdict="accept"))
+    await submit(engine, cmd.HunkResolve(session=session, path="", verdict="accept"))
 
 
 async def listed(engine: Engine, session: str) -> list[q.CheckpointInfo]:
@@ -77,7 +69,7 @@ async def listed(engine: Engine, session: str) -> list[q.CheckpointInfo]:
 
 
 async def restore(engine: Engine, session: str, name: str, what: Any = "both") -> None:
-    await submitted(engine, session, cmd.CheckpointRestore(session=session, id=name, what=what))
+    await submit(engine, cmd.CheckpointRestore(session=session, id=name, what=what))
 
 
 def view(engine: Engine, session: str) -> dict[str, bytes | None]:
@@ -106,8 +98,8 @@ def subjects(project: Path) -> str:
 
 async def test_every_prompt_makes_a_checkpoint_before_its_first_message(project):
     async with session_of(project, says("Yes."), write("b", "b\n"), says("Done.")) as (engine, session):
-        await turn(engine, session, "Hello")
-        await turn(engine, session, "Write b")
+        await run_turn(engine, session, "Hello")
+        await run_turn(engine, session, "Write b")
         first, second = await listed(engine, session)
         assert (first.prompt, second.prompt) == ("Hello", "Write b")
         assert (first.files, second.files) == (1, 1)
@@ -137,7 +129,7 @@ async def test_d10_files_conversation_and_ignored_files_go_back_together(project
         assert told.startswith("1 bulk still waits: .git ")
         for bulk in engine.state(session).review.bulks:
             verdict = cmd.BulkResolve(session=session, root=bulk.root, verdict="accept", confirmed=True)
-            await submitted(engine, session, verdict)
+            await submit(engine, verdict)
         assert (project / "out/b").read_text() == "2\n"
         second = (await listed(engine, session))[1]
         answer = await engine.query(q.CheckpointPreviewQuery(session=session, id=second.id))
@@ -159,7 +151,7 @@ async def test_d10_files_conversation_and_ignored_files_go_back_together(project
 
 async def test_d10_a_restore_is_taken_back_with_the_conversation(project):
     async with session_of(project, write("b", "b\n"), says("Done."), says("More.")) as (engine, session):
-        await turn(engine, session, "Write b")
+        await run_turn(engine, session, "Write b")
         await accept(engine, session)
         messages, files = list(engine.state(session).messages), disk(project)
         first = (await listed(engine, session))[0]
@@ -171,14 +163,14 @@ async def test_d10_a_restore_is_taken_back_with_the_conversation(project):
         await restore(engine, session, last.id)
         assert engine.state(session).messages == messages
         assert disk(project) == files
-        await turn(engine, session, "Go on")
+        await run_turn(engine, session, "Go on")
         assert len(engine.state(session).turns) == 2
         assert faults(engine.state(session).messages) == []
 
 
 async def test_only_the_conversation_goes_back_and_only_the_files(project):
     async with session_of(project, write("b", "b\n"), says("Done."), says("Yes.")) as (engine, session):
-        await turn(engine, session, "Write b")
+        await run_turn(engine, session, "Write b")
         first = (await listed(engine, session))[0]
         await restore(engine, session, first.id, "conversation")
         assert engine.state(session).messages == []
@@ -195,8 +187,8 @@ async def test_only_the_conversation_goes_back_and_only_the_files(project):
 
 async def test_what_was_compacted_since_comes_back(project):
     async with session_of(project, says("One."), says("Two."), says("Sum.")) as (engine, session):
-        await turn(engine, session, "First")
-        await turn(engine, session, "Second")
+        await run_turn(engine, session, "First")
+        await run_turn(engine, session, "Second")
         second, messages = (await listed(engine, session))[1], list(engine.state(session).messages)
         runtime = engine._find_session(session)
         runtime.emit(ev.ContextCompacted(messages=tuple(messages[:1]), before_tokens=9, after_tokens=1))
@@ -214,7 +206,7 @@ async def test_a_restore_is_refused_while_a_turn_or_a_job_runs(project):
             reply = await engine.submit(command)
             assert isinstance(reply, cmd.Reject)
             assert reply.code == "command_running"
-        await submitted(engine, session, cmd.JobStop(session=session))
+        await submit(engine, cmd.JobStop(session=session))
         engine._find_session(session).turn_slot._is_reserved = True
         running = await engine.submit(back)
         engine._find_session(session).turn_slot._is_reserved = False
@@ -230,7 +222,7 @@ async def test_a_restore_is_refused_while_a_turn_or_a_job_runs(project):
 async def test_d10_what_the_user_changed_meanwhile_is_kept_and_named(project):
     look = calls(("read_file", {"target_file": "a.txt"}))
     async with session_of(project, look, write("a.txt", "ONE\ntwo\nthree\n"), says("Done.")) as (engine, session):
-        await turn(engine, session, "Shout")
+        await run_turn(engine, session, "Shout")
         await accept(engine, session)
         (project / "a.txt").write_text("mine\ntwo\nthree\n")
         first, since = (await listed(engine, session))[0], engine.state(session).seq
@@ -247,10 +239,10 @@ async def test_d10_what_the_user_changed_meanwhile_is_kept_and_named(project):
 
 async def test_the_log_folds_to_the_live_state_after_restores(project):
     async with session_of(project, write("b", "b\n"), says("Done."), says("Yes.")) as (engine, session):
-        await turn(engine, session, "Write b")
+        await run_turn(engine, session, "Write b")
         await accept(engine, session)
         await restore(engine, session, (await listed(engine, session))[0].id)
-        await turn(engine, session, "Again")
+        await run_turn(engine, session, "Again")
         live = engine.state(session)
         found = fold_events(scan(SessionStore(project).sessions_path / session / "log.jsonl").envelopes)
         assert (found.messages, found.checkpoints, found.changes) == (
@@ -280,15 +272,15 @@ async def test_a_fork_is_a_session_of_its_own_and_both_go_on(project):
         assert engine.state(other).messages == messages
         assert engine.state(other).title.endswith("(fork)")
         assert engine.state(other).session_id == other
-        await submitted(engine, other, cmd.HunkResolve(session=other, path="", verdict="reject"))
-        await submitted(engine, other, cmd.BulkResolve(session=other, root="out", verdict="reject"))
+        await submit(engine, cmd.HunkResolve(session=other, path="", verdict="reject"))
+        await submit(engine, cmd.BulkResolve(session=other, root="out", verdict="reject"))
         assert "made" not in view(engine, other)
         assert view(engine, session) == seen
-        await turn(engine, session, "Go on")
-        await turn(engine, other, "Go on there")
+        await run_turn(engine, session, "Go on")
+        await run_turn(engine, other, "Go on there")
         assert engine.state(other).turns[-1].prompt == "Go on there"
         assert engine.state(session).turns[-1].prompt == "Go on"
-        await submitted(engine, session, cmd.BulkResolve(session=session, root="out", verdict="accept"))
+        await submit(engine, cmd.BulkResolve(session=session, root="out", verdict="accept"))
         assert (project / "out/a").read_text() == "1\n"
     log = SessionStore(project).sessions_path / other / "log.jsonl"
     assert session.encode() not in log.read_bytes()

@@ -15,14 +15,11 @@ from core.user_dirs import get_config_dir
 from tests.integration.test_engine_provider import (
     EDIT,
     READ,
-    engine_in,
     opened,
     project,
     serving,
-    submitted,
-    turn,
-    until,
 )
+from tests.support.open_session import engine_in, read_until, run_turn, submit
 from tests.support.provider_server import Request
 from tests.support.provider_streams import Call, Say, Step, Think
 
@@ -62,7 +59,7 @@ def thoughts(request: Request) -> int:
 async def played(engine: Engine, session: str, *prompts: str) -> list[ev.AnyEvent]:
     seen: list[ev.AnyEvent] = []
     for prompt in prompts:
-        seen += await turn(engine, session, prompt)
+        seen += await run_turn(engine, session, prompt)
         assert seen[-1].reason == "done", seen[-1]
     return seen
 
@@ -87,11 +84,11 @@ async def test_a_session_is_only_appended_to_over_turns_modes_verdicts_and_a_res
             session = await opened(engine, OPUS)
             seen = await played(engine, session, "Change it @a.txt")
             rejected = cmd.HunkResolve(session=session, path="a.txt", verdict="reject", reason="No")
-            await submitted(engine, session, rejected)
-            await submitted(engine, session, cmd.ModeSet(session=session, mode="plan"))
+            await submit(engine, rejected)
+            await submit(engine, cmd.ModeSet(session=session, mode="plan"))
             seen += await played(engine, session, "And now?")
         async with engine_in(project) as engine:
-            await submitted(engine, session, cmd.SessionResume(session=session))
+            await submit(engine, cmd.SessionResume(session=session))
             seen += await played(engine, session, "Go on")
             usage = engine.state(session).usage
         assert (server.rules.refusals, server.rules.remarks, notices(seen)) == ([], [], [])
@@ -117,8 +114,8 @@ async def test_after_a_compaction_the_history_begins_anew_and_only_grows_again(p
         session = await opened(engine, OPUS)
         await played(engine, session, "Read it")
         before = engine.state(session).seq
-        await submitted(engine, session, cmd.ContextCompact(session=session))
-        await until(engine, session, ev.ContextCompacted, after=before)
+        await submit(engine, cmd.ContextCompact(session=session))
+        await read_until(engine, session, ev.ContextCompacted, after=before)
         await played(engine, session, "Next", "End")
         assert server.rules.refusals == []
     assert [thoughts(each) for each in server.answered] == [0, 1, 2, 0, 0, 1]
@@ -136,7 +133,7 @@ async def test_another_model_gets_what_was_said_and_the_first_gets_its_thoughts_
         session = await opened(engine, OPUS)
         seen = await played(engine, session, "Read it")
         for model in (SONNET, OPUS):
-            await submitted(engine, session, cmd.ModelSet(session=session, model=model))
+            await submit(engine, cmd.ModelSet(session=session, model=model))
             seen += await played(engine, session, "Go on")
         assert (server.rules.refusals, server.rules.remarks) == ([], [])
     assert [thoughts(each) for each in server.answered] == [0, 1, 0, 2]
@@ -179,7 +176,7 @@ async def test_an_update_with_other_tools_is_told_of_and_costs_what_was_thought(
                 session = await opened(engine, OPUS)
                 await played(engine, session, "Read it")
         async with engine_in(project) as engine:
-            await submitted(engine, session, cmd.SessionResume(session=session))
+            await submit(engine, cmd.SessionResume(session=session))
             seq = engine.state(session).seq
             await played(engine, session, "Go on", "And on")
             told = [each async for each in events_of(engine, session, after=seq) if isinstance(each, ev.Notice)]
@@ -207,7 +204,7 @@ async def test_a_fork_and_a_conversation_taken_back_keep_what_was_thought(projec
         assert isinstance(forked, cmd.Ack)
         seen = await played(engine, forked.session, "Go on")
         mark = [each for each in engine.state(session).checkpoints.values() if each.prompt == "And then"][-1]
-        await submitted(engine, session, cmd.CheckpointRestore(session=session, id=mark.id, what="conversation"))
+        await submit(engine, cmd.CheckpointRestore(session=session, id=mark.id, what="conversation"))
         seen += await played(engine, session, "Otherwise")
         assert (server.rules.refusals, server.rules.remarks, notices(seen)) == ([], [], [])
     assert [thoughts(each) for each in server.answered] == [0, 1, 2, 3, 2]

@@ -15,10 +15,11 @@ from core.providers.catalog import listing
 from core.providers.catalog.choosing import find_default_model
 from core.providers.connection.keys import store_key
 from core.user_dirs import get_config_dir
+from tests.support.open_session import run_turn
 from tests.support.program import environment, run
 from tests.support.provider_server import provider_server
 from tests.support.provider_streams import Step
-from tests.support.routed import engine_of, of, turn
+from tests.support.routed import engine_of, of
 
 KEY = "sk-planted-0123456789"
 
@@ -185,7 +186,7 @@ async def test_a_key_of_a_command_that_is_refused_is_asked_for_anew(tmp_path):
             f'key_command = "echo x >> {count}; echo key-$(wc -l < {count})-0123456789"\n'
         )
         engine, session = await engine_of(tmp_path, replace(load_settings(), model="mine/m"))
-        assert of(await turn(engine, session), ev.TurnFinished)[0].reason == "failed"
-        assert of(await turn(engine, session), ev.TurnFinished)[0].reason == "done"
+        assert of(await run_turn(engine, session), ev.TurnFinished)[0].reason == "failed"
+        assert of(await run_turn(engine, session), ev.TurnFinished)[0].reason == "done"
         assert [each.key for each in server.answered] == ["key-1-0123456789", "key-2-0123456789"]
         await engine.close()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import pytest
 
-from core.engine import Engine, EngineOptions
 from core.engine.models import ModelAccess
 from core.errors import ConfigError
 from core.protocol import commands as cmd
@@ -17,6 +15,7 @@ from core.protocol.review import Origin
 from tests.support.agent_case import DirectedModel, calls, says
 from tests.support.configured import configured
 from tests.support.default_model import always
+from tests.support.open_session import read_until, run_turn, session_in, submit
 from tests.support.story import MODEL, access, project_at
 from tests.support.trust import trust
 
@@ -29,39 +28,6 @@ def project(tmp_path) -> Path:
     return project_at(tmp_path / "project")
 
 
-@contextlib.asynccontextmanager
-async def session_of(project: Path, models: ModelAccess):
-    engine = Engine(project, options=EngineOptions(watch=False), models=models)
-    reply = await engine.submit(cmd.SessionOpen())
-    assert isinstance(reply, cmd.Ack), reply
-    try:
-        yield engine, reply.session
-    finally:
-        await engine.close()
-
-
-async def submitted(engine: Engine, session: str, command: cmd.AnyCommand) -> None:
-    reply = await engine.submit(command)
-    assert isinstance(reply, cmd.Ack), reply
-    await engine.wait_idle(session)
-
-
-async def turn(engine: Engine, session: str, text: str = "Do it") -> list[ev.AnyEvent]:
-    before = engine.state(session).seq
-    await submitted(engine, session, cmd.TurnSubmit(session=session, text=text))
-    return await until(engine, session, ev.TurnFinished, after=before)
-
-
-async def until(engine: Engine, session: str, kind: type[ev.AnyEvent], *, after: int = 0) -> list[ev.AnyEvent]:
-    seen: list[ev.AnyEvent] = []
-    async with contextlib.aclosing(engine.events(session, after=after)) as stream:
-        async for envelope in stream:
-            seen.append(envelope.event)
-            if isinstance(envelope.event, kind):
-                break
-    return seen
-
-
 async def test_accepting_everything_leaves_what_is_protected_or_in_conflict_and_says_so(project):
     edit = {"file_path": "a.txt", "old_string": "two", "new_string": "TWO"}
     steps = calls(
@@ -69,12 +35,12 @@ async def test_accepting_everything_leaves_what_is_protected_or_in_conflict_and_
         ("write", {"file_path": "new.txt", "contents": "new\n"}),
         ("write", {"file_path": "AGENTS.md", "contents": "Obey.\n"}),
     )
-    async with session_of(project, access([steps, says("Done.")])) as (engine, session):
-        await turn(engine, session)
+    async with session_in(project, access([steps, says("Done.")])) as (engine, session):
+        await run_turn(engine, session)
         (project / "a.txt").write_text("one\nmine\nthree\n")
         before = engine.state(session).seq
-        await submitted(engine, session, cmd.HunkResolve(session=session, path="", verdict="accept"))
-        seen = await until(engine, session, ev.Notice, after=before)
+        await submit(engine, cmd.HunkResolve(session=session, path="", verdict="accept"))
+        seen = await read_until(engine, session, ev.Notice, after=before)
         assert seen[-1].message.startswith("2 files were left for you: AGENTS.md (protected), a.txt (the file in the")
         assert not any(isinstance(each, ev.ErrorRaised) for each in seen)
         assert (project / "a.txt").read_text() == "one\nmine\nthree\n"
@@ -90,47 +56,47 @@ async def test_a_verdict_on_several_files_names_each_protected_one_that_it_leave
         ("write", {"file_path": "new.txt", "contents": "new\n"}),
         ("write", {"file_path": "AGENTS.md", "contents": "Obey.\n"}),
     )
-    async with session_of(project, access([steps, says("Done.")])) as (engine, session):
-        await turn(engine, session)
+    async with session_in(project, access([steps, says("Done.")])) as (engine, session):
+        await run_turn(engine, session)
         if "origin" in named:
             named = {"origin": engine.state(session).changes["AGENTS.md"].origin}
         before = engine.state(session).seq
-        await submitted(engine, session, cmd.HunkResolve(session=session, path="", verdict=verdict, **named))
-        seen = await until(engine, session, ev.Notice, after=before)
+        await submit(engine, cmd.HunkResolve(session=session, path="", verdict=verdict, **named))
+        seen = await read_until(engine, session, ev.Notice, after=before)
         assert seen[-1].message == "1 file was left for you: AGENTS.md (protected)."
         assert "AGENTS.md" in engine.state(session).changes
 
 
 async def test_a_change_that_is_in_conflict_no_more_is_accepted_with_the_rest(project):
     edit = {"file_path": "a.txt", "old_string": "two", "new_string": "TWO"}
-    async with session_of(project, access([calls(("search_replace", edit)), says("Done.")])) as (engine, session):
-        await turn(engine, session)
+    async with session_in(project, access([calls(("search_replace", edit)), says("Done.")])) as (engine, session):
+        await run_turn(engine, session)
         (project / "a.txt").write_text("one\nmine\nthree\n")
-        await submitted(engine, session, cmd.HunkResolve(session=session, path="", verdict="accept"))
+        await submit(engine, cmd.HunkResolve(session=session, path="", verdict="accept"))
         assert engine.state(session).changes["a.txt"].conflict
         (project / "a.txt").write_text("one\ntwo\nthree\n")
-        await submitted(engine, session, cmd.HunkResolve(session=session, path="", verdict="accept"))
+        await submit(engine, cmd.HunkResolve(session=session, path="", verdict="accept"))
         assert (project / "a.txt").read_text() == "one\nTWO\nthree\n"
 
 
 async def test_rules_and_prefix_are_ready_before_the_first_prompt(project):
     trust(project)
     (project / "AGENTS.md").write_text("Write tests first.\n")
-    async with session_of(project, access([says("Done.")])) as (engine, session):
-        seen = await until(engine, session, ev.RulesLoaded)
+    async with session_in(project, access([says("Done.")])) as (engine, session):
+        seen = await read_until(engine, session, ev.RulesLoaded)
         assert [rule.path for rule in seen[-1].rules] == ["AGENTS.md"]
         live = engine._find_session(session)
         await live.warm_up
         assert (live.directory.path / "prefix.json").is_file()
         assert live.context is not None
         kept = live.context.memory.setup.result()
-        seen = await turn(engine, session)
+        seen = await run_turn(engine, session)
         assert not any(isinstance(each, ev.RulesLoaded) for each in seen)
         assert live.context.memory.setup.result() is kept
 
 
 async def test_a_session_that_was_only_warmed_leaves_nothing_behind(project):
-    async with session_of(project, access([])) as (engine, session):
+    async with session_in(project, access([])) as (engine, session):
         directory = engine._find_session(session).directory.path
     assert not directory.exists()
 
@@ -150,12 +116,12 @@ async def test_the_small_model_writes_the_notes_of_a_compaction(project):
         default=always(MODEL),
     )
     (project / "a.txt").write_text("a long line of text\n" * 20_000)
-    async with session_of(project, doors) as (engine, session):
-        await turn(engine, session)
+    async with session_in(project, doors) as (engine, session):
+        await run_turn(engine, session)
         assert models["directed/small"].requests == []
         before = engine.state(session).seq
-        await submitted(engine, session, cmd.ContextCompact(session=session))
-        seen = await until(engine, session, ev.ContextCompacted, after=before)
+        await submit(engine, cmd.ContextCompact(session=session))
+        seen = await read_until(engine, session, ev.ContextCompacted, after=before)
         assert any("Notes: read a.txt." in message.content for message in seen[-1].messages)
         assert [request.model for request in models["directed/small"].requests] == ["small"]
         assert engine.state(session).title == "Do it"
@@ -176,7 +142,7 @@ async def test_a_small_model_that_can_not_be_used_is_done_without_and_said(proje
         preload=lambda _id: None,
         default=always(MODEL),
     )
-    async with session_of(project, doors) as (engine, session):
-        assert (await turn(engine, session))[-1].reason == "done"
-        said = [each for each in await until(engine, session, ev.TurnFinished) if isinstance(each, ev.Notice)]
+    async with session_in(project, doors) as (engine, session):
+        assert (await run_turn(engine, session))[-1].reason == "done"
+        said = [each for each in await read_until(engine, session, ev.TurnFinished) if isinstance(each, ev.Notice)]
         assert said[0].message.startswith("The small model nobody/small can't be used: there is no provider")

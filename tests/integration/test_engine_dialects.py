@@ -15,13 +15,12 @@ from core.user_dirs import get_config_dir
 from tests.integration.test_engine_provider import (
     assert_prefixes_hold,
     assert_valid,
-    engine_in,
     opened,
     project,  # noqa: F401 (a fixture)
     serving,
-    turn,
 )
 from tests.support.history import faults
+from tests.support.open_session import engine_in, run_turn
 from tests.support.provider_streams import Step
 
 EDIT = '<file-edit filePath="a.txt">\n------- SEARCH\ntwo\n=======\nTWO\n+++++++ REPLACE\n</file-edit>'
@@ -62,7 +61,7 @@ async def allowed(engine, session: str, prompt: str) -> list[object]:
 
     answering = asyncio.create_task(say_yes())
     try:
-        return await turn(engine, session, prompt)
+        return await run_turn(engine, session, prompt)
     finally:
         answering.cancel()
 

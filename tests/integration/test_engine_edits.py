@@ -15,8 +15,9 @@ from core.engine import Engine
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.review import Change
-from tests.integration.test_engine_provider import assert_valid, engine_in, opened, serving, turn
+from tests.integration.test_engine_provider import assert_valid, opened, serving
 from tests.support.configured import configured
+from tests.support.open_session import engine_in, run_turn, set_keys
 from tests.support.provider_server import ProviderServer
 from tests.support.provider_streams import Call, Step
 from tests.support.story import project_at
@@ -82,8 +83,7 @@ both_sdks = pytest.mark.parametrize("sdk", ["openai", "anthropic"])
 
 @pytest.fixture
 def project(tmp_path, monkeypatch) -> Path:
-    for name in ("OPENAI", "ANTHROPIC"):
-        monkeypatch.setenv(f"{name}_API_KEY", "sk-test-0123456789abcdef")
+    set_keys(monkeypatch)
     project = project_at(tmp_path / "project")
     (project / FILE).write_text(BEFORE)
     return project
@@ -96,7 +96,7 @@ class Desk:
     server: ProviderServer
 
     async def turn(self) -> list[ev.AnyEvent]:
-        return await turn(self.engine, self.session)
+        return await run_turn(self.engine, self.session)
 
     async def diff(self, path: str = FILE) -> list[str]:
         """The lines of the review that change, with their signs and numbers."""

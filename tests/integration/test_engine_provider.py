@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from core.engine import Engine, EngineOptions
+from core.engine import Engine
 from core.modes import Access, Mode, is_granted
 from core.protocol import commands as cmd
 from core.protocol import events as ev
@@ -23,6 +23,7 @@ from core.tools.toolset import Toolset
 from core.user_dirs import get_config_dir, get_state_dir
 from tests.contract.test_access_matrix import ARGUMENTS
 from tests.support.history import anthropic_faults, faults, openai_faults
+from tests.support.open_session import engine_in, read_until, run_turn, set_keys, submit
 from tests.support.provider_server import Request, provider_server
 from tests.support.provider_streams import Call, Step
 from tests.support.story import project_at
@@ -30,7 +31,6 @@ from tests.support.trust import trust
 
 TOOLS = Toolset()
 
-KEY = "sk-test-0123456789abcdef"
 READ = Call(name="read_file", arguments={"target_file": "a.txt"})
 EDIT = Call(name="search_replace", arguments={"file_path": "a.txt", "old_string": "two", "new_string": "TWO"})
 PLAN = {
@@ -44,8 +44,7 @@ both_dialects = pytest.mark.parametrize("dialect", ["openai", "anthropic"])
 
 @pytest.fixture
 def project(tmp_path, monkeypatch) -> Path:
-    for name in ("OPENAI", "ANTHROPIC"):
-        monkeypatch.setenv(f"{name}_API_KEY", KEY)
+    set_keys(monkeypatch)
     return project_at(tmp_path / "project")
 
 
@@ -57,43 +56,8 @@ async def serving(monkeypatch, *steps, strict=True, **fields):
         yield server
 
 
-@contextlib.asynccontextmanager
-async def engine_in(project: Path):
-    engine = Engine(project, options=EngineOptions(watch=False))
-    try:
-        yield engine
-    finally:
-        await engine.close()
-
-
 async def opened(engine: Engine, model: str, *, mode: ev.ModeName = "agent") -> str:
-    reply = await engine.submit(cmd.SessionOpen(model=model, mode=mode))
-    assert isinstance(reply, cmd.Ack), reply
-    return reply.session
-
-
-async def submitted(engine: Engine, session: str, command: cmd.AnyCommand) -> None:
-    reply = await engine.submit(command)
-    assert isinstance(reply, cmd.Ack), reply
-    await engine.wait_idle(session)
-
-
-async def until(engine: Engine, session: str, kind: type, *, after: int) -> list[Any]:
-    seen: list[Any] = []
-    async with contextlib.aclosing(engine.events(session, after=after)) as stream:
-        async for envelope in stream:
-            seen.append(envelope.event)
-            if isinstance(envelope.event, kind):
-                break
-    return seen
-
-
-async def turn(engine: Engine, session: str, command: str | cmd.AnyCommand = "Do it") -> list[Any]:
-    before = engine.state(session).seq
-    if isinstance(command, str):
-        command = cmd.TurnSubmit(session=session, text=command)
-    await submitted(engine, session, command)
-    return await until(engine, session, ev.TurnFinished, after=before)
+    return await submit(engine, cmd.SessionOpen(model=model, mode=mode))
 
 
 def unmarked(value: Any) -> Any:
@@ -148,16 +112,14 @@ async def test_every_request_begins_with_the_one_before_it_whatever_happens_betw
     async with serving(monkeypatch, *steps) as server:
         async with engine_in(project) as engine:
             session = await opened(engine, f"{dialect}/tiny-1")
-            await turn(engine, session, "Change it @a.txt")
-            await submitted(
-                engine, session, cmd.HunkResolve(session=session, path="a.txt", verdict="reject", reason="No")
-            )
-            await submitted(engine, session, cmd.ModeSet(session=session, mode="plan"))
+            await run_turn(engine, session, "Change it @a.txt")
+            await submit(engine, cmd.HunkResolve(session=session, path="a.txt", verdict="reject", reason="No"))
+            await submit(engine, cmd.ModeSet(session=session, mode="plan"))
             (project / "AGENTS.md").write_text("Be long.\n")
-            await turn(engine, session, "And now?")
+            await run_turn(engine, session, "And now?")
         async with engine_in(project) as engine:
-            await submitted(engine, session, cmd.SessionResume(session=session))
-            await turn(engine, session, "Go on")
+            await submit(engine, cmd.SessionResume(session=session))
+            await run_turn(engine, session, "Go on")
             assert faults(engine.state(session).messages) == []
         assert len(server.answered) == 7
         assert_prefixes_hold(server.answered)
@@ -177,12 +139,12 @@ async def test_v9_after_an_interrupt_the_next_request_is_one_that_the_provider_a
     async with serving(monkeypatch, Step(calls=[READ]), stopped, "Whole.") as server, engine_in(project) as engine:
         session = await opened(engine, f"{dialect}/tiny-1")
         before = engine.state(session).seq
-        await submitted(engine, session, cmd.TurnSubmit(session=session, text="one"))
+        await submit(engine, cmd.TurnSubmit(session=session, text="one"))
         await server.hanging.wait()
-        await submitted(engine, session, cmd.TurnInterrupt(session=session))
-        seen = await until(engine, session, ev.TurnFinished, after=before)
+        await submit(engine, cmd.TurnInterrupt(session=session))
+        seen = await read_until(engine, session, ev.TurnFinished, after=before)
         assert seen[-1].reason == "interrupted"
-        assert (await turn(engine, session, "two"))[-1].reason == "done"
+        assert (await run_turn(engine, session, "two"))[-1].reason == "done"
         assert_prefixes_hold(server.answered)
         assert_valid(server.answered[-1])
         assert (project / "a.txt").read_text() == "one\ntwo\nthree\n"
@@ -199,9 +161,9 @@ async def test_a_plan_is_made_in_plan_mode_and_built_in_agent_mode(project, monk
     )
     async with serving(monkeypatch, *steps) as server, engine_in(project) as engine:
         session = await opened(engine, f"{dialect}/tiny-1", mode="plan")
-        seen = await turn(engine, session, "Plan it")
+        seen = await run_turn(engine, session, "Plan it")
         (created,) = [each.plan for each in seen if isinstance(each, ev.PlanCreated)]
-        seen = await turn(engine, session, cmd.PlanBuild(session=session, path=created.path))
+        seen = await run_turn(engine, session, cmd.PlanBuild(session=session, path=created.path))
         assert ev.ModeChanged(mode="agent") in seen
         assert seen[-1].reason == "done"
         assert [todo.status for todo in engine.state(session).todos] == ["completed", "pending"]
@@ -233,14 +195,14 @@ async def test_a_compaction_keeps_the_users_words_and_the_next_request_begins_an
     (configured / "config.toml").write_text("[context]\nwindow = 100000\n")
     async with serving(monkeypatch, *steps) as server, engine_in(project) as engine:
         session = await opened(engine, f"{dialect}/tiny-1")
-        await turn(engine, session, "Remember the word heliotrope")
+        await run_turn(engine, session, "Remember the word heliotrope")
         before = engine.state(session).seq
-        await submitted(engine, session, cmd.ContextCompact(session=session))
-        seen = await until(engine, session, ev.ContextCompacted, after=before)
+        await submit(engine, cmd.ContextCompact(session=session))
+        seen = await read_until(engine, session, ev.ContextCompacted, after=before)
         assert seen[-1].after_tokens < seen[-1].before_tokens
         notes = server.answered[3].json
         assert not notes.get("tools")
-        await turn(engine, session, "What was it?")
+        await run_turn(engine, session, "What was it?")
         last = server.answered[4]
         assert head(last) == head(server.answered[0])
         assert len(last.raw) < len(server.answered[2].raw) / 1.5
@@ -263,13 +225,13 @@ async def test_another_model_goes_on_with_the_same_conversation_in_its_own_diale
     steps = (Step(text="I look.", reasoning="Hm.", calls=[READ]), "Read.", "Hello from there.", "And back.")
     async with serving(monkeypatch, *steps) as server, engine_in(project) as engine:
         session = await opened(engine, "anthropic/tiny-1")
-        await turn(engine, session)
+        await run_turn(engine, session)
         for model in ("openai/tiny-2", "anthropic/tiny-2"):
             before = engine.state(session).seq
-            await submitted(engine, session, cmd.ModelSet(session=session, model=model))
-            (changed,) = await until(engine, session, ev.ModelChanged, after=before)
+            await submit(engine, cmd.ModelSet(session=session, model=model))
+            (changed,) = await read_until(engine, session, ev.ModelChanged, after=before)
             assert changed.model == model
-            await turn(engine, session)
+            await run_turn(engine, session)
         paths = [(each.path, each.json["model"]) for each in server.answered[1:]]
         assert paths == [
             ("/v1/messages", "tiny-1"),
@@ -299,9 +261,9 @@ async def test_k1_a_pasted_key_is_stored_for_its_owner_alone_and_used_in_the_nex
         configure = cmd.ProviderConfigure(
             session=session, provider=dialect, key="sk-pasted-0123456789", base_url=address, model=model
         )
-        await submitted(engine, session, configure)
-        await submitted(engine, session, cmd.ModelSet(session=session, model=model))
-        assert (await turn(engine, session, "hi"))[-1].reason == "done"
+        await submit(engine, configure)
+        await submit(engine, cmd.ModelSet(session=session, model=model))
+        assert (await run_turn(engine, session, "hi"))[-1].reason == "done"
         assert [each.key for each in server.answered] == ["sk-pasted-0123456789"]
         kept = get_state_dir() / "keys.json"
         assert (kept.stat().st_mode & 0o777, kept.parent.stat().st_mode & 0o077) == (0o600, 0)
@@ -334,8 +296,8 @@ async def test_k3_a_key_is_not_sent_to_another_address(project, monkeypatch):
         session = await opened(engine, "openai/tiny-1")
         for server, key in ((first, "sk-for-the-first-one"), (second, "")):
             configure = cmd.ProviderConfigure(session=session, provider="openai", key=key, base_url=server.openai_url)
-            await submitted(engine, session, configure)
-            await turn(engine, session)
+            await submit(engine, configure)
+            await run_turn(engine, session)
         assert [each.key for each in first.answered] == ["sk-for-the-first-one"]
         assert "sk-for-the-first-one" not in [each.key for each in second.answered]
 
@@ -351,7 +313,7 @@ async def test_m1_a_script_that_calls_every_tool_acts_only_where_its_mode_grants
     async with engine_in(project) as engine:
         session = await opened(engine, f"scripted/{script}", mode=mode.value)
         answering = asyncio.create_task(refuse_everything(engine, session))
-        seen = await turn(engine, session)
+        seen = await run_turn(engine, session)
         answering.cancel()
         statuses = {each.tool: each.status for each in seen if isinstance(each, ev.ToolFinished)}
         assert set(statuses) == set(ARGUMENTS)

@@ -12,8 +12,8 @@ from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.renames import find_renames
 from core.protocol.review import Change, ConflictChoice, Origin
-from tests.integration.test_engine_commands import session_of, submitted, turn, until
 from tests.support.agent_case import calls, says
+from tests.support.open_session import read_until, run_turn, session_in, submit
 from tests.support.story import access, project_at
 from tests.unit.shadow.command_layer import Layer
 
@@ -41,21 +41,21 @@ async def refused(engine: Engine, command: cmd.AnyCommand) -> cmd.Reject:
 
 async def test_a_hunk_is_split_and_edited_and_the_model_is_told(project):
     models = access([writes("new.txt"), says("Done."), says("Seen.")])
-    async with session_of(project, models) as (engine, session):
-        await turn(engine, session)
+    async with session_in(project, models) as (engine, session):
+        await run_turn(engine, session)
         hunk = change_of(engine, session, "new.txt").hunks[0].id
-        await submitted(engine, session, cmd.HunkSplit(session=session, path="new.txt", hunk=hunk))
+        await submit(engine, cmd.HunkSplit(session=session, path="new.txt", hunk=hunk))
         first, second = change_of(engine, session, "new.txt").hunks
         text = await engine.query(q.HunkQuery(session=session, path="new.txt", hunk=second.id))
         assert isinstance(text, q.HunkAnswer)
         assert (text.text, text.start) == ("line 3\nline 4\nline 5\n", 4)
         edit = cmd.HunkEdit(session=session, path="new.txt", hunk=second.id, text="mine\n")
-        await submitted(engine, session, edit)
+        await submit(engine, edit)
         accept = cmd.HunkResolve(session=session, path="new.txt", verdict="accept")
-        await submitted(engine, session, accept)
+        await submit(engine, accept)
         assert (project / "new.txt").read_text() == "line 0\nline 1\nline 2\nmine\n"
         assert (await refused(engine, edit)).code == "change_unknown"
-        seen = await turn(engine, session, "Go on")
+        seen = await run_turn(engine, session, "Go on")
         told = [each.message.content for each in seen if isinstance(each, ev.MessageAppended)]
         assert any("+mine" in str(each) and "edited" in str(each) for each in told)
         assert engine.state(session).edited_hunks == {}
@@ -64,16 +64,16 @@ async def test_a_hunk_is_split_and_edited_and_the_model_is_told(project):
 
 async def test_comments_wait_and_go_back_as_one_message(project):
     models = access([writes("new.txt", "other.txt"), says("Done."), says("I see.")])
-    async with session_of(project, models) as (engine, session):
-        await turn(engine, session)
+    async with session_in(project, models) as (engine, session):
+        await run_turn(engine, session)
         for path in ("other.txt", "new.txt"):
             hunk = change_of(engine, session, path).hunks[0].id
             say = cmd.HunkComment(session=session, path=path, hunk=hunk, text=f"Why {path}?")
-            await submitted(engine, session, say)
+            await submit(engine, say)
         assert len(engine.state(session).review.comments) == 2
         before = engine.state(session).seq
-        await submitted(engine, session, cmd.CommentsSend(session=session, note="Look."))
-        seen = await until(engine, session, ev.TurnFinished, after=before)
+        await submit(engine, cmd.CommentsSend(session=session, note="Look."))
+        seen = await read_until(engine, session, ev.TurnFinished, after=before)
         (prompt,) = [each.prompt for each in seen if isinstance(each, ev.TurnStarted)]
         assert prompt.startswith("Look.\n\nMy comments")
         assert prompt.index("1. `new.txt`, lines 1-6:\n```diff\n+line 0") < prompt.index("2. `other.txt`")
@@ -83,35 +83,33 @@ async def test_comments_wait_and_go_back_as_one_message(project):
 
 
 async def test_s4_a_red_change_is_accepted_only_when_that_is_confirmed(project):
-    async with session_of(project, access([writes("AGENTS.md", "conftest.py"), says("Done.")])) as (engine, session):
-        await turn(engine, session)
+    async with session_in(project, access([writes("AGENTS.md", "conftest.py"), says("Done.")])) as (engine, session):
+        await run_turn(engine, session)
         accept = cmd.HunkResolve(session=session, path="AGENTS.md", verdict="accept")
         no = await refused(engine, accept)
         assert no.code == "confirmation_needed"
         assert no.message == "AGENTS.md changes what the agent may do, or what it is told."
         assert not (project / "AGENTS.md").exists()
         confirmed = cmd.HunkResolve(session=session, path="AGENTS.md", verdict="accept", confirmed=True)
-        await submitted(engine, session, confirmed)
+        await submit(engine, confirmed)
         assert (project / "AGENTS.md").read_text() == NEW
-        await submitted(engine, session, cmd.HunkResolve(session=session, path="conftest.py", verdict="accept"))
+        await submit(engine, cmd.HunkResolve(session=session, path="conftest.py", verdict="accept"))
         assert (project / "conftest.py").read_text() == NEW
 
 
 async def test_everything_of_one_call_or_turn_is_judged_at_once(project):
     models = access([writes("a1", "a2"), says("Done."), writes("b1", "AGENTS.md"), says("Done.")])
-    async with session_of(project, models) as (engine, session):
-        await turn(engine, session)
-        await turn(engine, session)
+    async with session_in(project, models) as (engine, session):
+        await run_turn(engine, session)
+        await run_turn(engine, session)
         origins = {path: each.origin for path, each in engine.state(session).changes.items()}
-        await submitted(
+        await submit(
             engine,
-            session,
             cmd.HunkResolve(session=session, path="", verdict="accept", origin=Origin(call=origins["a2"].call)),
         )
         assert sorted(engine.state(session).changes) == ["AGENTS.md", "a1", "b1"]
-        await submitted(
+        await submit(
             engine,
-            session,
             cmd.HunkResolve(session=session, path="", verdict="reject", origin=Origin(turn=origins["b1"].turn)),
         )
         assert sorted(engine.state(session).changes) == ["AGENTS.md", "a1"]
@@ -122,11 +120,11 @@ async def test_everything_of_one_call_or_turn_is_judged_at_once(project):
 
 async def test_p18_several_files_are_judged_together_and_what_can_not_be_written_is_left(project):
     paths = ("d1/a", "d1/b", "d2/c", "AGENTS.md")
-    async with session_of(project, access([writes(*paths), says("Done.")])) as (engine, session):
-        await turn(engine, session)
+    async with session_in(project, access([writes(*paths), says("Done.")])) as (engine, session):
+        await run_turn(engine, session)
         (project / "d2").write_text("a file in the way\n")
         some = cmd.HunkResolve(session=session, path="", paths=("d1/b", "d2/c", "AGENTS.md"), verdict="accept")
-        await submitted(engine, session, some)
+        await submit(engine, some)
         assert sorted(engine.state(session).changes) == ["AGENTS.md", "d1/a", "d2/c"]
         assert (project / "d1/b").read_text() == NEW
         none = cmd.HunkResolve(session=session, path="", paths=("d1/b",), verdict="reject")
@@ -135,12 +133,12 @@ async def test_p18_several_files_are_judged_together_and_what_can_not_be_written
 
 async def test_p14_a_conflict_is_shown_as_three_sides_and_settled(project):
     edit = {"file_path": "a.txt", "old_string": "two", "new_string": "TWO"}
-    async with session_of(project, access([calls(("search_replace", edit)), says("Done.")])) as (engine, session):
-        await turn(engine, session)
+    async with session_in(project, access([calls(("search_replace", edit)), says("Done.")])) as (engine, session):
+        await run_turn(engine, session)
         (project / "a.txt").write_text("one\nmine\nthree\n")
         accept = cmd.HunkResolve(session=session, path="a.txt", verdict="accept")
-        await submitted(engine, session, accept)
-        problem = (await until(engine, session, ev.ErrorRaised))[-1]
+        await submit(engine, accept)
+        problem = (await read_until(engine, session, ev.ErrorRaised))[-1]
         assert (problem.code, problem.path) == ("review_conflict", "a.txt")
         answer = await engine.query(q.ConflictQuery(session=session, path="a.txt"))
         assert isinstance(answer, q.ConflictAnswer)
@@ -148,9 +146,9 @@ async def test_p14_a_conflict_is_shown_as_three_sides_and_settled(project):
         settle = cmd.ConflictResolve(
             session=session, path="a.txt", choices=(ConflictChoice(take="both"),), mine=answer.sides.mine.blob
         )
-        await submitted(engine, session, settle)
+        await submit(engine, settle)
         assert (await engine.query(q.ConflictQuery(session=session, path="a.txt"))).sides is None
-        await submitted(engine, session, accept)
+        await submit(engine, accept)
         assert (project / "a.txt").read_text() == "one\nmine\nTWO\nthree\n"
         assert (await refused(engine, settle)).code == "no_conflict"
 
@@ -160,22 +158,22 @@ async def test_p14_a_conflict_is_shown_as_three_sides_and_settled(project):
 async def test_n16a_a_rename_has_one_verdict_that_is_given_and_taken_back_whole(project, said, verdict):
     (project / "old.txt").write_text(NEW)
     before = {"a.txt", "old.txt"}
-    async with session_of(project, access([])) as (engine, session):
+    async with session_in(project, access([])) as (engine, session):
         layer = Layer(engine._find_session(session))
         layer.delete("old.txt")
         layer.put("new.txt", NEW.encode())
         layer.absorb()
         state = engine.state(session)
         assert find_renames(state.changes) == {"new.txt": "old.txt"}
-        await submitted(engine, session, cmd.HunkResolve(session=session, verdict=verdict, **said))
+        await submit(engine, cmd.HunkResolve(session=session, verdict=verdict, **said))
         assert not state.changes
         after = {"a.txt", "new.txt"} if verdict == "accept" else before
         assert {each.name for each in project.iterdir()} == after
-        await submitted(engine, session, cmd.VerdictUndo(session=session))
+        await submit(engine, cmd.VerdictUndo(session=session))
         assert {each.name for each in project.iterdir()} == before
         assert (find_renames(state.changes), state.review.verdicts) == ({"new.txt": "old.txt"}, [])
         (project / "old.txt").write_text("mine\n")
-        await submitted(engine, session, cmd.HunkResolve(session=session, path="", verdict="accept"))
+        await submit(engine, cmd.HunkResolve(session=session, path="", verdict="accept"))
         assert {each.name: each.read_text() for each in project.iterdir() if each.name != "a.txt"} == {
             "old.txt": "mine\n"
         }
@@ -183,8 +181,8 @@ async def test_n16a_a_rename_has_one_verdict_that_is_given_and_taken_back_whole(
 
 
 async def test_what_is_not_there_is_refused_with_what_is_wrong(project):
-    async with session_of(project, access([writes("new.txt"), says("Done.")])) as (engine, session):
-        await turn(engine, session)
+    async with session_in(project, access([writes("new.txt"), says("Done.")])) as (engine, session):
+        await run_turn(engine, session)
         for command in (
             cmd.HunkSplit(session=session, path="new.txt", hunk="gone"),
             cmd.HunkEdit(session=session, path="new.txt", hunk="gone", text=""),
@@ -204,11 +202,11 @@ async def test_n16e_accepting_everything_takes_the_clean_hunks_of_a_file_in_conf
         ("search_replace", {"file_path": "a.txt", "old_string": f"line {number}\n", "new_string": f"new {number}\n"})
         for number in (5, 15, 25, 35)
     ]
-    async with session_of(project, access([calls(*edits), says("Done.")])) as (engine, session):
-        await turn(engine, session)
+    async with session_in(project, access([calls(*edits), says("Done.")])) as (engine, session):
+        await run_turn(engine, session)
         lines[14] = "mine\n"
         (project / "a.txt").write_text("".join(lines))
-        await submitted(engine, session, cmd.HunkResolve(session=session, path="", verdict="accept"))
+        await submit(engine, cmd.HunkResolve(session=session, path="", verdict="accept"))
         left = change_of(engine, session, "a.txt")
         assert (len(left.hunks), left.clean_hunks) == (1, ())
         for number in (5, 25, 35):

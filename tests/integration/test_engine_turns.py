@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import resource
@@ -22,6 +21,7 @@ from core.protocol.client import Client
 from core.transports.stdio_client import connect
 from tests.support.agent_case import Step, calls, says
 from tests.support.configured import ASKS, configured
+from tests.support.open_session import session_in
 from tests.support.story import access, project_at, story
 
 HOST = Path(__file__).parents[1] / "support" / "engine_host.py"
@@ -32,15 +32,8 @@ def project(tmp_path) -> Path:
     return project_at(tmp_path / "project")
 
 
-@contextlib.asynccontextmanager
-async def session_of(project: Path, *steps: Step):
-    engine = Engine(project, options=EngineOptions(watch=False), models=access(steps))
-    reply = await engine.submit(cmd.SessionOpen())
-    assert isinstance(reply, cmd.Ack), reply
-    try:
-        yield engine, reply.session
-    finally:
-        await engine.close()
+def session_of(project: Path, *steps: Step):
+    return session_in(project, access(steps))
 
 
 async def until_end(client: Client, session: str, answer: ev.ApprovalDecision = "reject_once") -> list[ev.AnyEvent]:

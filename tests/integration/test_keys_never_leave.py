@@ -16,17 +16,14 @@ from core.sessions.store import SessionStore
 from tests.support.program import KEY, environment, run
 from tests.support.provider_server import provider_server
 from tests.support.provider_streams import Call, Step
-from tests.support.trust import trust
+from tests.support.trust import make_trusted, trust
 
 FORMS = ("text", "json", "stream-json")
 
 
 @pytest.fixture
 def project(tmp_path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    trust(root)
-    return root
+    return make_trusted(tmp_path / "project")
 
 
 def kept(project: Path) -> dict[str, bytes]:

@@ -16,7 +16,7 @@ from core.transports.stdio_client import connect
 from tests.support.program import PROGRAM, ask, environment, run
 from tests.support.provider_server import provider_server
 from tests.support.provider_streams import Call, Step
-from tests.support.trust import trust
+from tests.support.trust import make_trusted, trust
 
 HALVES = "\ud83d\ude00"
 ENCODED = {
@@ -30,10 +30,7 @@ MARK = "\N{REPLACEMENT CHARACTER}"
 
 @pytest.fixture
 def project(tmp_path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    trust(root)
-    return root
+    return make_trusted(tmp_path / "project")
 
 
 def odd(parent: Path) -> Path:

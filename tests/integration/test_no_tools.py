@@ -14,14 +14,12 @@ from tests.integration.test_engine_dialects import READ as READ_IN_TEXT
 from tests.integration.test_engine_provider import (
     READ,
     assert_valid,
-    engine_in,
     opened,
     project,  # noqa: F401 (a fixture)
     serving,
-    submitted,
-    turn,
 )
 from tests.support.history import faults
+from tests.support.open_session import engine_in, run_turn, submit
 from tests.support.provider_server import Request
 from tests.support.provider_streams import Step
 
@@ -59,7 +57,7 @@ async def test_a_model_that_refuses_tools_is_carried_on_with_in_the_same_turn(pr
         engine_in(project) as engine,
     ):
         session = await opened(engine, "openai/tiny-1")
-        events = await turn(engine, session)
+        events = await run_turn(engine, session)
         assert events[-1].reason == "done"
         assert [text for text in notices(events) if "function calls" in text] == [
             "openai/tiny-1 takes no function calls, so it writes what it wants done into its text (tags)."
@@ -68,7 +66,7 @@ async def test_a_model_that_refuses_tools_is_carried_on_with_in_the_same_turn(pr
         shown = [event.document for event in events if isinstance(event, ev.DocumentFinished)]
         assert [each.metadata.status for each in shown if isinstance(each, FileEditDocument)] == ["success"]
         assert "a.txt" in engine.state(session).changes
-        again = await turn(engine, session, "And now?")
+        again = await run_turn(engine, session, "And now?")
         assert notices(again) == []
         system, tools, *_ = (await engine.query(q.ContextQuery(session=session))).parts
         assert (system.name, system.detail, tools.detail) == ("system prompt", "tags", "0 tools")
@@ -84,10 +82,10 @@ async def test_it_is_remembered_when_the_session_goes_on_later(project, monkeypa
     async with serving(monkeypatch, refusing("ollama"), "One.", "Two.") as server:
         async with engine_in(project) as engine:
             session = await opened(engine, "openai/tiny-1")
-            await turn(engine, session)
+            await run_turn(engine, session)
         async with engine_in(project) as engine:
-            await submitted(engine, session, cmd.SessionResume(session=session))
-            events = await turn(engine, session)
+            await submit(engine, cmd.SessionResume(session=session))
+            events = await run_turn(engine, session)
         assert notices(events) == []
         first, second = asked(server)[1:]
         assert ["tools" in request.json for request in asked(server)] == [True, False, False]
@@ -99,7 +97,7 @@ async def test_a_small_window_is_told_where_the_context_is_shown(project, monkey
     (get_config_dir() / "config.toml").write_text("[context]\nwindow = 8000\n")
     async with serving(monkeypatch, "So.") as server, engine_in(project) as engine:
         session = await opened(engine, "openai/tiny-1")
-        await turn(engine, session)
+        await run_turn(engine, session)
         system, tools, *_ = (await engine.query(q.ContextQuery(session=session))).parts
         assert (system.detail, tools.detail) == ("short", "7 tools")
         assert len(asked(server)[0].json["tools"]) == 7
@@ -110,8 +108,8 @@ async def test_calls_of_before_are_told_as_text(project, monkeypatch):  # noqa: 
     steps = (Step(text="I look.", calls=[READ]), "It has three lines.", refusing("vllm"), EDITS, "So.")
     async with serving(monkeypatch, *steps) as server, engine_in(project) as engine:
         session = await opened(engine, "openai/tiny-1")
-        await turn(engine, session)
-        events = await turn(engine, session, "Make it loud")
+        await run_turn(engine, session)
+        events = await run_turn(engine, session, "Make it loud")
         assert events[-1].reason == "done"
         last = asked(server)[-1]
         assert "tool_calls" not in last.raw.decode()
@@ -124,7 +122,7 @@ async def test_calls_of_before_are_told_as_text(project, monkeypatch):  # noqa: 
 async def test_a_call_that_the_server_made_text_of_is_asked_for_again_in_tags(project, monkeypatch):  # noqa: F811
     async with serving(monkeypatch, LOOKS, LOOKS, EDITS, "So.") as server, engine_in(project) as engine:
         session = await opened(engine, "openai/tiny-1")
-        events = await turn(engine, session)
+        events = await run_turn(engine, session)
         assert events[-1].reason == "done"
         assert len([text for text in notices(events) if "function calls" in text]) == 1
         assert ["tools" in request.json for request in asked(server)] == [True, False, False, False]
@@ -137,7 +135,7 @@ async def test_a_call_that_the_server_made_text_of_is_asked_for_again_in_tags(pr
 async def test_a_model_that_makes_calls_only_shows_one(project, monkeypatch):  # noqa: F811
     async with serving(monkeypatch, Step(text="I look.", calls=[READ]), LOOKS) as server, engine_in(project) as engine:
         session = await opened(engine, "openai/tiny-1")
-        events = await turn(engine, session)
+        events = await run_turn(engine, session)
         assert (events[-1].reason, notices(events), len(asked(server))) == ("done", [], 2)
 
 
@@ -145,7 +143,7 @@ async def test_another_refusal_is_no_reason_to_go_on_without_tools(project, monk
     async with serving(monkeypatch, Step(status=400, error="temperature is not supported")) as server:
         async with engine_in(project) as engine:
             session = await opened(engine, "openai/tiny-1")
-            events = await turn(engine, session)
+            events = await run_turn(engine, session)
         assert events[-1].reason == "failed"
         assert len(asked(server)) == 1
 
@@ -153,6 +151,6 @@ async def test_another_refusal_is_no_reason_to_go_on_without_tools(project, monk
 async def test_a_server_that_refuses_whatever_is_sent_is_asked_twice_at_most(project, monkeypatch):  # noqa: F811
     async with serving(monkeypatch, *[refusing("ollama")] * 5) as server, engine_in(project) as engine:
         session = await opened(engine, "openai/tiny-1")
-        events = await turn(engine, session)
+        events = await run_turn(engine, session)
         assert events[-1].reason == "failed"
         assert len(asked(server)) == 2

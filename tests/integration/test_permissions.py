@@ -14,7 +14,7 @@ import pytest
 from core.agent.context.project_facts import describe_git_status
 from core.agent.gate.capabilities import CallLease, CommandRunner
 from core.agent.turn.stages import build_capabilities
-from core.engine import Engine, EngineOptions
+from core.engine import Engine
 from core.errors import ToolFailed
 from core.modes import Access
 from core.permissions.audit import read_entries, verify_log
@@ -27,6 +27,7 @@ from core.protocol.review import Origin
 from core.sandbox.network.proxy import Proxy
 from tests.support.agent_case import Case, calls, says
 from tests.support.configured import ASKS, configured
+from tests.support.open_session import session_in
 from tests.support.story import access, project_at
 from tests.unit.sandbox.network.test_proxy import Outside
 from tui.screens.controllers.editor import drop_api_keys
@@ -46,15 +47,8 @@ def reading(path: str):
     return calls(("read_file", {"target_file": path}))
 
 
-@contextlib.asynccontextmanager
-async def engine_of(project: Path, *steps, mode: ev.ModeName = "agent", **options):
-    engine = Engine(project, options=EngineOptions(watch=False, **options), models=access(list(steps)))
-    reply = await engine.submit(cmd.SessionOpen(mode=mode))
-    assert isinstance(reply, cmd.Ack), reply
-    try:
-        yield engine, reply.session
-    finally:
-        await engine.close()
+def engine_of(project: Path, *steps, mode: ev.ModeName = "agent", **options):
+    return session_in(project, access(steps), cmd.SessionOpen(mode=mode), **options)
 
 
 async def turn(engine: Engine, session: str, *answers: ev.ApprovalDecision, pattern: str = "") -> list[ev.AnyEvent]:

@@ -12,6 +12,7 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from tests.integration.test_pasted_picture import pictures_in
 from tests.support.configured import configured
+from tests.support.open_session import set_keys
 from tests.support.pictures import picture
 from tests.support.provider_server import provider_server
 from tests.support.provider_streams import Call, Step
@@ -27,8 +28,7 @@ WIRES = {
 
 @pytest.fixture
 def project(tmp_path, monkeypatch) -> Path:
-    for name in ("OPENAI", "ANTHROPIC"):
-        monkeypatch.setenv(f"{name}_API_KEY", "sk-test-0123456789abcdef")
+    set_keys(monkeypatch)
     root = project_at(tmp_path / "project")
     (root / "icon.png").write_bytes(ICON)
     return root

@@ -21,6 +21,7 @@ from core.sessions.store import SessionStore
 from core.transports.stdio_client import connect
 from tests.support.box_tiers import offered
 from tests.support.builder import GRAPH, PATH, access, plan_text
+from tests.support.open_session import session_in, submit
 from tests.support.session_log import scan
 from tests.support.trust import trust
 
@@ -105,15 +106,8 @@ async def test_a_build_is_killed_in_the_middle_and_goes_on_where_it_was(project)
         await engine.close()
 
 
-@contextlib.asynccontextmanager
-async def opened(project: Path):
-    engine = Engine(project, options=EngineOptions(watch=False), models=access(project))
-    reply = await engine.submit(cmd.SessionOpen(mode="plan"))
-    assert isinstance(reply, cmd.Ack), reply
-    try:
-        yield engine, reply.session
-    finally:
-        await engine.close()
+def opened(project: Path):
+    return session_in(project, access(project), cmd.SessionOpen(mode="plan"))
 
 
 async def test_one_todo_is_built_alone_and_not_before_its_time(project):
@@ -192,24 +186,18 @@ async def test_the_user_completes_a_todo_when_its_command_passes(project):
         assert "status: completed" in (project / PATH).read_text()
 
 
-async def submitted(engine, session: str, command: cmd.Command) -> cmd.Reply:
-    reply = await engine.submit(command)
-    await engine.wait_idle(session)
-    return reply
-
-
 async def test_comments_on_a_plan_survive_a_restart_follow_their_lines_and_go_as_one_message(project):
     text = (project / PATH).read_text()
     async with opened(project) as (engine, session):
-        await submitted(engine, session, cmd.PlanEdit(session=session, path=PATH))
+        await submit(engine, cmd.PlanEdit(session=session, path=PATH))
         say = cmd.PlanComment(session=session, path=PATH, text="Which part?", start=3, excerpt="All of it.  ")
         gone = cmd.PlanComment(session=session, path=PATH, text="A better name", start=1, excerpt="# Shop\n")
         for each in (say, gone, replace(say, text="No.")):
-            assert isinstance(await submitted(engine, session, each), cmd.Ack)
+            await submit(engine, each)
         comments = list(engine.state(session).review.comments.values())
-        await submitted(engine, session, cmd.PlanComment(session=session, path=PATH, id=comments[2].hunk, text=""))
+        await submit(engine, cmd.PlanComment(session=session, path=PATH, id=comments[2].hunk, text=""))
         changed = cmd.PlanComment(session=session, path=PATH, id=comments[0].hunk, text="Which?")
-        await submitted(engine, session, changed)
+        await submit(engine, changed)
         for wrong in (replace(changed, id="say_x"), replace(say, text=" "), replace(say, path="x.plan.md")):
             assert isinstance(await engine.submit(wrong), cmd.Reject)
     engine = Engine(project, options=EngineOptions(watch=False), models=access(project))
@@ -217,7 +205,7 @@ async def test_comments_on_a_plan_survive_a_restart_follow_their_lines_and_go_as
         assert isinstance(await engine.submit(cmd.SessionResume(session=session)), cmd.Ack)
         assert [each.text for each in engine.state(session).review.comments.values()] == ["A better name", "Which?"]
         (project / PATH).write_text(text.replace("# Shop\n", "# Till\n\nNew.\n"))
-        await submitted(engine, session, cmd.PlanEdit(session=session, path=PATH))
+        await submit(engine, cmd.PlanEdit(session=session, path=PATH))
         before = engine.state(session).seq
         await engine.submit(cmd.CommentsSend(session=session))
         async with contextlib.aclosing(engine.events(session, after=before)) as stream:
@@ -239,14 +227,14 @@ async def _until_started(stream):
 
 async def test_an_edit_that_was_begun_before_the_plan_changed_is_merged(project):
     async with opened(project) as (engine, session):
-        await submitted(engine, session, cmd.PlanEdit(session=session, path=PATH))
+        await submit(engine, cmd.PlanEdit(session=session, path=PATH))
         base = engine.state(session).plans[PATH]
         for body in ("# Shop\n\nAll of it.  \n\nTheirs.", "# My shop\n\nAll of it.  "):
-            await submitted(engine, session, cmd.PlanEdit(session=session, path=PATH, body=body, base=base))
+            await submit(engine, cmd.PlanEdit(session=session, path=PATH, body=body, base=base))
         assert engine.state(session).plans[PATH].body == "# My shop\n\nAll of it.  \n\nTheirs."
-        await submitted(engine, session, cmd.TodoSet(session=session, plan=PATH, id="a", status="completed"))
+        await submit(engine, cmd.TodoSet(session=session, plan=PATH, id="a", status="completed"))
         turned = tuple(reversed(base.todos))
-        await submitted(engine, session, cmd.PlanEdit(session=session, path=PATH, todos=turned, base=base))
+        await submit(engine, cmd.PlanEdit(session=session, path=PATH, todos=turned, base=base))
         now = engine.state(session).plans[PATH].todos
         assert [todo.id for todo in now] == [todo.id for todo in turned]
         assert [todo.id for todo in now if todo.status == "completed"] == ["a"]
@@ -260,5 +248,5 @@ async def test_a_todo_that_waits_is_not_begun_by_the_user(project):
             assert isinstance(reply, cmd.Reject)
             assert (reply.code, reply.message[-15:]) == ("todo_blocked", "it waits for a.")
         done = replace(early, status="completed", anyway=True)
-        assert isinstance(await submitted(engine, session, done), cmd.Ack)
+        await submit(engine, done)
         assert next(todo for todo in engine.state(session).plans[PATH].todos if todo.id == "b").status == "completed"

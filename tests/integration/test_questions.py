@@ -22,19 +22,10 @@ from core.protocol.documents import ClarificationDocument, QuestionAnswer
 from core.sessions.store import SessionStore
 from core.state.fold import fold_events
 from core.transports.stdio_client import connect
-from tests.integration.test_engine_provider import (
-    KEY,
-    assert_prefixes_hold,
-    assert_valid,
-    engine_in,
-    opened,
-    serving,
-    submitted,
-    turn,
-    until,
-)
+from tests.integration.test_engine_provider import assert_prefixes_hold, assert_valid, opened, serving
 from tests.support.agent_case import calls, says
 from tests.support.history import faults
+from tests.support.open_session import engine_in, read_until, run_turn, set_keys, submit
 from tests.support.provider_streams import Call, Step
 from tests.support.session_log import scan
 from tests.support.story import access, project_at
@@ -60,15 +51,14 @@ both_dialects = pytest.mark.parametrize("model", ["openai/gpt-4o-mini", "anthrop
 
 @pytest.fixture
 def project(tmp_path, monkeypatch) -> Path:
-    for name in ("OPENAI", "ANTHROPIC"):
-        monkeypatch.setenv(f"{name}_API_KEY", KEY)
+    set_keys(monkeypatch)
     return project_at(tmp_path / "project")
 
 
 async def asked_in(engine: Engine, session: str) -> ev.QuestionAsked:
     before = engine.state(session).seq
-    await submitted(engine, session, cmd.TurnSubmit(session=session, text="Plan it"))
-    return (await until(engine, session, ev.QuestionAsked, after=before))[-1]
+    await submit(engine, cmd.TurnSubmit(session=session, text="Plan it"))
+    return (await read_until(engine, session, ev.QuestionAsked, after=before))[-1]
 
 
 def reply(session: str, asked: ev.QuestionAsked, *answers: QuestionAnswer) -> cmd.QuestionReply:
@@ -84,14 +74,14 @@ async def test_an_answer_after_the_interrupt_begins_a_turn_that_knows_question_a
     async with serving(monkeypatch, ASKS, "SQLite it is.", "Yes.") as server, engine_in(project) as engine:
         session = await opened(engine, model, mode="plan")
         asked = await asked_in(engine, session)
-        stopped = await turn(engine, session, cmd.TurnInterrupt(session=session))
+        stopped = await run_turn(engine, session, cmd.TurnInterrupt(session=session))
         state = engine.state(session)
         assert stopped[-1].reason == "interrupted"
         (shown,) = (e.document for e in stopped if isinstance(e, ev.DocumentFinished))
         assert isinstance(shown, ClarificationDocument)
         assert (shown.content, shown.metadata.answers) == ("Before I plan", ())
         assert list(state.questions) == [asked.id]
-        seen = await turn(engine, session, reply(session, asked, *ANSWERS))
+        seen = await run_turn(engine, session, reply(session, asked, *ANSWERS))
         assert (seen[-1].reason, state.turns[-1].prompt) == ("done", SHORT)
         assert (state.questions, state.unreported_answers) == ({}, {})
         told = texts(server)
@@ -101,7 +91,7 @@ async def test_an_answer_after_the_interrupt_begins_a_turn_that_knows_question_a
         late = await engine.submit(reply(session, asked, *ANSWERS))
         assert isinstance(late, cmd.Reject)
         assert late.code == "question_unknown"
-        await turn(engine, session, "Sure?")
+        await run_turn(engine, session, "Sure?")
         assert texts(server).count("none yet") == told.count("none yet")
         for request in server.answered:
             assert_valid(request)
@@ -127,7 +117,7 @@ async def test_a_question_is_there_again_after_a_kill_and_its_answer_begins_a_tu
             (asked,) = state.questions.values()
             (document,) = state.turns[-1].list_finished_documents()
             assert [each.id for each in document.metadata.questions] == ["db", "auth"]
-            seen = await turn(engine, session, reply(session, asked, *ANSWERS))
+            seen = await run_turn(engine, session, reply(session, asked, *ANSWERS))
             assert seen[-1].reason == "done"
             assert "lite (SQLite)" in texts(server)
             assert_valid(server.requests[-1])
@@ -147,14 +137,14 @@ async def test_an_answer_that_was_given_and_not_told_is_told_at_the_next_step_th
     engine = directed(project, calls(ASK), says("First."), says("Second."))
     session = await opened(engine, "")
     asked = await asked_in(engine, session)
-    await turn(engine, session, cmd.TurnInterrupt(session=session))
+    await run_turn(engine, session, cmd.TurnInterrupt(session=session))
     runtime = engine._find_session(session)
     runtime.emit(ev.QuestionAnswered(id=asked.id, answers=ANSWERS))  # and then the program is killed
     await engine.close()
     engine = directed(project, says("Third."))
     await engine.submit(cmd.SessionResume(session=session))
     assert list(engine.state(session).unreported_answers) == [asked.id]
-    await turn(engine, session, "Hello")
+    await run_turn(engine, session, "Hello")
     history = engine.state(session).messages
     assert [("lite (SQLite)" in each.content) for each in history[-3:]] == [False, True, False]
     assert engine.state(session).unreported_answers == {}
@@ -182,12 +172,12 @@ async def test_an_answer_while_another_turn_runs_reaches_that_turn_before_it_end
     engine = directed(project, calls(ASK), says("Busy."), says("SQLite then."))
     session = await opened(engine, "")
     asked = await asked_in(engine, session)
-    await turn(engine, session, cmd.TurnInterrupt(session=session))
+    await run_turn(engine, session, cmd.TurnInterrupt(session=session))
     state = engine.state(session)
     before = state.seq
     await engine.submit(cmd.TurnSubmit(session=session, text="Something else"))
     assert isinstance(await engine.submit(reply(session, asked, *ANSWERS)), cmd.Ack)
-    await until(engine, session, ev.TurnFinished, after=before)
+    await read_until(engine, session, ev.TurnFinished, after=before)
     assert state.turns[-1].prompt == "Something else"
     assert any("lite (SQLite)" in each.content for each in state.messages[-3:])
     assert faults(state.messages) == []
@@ -198,13 +188,13 @@ async def test_a_rewind_to_before_the_answer_opens_the_question_again_and_one_to
     engine = directed(project, calls(ASK), says("SQLite."))
     session = await opened(engine, "")
     asked = await asked_in(engine, session)
-    await turn(engine, session, cmd.TurnInterrupt(session=session))
-    await turn(engine, session, reply(session, asked, *ANSWERS))
+    await run_turn(engine, session, cmd.TurnInterrupt(session=session))
+    await run_turn(engine, session, reply(session, asked, *ANSWERS))
     state = engine.state(session)
     first, second = state.checkpoints
-    await submitted(engine, session, cmd.CheckpointRestore(session=session, id=second, what="conversation"))
+    await submit(engine, cmd.CheckpointRestore(session=session, id=second, what="conversation"))
     assert (list(state.questions), state.unreported_answers) == ([asked.id], {})
-    await submitted(engine, session, cmd.CheckpointRestore(session=session, id=first, what="conversation"))
+    await submit(engine, cmd.CheckpointRestore(session=session, id=first, what="conversation"))
     assert (state.questions, state.messages) == ({}, [])
     await engine.close()
 
@@ -227,7 +217,7 @@ async def test_an_answer_that_does_not_fit_is_refused_and_the_question_waits_on(
         refused = await engine.submit(reply(session, asked, *answers))
         assert isinstance(refused, cmd.Reject), name
         assert refused.hint or name == "the same part twice"
-    seen = await turn(engine, session, reply(session, asked))
+    seen = await run_turn(engine, session, reply(session, asked))
     assert "recommended option (db: pg (PostgreSQL))" in engine.state(session).messages[-2].content
     assert seen[-1].reason == "done"
     await engine.close()

@@ -12,8 +12,8 @@ from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.review import Change
 from core.user_dirs import get_state_dir
-from tests.integration.test_engine_commands import session_of, submitted, turn, until
 from tests.support.agent_case import calls, says
+from tests.support.open_session import read_until, run_turn, session_in, submit
 from tests.support.story import access, project_at
 
 PATHS = ("one", "two", "three")
@@ -45,14 +45,14 @@ def resolve(session: str, path: str, verdict: str) -> cmd.HunkResolve:
 
 @pytest.mark.parametrize("how", ["gone", "damaged"])
 async def test_n16e_one_damaged_content_leaves_the_others_acceptable_and_is_named(project, how):
-    async with session_of(project, access([writes(), says("Done.")])) as (engine, session):
-        await turn(engine, session)
+    async with session_in(project, access([writes(), says("Done.")])) as (engine, session):
+        await run_turn(engine, session)
         damage(changes(engine, session)["two"].pending.blob, how)
         before = engine.state(session).seq
-        await submitted(engine, session, resolve(session, "", "accept"))
+        await submit(engine, resolve(session, "", "accept"))
         assert list(changes(engine, session)) == ["two"]
         assert [(project / path).exists() for path in PATHS] == [True, False, True]
-        *_, error = await until(engine, session, ev.ErrorRaised, after=before)
+        *_, error = await read_until(engine, session, ev.ErrorRaised, after=before)
         assert isinstance(error, ev.ErrorRaised)
         assert error.path == "two"
         assert error.message.startswith("two: stored content")
@@ -61,22 +61,22 @@ async def test_n16e_one_damaged_content_leaves_the_others_acceptable_and_is_name
 
 @pytest.mark.parametrize("how", ["gone", "damaged"])
 async def test_n16e_a_damaged_change_is_shown_as_such_and_can_be_rejected(project, how):
-    async with session_of(project, access([writes(), says("Done.")])) as (engine, session):
-        await turn(engine, session)
+    async with session_in(project, access([writes(), says("Done.")])) as (engine, session):
+        await run_turn(engine, session)
         damage(changes(engine, session)["two"].pending.blob, how)
         diff = await engine.query(q.DiffQuery(session=session, path="two"))
         assert "can't be shown or accepted" in str(diff)
-        await submitted(engine, session, resolve(session, "two", "accept"))
+        await submit(engine, resolve(session, "two", "accept"))
         assert "two" in changes(engine, session)
-        await submitted(engine, session, resolve(session, "two", "reject"))
+        await submit(engine, resolve(session, "two", "reject"))
         assert sorted(changes(engine, session)) == ["a.txt", "one", "three"]
 
 
 async def test_n16e_a_damaged_base_is_stored_anew_from_the_project_and_the_change_accepted(project):
-    async with session_of(project, access([writes(), says("Done.")])) as (engine, session):
-        await turn(engine, session)
+    async with session_in(project, access([writes(), says("Done.")])) as (engine, session):
+        await run_turn(engine, session)
         damage(changes(engine, session)["a.txt"].base.blob, "damaged")
-        await submitted(engine, session, resolve(session, "a.txt", "accept"))
+        await submit(engine, resolve(session, "a.txt", "accept"))
         assert (project / "a.txt").read_text() == "one\nTWO\nthree\n"
-        await submitted(engine, session, cmd.VerdictUndo(session=session))
+        await submit(engine, cmd.VerdictUndo(session=session))
         assert (project / "a.txt").read_text() == "one\ntwo\nthree\n"

@@ -12,10 +12,11 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.providers.catalog.capabilities import Capabilities
+from tests.support.open_session import run_turn
 from tests.support.program import environment, run
 from tests.support.provider_server import provider_server
 from tests.support.provider_streams import Step
-from tests.support.routed import BUSY, EFFORTFUL, all_of, chat, engine_of, of, sent, served, told, turn
+from tests.support.routed import BUSY, EFFORTFUL, all_of, chat, engine_of, of, sent, served, told
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ async def test_an_overloaded_model_gives_way_to_the_next_within_the_step_and_is_
     async with provider_server([BUSY] * 40) as first, provider_server(["From the second.", "Again."]) as second:
         settings = Settings(providers=served((first, second), "first", "second"), routes=chat("second/n"))
         engine, session = await engine_of(tmp_path, settings)
-        events = await turn(engine, session)
+        events = await run_turn(engine, session)
         assert of(events, ev.TurnFinished)[0].reason == "done"
         (taken,) = of(events, ev.RouteTaken)
         assert (taken.model, taken.instead_of) == ("second/n", "first/m")
@@ -46,7 +47,7 @@ async def test_an_overloaded_model_gives_way_to_the_next_within_the_step_and_is_
         assert round(sum(waited), 6) <= routes.FALLBACK_BUDGET
         assert [each.model for each in of(events, ev.StepFinished)] == ["second/n"]
         asked = len(first.answered)
-        events = await turn(engine, session)
+        events = await run_turn(engine, session)
         assert of(events, ev.RouteTaken)[0].model == "first/m"
         assert len(first.answered) > asked
         taken = engine.state(session).model_choices.usage
@@ -60,7 +61,7 @@ async def test_a_model_that_is_not_known_there_gives_way_at_once(tmp_path, waite
     async with provider_server([missing]) as first, provider_server(["Hello."]) as second:
         settings = Settings(providers=served((first, second), "first", "second"), routes=chat("second/n"))
         engine, session = await engine_of(tmp_path, settings)
-        events = await turn(engine, session)
+        events = await run_turn(engine, session)
         assert of(events, ev.TurnFinished)[0].reason == "done"
         assert waited == []
         await engine.close()
@@ -74,7 +75,7 @@ async def test_each_fallback_is_asked_in_its_turn_and_the_last_error_ends_the_tu
             routes=chat("second/n", "third/o"),
         )
         engine, session = await engine_of(tmp_path, settings)
-        events = await turn(engine, session)
+        events = await run_turn(engine, session)
         assert [each.model for each in of(events, ev.RouteTaken)] == ["second/n", "third/o"]
         assert {each.instead_of for each in of(events, ev.RouteTaken)} == {"first/m"}
         assert of(events, ev.TurnFinished)[0].reason == "failed"
@@ -87,7 +88,7 @@ async def test_a_request_that_is_wrong_is_not_sent_to_another_model(tmp_path, wa
     async with provider_server([wrong]) as first, provider_server(["Hello."]) as second:
         settings = Settings(providers=served((first, second), "first", "second"), routes=chat("second/n"))
         engine, session = await engine_of(tmp_path, settings)
-        events = await turn(engine, session)
+        events = await run_turn(engine, session)
         assert of(events, ev.TurnFinished)[0].reason == "failed"
         assert second.answered == []
         await engine.close()
@@ -97,7 +98,7 @@ async def test_a_fallback_that_can_not_be_used_is_told_once_and_passed_over(tmp_
     async with provider_server(["One.", "Two."]) as first:
         settings = Settings(providers=served((first,), "first"), routes=chat("nobody/x"))
         engine, session = await engine_of(tmp_path, settings)
-        said = of(await turn(engine, session) + await turn(engine, session), ev.Notice)
+        said = of(await run_turn(engine, session) + await run_turn(engine, session), ev.Notice)
         said += of([each.event async for each in all_of(engine, session)], ev.Notice)
         told = {each.message for each in said if "nobody/x" in each.message}
         assert [each.startswith("The fallback model nobody/x can't be used") for each in told] == [True]
@@ -112,14 +113,14 @@ async def test_a_mode_has_a_model_and_an_effort_of_its_own_and_switching_back_re
             modes=ModeTable(plan=ModeSettings(model="second/gpt-5.4-mini", effort="high")),
         )
         engine, session = await engine_of(tmp_path, settings)
-        await turn(engine, session)
+        await run_turn(engine, session)
         await engine.submit(cmd.ModeSet(session=session, mode="plan"))
         await engine.wait_idle(session)
         route = engine.state(session).model_choices.route
         assert (route.model, route.effort) == ("second/gpt-5.4-mini", "high")
-        await turn(engine, session)
+        await run_turn(engine, session)
         await engine.submit(cmd.ModeSet(session=session, mode="agent"))
-        await turn(engine, session)
+        await run_turn(engine, session)
         assert [each.json.get("reasoning_effort") for each in (*first.answered, *second.answered)] == [
             "low",
             "low",
@@ -133,14 +134,14 @@ async def test_an_effort_that_was_chosen_is_sent_and_is_there_again_after_a_rest
     async with provider_server(["a", "b", "c"]) as first:
         settings = Settings(providers=served((first,), "first"), routes=EFFORTFUL)
         engine, session = await engine_of(tmp_path, settings)
-        await turn(engine, session)
+        await run_turn(engine, session)
         await sent(engine, cmd.EffortSet(session=session, effort="high"))
-        await turn(engine, session)
+        await run_turn(engine, session)
         await engine.close()
         again = Engine(tmp_path, options=EngineOptions(watch=False))
         again._apply_settings(again._load().services, LoadedSettings(settings=settings))
         await sent(again, cmd.SessionResume(session=session))
-        await turn(again, session)
+        await run_turn(again, session)
         assert [each.json.get("reasoning_effort") for each in first.answered] == [None, "high", "high"]
         assert [each.effort for each in await told(again, session, ev.RouteTaken)] == ["high"]
         await again.close()
@@ -151,8 +152,8 @@ async def test_an_effort_that_the_model_does_not_have_is_the_nearest_below_and_t
         settings = Settings(providers=served((first,), "first"), routes=EFFORTFUL)
         engine, session = await engine_of(tmp_path, settings)
         await sent(engine, cmd.EffortSet(session=session, effort="max"))
-        await turn(engine, session)
-        await turn(engine, session)
+        await run_turn(engine, session)
+        await run_turn(engine, session)
         route = engine.state(session).model_choices.route
         assert (route.effort, route.wanted) == ("xhigh", "max")
         said = [each.message for each in await told(engine, session, ev.Notice) if "effort" in each.message]
@@ -161,7 +162,7 @@ async def test_an_effort_that_the_model_does_not_have_is_the_nearest_below_and_t
         await sent(engine, cmd.ModelSet(session=session, model="first/unknown-thing"))
         said = [each.message for each in await told(engine, session, ev.Notice) if "effort" in each.message]
         assert "first/unknown-thing has no effort to choose, as far as is known: max is not asked for." in said[1]
-        await turn(engine, session)
+        await run_turn(engine, session)
         assert [each.json.get("reasoning_effort") for each in first.answered] == ["xhigh", "xhigh", None]
         await engine.close()
 
@@ -195,7 +196,7 @@ async def test_a_turn_that_runs_goes_on_as_it_began(tmp_path, waited):
         assert engine.state(session).model_choices.route is None
         await sent(engine, cmd.TurnInterrupt(session=session))
         await engine._find_session(session).turn_slot.wait_ended()
-        await turn(engine, session)
+        await run_turn(engine, session)
         assert engine.state(session).model_choices.route.effort == "low"
         await engine.close()
 
@@ -212,7 +213,7 @@ async def test_the_table_says_who_does_what_and_what_each_took(tmp_path, waited)
             modes=ModeTable(plan=ModeSettings(effort="low")),
         )
         engine, session = await engine_of(tmp_path, settings)
-        await turn(engine, session)
+        await run_turn(engine, session)
         table = await engine.query(q.RoutesQuery(session=session))
         rows = {(each.job, each.mode): each for each in table.rows}
         chat = rows["chat", ""]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from tests.contract.test_append_only import READ, killed_in_a_step, on_every_wire, opaque, project, strict, thought
-from tests.integration.test_engine_provider import engine_in, submitted, turn, until
 from tests.support import wires
+from tests.support.open_session import engine_in, read_until, run_turn, submit
 from tests.support.program import environment, run
 from tests.support.provider_server import ProviderServer
 from tests.support.provider_streams import Call, Say, Step, Think
@@ -64,16 +64,16 @@ async def test_ten_steps_a_kill_and_all_that_follows_are_one_prefix(project, mon
             ended = await run(project, "-p", prompt, "-c", env=environment(server))
             assert (ended.code, ended.err.count("Traceback")) == (0, 0), ended
         async with engine_in(project) as engine:
-            await submitted(engine, session, cmd.SessionResume(session=session))
-            await turn(engine, session, "And another")
-            await submitted(engine, session, cmd.ModeSet(session=session, mode="plan"))
-            await turn(engine, session, "Plan the rest")
+            await submit(engine, cmd.SessionResume(session=session))
+            await run_turn(engine, session, "And another")
+            await submit(engine, cmd.ModeSet(session=session, mode="plan"))
+            await run_turn(engine, session, "Plan the rest")
             grown = list(server.answered)
             reasoning = opaque(server)
             before = engine.state(session).seq
-            await submitted(engine, session, cmd.ContextCompact(session=session))
-            await until(engine, session, ev.ContextCompacted, after=before)
-            await turn(engine, session, "And after that?")
+            await submit(engine, cmd.ContextCompact(session=session))
+            await read_until(engine, session, ev.ContextCompacted, after=before)
+            await run_turn(engine, session, "And after that?")
         shares = report(wire, server)
         assert server.rules is not None
         assert (server.rules.refusals, server.rules.remarks) == ([], [])

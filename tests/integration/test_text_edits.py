@@ -12,13 +12,12 @@ from tests.integration.test_engine_provider import (
     READ,
     assert_prefixes_hold,
     assert_valid,
-    engine_in,
     opened,
     project,  # noqa: F401 (a fixture)
     serving,
-    turn,
 )
 from tests.support.history import faults
+from tests.support.open_session import engine_in, run_turn
 from tests.support.provider_streams import Step
 
 
@@ -29,7 +28,7 @@ async def test_it_is_applied_shown_as_an_edit_and_sent_back_as_it_was(project, m
     steps = (Step(text="I look.", calls=[READ]), Step(text=said, piece=piece, reasoning="Hm."), "Proposed.", "Again.")
     async with serving(monkeypatch, *steps) as server, engine_in(project) as engine:
         session = await opened(engine, f"{api}/tiny-1")
-        events = await turn(engine, session, "Make it loud")
+        events = await run_turn(engine, session, "Make it loud")
         assert events[-1].reason == "done"
         shown = documents(events)
         [edit] = [each for each in shown if isinstance(each, FileEditDocument)]
@@ -38,7 +37,7 @@ async def test_it_is_applied_shown_as_an_edit_and_sent_back_as_it_was(project, m
         assert texts == ["I look.", "I propose this.", "That is it.", "Proposed."]
         assert set(engine.state(session).changes) == {"a.txt"}
         assert (project / "a.txt").read_text() == "one\ntwo\nthree\n"
-        await turn(engine, session, "And now?")
+        await run_turn(engine, session, "And now?")
         assert faults(engine.state(session).messages) == []
         asked = [each for each in server.requests if each.path.endswith(("/chat/completions", "/messages"))]
         third = asked[2].json["messages"]

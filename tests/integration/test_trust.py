@@ -15,6 +15,7 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.messages import UserMessage
 from tests.support.agent_case import calls, says
+from tests.support.open_session import run_turn, session_in
 from tests.support.program import ask
 from tests.support.provider_streams import Call
 from tests.support.provider_streams import Step as Said
@@ -49,27 +50,12 @@ def trap(project, tmp_path) -> Path:
     return sprung
 
 
-@contextlib.asynccontextmanager
-async def engine_of(project: Path, *steps, **options):
-    engine = Engine(project, options=EngineOptions(watch=False, **options), models=access(list(steps)))
-    reply = await engine.submit(cmd.SessionOpen())
-    assert isinstance(reply, cmd.Ack), reply
-    try:
-        yield engine, reply.session
-    finally:
-        await engine.close()
+def engine_of(project: Path, *steps, **options):
+    return session_in(project, access(steps), **options)
 
 
 async def turn(engine: Engine, session: str, text: str = "look at sub/a.txt") -> list[ev.AnyEvent]:
-    before = engine.state(session).seq
-    await engine.submit(cmd.TurnSubmit(session=session, text=text, open_files=("sub/a.txt",)))
-    seen: list[ev.AnyEvent] = []
-    async with contextlib.aclosing(engine.events(session, after=before)) as stream:
-        async for envelope in stream:
-            seen.append(envelope.event)
-            if isinstance(envelope.event, ev.TurnFinished):
-                return seen
-    raise AssertionError("the stream ended before the turn")
+    return await run_turn(engine, session, cmd.TurnSubmit(session=session, text=text, open_files=("sub/a.txt",)))
 
 
 def told(engine: Engine, session: str) -> str:

@@ -1,18 +1,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from core.engine import Engine, EngineOptions
+from core.engine import Engine
 from core.engine.models import ModelAccess
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.messages import UserMessage
 from tests.support.agent_case import says
 from tests.support.history import faults
+from tests.support.open_session import engine_in, read_until, submit
 from tests.support.story import access, project_at
 
 
@@ -21,43 +21,21 @@ def project(tmp_path) -> Path:
     return project_at(tmp_path / "project")
 
 
-@contextlib.asynccontextmanager
-async def engine_on(project: Path, models: ModelAccess | None = None) -> AsyncIterator[Engine]:
-    engine = Engine(project, options=EngineOptions(watch=False), models=models or access([says("Seen.")]))
-    try:
-        yield engine
-    finally:
-        await engine.close()
-
-
-async def taken(engine: Engine, command: cmd.AnyCommand) -> str:
-    reply = await engine.submit(command)
-    assert isinstance(reply, cmd.Ack), reply
-    await engine.wait_idle(reply.session)
-    return reply.session
-
-
-async def until(engine: Engine, session: str, kind: type, after: int = 0) -> list[ev.AnyEvent]:
-    seen: list[ev.AnyEvent] = []
-    async with contextlib.aclosing(engine.events(session, after=after)) as stream:
-        async for envelope in stream:
-            seen.append(envelope.event)
-            if isinstance(envelope.event, kind):
-                break
-    return seen
+def engine_on(project: Path, models: ModelAccess | None = None):
+    return engine_in(project, models or access([says("Seen.")]))
 
 
 async def run(engine: Engine, session: str, command: str) -> ev.CommandRan:
     before = engine.state(session).seq
-    await taken(engine, cmd.CommandRun(session=session, command=command))
-    found = (await until(engine, session, ev.CommandRan, before))[-1]
+    await submit(engine, cmd.CommandRun(session=session, command=command))
+    found = (await read_until(engine, session, ev.CommandRan, after=before))[-1]
     assert isinstance(found, ev.CommandRan)
     return found
 
 
 async def test_a_command_of_the_users_runs_in_the_box_unasked_and_the_next_prompt_tells_of_it(project):
     async with engine_on(project) as engine:
-        session = await taken(engine, cmd.SessionOpen())
+        session = await submit(engine, cmd.SessionOpen())
         ran = await run(engine, session, "cat a.txt; echo x > made; cd /usr; exit 3")
         assert (ran.exit_code, ran.effects) == (3, "changed: created made; pending review")
         assert "one\ntwo" in ran.output
@@ -65,8 +43,8 @@ async def test_a_command_of_the_users_runs_in_the_box_unasked_and_the_next_promp
         state = engine.state(session)
         assert list(state.changes) == ["made"]
         assert not state.approvals
-        await taken(engine, cmd.TurnSubmit(session=session, text="Well?"))
-        await until(engine, session, ev.TurnFinished)
+        await submit(engine, cmd.TurnSubmit(session=session, text="Well?"))
+        await read_until(engine, session, ev.TurnFinished)
         told = [m.content for m in state.messages if isinstance(m, UserMessage) and "$ cat a.txt" in m.content]
         assert len(told) == 1
         assert "exit code 3" in told[0]
@@ -78,15 +56,15 @@ async def test_a_command_of_the_users_runs_in_the_box_unasked_and_the_next_promp
 
 async def test_escape_stops_it_and_drops_what_it_did(project):
     async with engine_on(project) as engine:
-        session = await taken(engine, cmd.SessionOpen())
+        session = await submit(engine, cmd.SessionOpen())
         before = engine.state(session).seq
-        await taken(engine, cmd.CommandRun(session=session, command="touch half; echo begun; sleep 600"))
+        await submit(engine, cmd.CommandRun(session=session, command="touch half; echo begun; sleep 600"))
         async with contextlib.aclosing(engine.events(session, after=before)) as stream:
             async for envelope in stream:
                 if isinstance(envelope.event, ev.ToolOutput) and "begun" in envelope.event.text:
                     break
         assert isinstance(await engine.submit(cmd.TurnInterrupt(session=session)), cmd.Ack)
-        ran = (await until(engine, session, ev.CommandRan, before))[-1]
+        ran = (await read_until(engine, session, ev.CommandRan, after=before))[-1]
         assert (ran.ended, ran.exit_code) == ("stopped", None)
         assert "dropped" in ran.effects
         assert engine.state(session).changes == {}
@@ -94,12 +72,12 @@ async def test_escape_stops_it_and_drops_what_it_did(project):
 
 async def test_the_shell_stands_where_it_stood_when_the_session_goes_on(project):
     async with engine_on(project) as engine:
-        session = await taken(engine, cmd.SessionOpen())
+        session = await submit(engine, cmd.SessionOpen())
         await run(engine, session, "mkdir sub; touch sub/f; cd sub; export A=5 SECRET_KEY=$(echo geh)eim")
     async with engine_on(project) as engine:
-        assert await taken(engine, cmd.SessionResume(session=session)) == session
+        assert await submit(engine, cmd.SessionResume(session=session)) == session
         assert (await run(engine, session, 'echo "$A|${SECRET_KEY-gone}|${PWD##*/}"')).output.strip() == "5|gone|sub"
-        await taken(engine, cmd.ShellReset(session=session))
+        await submit(engine, cmd.ShellReset(session=session))
         assert (await run(engine, session, 'echo "${A-none}|$PWD"')).output.strip() == f"none|{project}"
     assert b"geheim" not in b"".join(path.read_bytes() for path in log_of(project))
 
@@ -131,21 +109,21 @@ async def test_s9_a_job_that_a_dead_engine_left_is_told_as_ended(project):
 @pytest.mark.parametrize("command", ["", "  \n", "a\0b"])
 async def test_what_is_no_command_is_rejected(project, command):
     async with engine_on(project) as engine:
-        session = await taken(engine, cmd.SessionOpen())
+        session = await submit(engine, cmd.SessionOpen())
         assert isinstance(await engine.submit(cmd.CommandRun(session=session, command=command)), cmd.Reject)
 
 
 async def test_the_tier_is_told_once_and_again_only_when_it_is_another(project):
     async with engine_on(project) as engine:
-        session = await taken(engine, cmd.SessionOpen())
-        found = (await until(engine, session, ev.BoxFound))[-1]
+        session = await submit(engine, cmd.SessionOpen())
+        found = (await read_until(engine, session, ev.BoxFound))[-1]
         assert engine.state(session).tier == found.tier
         await run(engine, session, "touch x")
     async with engine_on(project) as engine:
-        await taken(engine, cmd.SessionResume(session=session))
+        await submit(engine, cmd.SessionResume(session=session))
         await run(engine, session, "true")
         assert engine.state(session).tier == found.tier
-        events = await until(engine, session, ev.SessionResumed)
+        events = await read_until(engine, session, ev.SessionResumed)
         assert sum(isinstance(event, ev.BoxFound) for event in events) == 1
 
 
@@ -155,7 +133,7 @@ async def test_what_cursorignore_keeps_from_the_agent_no_command_can_read(projec
     (project / "keys").mkdir()
     (project / "keys" / "k").write_text("geheim\n")
     async with engine_on(project) as engine:
-        session = await taken(engine, cmd.SessionOpen())
+        session = await submit(engine, cmd.SessionOpen())
         ran = await run(engine, session, "cat secret.txt keys/k a.txt; grep -r geheim .; true")
         assert "geheim" not in ran.output
         assert "one" in ran.output

@@ -38,6 +38,18 @@ SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 MAKERS: dict[Tier, Callable[[Path], Box]] = {tier: partial(make_box, tier) for tier in TIERS_BY_STRENGTH}
 
 
+# What a script in the box is refused, or not, each in a line.
+ATTEMPT = """
+import os, socket, sys
+def attempt(what, act):
+    try:
+        act()
+        print(what, "WENT THROUGH")
+    except OSError as error:
+        print(what, "refused:", error.strerror)
+"""
+
+
 class Apart(Struct, frozen=True):
     """What a process that ran a command saw right after its end: the machine's command lines, its growth in bytes."""
 

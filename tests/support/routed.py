@@ -27,18 +27,6 @@ async def engine_of(project, settings: Settings, *, trust: bool = False) -> tupl
     return engine, opened.session
 
 
-async def turn(engine: Engine, session: str, text: str = "Do it") -> list[ev.AnyEvent]:
-    after = engine.state(session).seq
-    reply = await engine.submit(cmd.TurnSubmit(session=session, text=text))
-    assert isinstance(reply, cmd.Ack), reply
-    found: list[ev.AnyEvent] = []
-    async for envelope in engine.events(session, after=after):
-        found.append(envelope.event)
-        if isinstance(envelope.event, ev.TurnFinished):
-            break
-    return found
-
-
 def of(events: list[ev.AnyEvent], kind: type) -> list:
     return [each for each in events if isinstance(each, kind)]
 

@@ -12,3 +12,10 @@ def trust(project: Path) -> None:
     """As if they had answered yes in it just now."""
     trusting = ProjectTrust(Workspace(project), for_now=False)
     trusting.decide(True)
+
+
+def make_trusted(root: Path) -> Path:
+    """A new directory, trusted."""
+    root.mkdir()
+    trust(root)
+    return root

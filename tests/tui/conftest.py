@@ -109,6 +109,15 @@ def parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Stylesheet, "_parse_rules", parsed)
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What stands still until a test moves it: the clock of what is seen and of what is struck."""
+    now = [1_000_000.0]
+    monkeypatch.setattr("tui.input.visibility.monotonic", lambda: now[0])
+    monkeypatch.setattr("tui.input.key_filter.KeyFilter.get_seconds_since_struck", lambda _: 0.0)
+    return now
+
+
 @pytest.fixture(autouse=True)
 def patient_dialogs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dialogs take an answer as soon as they are drawn."""

@@ -32,14 +32,6 @@ def proposed(*diffs: ChangeDiff) -> list[e.AnyEvent]:
     return [*recorded.opening(), *(e.ChangeProposed(change=each.change) for each in diffs)]
 
 
-@pytest.fixture
-def clock(monkeypatch) -> list[float]:
-    now = [1_000_000.0]
-    monkeypatch.setattr("tui.input.visibility.monotonic", lambda: now[0])
-    monkeypatch.setattr("tui.input.key_filter.KeyFilter.get_seconds_since_struck", lambda _: 0.0)
-    return now
-
-
 async def reviewed(on, clock):
     """The review came up, and was looked at."""
     await on.pilot.press("ctrl+r")

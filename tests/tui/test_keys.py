@@ -98,15 +98,12 @@ async def test_quitting_is_immediate_when_nothing_runs(stage):
         assert on.app._exit
 
 
-async def test_an_approval_takes_the_focus_of_an_empty_prompt_after_a_grace(stage, monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr("tui.input.visibility.monotonic", lambda: now[0])
-    monkeypatch.setattr("tui.input.key_filter.KeyFilter.get_seconds_since_struck", lambda _: 0.0)
+async def test_an_approval_takes_the_focus_of_an_empty_prompt_after_a_grace(stage, clock):
     async with stage([*recorded.opening(), START, REQUEST]) as on:
         await on.until(lambda: on.screen.query("#approval") and on.screen.query_one("#approval").has_focus)
         await on.pilot.press("y", "enter")
         assert on.sent(c.ApprovalAnswer) == []
-        now[0] += GRACE + 0.1
+        clock[0] += GRACE + 0.1
         await on.pilot.press("enter")
         assert on.sent(c.ApprovalAnswer) == []
         await on.pilot.press("y")

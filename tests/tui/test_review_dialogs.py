@@ -73,14 +73,6 @@ def diff(path: str) -> q.DiffAnswer:
 COMMIT = "commit 2\n\n    Improve [a]\n\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-old\n+new\n"
 
 
-@pytest.fixture
-def clock(monkeypatch) -> list[float]:
-    now = [1_000_000.0]
-    monkeypatch.setattr("tui.input.visibility.monotonic", lambda: now[0])
-    monkeypatch.setattr("tui.input.key_filter.KeyFilter.get_seconds_since_struck", lambda _: 0.0)
-    return now
-
-
 async def test_m9_a_red_change_asks_once_more_and_hears_no_key_that_comes_too_soon(stage, clock):
     async with stage(proposed(RED), answers={q.DiffQuery: diff("AGENTS.md")}) as on:
         await reviewing(on, clock)

@@ -21,7 +21,7 @@ from core.clock import monotonic
 from core.protocol import events as ev
 from core.sandbox.box import BoxLimits, Tier
 from tests.support.agent_case import says
-from tests.support.box_cases import Boxed, boxes, tree
+from tests.support.box_cases import ATTEMPT, Boxed, boxes, tree
 from tests.support.box_driver import command_lines
 from tests.support.boxes import boxed as case_in_a_box
 from tests.support.boxes import command
@@ -29,19 +29,16 @@ from tests.support.terminals import all_of
 
 KEY = f"sk-planted-{uuid4().hex}"  # other tests run at the same time, and some tiers show their command lines
 LONG = str(7_000_000 + os.getpid())  # seconds that only our own processes sleep
-PROBE = """
-import ctypes, os, socket, sys
+PROBE = (
+    ATTEMPT
+    + """
+import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 def call(name, *words):
     if getattr(libc, name)(*words) < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-def attempt(what, act):
-    try:
-        act()
-        print(what, "WENT THROUGH")
-    except OSError as error:
-        print(what, "refused:", error.strerror)
 """
+)
 ARCHIVES = """
 import io, os, sys, tarfile
 outside = sys.argv[1]

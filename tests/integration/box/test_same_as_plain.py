@@ -3,14 +3,12 @@ accepting all of it gives what the command would have done in a plain copy."""
 
 from __future__ import annotations
 
-import contextlib
 import shutil
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from core.engine import Engine, EngineOptions
+from core.engine import Engine
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.sandbox.box import Tier
@@ -27,6 +25,7 @@ from tests.support.everyday import (
     untouched,
     with_what_git_tells,
 )
+from tests.support.open_session import read_until, session_in, submit
 from tests.support.story import access
 from tests.support.trust import trust
 
@@ -36,46 +35,29 @@ def sample(tmp_path_factory) -> Path:
     return everyday(tmp_path_factory.mktemp("everyday") / "sample")
 
 
-@contextlib.asynccontextmanager
-async def session_in(project: Path, tier: Tier, mode: ev.ModeName = "agent") -> AsyncIterator[tuple[Engine, str]]:
+def boxed_session(project: Path, tier: Tier, mode: ev.ModeName = "agent"):
     trust(project)
-    engine = Engine(project, options=EngineOptions(watch=False, tier=tier), models=access([]))
-    try:
-        reply = await engine.submit(cmd.SessionOpen(mode=mode))
-        assert isinstance(reply, cmd.Ack), reply
-        yield engine, reply.session
-    finally:
-        await engine.close()
-
-
-async def submitted(engine: Engine, session: str, command: cmd.AnyCommand) -> None:
-    reply = await engine.submit(command)
-    assert isinstance(reply, cmd.Ack), reply
-    await engine.wait_idle(session)
+    return session_in(project, access([]), cmd.SessionOpen(mode=mode), tier=tier)
 
 
 async def ran(engine: Engine, session: str, command: str) -> ev.CommandRan:
     """Run a user's own command to its end."""
     after = engine.state(session).seq
-    await submitted(engine, session, cmd.CommandRun(session=session, command=command))
-    async with contextlib.aclosing(engine.events(session, after=after)) as stream:
-        async for envelope in stream:
-            if isinstance(envelope.event, ev.CommandRan):
-                return envelope.event
-    raise AssertionError("the command never ended")
+    await submit(engine, cmd.CommandRun(session=session, command=command))
+    return (await read_until(engine, session, ev.CommandRan, after=after))[-1]
 
 
 async def accept_everything(engine: Engine, session: str) -> None:
     """All that may be accepted at once, then what has to be named."""
-    await submitted(engine, session, cmd.HunkResolve(session=session, path="", verdict="accept"))
+    await submit(engine, cmd.HunkResolve(session=session, path="", verdict="accept"))
     state = engine.state(session)
     for path in sorted(state.changes):
         if path in state.changes:
             each = cmd.HunkResolve(session=session, path=path, verdict="accept", confirmed=True)
-            await submitted(engine, session, each)
+            await submit(engine, each)
     for bulk in state.review.bulks:
         each = cmd.BulkResolve(session=session, root=bulk.root, verdict="accept", confirmed=True)
-        await submitted(engine, session, each)
+        await submit(engine, each)
     assert (dict(state.changes), state.review.bulks) == ({}, ())
 
 
@@ -84,7 +66,7 @@ async def test_s2_s3_what_is_accepted_is_what_the_command_would_have_done(sample
     project, plain = copied(sample, tmp_path / "project"), copied(sample, tmp_path / "plain")
     now = tree(plain)
     assert tree(project) == now
-    async with session_in(project, tier) as (engine, session):
+    async with boxed_session(project, tier) as (engine, session):
         for name, command in CHAIN.items():
             marks = untouched(project)
             done = await ran(engine, session, DATES + command)
@@ -104,13 +86,13 @@ async def test_s2_s3_what_is_accepted_is_what_the_command_would_have_done(sample
 
 async def test_s2_a_formatter_over_500_files_is_500_edits_and_accepted_at_once(tmp_path):
     project = everyday(tmp_path / "project", modules=500)
-    async with session_in(project, next(iter(boxes()))) as (engine, session):
+    async with boxed_session(project, next(iter(boxes()))) as (engine, session):
         marks = untouched(project)
         await ran(engine, session, "python3 formatter.py")
         assert untouched(project) == marks
         wanted = {f"pkg/m{number}.py": "edit" for number in range(500)}
         assert shown(engine.state(session).changes) == wanted
-        await submitted(engine, session, cmd.HunkResolve(session=session, path="", verdict="accept"))
+        await submit(engine, cmd.HunkResolve(session=session, path="", verdict="accept"))
         assert dict(engine.state(session).changes) == {}
         assert (project / "pkg" / "m7.py").read_text() == "x = 7\ndef f(a, b):\n  return a\n"
 
@@ -129,7 +111,7 @@ async def test_npm_install_is_one_bulk_and_a_lock_file_and_comes_out_as_without_
     (project / ".gitignore").write_text("node_modules/\n")
     plain = copied(project, tmp_path / "plain")
     install = "npm install --offline --no-audit --no-fund --install-links --cache $HOME/npm ./vendor/left"
-    async with session_in(project, tier) as (engine, session):
+    async with boxed_session(project, tier) as (engine, session):
         before = tree(project)
         done = await ran(engine, session, f"{install} && node -e \"process.exit(require('left') === 'left' ? 0 : 9)\"")
         assert done.exit_code == 0, done

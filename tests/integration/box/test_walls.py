@@ -12,19 +12,10 @@ from pathlib import Path
 from uuid import uuid4
 
 from core.sandbox.toolchains import TOOLCHAINS
-from tests.support.box_cases import ROOT, Boxed
+from tests.support.box_cases import ATTEMPT, ROOT, Boxed
 from tests.support.terminals import all_of
 
 SECRET = f"sk-planted-{uuid4().hex}"
-PROBE = """
-import socket, sys, os
-def attempt(what, act):
-    try:
-        act()
-        print(what, "WENT THROUGH")
-    except OSError as error:
-        print(what, "refused:", error.strerror)
-"""
 
 
 @contextmanager
@@ -62,7 +53,7 @@ def shared_memory() -> Iterator[None]:
 async def test_s5_nothing_leaves_for_the_network_and_loopback_works_inside(boxed: Boxed):
     with listener(socket.AF_INET, ("127.0.0.1", 0)) as host:
         port = host.getsockname()[1]
-        probe = PROBE + (
+        probe = ATTEMPT + (
             f"attempt('host loopback', lambda: socket.create_connection(('127.0.0.1', {port}), 2))\n"
             "attempt('tcp', lambda: socket.create_connection(('192.0.2.1', 80), 2))\n"
             "attempt('udp', lambda: socket.socket(2, 2).sendto(b'x', ('192.0.2.1', 53)))\n"
@@ -98,7 +89,7 @@ async def test_s6_no_socket_of_the_host_can_be_connected_to(boxed: Boxed):
     ):
         for place in (*places, visible):
             place.chmod(0o777)
-        probe = PROBE + "".join(
+        probe = ATTEMPT + "".join(
             f"attempt({str(place)!r}, lambda: socket.socket(1, 1).connect({str(place)!r}))\n"
             for place in (*places, visible, "/var/run/docker.sock", "/run/dbus/system_bus_socket")
         )
@@ -114,7 +105,7 @@ async def test_s6_no_socket_of_the_host_can_be_connected_to(boxed: Boxed):
 
 async def test_s7_processes_of_the_host_can_be_neither_seen_nor_touched(boxed: Boxed):
     with sleeper() as victim:
-        probe = PROBE + (
+        probe = ATTEMPT + (
             "import ctypes\n"
             "libc = ctypes.CDLL(None, use_errno=True)\n"
             "def call(*words):\n"
@@ -170,7 +161,7 @@ def _packages() -> str:
 
 
 async def test_s11_the_walls_cannot_be_taken_down_from_inside(boxed: Boxed):
-    probe = PROBE + (
+    probe = ATTEMPT + (
         "import ctypes\n"
         "libc = ctypes.CDLL(None, use_errno=True)\n"
         "def call(name, *words):\n"
