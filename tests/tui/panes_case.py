@@ -128,10 +128,10 @@ class PaneApp(App[None]):
     @on(plan_messages.ExternalEditRequested)
     @on(plan_messages.TextSaved)
     @on(plan_messages.DiscardRequested)
-    @on(plan_messages.CommentEdited)
+    @on(review_messages.CommandRequested)
     @on(review_messages.CommentsRequested)
     def write_down(self, event: object) -> None:
-        self.posted.append(event)
+        self.posted.append(getattr(event, "command", event))
 
 
 def tree_app() -> PaneApp:

@@ -148,10 +148,8 @@ class ReviewApp(App[None]):
     def changes(self) -> tuple[Change, ...]:
         return tuple(each.change for each in self.diffs.values())
 
-    @on(review_messages.HunksResolved)
-    @on(review_messages.UndoRequested)
+    @on(review_messages.VerdictGiven)
     @on(review_messages.FileRequested)
-    @on(review_messages.FilesResolved)
     @on(review_messages.BulkResolved)
     @on(review_messages.CommandRequested)
     @on(review_messages.HunkTextRequested)
@@ -159,4 +157,4 @@ class ReviewApp(App[None]):
     @on(review_messages.OriginVerdictRequested)
     @on(review_messages.ConflictRequested)
     def write_down(self, event: object) -> None:
-        self.posted.append(event)
+        self.posted.append(getattr(event, "command", event))

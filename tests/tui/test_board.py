@@ -13,9 +13,9 @@ from core.protocol.debug import ComparedLocation, Evidence, Hypothesis, Probe, P
 from core.protocol.documents import Option, Question
 from core.protocol.queries import ProbeLogAnswer, ProbeLogQuery
 from tests.tui.panes_case import PaneApp
+from tui.ask.messages import AnswersGiven
 from tui.debug import board
 from tui.debug.board import BoardRows, DebugBoard, LogFilterInput
-from tui.debug.messages import CardAnswered
 from tui.state import ViewState, show_event
 from tui.state.view import DebugView
 
@@ -116,8 +116,8 @@ class BoardApp(PaneApp):
             return ProbeLogAnswer(run=query.run, total=2, compare_with=query.compare_with, places=PLACES, records=AFTER)
         return ProbeLogAnswer(run=query.run, total=self.total, records=RECORDS)
 
-    @on(CardAnswered)
-    def answered(self, event: CardAnswered) -> None:
+    @on(AnswersGiven)
+    def answered(self, event: AnswersGiven) -> None:
         self.posted.append(event)
 
 

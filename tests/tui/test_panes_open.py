@@ -73,8 +73,10 @@ async def test_the_review_pops_up_with_the_first_change_and_leaves_the_focus(sta
 async def test_verdicts_of_the_review_reach_the_engine(stage):
 
     async with stage(recorded.opening()) as on:
-        on.screen.post_message(review_messages.HunksResolved("a.py", ("h1",), "accept", ""))
-        on.screen.post_message(review_messages.UndoRequested())
+        on.screen.post_message(
+            review_messages.VerdictGiven(c.HunkResolve(path="a.py", hunks=("h1",), verdict="accept"))
+        )
+        on.screen.post_message(review_messages.CommandRequested(c.VerdictUndo()))
         await on.until(lambda: on.sent(c.VerdictUndo))
         assert on.sent(c.HunkResolve)[0].hunks == ("h1",)
 

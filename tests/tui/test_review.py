@@ -8,9 +8,9 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from core.protocol.commands import HunkResolve, VerdictUndo
 from core.protocol.review import ChangeDiff
 from tests.tui.review_case import ADDED, CASES, PRICES, TESTS, ReviewApp, diff_of
-from tui.review import messages as review_messages
 from tui.review.browser import GRACE
 from tui.review.diff_view import CONFLICT_HINTS, DiffView
 from tui.review.header import FileStrip
@@ -39,7 +39,7 @@ def text_of(view: DiffView) -> str:
 
 
 def resolved(app: ReviewApp) -> list[tuple[str, tuple[str, ...], str, str]]:
-    return [(e.path, e.hunks, e.verdict, e.reason) for e in app.posted if isinstance(e, review_messages.HunksResolved)]
+    return [(e.path, e.hunks, e.verdict, e.reason) for e in app.posted if isinstance(e, HunkResolve)]
 
 
 async def test_j_and_k_walk_the_hunks_across_files_and_stop_at_the_ends():
@@ -156,7 +156,7 @@ async def test_u_asks_for_undo_and_o_opens_at_the_hunk():
         await settle(pilot, "j", "j", "o", "u")
         opened, undone = app.posted
         assert (opened.path, opened.line) == (PRICES.change.path, PRICES.change.hunks[2].new_start)
-        assert isinstance(undone, review_messages.UndoRequested)
+        assert undone == VerdictUndo()
 
 
 async def test_a_refusal_and_silence_make_hunks_judgeable_again():

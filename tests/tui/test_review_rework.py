@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from core.protocol.commands import HunkComment, HunkEdit, HunkSplit
+from core.protocol.commands import Command, HunkComment, HunkEdit, HunkResolve, HunkSplit
 from core.protocol.queries import HunkAnswer
 from core.protocol.review import Check, Comment, Origin
 from tests.tui.review_case import PRICES, TESTS, ReviewApp
@@ -19,7 +19,7 @@ TOLD = Comment(path=PATH, hunk=HUNKS[1].id, text="Why a list?", start=HUNKS[1].n
 
 
 def wanted(app: ReviewApp) -> list[object]:
-    return [each.command for each in app.posted if isinstance(each, review_messages.CommandRequested)]
+    return [each for each in app.posted if isinstance(each, Command) and not isinstance(each, HunkResolve)]
 
 
 def around(app: ReviewApp, *comments: Comment) -> None:

@@ -18,9 +18,9 @@ from textual.widgets import Input
 from core.protocol.debug import ProbeRecord
 from core.protocol.documents import QuestionAnswer
 from core.protocol.queries import ProbeLogAnswer, ProbeLogQuery
+from tui.ask.messages import AnswersGiven
 from tui.debug.hypothesis_rows import OptionChip, render_card, render_overview
 from tui.debug.log_rows import PLAIN, BoardRow, render_comparison, render_log
-from tui.debug.messages import CardAnswered
 from tui.keymap import format_first_key, get_bindings, get_keymap, insert_keys
 from tui.panes import PaneSource, StatePane
 from tui.state.view import MAX_LIVE_RECORDS, DebugView, ViewState
@@ -268,7 +268,7 @@ class DebugBoard(StatePane):
         if asked is not None and any(each.id == option for each in asked.questions[0].options):
             self._view = replace(self._view, question=None)
             answer = QuestionAnswer(question=asked.questions[0].id, options=(option,))
-            self.post_message(CardAnswered(asked.id, (answer,)))
+            self.post_message(AnswersGiven(asked.id, (answer,)))
             self.render_rows()
 
     def action_filter(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from textual.binding import BindingType
@@ -12,6 +11,7 @@ from textual.widgets import TextArea
 
 from core.protocol.plans import Plan
 from tui.keymap import get_bindings
+from tui.plan.messages import DiscardRequested, TextSaved
 from tui.widgets.input_line import InputLine, InputPurpose
 from tui.widgets.key_hints import Hint
 
@@ -41,18 +41,8 @@ class PlanEditor(TextArea):
     BINDINGS: ClassVar[list[BindingType]] = get_bindings("planeditor", priority=True)
     hints: Final = (("planeditor.save", "save"), ("planeditor.cancel", "leave it"), ("app.editor", "$EDITOR"))
 
-    @dataclass
-    class Saved(Message):
-        """`body` is the new text of the plan, which was `plan` at the start."""
-
-        plan: Plan
-        body: str
-
-    @dataclass
-    class Cancelled(Message):
-        """The user leaves; `changed`: there is unsaved text."""
-
-        changed: bool
+    class Closed(Message):
+        """The user leaves, and nothing is unsaved."""
 
     suffix = ".md"
 
@@ -67,7 +57,7 @@ class PlanEditor(TextArea):
         return self.text != self.plan.body
 
     def action_save(self) -> None:
-        self.post_message(self.Saved(self.plan, self.text) if self.is_changed else self.Cancelled(changed=False))
+        self.post_message(TextSaved(self.plan, self.text) if self.is_changed else self.Closed())
 
     def action_cancel(self) -> None:
-        self.post_message(self.Cancelled(self.is_changed))
+        self.post_message(DiscardRequested() if self.is_changed else self.Closed())

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
+from core.protocol.commands import PlanBuild
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.plans import Plan
 
@@ -20,12 +21,9 @@ class StatusRequested(Message, namespace="plan_panel"):
 
 @dataclass
 class BuildRequested(Message, namespace="plan_panel"):
-    """A plan is to be built: one `todo`, "" = all; `fresh` = without the conversation; by so many subagents."""
+    """A plan is to be built, and all that is built to be seen."""
 
-    path: str
-    todo: str = ""
-    fresh: bool = False
-    workers: int = 1
+    command: PlanBuild
 
 
 @dataclass
@@ -72,14 +70,3 @@ class DiscardRequested(Message, namespace="plan_panel"):
 
 class NotEditable(Message, namespace="plan_panel"):
     """The text of this plan cannot be edited here."""
-
-
-@dataclass
-class CommentEdited(Message, namespace="plan_panel"):
-    """A comment on lines of a plan: a new one, or with `id` a new text for it, "" to remove it."""
-
-    path: str
-    text: str
-    start: int = 0
-    excerpt: str = ""
-    id: str = ""

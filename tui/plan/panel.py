@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Input, Static
 
-from core.protocol.commands import MAX_SUBAGENTS
+from core.protocol.commands import MAX_SUBAGENTS, PlanBuild, PlanComment
 from core.protocol.documents import Todo
 from core.protocol.events import TodoVerified
 from core.protocol.plans import Plan
@@ -24,7 +24,7 @@ from tui.plan.text_view import EMPTY, PlanText
 from tui.plan.todo_list import TodoList
 from tui.plan.todo_rows import count_hunks_by_todo, map_todo_activity, matches_filter, render_title
 from tui.review.hunk_editor import is_line_editable
-from tui.review.messages import CommentsRequested
+from tui.review.messages import CommandRequested, CommentsRequested
 from tui.state import ViewState
 from tui.text import fit_line
 
@@ -212,7 +212,8 @@ class PlanPanel(StatePane):
         if self._plan is not None:
             todo = self._current_todo.id if how == "one" and self._current_todo else ""
             workers = MAX_SUBAGENTS if how == "parallel" else 1
-            self.post_message(messages.BuildRequested(self._plan.path, todo, how == "fresh", workers))
+            command = PlanBuild(path=self._plan.path, todo=todo, fresh=how == "fresh", workers=workers)
+            self.post_message(messages.BuildRequested(command))
 
     def action_move(self, step: int) -> None:
         if (todo := self._current_todo) is not None:
@@ -284,6 +285,7 @@ class PlanPanel(StatePane):
         await self.mount(editor, before=self.query_one(PlanInput))
         editor.focus()
 
+    @on(PlanEditor.Closed)
     def close_editor(self) -> None:
         """Close the editor and drop its text."""
         had_focus = any(editor.has_focus for editor in self.query(PlanEditor))
@@ -303,19 +305,6 @@ class PlanPanel(StatePane):
     def on_hide(self) -> None:
         self.screen.remove_class("-writing")
 
-    @on(PlanEditor.Saved)
-    def _on_text_saved(self, event: PlanEditor.Saved) -> None:
-        event.stop()
-        self.post_message(messages.TextSaved(event.plan, event.body))
-
-    @on(PlanEditor.Cancelled)
-    def _on_editor_cancelled(self, event: PlanEditor.Cancelled) -> None:
-        event.stop()
-        if event.changed:
-            self.post_message(messages.DiscardRequested())
-        else:
-            self.close_editor()
-
     @on(PlanText.CommentRequested)
     def _on_comment_requested(self, event: PlanText.CommentRequested) -> None:
         event.stop()
@@ -326,14 +315,18 @@ class PlanPanel(StatePane):
     @on(PlanText.CommentRemoved)
     def _on_comment_removed(self, event: PlanText.CommentRemoved) -> None:
         event.stop()
-        self.post_message(messages.CommentEdited(event.comment.path, "", id=event.comment.hunk))
+        self._submit_comment(PlanComment(path=event.comment.path, text="", id=event.comment.hunk))
+
+    def _submit_comment(self, comment: PlanComment) -> None:
+        self.post_message(CommandRequested(comment))
 
     def _post_comment(self, text: str) -> None:
         said, known = self._comment_target, self._comment_target.comment
         if known is not None and text != known.text:
-            self.post_message(messages.CommentEdited(known.path, text, id=known.hunk))
+            self._submit_comment(PlanComment(path=known.path, text=text, id=known.hunk))
         elif known is None and text and self._plan is not None:
-            self.post_message(messages.CommentEdited(self._plan.path, text, said.start, said.excerpt))
+            comment = PlanComment(path=self._plan.path, text=text, start=said.start, excerpt=said.excerpt)
+            self._submit_comment(comment)
 
     @on(Input.Changed)
     def _on_input_changed(self, event: Input.Changed) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import ClassVar, Final
 
 from textual.binding import BindingType
 from textual.message import Message
 from textual.widgets import TextArea
 
+from core.protocol.commands import HunkEdit
+from core.protocol.queries import HunkAnswer
 from tui.keymap import get_bindings
+from tui.review.messages import CommandRequested
 
 
 class HunkEditor(TextArea):
@@ -18,49 +21,40 @@ class HunkEditor(TextArea):
     BINDINGS: ClassVar[list[BindingType]] = get_bindings("editor", priority=True)
     hints: Final = (("editor.save", "save"), ("editor.cancel", "leave it"), ("app.editor", "$EDITOR"))
 
-    @dataclass
-    class Saved(Message):
-        """`text` is the new side of the hunk."""
-
-        path: str
-        hunk: str
-        text: str
-
-    class Cancelled(Message):
-        """The hunk stays as it was."""
+    class Closed(Message):
+        """The hunk is saved, or stays as it was."""
 
     def __init__(self) -> None:
         super().__init__(id="hunk-editor", show_line_numbers=True, soft_wrap=False, tab_behavior="indent")
-        self._place = ("", "")
-        self._before = ""
-        self._has_final_newline = True
-
-    def open_hunk(self, path: str, hunk: str, text: str, start: int) -> None:
-        """Edit a hunk whose new side begins at line `start`."""
-        self._place, self._before = (path, hunk), text
-        self._has_final_newline = text.endswith("\n") or not text
-        self.text = text.removesuffix("\n")
-        self.line_number_start = start
         self.cursor_blink = False
+
+    def open_hunk(self, hunk: HunkAnswer) -> None:
+        """Edit the new side of a hunk."""
+        self._hunk = hunk
+        self.text = hunk.text.removesuffix("\n")
+        self.line_number_start = hunk.start
         self.move_cursor((0, 0))
 
     @property
     def suffix(self) -> str:
         """Suffix of the file, so that an external editor knows the language."""
-        name = self._place[0].rpartition("/")[2]
-        return name[name.rfind(".") :] if "." in name[1:] and name.isascii() else ""
+        path = PurePosixPath(self._hunk.path)
+        return path.suffix if path.name.isascii() else ""
 
     @property
     def result(self) -> str:
         """The text with the final newline that it had."""
-        return self.text + "\n" if self._has_final_newline and self.text else self.text
+        is_ended = self._hunk.text.endswith("\n") or not self._hunk.text
+        return f"{self.text}\n" if is_ended and self.text else self.text
 
     def action_save(self) -> None:
-        path, hunk = self._place
-        self.post_message(self.Saved(path, hunk, self.result) if self.result != self._before else self.Cancelled())
+        if self.result != self._hunk.text:
+            edit = HunkEdit(path=self._hunk.path, hunk=self._hunk.hunk, text=self.result)
+            self.post_message(CommandRequested(edit))
+        self.action_cancel()
 
     def action_cancel(self) -> None:
-        self.post_message(self.Cancelled())
+        self.post_message(self.Closed())
 
 
 def is_line_editable(text: str) -> bool:

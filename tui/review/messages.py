@@ -6,26 +6,15 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
-from core.protocol.commands import AnyCommand
+from core.protocol.commands import AnyCommand, HunkResolve
 from core.protocol.review import Change, Verdict
 
 
 @dataclass
-class HunksResolved(Message, namespace="review_pane"):
-    """A verdict on some hunks of one file."""
+class VerdictGiven(Message, namespace="review_pane"):
+    """A verdict on hunks or files, which may have to be confirmed."""
 
-    path: str
-    hunks: tuple[str, ...]
-    verdict: Verdict
-    reason: str = ""
-
-
-@dataclass
-class FilesResolved(Message, namespace="review_pane"):
-    """A verdict on several whole files."""
-
-    paths: tuple[str, ...]
-    verdict: Verdict
+    command: HunkResolve
 
 
 @dataclass
@@ -34,11 +23,6 @@ class BulkResolved(Message, namespace="review_pane"):
 
     root: str
     verdict: Verdict
-
-
-@dataclass
-class UndoRequested(Message, namespace="review_pane"):
-    """The last verdict is to be taken back."""
 
 
 @dataclass

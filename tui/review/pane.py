@@ -16,7 +16,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Input
 
-from core.protocol.commands import HunkComment, HunkEdit, HunkSplit
+from core.protocol.commands import HunkComment, HunkResolve, HunkSplit, VerdictUndo
 from core.protocol.queries import HunkAnswer
 from core.protocol.renames import list_changes
 from core.protocol.review import Change, ChangeDiff, Verdict
@@ -168,7 +168,7 @@ class ReviewPane(StatePane):
             return
         elif ids := self._sent.list_resolvable(changes[0], verdict):
             self._sent.add_hunks(row.name, ids, verdict)
-            self.post_message(messages.HunksResolved(row.name, ids, verdict))
+            self.post_message(messages.VerdictGiven(HunkResolve(path=row.name, hunks=ids, verdict=verdict)))
         self.browser.render_header()
         if row.kind == "file" and not (verdict == "accept" and needs_confirmation(changes[0])):
             self.browser.change_list.move_cursor(1)
@@ -181,7 +181,7 @@ class ReviewPane(StatePane):
         for path in paths:
             self._sent.add_hunks(path, resolvable[path], verdict)
         if paths:
-            self.post_message(messages.FilesResolved(paths, verdict))
+            self.post_message(messages.VerdictGiven(HunkResolve(path="", paths=paths, verdict=verdict)))
         if count := sum(change.protected for change in chosen):
             self.app.notify(f"{count} red: decide on each of them by itself.", markup=False)
 
@@ -192,7 +192,8 @@ class ReviewPane(StatePane):
         self.browser.attention.note_moved(by_hand=False)
         self._sent.refused.pop(path, None)
         self._sent.add_hunks(path, ids, verdict)
-        self.post_message(messages.HunksResolved(path, ids, verdict, reason))
+        command = HunkResolve(path=path, hunks=ids, verdict=verdict, reason=reason)
+        self.post_message(messages.VerdictGiven(command))
         self.browser.render_header()
         if not (verdict == "accept" and needs_confirmation(change)):
             self.browser.go_to_next_unsent()
@@ -202,7 +203,7 @@ class ReviewPane(StatePane):
             return
         self.reopen()
         self._before_undo = frozenset(hunk.id for change in self.browser.changes for hunk in change.hunks)
-        self.post_message(messages.UndoRequested())
+        self.post_message(messages.CommandRequested(VerdictUndo()))
 
     def action_reject_with_reason(self) -> None:
         if here := self.browser.find_judgeable_hunk():
@@ -235,17 +236,11 @@ class ReviewPane(StatePane):
         if not self.query(HunkEditor):
             await self.browser.mount(HunkEditor(), after=self.browser.diff_view)
         editor = self.query_one(HunkEditor)
-        editor.open_hunk(hunk.path, hunk.hunk, hunk.text, hunk.start)
+        editor.open_hunk(hunk)
         editor.display, self.browser.diff_view.display = True, False
         editor.focus()
 
-    @on(HunkEditor.Saved)
-    def _on_hunk_saved(self, event: HunkEditor.Saved) -> None:
-        event.stop()
-        self.post_message(messages.CommandRequested(HunkEdit(path=event.path, hunk=event.hunk, text=event.text)))
-        self._close_editor()
-
-    @on(HunkEditor.Cancelled)
+    @on(HunkEditor.Closed)
     def _close_editor(self) -> None:
         """Put the diff back in the place of the editor."""
         self.query_one(HunkEditor).display = False

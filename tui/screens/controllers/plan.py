@@ -105,8 +105,7 @@ class PlanController(Controller):
 
     @on(messages.BuildRequested)
     def _build(self, event: messages.BuildRequested) -> None:
-        build = commands.PlanBuild(path=event.path, todo=event.todo, fresh=event.fresh, workers=event.workers)
-        self._submit_build(build)
+        self._submit_build(event.command)
 
     def _submit_build(self, command: commands.PlanBuild) -> None:
         """Submit a build. Where no plan is at hand, one of the project's is looked for. All that is built is shown."""
@@ -243,12 +242,6 @@ class PlanController(Controller):
     def _report_line_endings(self) -> None:
         problem = "This text has unusual line endings inside that an editor here would change."
         self.context.notify_user(problem, "t: in your $EDITOR.")
-
-    @on(messages.CommentEdited)
-    def _submit_comment(self, event: messages.CommentEdited) -> None:
-        path, start, excerpt = event.path, event.start, event.excerpt
-        comment = commands.PlanComment(path=path, text=event.text, start=start, excerpt=excerpt, id=event.id)
-        self.context.submit_soon(comment)
 
 
 def _is_made_for(change: Change, todo: str) -> bool:

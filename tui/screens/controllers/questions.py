@@ -9,7 +9,6 @@ from textual.content import Content
 
 from core.protocol import commands, queries
 from tui.ask import messages
-from tui.debug.messages import CardAnswered
 from tui.input.visibility import get_visibility
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
@@ -133,9 +132,8 @@ class QuestionController(Controller):
         self.context.focus_prompt()
 
     @on(messages.AnswersGiven)
-    @on(CardAnswered)
     @in_worker("commands", exclusive=False)
-    async def _answer_question(self, event: messages.AnswersGiven | CardAnswered) -> None:
+    async def _answer_question(self, event: messages.AnswersGiven) -> None:
         is_taken = await self.context.submit(commands.QuestionReply(id=event.id, answers=event.answers))
         if not is_taken and self._question is not None:
             self._question.reopen()

@@ -48,23 +48,15 @@ class ReviewController(Controller):
             return
         if path == "all" and not (self.context.state.changes or self.context.state.bulks):
             self.context.notify_user(f"Nothing waits that you could {verdict}.")
-        self._start_verdict(commands.HunkResolve(path="" if path == "all" else path, verdict=verdict))
+        command = commands.HunkResolve(path="" if path == "all" else path, verdict=verdict)
+        self.context.start(self.submit_verdict, command, group="commands")
 
-    @on(messages.UndoRequested)
-    def action_undo_verdict(self, _: object = "") -> None:
+    def action_undo_verdict(self, _: str = "") -> None:
         self.context.submit_soon(commands.VerdictUndo())
 
-    @on(messages.HunksResolved)
-    def _resolve_hunks(self, event: messages.HunksResolved) -> None:
-        verdict = commands.HunkResolve(path=event.path, hunks=event.hunks, verdict=event.verdict, reason=event.reason)
-        self._start_verdict(verdict)
-
-    @on(messages.FilesResolved)
-    def _resolve_files(self, event: messages.FilesResolved) -> None:
-        self._start_verdict(commands.HunkResolve(path="", paths=event.paths, verdict=event.verdict))
-
-    def _start_verdict(self, verdict: commands.HunkResolve) -> None:
-        self.context.start(self.submit_verdict, verdict, group="commands")
+    @on(messages.VerdictGiven)
+    def _take_verdict(self, event: messages.VerdictGiven) -> None:
+        self.context.start(self.submit_verdict, event.command, group="commands")
 
     async def submit_verdict(self, verdict: commands.HunkResolve) -> None:
         """Submit a verdict; one that accepts what is protected, or what deletes a file, is confirmed first."""
