@@ -10,15 +10,14 @@ from tui.review.diff_layout import (
     clean_lines,
     describe_whole_file,
     find_matching_hunk,
-    layout_split,
-    layout_unified,
+    layout_diff,
 )
 
 HOSTILE = "a\x1b[31m\tb\x1b]52;c;x\x07 \u202eright\u202c\x00\r\u2028 [@click=app.quit]x[/]"
 
 
 def shape(diff: ChangeDiff, *, two: bool = False) -> list[tuple[str, int, int]]:
-    page = (layout_split if two else layout_unified)(diff, clean_lines(diff))
+    page = layout_diff(diff, clean_lines(diff), is_split=two)
     return [(row.kind, row.left, row.right) for row in page.rows]
 
 
@@ -27,7 +26,7 @@ def hunk(id_: str, start: int, count: int = 1) -> Hunk:
 
 
 def test_each_hunk_has_a_head_and_all_lines_stand_in_order():
-    page = layout_unified(PRICES, clean_lines(PRICES))
+    page = layout_diff(PRICES, clean_lines(PRICES))
     assert [page.rows[head].kind for head in page.head_rows] == ["hunk"] * 4
     shown = [row.right if row.right >= 0 else row.left for row in page.rows if row.kind == "line"]
     assert shown == [index for index, line in enumerate(PRICES.lines) if line.kind != "gap"]
@@ -49,7 +48,7 @@ def test_one_column_shows_old_lines_before_new_ones():
 
 def test_n16a_a_file_that_only_moved_is_told_in_words_and_not_by_its_lines():
     change = change_of("new", [replace(hunk("h", 1), moves=True)], [], operation="rename", renamed_from="old")
-    shown = layout_unified(ChangeDiff(change=change, lines=(), note="renamed, content unchanged"), [])
+    shown = layout_diff(ChangeDiff(change=change, lines=(), note="renamed, content unchanged"), [])
     assert [row.text for row in shown.rows] == ["", "renamed from old", "renamed, content unchanged"]
 
 
@@ -68,13 +67,13 @@ def test_a_change_without_lines_is_told_in_words(more, words):
     change = change_of("a", [hunk("h", 0)], [], **more)
     diff = ChangeDiff(change=change, lines=())
     assert words in describe_whole_file(change)
-    assert layout_unified(diff, []).rows[0].kind == "hunk"
-    assert words in [row.text for row in layout_unified(diff, []).rows]
+    assert layout_diff(diff, []).rows[0].kind == "hunk"
+    assert words in [row.text for row in layout_diff(diff, []).rows]
 
 
 def test_a_cut_diff_says_that_a_verdict_counts_for_all_of_it():
     diff = ChangeDiff(change=ADDED.change, lines=ADDED.lines, truncated=True, note="first 2 of 9 lines")
-    notes = [row.text for row in layout_unified(diff, clean_lines(diff)).rows if row.kind == "note"]
+    notes = [row.text for row in layout_diff(diff, clean_lines(diff)).rows if row.kind == "note"]
     assert notes[0] == "first 2 of 9 lines"
     assert "verdict counts for all" in notes[1]
 
@@ -118,14 +117,14 @@ def test_nothing_left_means_no_cursor():
 
 def test_a_note_on_a_binary_file_stands_in_its_hunk_and_only_there():
     diff = ChangeDiff(change=change_of("a", [hunk("h", 0)], [], binary=True), lines=(), note="binary file, 1 → 2 bytes")
-    assert [(row.hunk, row.text) for row in layout_unified(diff, []).rows[1:]] == [(0, "binary file, 1 → 2 bytes")]
+    assert [(row.hunk, row.text) for row in layout_diff(diff, []).rows[1:]] == [(0, "binary file, 1 → 2 bytes")]
 
 
 def test_words_about_a_change_are_broken_into_rows_and_never_cut():
     note = "The rest of this diff is left out because it is very long. A verdict counts for all of it."
     shown = replace(REMOVED, note=note)
     said = {REMOVED.change.hunks[0].id: "Why is this gone? It is used."}
-    page = layout_unified(shown, clean_lines(shown), said, room=30)
+    page = layout_diff(shown, clean_lines(shown), said, room=30)
     told = [row for row in page.rows if row.kind in {"note", "rest", "comment"}]
     assert all(len(row.text) <= 30 for row in told)
     assert [row.kind for row in told] == ["comment", "note", "rest", "rest"]

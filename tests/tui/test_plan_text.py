@@ -12,7 +12,7 @@ from tui.plan.panel import PlanPanel
 from tui.plan.text_view import LOST_COMMENTS, PlanText, PlanTextRow, layout_text
 from tui.plan.todo_edits import move_todo_to
 from tui.plan.todo_list import TodoList
-from tui.plan.todo_rows import count_rows, render_todo
+from tui.plan.todo_rows import TodoFacts, count_rows, render_todo
 
 LONG = "more `code` of a line that is quite long and has to be wrapped"
 LINES = st.one_of(
@@ -81,7 +81,8 @@ TODOS = st.builds(
 def test_the_height_of_a_todo_is_known_without_drawing_it(todo, width):
     others = {"x": Todo(id="x", content="", status="completed"), "y": Todo(id="y", content="")}
     proof = TodoVerified(id="a", command="make test", exit_code=1)
-    assert count_rows(todo, others, width) == len(render_todo(todo, others, width, proof=proof))
+    facts = TodoFacts(others, {todo.id: proof} if proof else {})
+    assert count_rows(todo, facts, width) == len(render_todo(todo, facts, width))
 
 
 @given(st.lists(st.sampled_from("abcdef"), unique=True, min_size=2), st.data())

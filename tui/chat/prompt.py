@@ -85,12 +85,11 @@ class Prompt(TextArea):
     class RecallRequested(Message):
         """The key for the previous prompt was struck while messages wait to be sent."""
 
+    @dataclass
     class CompletionKey(Message):
         """A key for the open completion; `action` is next, previous, accept, send or close."""
 
-        def __init__(self, action: str) -> None:
-            super().__init__()
-            self.action = action
+        action: str
 
     def __init__(self, *, id: str | None = None, placeholder: str = "") -> None:  # noqa: A002
         super().__init__(

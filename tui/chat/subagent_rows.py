@@ -6,7 +6,7 @@ from typing import Final
 
 from core.protocol.events import SubagentAction
 from tui.block import TranscriptBlock
-from tui.chat.tool_call_rows import format_details, render_head
+from tui.chat.tool_call_rows import choose_sign, format_details, render_head
 from tui.quantities import count, format_cost, format_duration
 from tui.text import clean, fit_line, shorten_lines
 from tui.widgets.text_rows import INDENT, Piece, TextRow, wrap_pieces, wrap_text
@@ -32,7 +32,7 @@ def render_subagent(block: TranscriptBlock, width: int, is_open: bool) -> list[T
     else:
         came = [(" · ", "muted"), ("conflict", "warn")] if block.level == "conflict" else format_details(block.summary)
         came += format_details(format_duration(block.duration_ms)) if block.duration_ms and width > _WIDE_FROM else []
-    rows = [render_head(_choose_sign(block, is_open), pieces, width, outcome=came)]
+    rows = [render_head(choose_sign(block, is_open), pieces, width, outcome=came)]
     return [*rows, *_render_details(block, width)] if is_open else rows
 
 
@@ -47,14 +47,6 @@ def _format_activity(block: TranscriptBlock) -> str:
     if block.status in _ROLES:
         return fit_line(block.hint or ("stopped" if block.status == "cancelled" else "failed"), 200)
     return fit_line(block.text or block.title, 200)
-
-
-def _choose_sign(block: TranscriptBlock, opened: bool) -> str:
-    if block.is_running:
-        return "◌"
-    if block.status in _ROLES:
-        return "✕" if block.status == "failed" else "⊘"
-    return "▾" if opened else "▸"
 
 
 def _render_details(block: TranscriptBlock, width: int) -> list[TextRow]:

@@ -57,7 +57,8 @@ def format_details(*parts: str) -> list[Piece]:
     return [(f" · {part}", "muted") for part in parts if part]
 
 
-def _choose_sign(block: TranscriptBlock, opened: bool) -> str:
+def choose_sign(block: TranscriptBlock, opened: bool) -> str:
+    """Return the sign of a call or subagent: running, failed, stopped, open or closed."""
     if block.is_running:
         return "◌"
     if block.status in _STATUS_ROLES:
@@ -103,7 +104,7 @@ def render_tool_call(block: TranscriptBlock, width: int, is_open: bool) -> list[
     pieces += [(f" {subject}", "")] if subject else []
     pieces += [(" · ", "muted"), (told, role)] if told else []
     pieces += format_details(format_duration(took) if took else "")
-    rows = [render_head(_choose_sign(block, is_open), pieces, width)]
+    rows = [render_head(choose_sign(block, is_open), pieces, width)]
     if is_open and call:
         rows += _render_lines(format_json(call.arguments), width, "muted", OPEN_ROWS)
         rows += _render_lines(
@@ -157,7 +158,7 @@ def render_edit(block: TranscriptBlock, width: int, is_open: bool) -> list[TextR
         pieces += [(" · ", "muted"), (told, role or "bad")]
     else:
         came = [(f"  +{edit.added}", "ok"), (f" −{edit.removed}", "bad")]
-    rows = [render_head(_choose_sign(block, is_open), pieces, width, outcome=came)]
+    rows = [render_head(choose_sign(block, is_open), pieces, width, outcome=came)]
     if is_open:
         for sign, line in diff_lines(edit)[:OPEN_ROWS]:
             role = {"+": "added", "-": "removed"}.get(sign, "muted")
@@ -236,7 +237,7 @@ def render_command(block: TranscriptBlock, width: int, is_open: bool) -> list[Te
         came += format_details(
             _format_effects(run.effects, width - MARGIN - measure_pieces([*pieces, *came, *format_details("-")]) + 1)
         )
-    rows = [render_head(_choose_sign(block, is_open), pieces, width, outcome=came)]
+    rows = [render_head(choose_sign(block, is_open), pieces, width, outcome=came)]
     if is_open and run:
         more = [expose_controls(run.command)] if "\n" in run.command.strip() else []
         rows += [row for text in more for row in _render_lines(text, width, "strong", OPEN_ROWS)]

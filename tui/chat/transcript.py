@@ -25,6 +25,7 @@ from tui.block import TranscriptBlock
 from tui.chat.block_rows import can_open, copy_text
 from tui.chat.transcript_layout import TranscriptLayout
 from tui.keymap import format_first_key, get_bindings
+from tui.themes import SYNTAX
 from tui.widgets.text_rows import Piece, TextRow, apply_offsets, join_logical_text, slice_pieces
 
 _MUTED: Final = "$foreground 60%"
@@ -40,31 +41,8 @@ _FIRST_KEYS: Final = (
 )
 
 ROLES: Final = (
-    "muted",
-    "strong",
-    "em",
-    "heading",
-    "code",
-    "link",
-    "accent",
-    "tool",
-    "ok",
-    "bad",
-    "warn",
-    "added",
-    "removed",
-    "prompt",
-    "code_block",
-    "cursor",
-    "below",
-    "syntax_comment",
-    "syntax_keyword",
-    "syntax_string",
-    "syntax_number",
-    "syntax_name",
-    "syntax_type",
-    "syntax_constant",
-    "syntax_heading",
+    *("muted", "strong", "em", "heading", "code", "link", "accent", "tool", "ok", "bad", "warn", "added", "removed"),
+    *("prompt", "code_block", "cursor", "below", *SYNTAX),
 )
 _FILLS: Final = frozenset({"prompt", "code_block"})
 CACHED_STRIPS: Final = 200  # some screens of rows: a strip holds ten times what its text takes
@@ -173,14 +151,13 @@ class Transcript(ScrollView, can_focus=True):
             self.show(self._blocks)
 
     def _resolve_role(self, role: str, fill: str) -> Style:
-        found = self._palette.get((role, fill))
-        if found is None:
-            base = self._resolve_component(fill)
-            found = base
-            if role:
-                style = self._resolve_component(role)
-                found = style if not fill else style + Style(bgcolor=base.bgcolor)
-            self._palette[(role, fill)] = found
+        if (known := self._palette.get((role, fill))) is not None:
+            return known
+        found = base = self._resolve_component(fill)
+        if role:
+            found = self._resolve_component(role)
+            found += Style(bgcolor=base.bgcolor) if fill else Style()
+        self._palette[role, fill] = found
         return found
 
     def _resolve_component(self, role: str) -> Style:
@@ -228,21 +205,15 @@ class Transcript(ScrollView, can_focus=True):
             self._cached_rows.popleft().strip = None
 
     def _build_strip(self, pieces: Sequence[Piece], fill: str, width: int, *, keep: bool = False) -> Strip:
-        segments = [
-            Segment(
-                text,
-                self._resolve_selected(role, fill)
-                if keep and role.startswith("selected:")
-                else self._resolve_role(role, fill),
-            )
-            for text, role in pieces
-            if text
-        ]
+        resolve = self._resolve_selected if keep else self._resolve_role
+        segments = [Segment(text, resolve(role, fill)) for text, role in pieces if text]
         return Strip(segments).adjust_cell_length(width, self._resolve_role("", fill))
 
     def _resolve_selected(self, role: str, fill: str) -> Style:
-        chosen = self.screen.get_component_rich_style("screen--selection", partial=True)
-        return self._resolve_role(role.removeprefix("selected:"), fill) + chosen
+        style = self._resolve_role(role.removeprefix("selected:"), fill)
+        if not role.startswith("selected:"):
+            return style
+        return style + self.screen.get_component_rich_style("screen--selection", partial=True)
 
     def _mark_selection(self, row: TextRow, start: int, end: int) -> list[Piece]:
         length = len(row.text)
@@ -254,9 +225,8 @@ class Transcript(ScrollView, can_focus=True):
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         start, end = selection.start, selection.end
-        first = start.y if start else 0
         last = end.y if end else self._block_layout.height - 1
-        rows = self._block_layout.slice_rows(first, last)
+        rows = self._block_layout.slice_rows(start.y if start else 0, last)
         if not rows:
             return None
         return join_logical_text(rows, start.x if start else 0, end.x if end else None), "\n"

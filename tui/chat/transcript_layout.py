@@ -9,7 +9,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from tui.block import TranscriptBlock
 from tui.chat.block_rows import can_open, has_gap, render_block
@@ -27,46 +28,41 @@ _LIVE_KINDS: Final[dict[str, tuple[str, list[Piece]]]] = {
 }
 
 
+@dataclass(slots=True)
 class StreamedText:
     """Streamed text as rows: a finished line is wrapped once, only the last one again and again."""
 
-    def __init__(self, kind: str, width: int) -> None:
-        self.width = width
-        self.fill, self.lead = _LIVE_KINDS[kind]
-        self.rows: list[TextRow] = []
-        self._seen = 0
-        self._final_rows = 0
-
-    @property
-    def final_rows(self) -> int:
-        """Number of rows that will not change any more."""
-        return self._final_rows
+    kind: str
+    width: int
+    rows: list[TextRow] = field(default_factory=list)
+    final_rows: int = 0  # that will not change any more
+    _seen: int = 0
 
     def update(self, text: str) -> list[TextRow]:
         """Return all rows of `text`, which begins with the text of the call before."""
         cut = text.rfind("\n") + 1
-        del self.rows[self._final_rows :]
+        del self.rows[self.final_rows :]
         if cut > self._seen:
             self.rows += self._wrap(text[self._seen : cut - 1])
-            self._seen, self._final_rows = cut, len(self.rows)
+            self._seen, self.final_rows = cut, len(self.rows)
         self.rows += self._wrap(text[self._seen :])
         return self.rows
 
     def _wrap(self, text: str) -> list[TextRow]:
-        return wrap_text(clean(text), self.width, "", first=self.lead, rest=self.lead, fill=self.fill)
+        fill, lead = _LIVE_KINDS[self.kind]
+        return wrap_text(clean(text), self.width, "", first=lead, rest=lead, fill=fill)
 
 
 def _is_streaming(block: TranscriptBlock) -> bool:
     return block.document is None and block.kind in _LIVE_KINDS
 
 
-class RenderedBlock:
+class RenderedBlock(NamedTuple):
     """The rows of one block as rendered for `revision`."""
 
-    __slots__ = ("revision", "rows", "streamed")
-
-    def __init__(self, rows: list[TextRow], revision: int, live: StreamedText | None = None) -> None:
-        self.rows, self.revision, self.streamed = rows, revision, live
+    rows: list[TextRow]
+    revision: int
+    streamed: StreamedText | None = None
 
 
 def _count_final_rows(drawn: RenderedBlock | None, block: TranscriptBlock) -> int:
@@ -151,11 +147,9 @@ class TranscriptLayout:
             if index < len(self._tops):
                 first = self._tops[index] + _count_final_rows(drawn, block)
                 self.first_changed_row = min(self.first_changed_row, first)
-                self._first_early_row = (
-                    min(self._first_early_row, first) if drawn is not None else self._first_early_row
-                )
-            drawn = self._render_block(index, drawn)
-            self._rendered[block.key] = drawn
+                if drawn is not None:
+                    self._first_early_row = min(self._first_early_row, first)
+            drawn = self._rendered[block.key] = self._render_block(index, drawn)
             while len(self._rendered) > MAX_RENDERED_BLOCKS:
                 self._rendered.popitem(last=False)
         self._rendered.move_to_end(block.key)
@@ -168,9 +162,8 @@ class TranscriptLayout:
             live = (before.streamed if before else None) or StreamedText(block.kind, self.width - 1)
             rows = live.update(block.live)
             return RenderedBlock([TextRow([("", "")]), *rows] if gap else list(rows), block.revision, live)
-        return RenderedBlock(
-            render_block(block, self.width, is_open=block.key in self.opened_keys, has_gap=gap), block.revision
-        )
+        rows = render_block(block, self.width, is_open=block.key in self.opened_keys, has_gap=gap)
+        return RenderedBlock(rows, block.revision)
 
     def render_range(self, top: int, bottom: int) -> int:
         """Render all blocks in rows [top, bottom); return by how many rows the content above `top` grew."""

@@ -7,7 +7,9 @@ waits for. Lines that only cross do not touch.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from contextlib import suppress
+from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 from core.protocol.documents import Todo
@@ -40,21 +42,17 @@ class GraphRow(NamedTuple):
 def sort_topologically(todos: Sequence[Todo]) -> list[Todo]:
     """Return each todo after its dependencies, else in the given order; those of a cycle come last."""
     place = {todo.id: number for number, todo in enumerate(todos)}
-    waiting = {todo.id: {each for each in todo.dependencies if each in place} - {todo.id} for todo in todos}
-    waited: dict[str, list[str]] = {}
-    for key, needs in waiting.items():
-        for need in needs:
-            waited.setdefault(need, []).append(key)
-    free = [place[key] for key, needs in waiting.items() if not needs]
-    heapify(free)
+    order = TopologicalSorter({todo.id: place.keys() & set(todo.dependencies) - {todo.id} for todo in todos})
+    with suppress(CycleError):
+        order.prepare()
+    free: list[int] = []
     found: dict[str, Todo] = {}
-    while free:
+    while order.is_active():
+        for key in order.get_ready():
+            heappush(free, place[key])
         todo = todos[heappop(free)]
         found[todo.id] = todo
-        for key in waited.get(todo.id, ()):
-            waiting[key].discard(todo.id)
-            if not waiting[key]:
-                heappush(free, place[key])
+        order.done(todo.id)
     return [*found.values(), *(todo for todo in todos if todo.id not in found)]
 
 

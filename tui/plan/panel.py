@@ -22,7 +22,7 @@ from tui.plan.graph import UNDRAWN_MARK, UNDRAWN_NOTE, GraphRow, layout_graph
 from tui.plan.inputs import PlanEditor, PlanInput
 from tui.plan.text_view import EMPTY, PlanText
 from tui.plan.todo_list import TodoList
-from tui.plan.todo_rows import count_hunks_by_todo, map_todo_activity, matches_filter, render_title
+from tui.plan.todo_rows import TodoFacts, count_hunks_by_todo, map_todo_activity, matches_filter, render_title
 from tui.review.hunk_editor import is_line_editable
 from tui.review.messages import CommandRequested, CommentsRequested
 from tui.state import ViewState
@@ -58,13 +58,10 @@ class PlanPanel(StatePane):
         self._plan: Plan | None = None
         self._todos: tuple[Todo, ...] = ()
         self._comments: tuple[Comment, ...] = ()
-        self._hunks: dict[str, int] = {}
-        self._activities: dict[str, str] = {}
-        self._by_id: dict[str, Todo] = {}
+        self._facts = TodoFacts()
         self._graph_edges: list[tuple[str, tuple[str, ...]]] = []
         self._graph_layout: list[GraphRow] = []
         self._comment_target = PlanText.CommentRequested(0, "", None)
-        self._proofs: dict[str, TodoVerified] = {}
         self._is_graph = False
         self._pattern = ""
         self._expected_id = ""  # a todo that was asked for and has not come yet
@@ -87,7 +84,7 @@ class PlanPanel(StatePane):
             {key: proof for key, proof in state.verifications.items() if proof.plan in {"", path}},
             comments=tuple(each for each in state.comments.values() if each.on_plan and each.path == path),
             hunks=count_hunks_by_todo(state.changes.values()),
-            doing=map_todo_activity(state),
+            activities=map_todo_activity(state),
         )
 
     def show(
@@ -98,25 +95,16 @@ class PlanPanel(StatePane):
         *,
         comments: tuple[Comment, ...] = (),
         hunks: Mapping[str, int] | None = None,
-        doing: Mapping[str, str] | None = None,
+        activities: Mapping[str, str] | None = None,
     ) -> None:
-        """Show a plan; without live `todos` those of the plan are shown.
-
-        By todo id: `proofs` = the last result of its command, `hunks` = how many pending ones were made for it,
-        `doing` = what
-        its subagent does. `comments`: unsent comments on this plan.
-        """
+        """Show a plan with the unsent comments on it, and facts of todos; without live `todos` those of the plan."""
         live = todos or (plan.todos if plan else ())
-        wanted = (plan, live, dict(proofs or {}), comments, dict(hunks or {}))
-        is_same = wanted == (self._plan, self._todos, self._proofs, self._comments, self._hunks)
-        was, self._activities = self._activities, dict(doing or {})
-        if is_same:
-            if was != self._activities and self.is_mounted:
-                self._render_todos()
+        facts = TodoFacts({todo.id: todo for todo in live}, proofs or {}, hunks or {}, activities or {})
+        is_same = (plan, live, comments) == (self._plan, self._todos, self._comments)
+        if is_same and facts == self._facts:
             return
-        is_other = self._plan is None or plan is None or plan.path != self._plan.path
-        self._plan, self._todos, self._proofs, self._comments, self._hunks = wanted
-        self._by_id = {todo.id: todo for todo in live}
+        is_other = not is_same and (self._plan is None or plan is None or plan.path != self._plan.path)
+        self._plan, self._todos, self._comments, self._facts = plan, live, comments, facts
         if is_other:
             self._pattern = self._expected_id = ""
         if self.is_mounted:
@@ -147,19 +135,12 @@ class PlanPanel(StatePane):
         self.set_class(not self._todos, "-bare")
         rows = self._layout_graph() if self._is_graph else [GraphRow("", todo) for todo in self._todos]
         if self._pattern:
-            rows = [row for row in rows if matches_filter(row.todo, self._by_id, self._pattern)]
+            rows = [row for row in rows if matches_filter(row.todo, self._facts.todos, self._pattern)]
         self._show_notes(rows)
         listed = self.query_one(TodoList)
         listed.disabled = not self._todos  # so that nothing gives the focus to what is not seen
-        listed.show(
-            rows,
-            todos=self._by_id,
-            proofs=self._proofs,
-            hunks=self._hunks,
-            activities=self._activities,
-            is_graph=self._is_graph,
-        )
-        if self._expected_id in self._by_id:
+        listed.show(rows, self._facts, is_graph=self._is_graph)
+        if self._expected_id in self._facts.todos:
             key, self._expected_id = self._expected_id, ""
             self.select_todo(key)
 
@@ -177,7 +158,7 @@ class PlanPanel(StatePane):
         shape = [(todo.id, todo.dependencies) for todo in self._todos]
         if shape != self._graph_edges:
             self._graph_edges, self._graph_layout = shape, layout_graph(self._todos)
-        return [GraphRow(lines, self._by_id[todo.id]) for lines, todo in self._graph_layout]
+        return [GraphRow(lines, self._facts.todos[todo.id]) for lines, todo in self._graph_layout]
 
     @property
     def _current_todo(self) -> Todo | None:
@@ -349,14 +330,14 @@ class PlanPanel(StatePane):
         match purpose:
             case "add" if text:
                 todos = todo_edits.add_todo(self._todos, key, text)
-                self._expected_id = next(each.id for each in todos if each.id not in self._by_id)
+                self._expected_id = next(each.id for each in todos if each.id not in self._facts.todos)
                 self._post_edit(todos)
             case "edit" if text:
-                self._post_edit(todo_edits.set_content(self._todos, key, text))
+                self._post_edit(todo_edits.change_todos(self._todos, key, content=text))
             case "needs":
-                self._post_edit(todo_edits.set_dependencies(self._todos, key, todo_edits.parse_ids(text)))
+                self._post_edit(todo_edits.change_todos(self._todos, key, dependencies=todo_edits.parse_ids(text)))
             case "verify":
-                self._post_edit(todo_edits.set_verification(self._todos, key, text))
+                self._post_edit(todo_edits.change_todos(self._todos, key, verify=text))
             case _:
                 return
 

@@ -20,7 +20,7 @@ from core.protocol.review import Comment
 from tui.keymap import get_bindings
 from tui.text import clean, fit_line, shorten_lines
 from tui.widgets.key_hints import NOTHING_HINTS, Hint
-from tui.widgets.row_view import RowView
+from tui.widgets.row_view import CursorView
 from tui.widgets.text_rows import Piece, wrap_text
 
 MAX_LINE_LENGTH: Final = 20_000  # characters of a line
@@ -109,7 +109,7 @@ def _number_stops(rows: Sequence[PlanTextRow]) -> list[PlanTextRow]:
     return found
 
 
-class PlanText(RowView):
+class PlanText(CursorView):
     """The body of a plan as Markdown, row by row."""
 
     BINDINGS: ClassVar[list[BindingType]] = get_bindings("plantext")
@@ -136,7 +136,7 @@ class PlanText(RowView):
         self._body = self._message = ""
         self._comments: tuple[Comment, ...] = ()
         self._rows: list[PlanTextRow] = []
-        self._stop = self._anchor = 1
+        self.cursor = self._anchor = 1
         self._is_commenting = False
 
     def show(self, body: str, message: str = "", *, comments: tuple[Comment, ...] = (), is_same: bool = True) -> None:
@@ -145,7 +145,7 @@ class PlanText(RowView):
             return
         self._body, self._message, self._comments = body, message, comments
         if not is_same:
-            self._stop = self._anchor = 1
+            self.cursor = self._anchor = 1
             self.scroll_to(0, 0, animate=False)
         self._lay_out()
 
@@ -153,7 +153,7 @@ class PlanText(RowView):
         width = max(self.size.width - 3, 10)
         self._rows = layout_text(self._body, self._comments, width) if self._body or self._comments else []
         last = max((row.stop for row in self._rows), default=1)
-        self._stop, self._anchor = min(self._stop, last), min(self._anchor, last)
+        self.cursor, self._anchor = min(self.cursor, last), min(self._anchor, last)
         self.virtual_size = Size(0, len(self._rows))
         self.redraw()
 
@@ -198,11 +198,11 @@ class PlanText(RowView):
 
     @property
     def _marked_stops(self) -> range:
-        return range(min(self._stop, self._anchor), max(self._stop, self._anchor) + 1)
+        return range(min(self.cursor, self._anchor), max(self.cursor, self._anchor) + 1)
 
     @property
     def current_comment(self) -> Comment | None:
-        return next((row.comment for row in self._rows if row.stop == self._stop), None)
+        return next((row.comment for row in self._rows if row.stop == self.cursor), None)
 
     def get_marked_lines(self) -> tuple[int, str]:
         """Return the first marked line (from 1, 0 = none) and the text of all."""
@@ -212,39 +212,30 @@ class PlanText(RowView):
         first, last = min(row.first for row in marked), max(row.last for row in marked)
         return first, "\n".join(self._body.split("\n")[first - 1 : last])
 
-    def _move_to(self, stop: int, *, extends: bool = False) -> None:
+    def move_to(self, at: int, *, extends: bool = False) -> None:
         last = max((row.stop for row in self._rows), default=1)
-        self._stop = max(1, min(stop, last))
+        self.cursor = max(1, min(at, last))
         if not extends:
-            self._anchor = self._stop
-        here = [at for at, row in enumerate(self._rows) if row.stop == self._stop]
+            self._anchor = self.cursor
+        here = [at for at, row in enumerate(self._rows) if row.stop == self.cursor]
         if here:
             self.reveal_rows(here[0], here[-1])
         self.redraw()
 
-    def action_move(self, step: int) -> None:
-        self._move_to(self._stop + step)
-
     def action_extend(self, step: int) -> None:
-        self._move_to(self._stop + step, extends=True)
+        self.move_to(self.cursor + step, extends=True)
 
     def action_page(self, step: int) -> None:
-        here = next((at for at, row in enumerate(self._rows) if row.stop == self._stop), 0)
+        here = next((at for at, row in enumerate(self._rows) if row.stop == self.cursor), 0)
         at = max(0, min(here + step * max(self.size.height - 1, 1), len(self._rows) - 1))
         near = [row.stop for row in (self._rows[at:] if step > 0 else self._rows[at::-1]) if row.stop]
-        self._move_to(near[0] if near else self._stop)
-
-    def action_top(self) -> None:
-        self._move_to(1)
-
-    def action_bottom(self) -> None:
-        self._move_to(len(self._rows))
+        self.move_to(near[0] if near else self.cursor)
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
         row = self._rows[offset.y + self.scroll_offset.y] if offset and self._has_row_at(offset.y) else None
         if row is not None and row.stop and not self.screen.get_selected_text():
-            self._move_to(row.stop, extends=event.shift)
+            self.move_to(row.stop, extends=event.shift)
             if event.chain == 2:
                 self.action_comment()
 

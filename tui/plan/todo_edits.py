@@ -59,16 +59,9 @@ def parse_ids(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
-def set_content(todos: Todos, key: str, content: str) -> Todos:
-    return tuple(replace(todo, content=content) if todo.id == key else todo for todo in todos)
-
-
-def set_dependencies(todos: Todos, key: str, needs: tuple[str, ...]) -> Todos:
-    return tuple(replace(todo, dependencies=needs) if todo.id == key else todo for todo in todos)
-
-
-def set_verification(todos: Todos, key: str, command: str) -> Todos:
-    return tuple(replace(todo, verify=command) if todo.id == key else todo for todo in todos)
+def change_todos(todos: Todos, *keys: str, **fields: object) -> Todos:
+    """Return `todos` with these fields in those with one of the ids."""
+    return tuple(replace(todo, **fields) if todo.id in keys else todo for todo in todos)
 
 
 def get_next_status(status: TodoStatus) -> TodoStatus:
@@ -76,10 +69,6 @@ def get_next_status(status: TodoStatus) -> TodoStatus:
     order = get_args(TodoStatus)
     following: TodoStatus = order[(order.index(status) + 1) % len(order)]
     return following
-
-
-def set_status(todos: Todos, keys: frozenset[str], status: TodoStatus) -> Todos:
-    return tuple(replace(todo, status=status) if todo.id in keys else todo for todo in todos)
 
 
 def find_dependants(todos: Sequence[Todo], key: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ Five thousand todos cost no more than a screenful: for all of them only the row 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import ClassVar
@@ -18,17 +18,16 @@ from textual.message import Message
 from textual.strip import Strip
 
 from core.protocol.documents import Todo
-from core.protocol.events import TodoVerified
 from tui.keymap import get_bindings
 from tui.plan.graph import GraphRow
-from tui.plan.todo_rows import count_rows, render_graph_row, render_todo
-from tui.widgets.row_view import RowView
+from tui.plan.todo_rows import TodoFacts, count_rows, render_graph_row, render_todo
+from tui.widgets.row_view import CursorView
 from tui.widgets.text_rows import Piece, measure_text
 
 SIGN_COLUMNS = range(1, 3)
 
 
-class TodoList(RowView):
+class TodoList(CursorView):
     """Lists todos; the cursor stays on its todo, or in its place."""
 
     ALLOW_SELECT = False  # dragging moves a todo
@@ -58,46 +57,26 @@ class TodoList(RowView):
     def __init__(self) -> None:
         super().__init__()
         self._rows: Sequence[GraphRow] = ()
-        self._todos: Mapping[str, Todo] = {}
-        self._proofs: Mapping[str, TodoVerified] = {}
-        self._hunks: Mapping[str, int] = {}
-        self._activities: Mapping[str, str] = {}
+        self._facts = TodoFacts()
         self._is_graph = False
         self._ends: list[int] = []
         self._rendered: dict[int, list[list[Piece]]] = {}
-        self._cursor = 0
         self._width = 20
         self._dragged = ""
         self._target = -1
         self._has_dropped = False
 
-    def show(
-        self,
-        rows: Sequence[GraphRow],
-        *,
-        todos: Mapping[str, Todo],
-        proofs: Mapping[str, TodoVerified],
-        hunks: Mapping[str, int],
-        activities: Mapping[str, str],
-        is_graph: bool,
-    ) -> None:
-        """Show these rows. By todo id: `todos` all of them, `hunks` pending ones made for it, `doing` its subagent's
-        activity."""
+    def show(self, rows: Sequence[GraphRow], facts: TodoFacts, *, is_graph: bool) -> None:
+        """Show these rows."""
         marked = self.current_todo
-        self._rows, self._todos, self._proofs, self._hunks, self._activities = rows, todos, proofs, hunks, activities
-        self._is_graph = is_graph
-        at = next((number for number, row in enumerate(rows) if marked and row.todo.id == marked.id), self._cursor)
+        self._rows, self._facts, self._is_graph = rows, facts, is_graph
+        at = next((number for number, row in enumerate(rows) if marked and row.todo.id == marked.id), self.cursor)
         self._lay_out()
-        self._move_to(at)
+        self.move_to(at)
 
     def _lay_out(self) -> None:
         self._width = width = max(self.container_size.width - 1, 20)  # whether or not there is a scroll bar
-        todos = self._todos
-        keys = (row.todo for row in self._rows)
-        heights = (
-            1 if self._is_graph else count_rows(each, todos, width, is_active=each.id in self._activities)
-            for each in keys
-        )
+        heights = (1 if self._is_graph else count_rows(row.todo, self._facts, width) for row in self._rows)
         self._ends = list(accumulate(heights))
         self._rendered.clear()
         self.virtual_size = Size(0, self._ends[-1] if self._ends else 0)
@@ -105,7 +84,7 @@ class TodoList(RowView):
     @property
     def current_todo(self) -> Todo | None:
         """The todo under the cursor, None without any."""
-        return self._rows[self._cursor].todo if self._cursor < len(self._rows) else None
+        return self._rows[self.cursor].todo if self.cursor < len(self._rows) else None
 
     @property
     def visible_todos(self) -> list[Todo]:
@@ -116,13 +95,13 @@ class TodoList(RowView):
         """Put the cursor on a todo. False if it is not in the list."""
         at = next((number for number, row in enumerate(self._rows) if row.todo.id == key), None)
         if at is not None:
-            self._move_to(at)
+            self.move_to(at)
         return at is not None
 
-    def _move_to(self, at: int) -> None:
-        self._cursor = max(min(at, len(self._rows) - 1), 0)
+    def move_to(self, at: int) -> None:
+        self.cursor = max(min(at, len(self._rows) - 1), 0)
         if self._ends:
-            self.reveal_rows(self._find_first_row(self._cursor), self._ends[self._cursor] - 1)
+            self.reveal_rows(self._find_first_row(self.cursor), self._ends[self.cursor] - 1)
         self.redraw()
 
     def _find_first_row(self, entry: int) -> int:
@@ -137,7 +116,7 @@ class TodoList(RowView):
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
         self._lay_out()
-        self._move_to(self._cursor)
+        self.move_to(self.cursor)
 
     def get_row_text(self, row: int) -> str:
         entry = self._find_entry(row)
@@ -156,7 +135,7 @@ class TodoList(RowView):
     def _choose_background(self, entry: int) -> str:
         if entry == self._target:
             return "on $accent 35%"
-        if entry != self._cursor:
+        if entry != self.cursor:
             return ""
         return "on $primary 35%" if self.has_focus else "on $foreground 10%"
 
@@ -164,18 +143,16 @@ class TodoList(RowView):
         if (known := self._rendered.get(entry)) is not None:
             return known
         lines, todo = self._rows[entry]
-        proof = self._proofs.get(todo.id)
         if self._is_graph:
-            works = todo.id in self._activities
-            drawn = [render_graph_row(todo, self._todos, self._width, lines=lines, proof=proof, is_active=works)]
+            drawn = [render_graph_row(todo, self._facts, self._width, lines)]
         else:
-            drawn = render_todo(todo, self._todos, self._width, proof=proof, activity=self._activities.get(todo.id))
+            drawn = render_todo(todo, self._facts, self._width)
         self._rendered[entry] = drawn
         return drawn
 
     def _format_hunk_badge(self, entry: int) -> str:
         """Return how many pending hunks were made for a todo, "" = none."""
-        count = self._hunks.get(self._rows[entry].todo.id, 0)
+        count = self._facts.hunks.get(self._rows[entry].todo.id, 0)
         return f" ±{min(count, 999)} " if count else ""
 
     def on_focus(self) -> None:
@@ -186,19 +163,10 @@ class TodoList(RowView):
 
     # Keys
 
-    def action_move(self, step: int) -> None:
-        self._move_to(self._cursor + step)
-
     def action_page(self, step: int) -> None:
-        row = self._find_first_row(self._cursor) if self._ends else 0
+        row = self._find_first_row(self.cursor) if self._ends else 0
         entry = self._find_entry(row + step * max(self.size.height - 1, 1))
-        self._move_to(entry if entry >= 0 else (len(self._rows) if step > 0 else 0))
-
-    def action_top(self) -> None:
-        self._move_to(0)
-
-    def action_bottom(self) -> None:
-        self._move_to(len(self._rows) - 1)
+        self.move_to(entry if entry >= 0 else (len(self._rows) if step > 0 else 0))
 
     def action_read_text(self) -> None:
         self.post_message(self.TextRequested())
@@ -252,7 +220,7 @@ class TodoList(RowView):
         entry, column, is_first = self._locate_mouse(event)
         if entry < 0 or self._has_dropped:  # the end of dragging is a click, too
             return
-        self._move_to(entry)
+        self.move_to(entry)
         badge = self._format_hunk_badge(entry)
         if is_first and badge and column >= self.size.width - len(badge):
             self.post_message(self.HunksRequested())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
@@ -40,6 +42,16 @@ ACTIVITY_LABEL: Final = "at work: "
 MARGIN: Final = 9  # columns of a row that its words do not have: the sign before, the number of its hunks behind
 
 
+@dataclass(frozen=True, slots=True)
+class TodoFacts:
+    """What is known about todos, by id."""
+
+    todos: Mapping[str, Todo] = field(default_factory=dict)
+    proofs: Mapping[str, TodoVerified] = field(default_factory=dict)  # the last results of their commands
+    hunks: Mapping[str, int] = field(default_factory=dict)  # how many pending ones were made for them
+    activities: Mapping[str, str] = field(default_factory=dict)  # of the subagents that work on them
+
+
 def list_open_dependencies(todo: Todo, todos: Mapping[str, Todo]) -> list[str]:
     """Return the ids of todos to complete before this one; a cancelled one does not count."""
     settled = ("completed", "cancelled")
@@ -59,15 +71,11 @@ def matches_filter(todo: Todo, todos: Mapping[str, Todo], pattern: str) -> bool:
     return all(word in shown or word in names for word in pattern.lower().split())
 
 
-def count_rows(todo: Todo, todos: Mapping[str, Todo], width: int, *, is_active: bool = False) -> int:
-    """Return how many rows `render_todo` gives; `works`: a subagent works on it."""
-    waits = todo.status == "pending" and bool(list_open_dependencies(todo, todos))
-    return (
-        _count_lines(fit_line(todo.content, MAX_TEXT_LENGTH), max(width - MARGIN, 8))
-        + waits
-        + bool(todo.verify)
-        + is_active
-    )
+def count_rows(todo: Todo, facts: TodoFacts, width: int) -> int:
+    """Return how many rows `render_todo` gives."""
+    waits = todo.status == "pending" and bool(list_open_dependencies(todo, facts.todos))
+    lines = _count_lines(fit_line(todo.content, MAX_TEXT_LENGTH), max(width - MARGIN, 8))
+    return lines + waits + bool(todo.verify) + (todo.id in facts.activities)
 
 
 @lru_cache(maxsize=20_000)
@@ -75,45 +83,32 @@ def _count_lines(text: str, width: int) -> int:
     return len(find_line_breaks(text, width))
 
 
-def render_todo(
-    todo: Todo, todos: Mapping[str, Todo], width: int, *, proof: TodoVerified | None = None, activity: str | None = None
-) -> list[list[Piece]]:
-    """Return its rows in the list: text, open dependencies, verification.
-
-    `doing`: what its subagent does, None without one.
-    """
-    state = get_state(todo, todos)
+def render_todo(todo: Todo, facts: TodoFacts, width: int) -> list[list[Piece]]:
+    """Return its rows in the list: text, open dependencies, the activity of its subagent, verification."""
+    state = get_state(todo, facts.todos)
     sign, colour = SIGNS[state]
     content = fit_line(todo.content, MAX_TEXT_LENGTH)
     texts = [content[start:end] for start, end in find_line_breaks(content, max(width - MARGIN, 8))]
     lines: list[list[Piece]] = [[(f" {sign} ", colour), (texts[0], TEXT_STYLES[state])]]
     lines += [[(INDENT, ""), (text, TEXT_STYLES[state])] for text in texts[1:]]
-    if todo.status == "pending" and (waiting := list_open_dependencies(todo, todos)):
+    if todo.status == "pending" and (waiting := list_open_dependencies(todo, facts.todos)):
         lines.append([(f"{INDENT}waits for: {fit_line(', '.join(waiting), max(width - 20, 12))}", WAITING_STYLE)])
-    if activity is not None:
+    if (activity := facts.activities.get(todo.id)) is not None:
         activity = fit_line(activity, max(width - len(ACTIVITY_LABEL) - len(INDENT) - 2, 8))
         lines.append([(f"{INDENT}{ACTIVITY_LABEL}", "$accent"), (activity, "$foreground 60%")])
     if todo.verify:
-        lines.append([_format_verification(todo, proof, width)])
+        lines.append([_format_verification(todo, facts.proofs.get(todo.id), width)])
     return lines
 
 
-def render_graph_row(
-    todo: Todo,
-    todos: Mapping[str, Todo],
-    width: int,
-    *,
-    lines: str,
-    proof: TodoVerified | None,
-    is_active: bool = False,
-) -> list[Piece]:
-    """Return its row of the graph behind `lines`; `works`: a subagent works on it."""
-    state = get_state(todo, todos)
+def render_graph_row(todo: Todo, facts: TodoFacts, width: int, lines: str) -> list[Piece]:
+    """Return its row of the graph behind `lines`."""
+    state = get_state(todo, facts.todos)
     sign, colour = SIGNS[state]
-    mark = ACTIVITY_LABEL if is_active else ""
+    mark = ACTIVITY_LABEL if todo.id in facts.activities else ""
     text = fit_line(f"{todo.id}  {todo.content}", max(width - len(lines) - MARGIN - 1 - len(mark), 8))
-    rest: list[Piece] = [(mark, "$accent"), (text, TEXT_STYLES[state]), *_format_verification_mark(todo, proof)]
-    return [(f" {lines}", LANE_STYLE), (f"{sign} ", colour), *rest]
+    head: list[Piece] = [(f" {lines}", LANE_STYLE), (f"{sign} ", colour), (mark, "$accent"), (text, TEXT_STYLES[state])]
+    return [*head, *_format_verification_mark(todo, facts.proofs.get(todo.id))]
 
 
 def _format_verification_mark(todo: Todo, proof: TodoVerified | None) -> list[Piece]:
@@ -160,12 +155,10 @@ def map_todo_activity(state: ViewState) -> dict[str, str]:
     }
 
 
-def count_hunks_by_todo(changes: Iterable[Change]) -> dict[str, int]:
+def count_hunks_by_todo(changes: Iterable[Change]) -> Mapping[str, int]:
     """Count the pending hunks that were made for each todo, by its id."""
-    found: dict[str, int] = {}
+    found: Counter[str] = Counter()
     for change in changes:
         origin = change.origin.todo if change.origin else ""
-        for todo in [hunk.todo or origin for hunk in change.hunks] or [origin]:
-            if todo:
-                found[todo] = found.get(todo, 0) + 1
+        found.update(filter(None, [hunk.todo or origin for hunk in change.hunks] or [origin]))
     return found

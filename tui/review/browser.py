@@ -226,12 +226,9 @@ class ChangeBrowser(Vertical):
 
     def render_header(self) -> None:
         change = self.changes[self.index] if self.changes and not self.is_list_shown else None
-        header = self._header
-        files = () if change is None else self.changes
-        header.show_files(files, self.index, frozenset(self._sent.hunks))
-        header.show_origin(self._describe_list() if self.is_list_shown else self._describe_origin(change))
-        header.show_risk(change)
-        header.show_problem(self._describe_problem(change))
+        origin = self._describe_list() if self.is_list_shown else self._describe_origin(change)
+        self._header.show_files(() if change is None else self.changes, self.index, frozenset(self._sent.hunks))
+        self._header.show_texts(change, origin, self._describe_problem(change))
         path = self._get_path()
         self.diff_view.set_sent(self._sent.get_hunks(path))
         comments = {hunk: each.text for (commented, hunk), each in self.comments.items() if commented == path != ""}
@@ -330,7 +327,7 @@ class ChangeBrowser(Vertical):
         """Go to the next or previous hunk, across files; in the list: to the next row."""
         self.attention.note_moved(by_hand=True)
         if self.is_list_shown:
-            self.change_list.move_cursor(step)
+            self.change_list.action_move(step)
             return
         view, diff = self.diff_view, self.get_diff()
         target = view.current + step
@@ -342,7 +339,7 @@ class ChangeBrowser(Vertical):
     def move_file(self, step: int) -> None:
         self.attention.note_moved(by_hand=True)
         if self.is_list_shown:
-            self.change_list.move_cursor(step)
+            self.change_list.action_move(step)
         elif 0 <= self.index + step < len(self.changes):
             self._go_to_file(self.index + step, "first")
 
@@ -370,11 +367,6 @@ class ChangeBrowser(Vertical):
         wants = not self.diff_view.is_split
         self.diff_view.set_split(wants)
         self.post_message(messages.WidthRequested(SPLIT_WIDTH + 1 if wants else 0))
-
-    @on(DiffView.HunkSelected)
-    def _on_hunk_selected(self, event: DiffView.HunkSelected) -> None:
-        event.stop()
-        self.diff_view.select_hunk(event.index)
 
     @on(FileStrip.FileClicked)
     def _on_file_clicked(self, event: FileStrip.FileClicked) -> None:

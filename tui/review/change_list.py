@@ -19,7 +19,7 @@ from tui.keymap import get_bindings
 from tui.review.descriptions import MUTED, SIGNS, Part, build_badges, build_bulk_badges, describe_bulk
 from tui.text import format_path
 from tui.widgets.key_hints import Hint, HintsChanged
-from tui.widgets.row_view import RowView
+from tui.widgets.row_view import CursorView
 from tui.widgets.text_rows import measure_pieces
 
 GROUPED_FROM: Final = 25  # files from which they are grouped by directory
@@ -110,7 +110,7 @@ def _list_parents(path: str) -> list[str]:
     return ["/".join(parts[: count + 1]) for count in range(len(parts))]
 
 
-class ChangeList(RowView):
+class ChangeList(CursorView):
     """The list with a cursor; the pane gives the verdicts."""
 
     BINDINGS: ClassVar[list[BindingType]] = get_bindings("changes", "code")
@@ -128,14 +128,13 @@ class ChangeList(RowView):
         self._bulks: tuple[Bulk, ...] = ()
         self._rows: list[ChangeRow] = []
         self._toggled: set[str] = set()
-        self._cursor = 0
         self.pattern = ""
         self.sent: Collection[str] = ()
 
     @property
     def current_row(self) -> ChangeRow | None:
         """The row under the cursor, None without any."""
-        return self._rows[self._cursor] if self._cursor < len(self._rows) else None
+        return self._rows[self.cursor] if self.cursor < len(self._rows) else None
 
     @property
     def hints(self) -> tuple[Hint, ...]:
@@ -159,7 +158,7 @@ class ChangeList(RowView):
         return [self.get_target(row) for row in self._rows[top : top + height]]
 
     def reveal_current(self) -> None:
-        self._move_to(self._cursor)
+        self.move_to(self.cursor)
 
     def set_filter(self, pattern: str) -> None:
         """Show only rows with these words."""
@@ -169,26 +168,23 @@ class ChangeList(RowView):
     def select_change(self, index: int) -> None:
         """Put the cursor on a change."""
         places = [at for at, row in enumerate(self._rows) if index in row.members]
-        self._move_to(places[-1] if places else self._cursor)
+        self.move_to(places[-1] if places else self.cursor)
 
     def _lay_out(self) -> None:
         before = self.current_row
         self._rows = build_rows(self._changes, self._bulks, pattern=self.pattern, toggled=self._toggled)
         names = {(row.kind, row.name): at for at, row in enumerate(self._rows)}
-        at = names.get((before.kind, before.name), self._cursor) if before else self._cursor
+        at = names.get((before.kind, before.name), self.cursor) if before else self.cursor
         self.virtual_size = Size(0, len(self._rows))
-        self._move_to(at)
+        self.move_to(at)
 
-    def _move_to(self, at: int) -> None:
+    def move_to(self, at: int) -> None:
         before = self.hints
-        self._cursor = max(min(at, len(self._rows) - 1), 0)
+        self.cursor = max(min(at, len(self._rows) - 1), 0)
         if self.hints != before:
             self.post_message(HintsChanged())
-        self.reveal_rows(self._cursor, self._cursor)
+        self.reveal_rows(self.cursor, self.cursor)
         self.redraw()
-
-    def move_cursor(self, step: int) -> None:
-        self._move_to(self._cursor + step)
 
     def count_rows(self) -> int:
         return max(len(self._rows), self.size.height if not self._rows else 0)
@@ -200,7 +196,7 @@ class ChangeList(RowView):
         if not self._rows:
             text = "Nothing here has these words\n\nEscape shows all of it again." if self.pattern else ""
             return self.render_message(text, row, width)
-        shown, is_current = self._rows[row], row == self._cursor
+        shown, is_current = self._rows[row], row == self.cursor
         base = self.resolve_style("on $primary 16%" if is_current else "")
         left, right = self._render_parts(shown)
         room = width - measure_pieces(right) - 1
@@ -274,20 +270,11 @@ class ChangeList(RowView):
             self._toggled ^= {row.name}
             self._lay_out()
 
-    def action_move(self, step: int) -> None:
-        self.move_cursor(step)
-
-    def action_top(self) -> None:
-        self._move_to(0)
-
-    def action_bottom(self) -> None:
-        self._move_to(len(self._rows) - 1)
-
     def on_click(self, event: events.Click) -> None:
         row = event.y + self.scroll_offset.y
         if row < len(self._rows):
-            was_here = row == self._cursor
-            self._move_to(row)
+            was_here = row == self.cursor
+            self.move_to(row)
             if was_here:
                 self.action_open_row()
 

@@ -57,7 +57,7 @@ def describe_attributes(change: Change) -> list[str]:
             "binary " + " → ".join(format_size(each.size) for each in (base, pending) if each.kind != "absent")
         )
     if base.kind != pending.kind and "absent" not in (base.kind, pending.kind):
-        found.append(f"{_describe_kind(base)} → {_describe_kind(pending)}")
+        found.append(f"{describe_kind(base)} → {describe_kind(pending)}")
     elif "symlink" in (base.kind, pending.kind):
         found.append("symbolic link")
     if base.mode != pending.mode and (base.kind, pending.kind) == ("file", "file"):
@@ -67,7 +67,7 @@ def describe_attributes(change: Change) -> list[str]:
     return found
 
 
-def _describe_kind(state: FileState) -> str:
+def describe_kind(state: FileState) -> str:
     return "symbolic link" if state.kind == "symlink" else "file"
 
 

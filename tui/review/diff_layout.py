@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, groupby, zip_longest
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from core.protocol.review import Change, ChangeDiff, DiffLine, FileState, Hunk
+from tui.review.descriptions import describe_kind
 from tui.text import clean, fit_line, format_path, shorten_lines
 from tui.widgets import text_rows
 from tui.widgets.highlight import HighlightedText
@@ -15,6 +16,8 @@ from tui.widgets.highlight import HighlightedText
 CONTEXT_ABOVE: Final = 3  # rows of context kept above a hunk that is scrolled to
 MAX_LINE_LENGTH: Final = 8_000
 MAX_MARKS: Final = 200
+CHANGED: Final = ("removed", "added")
+LEFT_OUT: Final = "The rest of this diff is left out because it is very long. A verdict counts for all of it."
 NO_COMMENTS: Final[Mapping[str, str]] = MappingProxyType({})
 
 RowKind = Literal["line", "hunk", "gap", "note", "rest", "comment"]  # rest: where a note goes on
@@ -79,9 +82,9 @@ def _clean_line(line: DiffLine) -> CleanLine:
         return CleanLine(line.kind, line.old, line.new, raw, line.hunk, line.eol, line.marks)
     raw = shorten_lines(raw, MAX_LINE_LENGTH)
     text = clean(raw).replace("\n", "␊")
-    marks = (
-        line.marks[:MAX_MARKS] if text == raw else [_move_mark(raw, mark, len(text)) for mark in line.marks[:MAX_MARKS]]
-    )
+    marks: Sequence[tuple[int, int]] = line.marks[:MAX_MARKS]
+    if text != raw:
+        marks = [_move_mark(raw, mark, len(text)) for mark in marks]
     return CleanLine(line.kind, line.old, line.new, text, line.hunk, line.eol, marks)
 
 
@@ -89,11 +92,6 @@ def _move_mark(raw: str, mark: tuple[int, int], limit: int) -> tuple[int, int]:
     """Return a range of the raw text as a range of the cleaned one."""
     start, end = (min(len(clean(raw[:edge])), limit) for edge in mark)
     return start, end
-
-
-def find_breaks(shown: Sequence[CleanLine]) -> list[int]:
-    """Return the indices of lines at which the text does not go on from the line before."""
-    return [index for index, line in enumerate(shown) if line.kind == "gap"]
 
 
 class DiffSyntax:
@@ -105,7 +103,8 @@ class DiffSyntax:
             chosen = [line for line in shown if line.kind != other]
             places = list(accumulate((line.kind != other for line in shown), initial=-1))[1:]
             texts = ["" if line.kind == "gap" else line.text for line in chosen]
-            self._sides.append((HighlightedText(texts, language, path, find_breaks(chosen)), places))
+            breaks = [at for at, line in enumerate(chosen) if line.kind == "gap"]
+            self._sides.append((HighlightedText(texts, language, path, breaks), places))
 
     def find_line(self, side: int, index: int) -> tuple[HighlightedText, int]:
         """Return the text of a side (0 = old, 1 = new) and the place of a line of the diff in it."""
@@ -113,58 +112,42 @@ class DiffSyntax:
         return text, places[index]
 
 
-def layout_unified(
-    diff: ChangeDiff, shown: Sequence[CleanLine], comments: Mapping[str, str] = NO_COMMENTS, *, room: int = 0
+def layout_diff(
+    diff: ChangeDiff,
+    shown: Sequence[CleanLine],
+    comments: Mapping[str, str] = NO_COMMENTS,
+    *,
+    room: int = 0,
+    is_split: bool = False,
 ) -> DiffLayout:
-    """Lay out old and new lines one below the other.
+    """Lay out old lines above new ones, or in two columns beside them, paired from the top of each hunk.
 
     `comments` by hunk id stand below their hunk. Notes and comments wrap at `room` cells, 0: they do not.
     """
     page = _LayoutBuilder(diff, comments, room)
-    for index, line in enumerate(shown):
-        page.enter_hunk(line.hunk)
-        match line.kind:
-            case "gap":
-                page.rows.append(DiffRow("gap", text=line.text))
-            case "removed":
-                page.rows.append(DiffRow("line", line.hunk, left=index))
-            case "added":
-                page.rows.append(DiffRow("line", line.hunk, right=index))
-            case _:
-                page.rows.append(DiffRow("line", -1, index, index))
+    for (hunk, is_changed), run in groupby(enumerate(shown), lambda each: (each[1].hunk, each[1].kind in CHANGED)):
+        page.enter_hunk(hunk)
+        if is_changed and is_split:
+            sides: dict[str, list[int]] = {kind: [] for kind in CHANGED}
+            for index, line in run:
+                sides[line.kind].append(index)
+            pairs = zip_longest(sides["removed"], sides["added"], fillvalue=-1)
+            page.rows += [DiffRow("line", hunk, *pair) for pair in pairs]
+        else:
+            page.rows += [_lay_out_line(index, line) for index, line in run]
     return page.build()
 
 
-def layout_split(
-    diff: ChangeDiff, shown: Sequence[CleanLine], comments: Mapping[str, str] = NO_COMMENTS, *, room: int = 0
-) -> DiffLayout:
-    """Lay out old lines on the left and new ones on the right, paired from the top of each hunk."""
-    page = _LayoutBuilder(diff, comments, room)
-    index, count = 0, len(shown)
-    while index < count:
-        line = shown[index]
-        page.enter_hunk(line.hunk)
-        if line.kind in {"removed", "added"}:
-            index = _pair_lines(page.rows, shown, index)
-            continue
-        page.rows.append(DiffRow("gap", text=line.text) if line.kind == "gap" else DiffRow("line", -1, index, index))
-        index += 1
-    return page.build()
-
-
-def _pair_lines(rows: list[DiffRow], shown: Sequence[CleanLine], index: int) -> int:
-    """Append rows for the run of changed lines that begins at `index`; return the index after it."""
-    hunk = shown[index].hunk
-    left: list[int] = []
-    right: list[int] = []
-    while index < len(shown) and shown[index].hunk == hunk and shown[index].kind in {"removed", "added"}:
-        (left if shown[index].kind == "removed" else right).append(index)
-        index += 1
-    for offset in range(max(len(left), len(right))):
-        old = left[offset] if offset < len(left) else -1
-        new = right[offset] if offset < len(right) else -1
-        rows.append(DiffRow("line", hunk, old, new))
-    return index
+def _lay_out_line(index: int, line: CleanLine) -> DiffRow:
+    match line.kind:
+        case "gap":
+            return DiffRow("gap", text=line.text)
+        case "removed":
+            return DiffRow("line", line.hunk, left=index)
+        case "added":
+            return DiffRow("line", line.hunk, right=index)
+        case _:
+            return DiffRow("line", -1, index, index)
 
 
 class _LayoutBuilder:
@@ -219,9 +202,7 @@ class _LayoutBuilder:
             if index not in self._heads:
                 self._add_described_hunk(index)
         if self._diff.truncated:
-            self._notes.append(
-                "The rest of this diff is left out because it is very long. A verdict counts for all of it."
-            )
+            self._notes.append(LEFT_OUT)
         self._add_notes(self._notes)
         count = len(self._diff.change.hunks)
         heads = [self._heads[index] for index in range(count)]
@@ -229,12 +210,8 @@ class _LayoutBuilder:
 
 
 def _describe_rename(change: Change) -> list[str]:
-    old = f"renamed from {format_path(change.renamed_from)}"
-    return [
-        old
-        if len(change.hunks) == 1
-        else f"{old}; any of its edits brings this along, rejected it takes them all, s parts it"
-    ]
+    rest = "; any of its edits brings this along, rejected it takes them all, s parts it"
+    return [f"renamed from {format_path(change.renamed_from)}{rest if len(change.hunks) > 1 else ''}"]
 
 
 def describe_whole_file(change: Change) -> list[str]:
@@ -250,14 +227,10 @@ def describe_whole_file(change: Change) -> list[str]:
     elif change.operation == "delete":
         found.append(f"the file is deleted ({_describe_size(base)})")
     if base.kind != pending.kind and "absent" not in (base.kind, pending.kind):
-        found.append(f"{_describe_kind(base)} → {_describe_kind(pending)}")
+        found.append(f"{describe_kind(base)} → {describe_kind(pending)}")
     if base.mode != pending.mode and "absent" not in (base.kind, pending.kind):
         found.append(f"mode {base.mode & 0o7777:o} → {pending.mode & 0o7777:o}")
     return found or ["the whole file"]
-
-
-def _describe_kind(state: FileState) -> str:
-    return "symbolic link" if state.kind == "symlink" else "file"
 
 
 def _describe_size(state: FileState) -> str:
@@ -277,12 +250,8 @@ def find_matching_hunk(before: Sequence[Hunk], current: int, now: Sequence[Hunk]
         return places[here.id]
     known = {hunk.id for hunk in before}
     for index, hunk in enumerate(now):
-        is_new = hunk.id not in known
-        if (
-            is_new
-            and hunk.old_start <= here.old_start + here.old_lines
-            and here.old_start <= hunk.old_start + hunk.old_lines
-        ):
+        ends_before = hunk.old_start + hunk.old_lines < here.old_start
+        if hunk.id not in known and not ends_before and hunk.old_start <= here.old_start + here.old_lines:
             return index
     for hunk in [*before[current + 1 :], *reversed(before[:current])]:
         if hunk.id in places:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import monotonic
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 from textual import events
 from textual.binding import BindingType
@@ -25,8 +25,7 @@ from tui.review.diff_layout import (
     clean_lines,
     find_matching_hunk,
     find_seen_targets,
-    layout_split,
-    layout_unified,
+    layout_diff,
 )
 from tui.text import fit_line
 from tui.widgets.code_view import CodeView
@@ -44,12 +43,8 @@ NUMBER, NUMBER_CHANGED, FAINT = "$foreground 38%", "$foreground 65%", "$foregrou
 BAR: Final = "$primary"
 ACCEPT: Final = ("✓", "accept", "review.accept", "$text-success on $success-muted")
 REJECT: Final = ("✕", "reject", "review.reject", "$text-error on $error-muted")
-RESOLVE: Final = (
-    "!",
-    "settle",
-    "review.settle",
-    "$text-warning on $warning-muted",
-)  # what is in conflict can't be accepted
+# What is in conflict can't be accepted.
+RESOLVE: Final = ("!", "settle", "review.settle", "$text-warning on $warning-muted")
 SENT_LABELS: Final[Mapping[str, str]] = {"accept": "accepting…", "reject": "rejecting…"}
 
 
@@ -68,19 +63,10 @@ class DiffView(CodeView):
     BINDINGS: ClassVar[list[BindingType]] = get_bindings("lines")
 
     @dataclass
-    class HunkSelected(Message):
-        """A hunk was clicked."""
+    class ButtonClicked(Message):
+        """A button of the current hunk was clicked."""
 
-        index: int
-
-    @dataclass
-    class VerdictClicked(Message):
-        """A verdict on the current hunk was clicked."""
-
-        verdict: Verdict
-
-    class ResolveClicked(Message):
-        """The button that resolves the conflict was clicked."""
+        button: Literal["accept", "reject", "settle"]
 
     def __init__(self, *, clock: Callable[[], float] = monotonic, id: str | None = None) -> None:  # noqa: A002
         super().__init__(clock=clock, id=id)
@@ -154,14 +140,9 @@ class DiffView(CodeView):
         if own:
             at = own.index(self.marked_index) + step if self.marked_index in own else (0 if step > 0 else len(own) - 1)
             self.marked_index = own[max(min(at, len(own) - 1), 0)]
-            self._reveal_marked_line()
+            row = next(row for row, each in enumerate(self._page.rows) if self.marked_index in (each.left, each.right))
+            self.reveal_rows(row, row)
             self.redraw()
-
-    def _reveal_marked_line(self) -> None:
-        rows = enumerate(self._page.rows)
-        at = next((row for row, shown in rows if self.marked_index in (shown.left, shown.right)), -1)
-        if at >= 0:
-            self.reveal_rows(at, at)
 
     @property
     def marked_line(self) -> int:
@@ -214,8 +195,7 @@ class DiffView(CodeView):
             self.redraw()
             return
         room = max(self.size.width - self._get_gutter_width() - 1, 0)  # whether or not there is a scrollbar
-        lay_out = layout_split if self.is_split else layout_unified
-        self._page = lay_out(self.diff, self._lines, self.comments, room=room)
+        self._page = layout_diff(self.diff, self._lines, self.comments, room=room, is_split=self.is_split)
         widths = (measure_text(line.text) + len(LINE_END_MARKS.get(line.eol, "")) for line in self._lines)
         widest = max(widths, default=0)
         beyond = self._get_gutter_width() + widest + 1 - self._get_column_width()
@@ -365,26 +345,21 @@ class DiffView(CodeView):
         is_clash = self.diff is not None and not self.diff.change.is_hunk_clean(id_)
         for sign, word, key_id, style in (RESOLVE if is_clash else ACCEPT, REJECT):
             key = format_first_key(key_id, get_keymap(self.app))
-            button = base + self.app.stylesheet.parse_style(f"bold {style}") + Style.from_meta({"verdict": word})
+            button = base + self.app.stylesheet.parse_style(f"bold {style}") + Style.from_meta({"button": word})
             pieces += [(f" {sign} {key} " if is_narrow else f" {sign} {word} {key} ", button), (" ", base)]
         return self.render_pieces(pieces)
 
     # The mouse
 
     def on_click(self, event: events.Click) -> None:
-        verdict = event.style.meta.get("verdict")
-        if verdict in ("accept", "reject"):
-            self.post_message(self.VerdictClicked(verdict))
-            return
-        if verdict == "settle":
-            self.post_message(self.ResolveClicked())
+        if button := event.style.meta.get("button"):
+            self.post_message(self.ButtonClicked(button))
             return
         row = event.y + self.scroll_offset.y
         if self.diff is not None and 0 <= row < len(self._page.rows):
-            hunk = self._page.rows[row].hunk
-            if hunk >= 0 and hunk != self.current:
-                self.post_message(self.HunkSelected(hunk))
-            elif hunk >= 0 and self._page.rows[row].kind == "line":
-                shown = self._page.rows[row]
+            shown = self._page.rows[row]
+            if shown.hunk >= 0 and shown.hunk != self.current:
+                self.select_hunk(shown.hunk)
+            elif shown.hunk >= 0 and shown.kind == "line":
                 self.marked_index = shown.right if shown.right >= 0 else shown.left
                 self.redraw()

@@ -30,34 +30,19 @@ class ReviewHeader:
     def __init__(self) -> None:
         self._files = FileStrip()
         self._lines = {name: Static(classes=f"review--{name}") for name in ("origin", "risk", "conflict")}
-        for line in self._lines.values():
-            line.display = False
         self.widgets: tuple[Widget, ...] = (self._files, *self._lines.values())
 
     def show_files(self, changes: tuple[Change, ...], current: int, sent: frozenset[str]) -> None:
         """Show the files around the current one, or nothing without any; `sent`: paths with a verdict under way."""
         self._files.show(changes, current, sent)
 
-    def show_origin(self, parts: Sequence[Part]) -> None:
-        """Show where the change came from and what waits beside it, in one line."""
-        line = self._lines["origin"]
-        line.display = bool(parts)
-        line.update(Content.assemble(*parts))
-
-    def show_risk(self, change: Change | None) -> None:
-        """Show why a change is protected or labelled as a risk."""
-        self._show_line("risk", describe_risk(change) if change else "")
+    def show_texts(self, change: Change | None, origin: Sequence[Part], problem: str) -> None:
+        """Show the origin and what waits beside it, the risk, and why the change can't be accepted; each if any."""
+        texts = {"origin": Content.assemble(*origin), "risk": to_content(describe_risk(change) if change else "")}
+        for name, text in (texts | {"conflict": to_content(problem)}).items():
+            self._lines[name].display = bool(text)
+            self._lines[name].update(text)
         self._lines["risk"].set_class(change is not None and not change.protected, "-label")
-
-    def show_problem(self, text: str) -> None:
-        """Show why a change can't be accepted, or what its verdict failed for."""
-        self._show_line("conflict", text)
-
-    def _show_line(self, name: str, text: str) -> None:
-        line = self._lines[name]
-        line.display = bool(text)
-        if text:
-            line.update(to_content(text))
 
 
 class FileStrip(Widget):

@@ -131,10 +131,13 @@ class ReviewPane(StatePane):
     def action_resolve_file(self, verdict: Verdict) -> None:
         self._resolve(verdict, whole_file=True)
 
-    @on(DiffView.VerdictClicked)
-    def _on_verdict_clicked(self, event: DiffView.VerdictClicked) -> None:
+    @on(DiffView.ButtonClicked)
+    def _on_button_clicked(self, event: DiffView.ButtonClicked) -> None:
         event.stop()
-        self._resolve(event.verdict, by_mouse=True)
+        if event.button == "settle":
+            self.action_resolve_conflict()
+        else:
+            self._resolve(event.button, by_mouse=True)
 
     def _resolve(self, verdict: Verdict, *, whole_file: bool = False, by_mouse: bool = False) -> None:
         browser = self.browser
@@ -171,7 +174,7 @@ class ReviewPane(StatePane):
             self.post_message(messages.VerdictGiven(HunkResolve(path=row.name, hunks=ids, verdict=verdict)))
         self.browser.render_header()
         if row.kind == "file" and not (verdict == "accept" and needs_confirmation(changes[0])):
-            self.browser.change_list.move_cursor(1)
+            self.browser.change_list.action_move(1)
 
     def _resolve_directory(self, changes: list[Change], verdict: Verdict) -> None:
         """Give a verdict on the files of a directory, but for protected ones and accepted conflicts."""
@@ -270,11 +273,6 @@ class ReviewPane(StatePane):
         if (change := self.browser.current_change) is not None:
             here = self.browser.find_judgeable_hunk()
             self.post_message(messages.TodoRequested(change, here[1].todo if here else ""))
-
-    @on(DiffView.ResolveClicked)
-    def _on_resolve_clicked(self, event: DiffView.ResolveClicked) -> None:
-        event.stop()
-        self.action_resolve_conflict()
 
     def action_resolve_conflict(self) -> None:
         if (change := self.browser.current_change) is not None:

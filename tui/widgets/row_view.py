@@ -181,3 +181,22 @@ class RowView(ScrollView, can_focus=True):
 
     def action_bottom(self) -> None:
         self.scroll_to(y=self.max_scroll_y, animate=False)
+
+
+class CursorView(RowView):
+    """Rows with a cursor; a subclass keeps it within what it lists."""
+
+    cursor = 0
+
+    def move_to(self, at: int) -> None:
+        """Put the cursor on an entry, or on the nearest one, and scroll it into view."""
+        raise NotImplementedError
+
+    def action_move(self, step: int) -> None:
+        self.move_to(self.cursor + step)
+
+    def action_top(self) -> None:
+        self.move_to(0)
+
+    def action_bottom(self) -> None:
+        self.move_to(self.count_rows())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -17,12 +19,11 @@ from tui.widgets.key_hints import BACK_HINT, HintsChanged, find_hints, format_hi
 class SidePane(Vertical):
     """Shows the pane named `current`, "" = hidden; a pane is built from `source` when it is first shown."""
 
+    @dataclass
     class PaneShown(Message):
         """A pane came up."""
 
-        def __init__(self, name: str) -> None:
-            super().__init__()
-            self.name = name
+        name: str
 
     def __init__(self, source: PaneSource, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
@@ -62,20 +63,10 @@ class SidePane(Vertical):
         if name:
             self.post_message(self.PaneShown(name))
 
-    def on_descendant_focus(self, _: events.DescendantFocus) -> None:
-        self.render_hints()
-
-    def on_resize(self, _: events.Resize) -> None:
-        self.render_hints()
-
-    def on_descendant_blur(self, _: events.DescendantBlur) -> None:
-        self.render_hints()
-
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    @on(events.Resize)
     @on(HintsChanged)
-    def _on_hints_changed(self, event: HintsChanged) -> None:
-        event.stop()
-        self.render_hints()
-
     def render_hints(self) -> None:
         """Show the keys of the focused pane, else the one that leads to it."""
         if self.current:
@@ -98,10 +89,9 @@ class SidePane(Vertical):
 
     def _render_title(self) -> None:
         parts: list[tuple[str, str]] = []
-        for name, title, is_rare in ((each.name, each.title, each.is_rare) for each in PANES):
-            if is_rare and name not in self._panes:
-                continue
-            parts.append((f" {title}", "bold" if name == self.current else "$foreground 60%"))
-            count = self._counts.get(name, "")
-            parts.append((f" {count}  " if count else "  ", "$warning"))
+        for pane in PANES:
+            if not pane.is_rare or pane.name in self._panes:
+                count = self._counts.get(pane.name, "")
+                parts.append((f" {pane.title}", "bold" if pane.name == self.current else "$foreground 60%"))
+                parts.append((f" {count}  " if count else "  ", "$warning"))
         self.query_one("#side-title", Static).update(Content.assemble(*parts))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -22,27 +23,18 @@ INDENT: Final[list[Piece]] = [("    ", "")]
 _WORD = re.compile(r"\s*\S+|\s+$")
 
 
+@dataclass(slots=True, eq=False)
 class TextRow:
-    """One screen line.
+    """One screen line. `joint` is what wrapping removed before a soft row, `lines` its source [first, last) from 0."""
 
-    `joint` is what wrapping removed before a soft row, `fill` the role of the background, `lines` the source
-    lines [first,
-    last) from 0 where known.
-    """
-
-    __slots__ = ("at", "fill", "joint", "lead", "lines", "pieces", "soft", "strip")
-
-    def __init__(
-        self, pieces: Sequence[Piece], *, lead: int = 0, soft: bool = False, joint: str = "", fill: str = ""
-    ) -> None:
-        self.pieces = pieces
-        self.lead = lead
-        self.soft = soft
-        self.joint = joint
-        self.fill = fill
-        self.lines = (0, 0)
-        self.strip: Strip | None = None  # as it was drawn last, for row `at` of all
-        self.at = -1
+    pieces: Sequence[Piece]
+    lead: int = 0
+    soft: bool = False
+    joint: str = ""
+    fill: str = ""
+    lines: tuple[int, int] = (0, 0)
+    strip: Strip | None = None  # as it was drawn last, for row `at` of all
+    at: int = -1
 
     @property
     def text(self) -> str:

@@ -14,7 +14,7 @@ from core.protocol.documents import Todo, TodoStatus
 from core.protocol.plans import Plan
 from core.protocol.review import Change
 from tui.plan import messages
-from tui.plan.todo_edits import find_dependants, remove_todo, set_status
+from tui.plan.todo_edits import change_todos, find_dependants, remove_todo
 from tui.plan.todo_rows import list_open_dependencies
 from tui.review.messages import TodoRequested
 from tui.screens.controller import Controller, ScreenContext, in_worker
@@ -139,7 +139,7 @@ class PlanController(Controller):
         choice = await self._ask_about_dependants(command.id, waiting)
         plan = self.context.state.current_plan
         if choice == CANCEL and plan is not None:
-            todos = set_status(self._todos, frozenset({command.id, *waiting}), "cancelled")
+            todos = change_todos(self._todos, command.id, *waiting, status="cancelled")
             await self.context.submit(commands.PlanEdit(path=plan.path, todos=todos, base=self._get_base(plan.path)))
         elif choice in {RELEASE, CANCEL}:
             for todo in (command.id, *(waiting if choice == CANCEL else ())):
