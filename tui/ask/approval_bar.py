@@ -160,16 +160,13 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         if preview.problem:
             parts = [(fit_line(expose_controls(preview.problem), 300), "$error")]
         else:
-            parts = [("allows this command", "$success")]
-            parts += (
-                [(f" and {fit_line(expose_controls(preview.example), 120)}", "")]
-                if preview.example
-                else [(" alone", "")]
-            )
-            parts += [
-                (f"\nand of this session: {fit_line(expose_controls('; '.join(preview.also)), 300)}", _DIM)
-            ] * bool(preview.also)
-            parts += [("\nenter keeps it and runs the command · escape goes back", _DIM)]
+            others = f" and {fit_line(expose_controls(preview.example), 120)}" if preview.example else " alone"
+            parts = [("allows this command", "$success"), (others, "")]
+            if preview.also:
+                parts.append(
+                    (f"\nand of this session: {fit_line(expose_controls('; '.join(preview.also)), 300)}", _DIM)
+                )
+            parts.append(("\nenter keeps it and runs the command · escape goes back", _DIM))
         self.query_one("#approval-preview", Static).update(Content.assemble(*parts))
 
     @on(Input.Submitted, "#approval-pattern")
@@ -191,11 +188,10 @@ def _format_details(request: ApprovalRequested) -> list[tuple[str, str]]:
     if request.network:
         about.append((f"\ncan reach: {fit_line(expose_controls(', '.join(request.network)))}", "$warning"))
     if request.environment:
-        about.append(
-            (f"\nvariables set by commands: {fit_line(expose_controls(', '.join(request.environment)))}", _DIM)
-        )
+        names = fit_line(expose_controls(", ".join(request.environment)))
+        about.append((f"\nvariables set by commands: {names}", _DIM))
     if request.reason:
         about.append((f"\nasked because: {fit_line(request.reason)}", _DIM))
     if request.explanation:
         about.append((f"\nthe model says: {fit_line(request.explanation, 400)}", f"{_DIM} italic"))
-    return about or [("", "")]
+    return about

@@ -25,6 +25,7 @@ from tui.input.keystrokes import KeyKind
 from tui.input.visibility import GracePeriod, GuardedWidget
 from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.text import fit_line
+from tui.widgets.text_rows import Piece
 
 GRACE: Final = 0.4  # seconds after it came up in which nothing is chosen by a key that was meant for something else
 
@@ -86,6 +87,7 @@ class QuestionBar(GuardedWidget, Vertical, can_focus=True):
 
     # Drawing.
 
+    @on(events.Resize)
     def render_bar(self) -> None:
         """Lay out the bar for its current width."""
         question, asked = self.question, self._asked
@@ -103,48 +105,34 @@ class QuestionBar(GuardedWidget, Vertical, can_focus=True):
         pieces, strip.spans = render_tabs(asked, self._drafts, self._index, width)
         strip.update(Content.assemble(*pieces))
         self.query_one(QuestionBody).show(render_body(question, self._draft, asked.title, width))
-        keys = (
-            self._render_folded(asked, width)
-            if is_folded
-            else Content.assemble(*render_hints(self._list_hints(question), width))
-        )
-        self.query_one("#question-keys", Static).update(keys)
+        keys = self._render_folded(asked, width) if is_folded else render_hints(self._list_hints(question), width)
+        self.query_one("#question-keys", Static).update(Content.assemble(*keys))
 
-    def _render_folded(self, asked: QuestionAsked, width: int) -> Content:
+    def _render_folded(self, asked: QuestionAsked, width: int) -> list[Piece]:
         key = format_first_key("app.answer", get_keymap(self.app))
         more = f" (+{len(asked.questions) - 1})" if self.has_several else ""
         room = max(width - len(key) - len(more) - 14, 10)
         text = fit_line(asked.questions[0].text, room)
-        return Content.assemble(
-            ("? ", "$warning"), (f"{text}{more}", ""), ("  ", ""), (key, "bold $accent"), (" answers", MUTED)
-        )
+        return [("? ", "$warning"), (f"{text}{more}  ", ""), (key, "bold $accent"), (" answers", MUTED)]
 
     def _list_hints(self, question: Question) -> list[tuple[str, str]]:
-        keymap = get_keymap(self.app)
-        count = len(question.options)
-        parts = [(format_first_key("question.accept", keymap), "answers")]
-        parts += [(format_first_key("question.tick", keymap), "marks")] if question.allow_multiple else []
-        parts += [(f"1–{count}", "")] if count > 1 else []
-        parts += [(format_first_key("question.next", keymap), "next question")] if self.has_several else []
-        parts += [
-            (format_first_key("question.leave", keymap), "later"),
-            (format_first_key("question.dismiss", keymap), "go on without me"),
-        ]
-        return parts
+        keymap, count = get_keymap(self.app), len(question.options)
+        hints = (
+            (True, format_first_key("question.accept", keymap), "answers"),
+            (question.allow_multiple, format_first_key("question.tick", keymap), "marks"),
+            (count > 1, f"1–{count}", ""),
+            (self.has_several, format_first_key("question.next", keymap), "next question"),
+            (True, format_first_key("question.leave", keymap), "later"),
+            (True, format_first_key("question.dismiss", keymap), "go on without me"),
+        )
+        return [(key, words) for is_shown, key, words in hints if is_shown]
 
-    def on_resize(self, _: events.Resize) -> None:
-        self.render_bar()
-
+    @on(events.Focus)
+    @on(events.Blur)
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
-    def _on_focus_moved(self) -> None:
-        self.call_after_refresh(self.render_bar)
-
-    def on_focus(self, _: events.Focus) -> None:
-        self._is_writing = False
-        self.call_after_refresh(self.render_bar)
-
-    def on_blur(self, _: events.Blur) -> None:
+    def _on_focus_moved(self, event: events.Event) -> None:
+        self._is_writing = self._is_writing and not isinstance(event, events.Focus)
         self.call_after_refresh(self.render_bar)
 
     # Going about.
@@ -275,16 +263,14 @@ class QuestionBar(GuardedWidget, Vertical, can_focus=True):
             return
         choice, rows = self._draft, self.query_one(QuestionBody)
         if self._is_writing or choice.marked >= len(question.options):
-            self._submit_free_text(self._free_text.value)
+            self.answer_with_text(self._free_text.value)
         elif not rows.is_visible(choice.marked):
             self.render_bar()
             rows.reveal_option(choice.marked)
         else:
             chosen = [option.id for option in question.options if option.id in choice.ticked]
-            options = tuple(chosen or [question.options[choice.marked].id])
-            self._record_answer(
-                QuestionAnswer(question=question.id, options=options, text=self._free_text.value.strip())
-            )
+            options, text = tuple(chosen or [question.options[choice.marked].id]), self._free_text.value.strip()
+            self._record_answer(QuestionAnswer(question=question.id, options=options, text=text))
 
     @on(Input.Changed)
     def _on_text_changed(self, event: Input.Changed) -> None:
@@ -296,7 +282,7 @@ class QuestionBar(GuardedWidget, Vertical, can_focus=True):
     def _on_text_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         if self._can_answer:
-            self._submit_free_text(event.value)
+            self.answer_with_text(event.value)
 
     @on(FreeTextInput.LinesPasted)
     def _on_long_paste(self, event: FreeTextInput.LinesPasted) -> None:
@@ -304,13 +290,9 @@ class QuestionBar(GuardedWidget, Vertical, can_focus=True):
         self._free_text.value = ""
         self.post_message(messages.TextRedirected(event.text))
 
-    def _submit_free_text(self, text: str) -> None:
-        if text.strip():
-            self.answer_with_text(text)
-
     def answer_with_text(self, text: str) -> None:
-        """Answer the current question with free text."""
-        if (question := self.question) is not None:
+        """Answer the current question with free text, if there is any."""
+        if (question := self.question) is not None and text.strip():
             self._record_answer(QuestionAnswer(question=question.id, text=text))
 
     def _record_answer(self, answer: QuestionAnswer) -> None:

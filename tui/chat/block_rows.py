@@ -14,13 +14,14 @@ from tui.chat.tool_call_rows import (
     format_details,
     format_json,
     format_result,
+    format_usage,
     render_command,
     render_edit,
     render_head,
     render_live_output,
     render_tool_call,
 )
-from tui.quantities import count, format_cost, format_duration
+from tui.quantities import count, format_duration
 from tui.text import clean, fit_line, format_path, shorten_lines
 from tui.widgets.text_rows import GUTTER, INDENT, Piece, TextRow, wrap_pieces, wrap_text
 
@@ -71,7 +72,7 @@ def copy_text(block: TranscriptBlock) -> str:
         case documents.TerminalCommandDocument(metadata=command):
             text = f"$ {command.command}\n{command.output}".rstrip()
         case documents.FileEditDocument(metadata=edit):
-            text = "\n".join([edit.file_path, *(_join_signed(line) for line in diff_lines(edit))])
+            text = "\n".join([edit.file_path, *map("".join, diff_lines(edit))])
         case documents.ToolCallDocument(metadata=call):
             text = f"{call.tool_name} {format_json(call.arguments)}\n{format_result(call)}".rstrip()
         case documents.ClarificationDocument(metadata=asked):
@@ -79,10 +80,6 @@ def copy_text(block: TranscriptBlock) -> str:
         case _:
             text = document.content or block.text or block.title
     return clean(text)
-
-
-def _join_signed(line: tuple[str, str]) -> str:
-    return "".join(line)
 
 
 def highlight_code(code: str, language: str) -> list[list[Piece]]:
@@ -132,10 +129,10 @@ def _render_prompt(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]
     rows = wrap_text(text, width, "strong", first=[(sign, "accent")], rest=[GUTTER], fill="prompt")
     for each in block.attachments:
         if describe_attachment(each) not in block.text:  # else its label says the same
-            told = fit_line(
-                f"{classify_attachment(each)} {format_path(each.name, 80)} {describe_attachment(each)}", width - 4
+            told = f"{classify_attachment(each)} {format_path(each.name, 80)} {describe_attachment(each)}"
+            rows += wrap_pieces(
+                [(fit_line(told, width - 4), "muted")], width, first=[("  ▣ ", "accent")], rest=INDENT, fill="prompt"
             )
-            rows += wrap_pieces([(told, "muted")], width, first=[("  ▣ ", "accent")], rest=INDENT, fill="prompt")
     return rows
 
 
@@ -211,13 +208,14 @@ def _render_plan(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
 def _render_todo_update(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
     document = block.document
     marks = document.metadata.todos if isinstance(document, documents.TodoUpdateDocument) else ()
-    pieces: list[Piece] = [("todos", "tool")]
-    for mark in marks:
-        pieces.append((f"  {_TODO_SIGNS[mark.status]} {fit_line(mark.id, 60)}", "muted"))
+    pieces = [
+        ("todos", "tool"),
+        *((f"  {_TODO_SIGNS[mark.status]} {fit_line(mark.id, 60)}", "muted") for mark in marks),
+    ]
     rows = [render_head("◌" if block.is_running else "▸", pieces, width)]
-    return (
-        [*rows, *render_live_output(block, width)] if block.is_running and block.output else rows
-    )  # a todo is being proved
+    if block.is_running and block.output:  # a todo is being proved
+        rows += render_live_output(block, width)
+    return rows
 
 
 def _render_clarification(block: TranscriptBlock, width: int, opened: bool) -> list[TextRow]:
@@ -228,11 +226,9 @@ def _render_clarification(block: TranscriptBlock, width: int, opened: bool) -> l
     rows: list[TextRow] = []
     for question in document.metadata.questions:
         text = wrap_text(shorten_lines(clean(question.text)), width, "", first=[("  ? ", "warn")], rest=INDENT)
-        rows += (
-            text
-            if opened or len(text) <= CLOSED_QUESTION_ROWS
-            else [*text[: CLOSED_QUESTION_ROWS - 1], TextRow([*INDENT, ("…", "muted")])]
-        )
+        if not opened and len(text) > CLOSED_QUESTION_ROWS:
+            text[CLOSED_QUESTION_ROWS - 1 :] = [TextRow([*INDENT, ("…", "muted")])]
+        rows += text
         labels = {option.id: option.label for option in question.options}
         if answer := answers.get(question.id):
             said = ", ".join([*(labels.get(each, each) for each in answer.options), *filter(None, [answer.text])])
@@ -267,7 +263,6 @@ def _render_notice(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]
 
 
 def _render_turn_end(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
-    usage = block.usage
     words = {"done": "done", "interrupted": "interrupted", "limit": "stopped at a limit", "failed": "failed"}
     role = {"done": "muted", "failed": "bad"}.get(block.status, "warn")
     pieces: list[Piece] = [(words.get(block.status, block.status), role)]
@@ -275,8 +270,7 @@ def _render_turn_end(block: TranscriptBlock, width: int, _: bool) -> list[TextRo
         fit_line(block.text),
         count("step", block.steps) if block.steps else "",
         format_duration(block.duration_ms) if block.duration_ms else "",
-        f"{usage.prompt_tokens + usage.completion_tokens:,} tokens" if usage and usage.prompt_tokens else "",
-        format_cost(usage.cost) if usage and usage.cost else "",
+        *format_usage(block.usage),
     )
     return wrap_pieces(pieces, width, first=[("  ─ ", "muted")], rest=INDENT)
 

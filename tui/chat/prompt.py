@@ -8,7 +8,7 @@ older text. So every action here passes through that queue as well.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -26,9 +26,7 @@ CHIP_MIN_CHARS: Final = 4_000
 CHIP_MIN_LINES: Final = 80
 MAX_HISTORY: Final = 500
 BURST_WAIT: Final = 0.01  # seconds; no hand strikes two keys within it
-BURST_WAIT_AFTER_PAUSE: Final = (
-    0.002  # the same after a pause: only what was read together with the key can still belong to it
-)
+BURST_WAIT_AFTER_PAUSE: Final = 0.002  # after a pause only what was read together with the key can belong to it
 
 _CHIP = re.compile(r"\[pasted [^\[\]\n]{1,20} #(\d{1,4})\]")
 _ANY_CHIP = re.compile(rf"{_CHIP.pattern}|{LABEL_PATTERN.pattern}")
@@ -46,6 +44,15 @@ QUESTION_PLACEHOLDER: Final = "Choose an answer above, or write your own here."
 def _format_size(text: str) -> str:
     count = len(text.encode("utf-8", "replace"))
     return f"{count / 1_000_000:.1f} MB" if count >= 1_000_000 else f"{max(count / 1_000, 0.1):.1f} kB"
+
+
+def _queue_action(action: Callable[[Prompt], None]) -> Callable[[Prompt], None]:
+    """Let an action wait behind the letters in the prompt's queue."""
+
+    def queue(prompt: Prompt) -> None:
+        prompt.call_later(action, prompt)
+
+    return queue
 
 
 class Prompt(TextArea):
@@ -135,8 +142,8 @@ class Prompt(TextArea):
         return _CHIP.sub(self._expand_chip, self.text)
 
     def _expand_chip(self, chip: re.Match[str]) -> str:
-        number = int(chip.group(1))
-        return self._pastes[number - 1] if 0 < number <= len(self._pastes) else chip.group()
+        number = int(chip[1])
+        return self._pastes[number - 1] if 0 < number <= len(self._pastes) else chip[0]
 
     def submit(self) -> None:
         """Post the text and empty the prompt; waits while something is held."""
@@ -217,8 +224,9 @@ class Prompt(TextArea):
         self._completed_word = ("", "")
         self.replace(text + " ", (row, start), (row, column))
 
+    @_queue_action
     def action_attach(self) -> None:
-        self.call_later(self._request_attachment, self.AttachRequested(asked=True))
+        self._request_attachment(self.AttachRequested(asked=True))
 
     def _request_attachment(self, wanted: AttachRequested) -> None:
         self.hold()
@@ -272,26 +280,20 @@ class Prompt(TextArea):
             self.insert("\n" * count)
         return bool(count)
 
+    @_queue_action
     def action_newline(self) -> None:
-        self.call_later(self._insert_newline)
-
-    def _insert_newline(self) -> None:
         if not self._insert_pasted_newlines():  # else it was the second half of CR LF
             self.insert("\n")
 
+    @_queue_action
     def action_complete(self) -> None:
-        self.call_later(self._complete)
-
-    def _complete(self) -> None:
         if self.is_completing:
             self.post_message(self.CompletionKey("accept"))
         else:
             self.screen.focus_next()
 
+    @_queue_action
     def action_older(self) -> None:
-        self.call_later(self._show_older)
-
-    def _show_older(self) -> None:
         if self.is_completing:
             self.post_message(self.CompletionKey("previous"))
         elif self.has_queue and self.cursor_at_first_line and self._history_index == len(self._history):
@@ -303,10 +305,8 @@ class Prompt(TextArea):
                 self._draft = self.text
             self._show_history(self._history_index - 1)
 
+    @_queue_action
     def action_newer(self) -> None:
-        self.call_later(self._show_newer)
-
-    def _show_newer(self) -> None:
         if self.is_completing:
             self.post_message(self.CompletionKey("next"))
         elif not self.cursor_at_last_line or self._history_index >= len(self._history):
@@ -346,8 +346,7 @@ class Prompt(TextArea):
         from tui.text import replace_hidden
 
         line = super().get_line(line_index)
-        harmless = replace_hidden(line.plain)
-        if harmless != line.plain:
+        if (harmless := replace_hidden(line.plain)) != line.plain:
             line.plain = harmless
         for found in _ANY_CHIP.finditer(line.plain):
             line.stylize("bold", found.start(), found.end())

@@ -6,8 +6,8 @@ from typing import Final
 
 from core.protocol.events import SubagentAction
 from tui.block import TranscriptBlock
-from tui.chat.tool_call_rows import choose_sign, format_details, render_head
-from tui.quantities import count, format_cost, format_duration
+from tui.chat.tool_call_rows import choose_sign, format_details, format_usage, render_head
+from tui.quantities import count, format_duration
 from tui.text import clean, fit_line, shorten_lines
 from tui.widgets.text_rows import INDENT, Piece, TextRow, wrap_pieces, wrap_text
 
@@ -58,12 +58,7 @@ def _render_details(block: TranscriptBlock, width: int) -> list[TextRow]:
         rows += wrap_text(shorten_lines(clean(block.hint)), width, role, first=INDENT, rest=INDENT)
     for line in shorten_lines(clean(block.output)).splitlines():
         rows += wrap_pieces([(line, "muted")], width, first=[*INDENT, ("→ ", "accent")], rest=[*INDENT, ("  ", "")])
-    parts = [count("step", block.steps) if block.steps else ""]
-    if usage := block.usage:
-        parts += [
-            f"{usage.prompt_tokens + usage.completion_tokens:,} tokens" if usage.prompt_tokens else "",
-            format_cost(usage.cost) if usage.cost else "",
-        ]
+    parts = [count("step", block.steps) if block.steps else "", *format_usage(block.usage)]
     if any(parts):
         rows.append(TextRow([*INDENT, (" · ".join(filter(None, parts)), "muted")], lead=4))
     return rows

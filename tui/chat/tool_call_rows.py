@@ -11,10 +11,11 @@ from typing import Final
 from rich.cells import cell_len, set_cell_size
 
 from core.protocol import documents
+from core.protocol.messages import Usage
 from core.text.lookalikes import mark_lookalikes
 from tui.block import TranscriptBlock
 from tui.keymap import format_first_key
-from tui.quantities import format_duration
+from tui.quantities import format_cost, format_duration
 from tui.text import clean, expose_controls, fit_line, format_path, render_carriage_returns, shorten_lines
 from tui.widgets.text_rows import GUTTER, INDENT, Piece, TextRow, measure_pieces, wrap_pieces
 
@@ -50,6 +51,12 @@ def _cut_pieces(pieces: Sequence[Piece], width: int) -> list[Piece]:
         kept.append((text, role))
         room -= size
     return kept
+
+
+def format_usage(usage: Usage | None) -> tuple[str, str]:
+    """Return tokens and cost, "" for each that is not known."""
+    tokens = usage.prompt_tokens + usage.completion_tokens if usage and usage.prompt_tokens else 0
+    return f"{tokens:,} tokens" if tokens else "", format_cost(usage.cost) if usage and usage.cost else ""
 
 
 def format_details(*parts: str) -> list[Piece]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import Final, Literal, NamedTuple
 
 from textual import events
@@ -53,26 +54,18 @@ class ConflictView(RowView):
     def _lay_out(self) -> None:
         if (clash := self._clash) is None:
             return
-        sides: dict[Side, list[ConflictCell]] = {
-            "mine": [ConflictCell(text, "mine") for text in clash.mine],
-            "base": [ConflictCell(text, "base") for text in clash.base],
-            "theirs": [ConflictCell(text, "theirs") for text in clash.theirs],
-        }
+        sides = {side: [ConflictCell(text, side) for text in getattr(clash, side) or ["(nothing)"]] for side in NAMES}
         rows: list[tuple[ConflictCell, ...]] = [(ConflictCell(text),) for text in clash.before]
         room = self.size.width // 3 - 2
         longest = max((measure_text(cell.text) for lines in sides.values() for cell in lines), default=0)
         if self.size.width >= SIDE_BY_SIDE_WIDTH and longest <= room:
             rows.append(tuple(ConflictCell(self._names[side], side, True) for side in sides))
-            for at in range(max(1, *(len(lines) for lines in sides.values()))):
-                rows.append(tuple(_cell_at(lines, at, side) for side, lines in sides.items()))
+            for cells in zip_longest(*sides.values()):
+                rows.append(tuple(cell or ConflictCell("", side) for side, cell in zip(sides, cells, strict=True)))
         else:
             for side in ("mine", "theirs", "base"):
                 rows.append((ConflictCell(self._names[side], side, True),))
-                rows += [
-                    (part,)
-                    for cell in sides[side] or [_cell_at([], 0, side)]
-                    for part in _fold_cell(cell, self.size.width)
-                ]
+                rows += [(part,) for cell in sides[side] for part in _fold_cell(cell, self.size.width)]
         if self._choice is not None and self._choice.take == "text":
             rows.append((ConflictCell("what you wrote", None, True),))
             rows += [(ConflictCell(text),) for text in self._choice.text.split("\n")]
@@ -87,13 +80,9 @@ class ConflictView(RowView):
         cells = self._rows[row]
         each = max((width - len(cells) + 1) // len(cells), 1)
         divider = self.render_pieces([("│", self.resolve_style("$foreground 20%"))])
-        strips: list[Strip] = []
-        for at, cell in enumerate(cells):
-            if at:
-                strips.append(divider)
-            room = each if at < len(cells) - 1 else width - at * (each + 1)
-            strips.append(self._render_cell(cell, room))
-        return Strip.join(strips)
+        *first, last = cells
+        strips = [strip for cell in first for strip in (self._render_cell(cell, each), divider)]
+        return Strip.join([*strips, self._render_cell(last, width - len(first) * (each + 1))])
 
     def _render_cell(self, cell: ConflictCell, width: int) -> Strip:
         taken = self._is_taken(cell.side)
@@ -102,9 +91,8 @@ class ConflictView(RowView):
         if cell.is_heading:
             colour = COLOURS[cell.side] if cell.side else "$text-warning"
             text = f" {'✓ ' if taken or not cell.side else ''}{cell.text}"
-            return self.render_pieces([(text, style + parse(f"bold {colour}"))]).adjust_cell_length(
-                width, style.rich_style
-            )
+            strip = self.render_pieces([(text, style + parse(f"bold {colour}"))])
+            return strip.adjust_cell_length(width, style.rich_style)
         text = clean(shorten_lines(cell.text, 2_000)).replace("\n", "␊")
         ink = style + parse(COLOURS[cell.side] if cell.side == "base" else ("" if cell.side else "$foreground 60%"))
         return self.render_pieces([(f" {text}", ink)]).adjust_cell_length(width, style.rich_style)
@@ -112,12 +100,6 @@ class ConflictView(RowView):
     def _is_taken(self, side: Side | None) -> bool:
         take = self._choice.take if self._choice else ""
         return side is not None and side != "base" and take in {side, "both"}
-
-
-def _cell_at(lines: list[ConflictCell], at: int, side: Side) -> ConflictCell:
-    if at < len(lines):
-        return lines[at]
-    return ConflictCell("(nothing)" if not lines and at == 0 else "", side)
 
 
 def _fold_cell(cell: ConflictCell, width: int) -> list[ConflictCell]:

@@ -83,15 +83,12 @@ class SentVerdicts:
         conflicting = ("", "")
         for path, sent in list(self.hunks.items()):
             change = by_path.get(path)
-            ids = {hunk.id for hunk in change.hunks} if change is not None else set()
-            left = {hunk: verdict for hunk, verdict in sent.items() if hunk in ids}
-            if change is not None and change.conflict and (clashing := _find_conflicting(change, left)):
+            ids = [hunk for hunk in sent if change is not None and any(hunk == each.id for each in change.hunks)]
+            clashing = []
+            if change is not None and change.conflict:
+                clashing = [hunk for hunk in ids if sent[hunk] == "accept" and not change.is_hunk_clean(hunk)]
+            if clashing:
                 conflicting, self.refused[path] = (path, clashing[0]), ""
-                left = {hunk: verdict for hunk, verdict in left.items() if hunk not in clashing}
-            self.hunks[path] = left
+            self.hunks[path] = {hunk: sent[hunk] for hunk in ids if hunk not in clashing}
         self.hunks = {path: left for path, left in self.hunks.items() if left}
         return conflicting
-
-
-def _find_conflicting(change: Change, sent: Mapping[str, Verdict]) -> list[str]:
-    return [hunk for hunk, verdict in sent.items() if verdict == "accept" and not change.is_hunk_clean(hunk)]
