@@ -43,9 +43,7 @@ class QuestionBody(RowView, can_focus=False):
 
         item: int
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id)
-        self._lines: Sequence[QuestionRow] = ()
+    _lines: Sequence[QuestionRow] = ()
 
     def show(self, lines: Sequence[QuestionRow]) -> None:
         """Show these rows; the height follows them within `MIN_ROWS`, `MAX_ROWS` and a share of the screen."""

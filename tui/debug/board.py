@@ -35,6 +35,7 @@ EMPTY: Final = (
 )
 
 GRACE_SECONDS: Final = 0.5
+OPTIONS: Final = ("proceed", "fixed", "broken")  # of a card, by their keys
 
 LoadProbeLog = Callable[[ProbeLogQuery], Awaitable[ProbeLogAnswer | None]]
 
@@ -48,18 +49,16 @@ class BoardRows(RowView):
 
         option: str
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._rows: list[BoardRow] = []
-        self._chips: Sequence[OptionChip] = ()
+    _rows: Sequence[BoardRow] = ()
+    _chips: Sequence[OptionChip] = ()
 
     def show(self, rows: Sequence[BoardRow], chips: Sequence[OptionChip] = ()) -> None:
         """Show these rows; without any, the empty-state text."""
         self._chips = chips
         if bool(rows) != bool(self._rows):
             self.post_message(HintsChanged())
-        if list(rows) != self._rows:
-            self._rows = list(rows)
+        if rows != self._rows:
+            self._rows = rows
             self.virtual_size = Size(0, len(self._rows))
             self.redraw()
 
@@ -143,9 +142,8 @@ class DebugBoard(StatePane):
     def show(self, view: DebugView) -> None:
         """Show `view`. A run that has ended and a card that waits come up by themselves."""
         fresh = [name for name in view.runs if name not in self._view.runs]
-        waits = view.question is not None and (
-            self._view.question is None or self._view.question.id != view.question.id
-        )
+        known = self._view.question
+        waits = view.question is not None and (known is None or known.id != view.question.id)
         self._view = replace(view)
         if self._hypothesis not in view.hypotheses:
             self._hypothesis = ""
@@ -164,9 +162,8 @@ class DebugBoard(StatePane):
         """Query the log of the selected run with the current filter."""
         if self._run:
             words = self.query_one(LogFilterInput).value
-            query = ProbeLogQuery(
-                run=self._run, compare_with=self._compared_run, hypothesis=self._hypothesis, words=words
-            )
+            runs = {"run": self._run, "compare_with": self._compared_run}
+            query = ProbeLogQuery(**runs, hypothesis=self._hypothesis, words=words)
             start_worker(self, self._receive_log, query, group="probe log", exclusive=True)
 
     async def _receive_log(self, query: ProbeLogQuery) -> None:
@@ -178,18 +175,15 @@ class DebugBoard(StatePane):
             self._reveal_log()
             self._is_log_wanted = False
 
-    @property
-    def _option_keys(self) -> Mapping[str, str]:
-        keymap = get_keymap(self.app)
-        return {option: format_first_key(f"debug.{option}", keymap) for option in ("proceed", "fixed", "broken")}
-
+    @on(events.Resize)
     def render_rows(self) -> None:
         """Lay out all rows for the current width."""
         rows, view, width = self.query_one(BoardRows), self._view, max(self.size.width - 2, 20)
         if not (view.hypotheses or view.runs or view.reproduction or view.question):
             rows.show(())
             return
-        card, chips = render_card(view, width, self._option_keys)
+        keys = {option: format_first_key(f"debug.{option}", get_keymap(self.app)) for option in OPTIONS}
+        card, chips = render_card(view, width, keys)
         top = [*card, *render_overview(view, width, run=self._run, hypothesis=self._hypothesis)]
         follows = view.reproduction is not None and view.question is None and rows.scroll_y >= rows.max_scroll_y
         self._log_top = len(top)
@@ -202,12 +196,9 @@ class DebugBoard(StatePane):
         view, words = self._view, self.query_one(LogFilterInput).value
         if view.reproduction is not None:
             live = self._filter_records(view.live_records, words)
-            told = (
-                "live"
-                if len(view.live_records) < MAX_LIVE_RECORDS
-                else f"its first {MAX_LIVE_RECORDS} lines, while it goes on"
-            )
-            return render_log(view.reproduction.run, live, width, words=words, live=told)
+            is_cut = len(view.live_records) >= MAX_LIVE_RECORDS
+            note = f"its first {MAX_LIVE_RECORDS} lines, while it goes on" if is_cut else "live"
+            return render_log(view.reproduction.run, live, width, words=words, live=note)
         if self._log.run != self._run or not self._run:
             return []
         if self._compared_run:
@@ -234,9 +225,6 @@ class DebugBoard(StatePane):
         self._is_log_wanted = True
         if rows.virtual_size.height > rows.scroll_y + rows.size.height:
             rows.scroll_to(y=self._log_top + 1, animate=False)
-
-    def on_resize(self, _: events.Resize) -> None:
-        self.render_rows()
 
     @on(Input.Changed)
     def _on_filter_changed(self, event: Input.Changed) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, zip_longest
 from typing import Final
 
 from core.protocol.debug import ComparedLocation, ProbeRecord
@@ -156,11 +157,7 @@ def _render_place(place: ComparedLocation, width: int) -> Iterator[BoardRow]:
 
 
 def _pair_records(place: ComparedLocation) -> Iterator[tuple[ProbeRecord | None, ProbeRecord | None]]:
-    for number in range(min(max(len(place.first), len(place.second)), PAIRS)):
-        yield (
-            place.first[number] if number < len(place.first) else None,
-            place.second[number] if number < len(place.second) else None,
-        )
+    return islice(zip_longest(place.first, place.second), PAIRS)
 
 
 def _format_record(record: ProbeRecord | None, other: ProbeRecord | None) -> list[Piece]:
@@ -176,11 +173,9 @@ def _render_beside(place: ComparedLocation, half: int) -> Iterator[BoardRow]:
         left, right = (
             flow_pieces(_format_record(*each), half, indent=0, max_rows=2) for each in ((one, other), (other, one))
         )
-        for number in range(max(len(left), len(right))):
-            cell = left[number] if number < len(left) else ()
-            filler = half - measure_pieces(cell)
-            after = right[number] if number < len(right) else ()
-            yield ((" ", ""), *cell, (" " * max(filler, 0), ""), (" │ ", LINE), *after)
+        for cell, after in zip_longest(left, right, fillvalue=()):
+            filler = " " * max(half - measure_pieces(cell), 0)
+            yield ((" ", ""), *cell, (filler, ""), (" │ ", LINE), *after)
 
 
 def _render_stacked(place: ComparedLocation, width: int, left: str, right: str) -> Iterator[BoardRow]:

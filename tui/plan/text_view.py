@@ -6,8 +6,9 @@ A row knows the Markdown lines that it comes from, so a comment quotes these wha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import count, groupby
 from typing import ClassVar, Final
 
 from textual import events
@@ -98,14 +99,10 @@ def _layout_comment(comment: Comment, width: int) -> list[PlanTextRow]:
 
 def _number_stops(rows: Sequence[PlanTextRow]) -> list[PlanTextRow]:
     found: list[PlanTextRow] = []
-    stop, before = 0, None
-    for row in rows:
-        what = (row.first, row.last, row.comment.hunk if row.comment else "")
-        is_blank = not row.first and row.comment is None
-        if not is_blank and what != before:
-            stop += 1
-        before = None if is_blank else what
-        found.append(PlanTextRow(row.pieces, row.first, row.last, row.comment, 0 if is_blank else stop))
+    stops = count(1)
+    for source, together in groupby(rows, lambda row: (row.first, row.last, row.comment.hunk if row.comment else "")):
+        stop = next(stops) if source != (0, 0, "") else 0
+        found += [replace(row, stop=stop) for row in together]
     return found
 
 
@@ -160,11 +157,7 @@ class PlanText(CursorView):
     def on_resize(self, _: events.Resize) -> None:
         self._lay_out()
 
-    def on_focus(self) -> None:
-        self.redraw()
-
-    def on_blur(self) -> None:
-        self.redraw()
+    on_focus = on_blur = CursorView.redraw
 
     def set_commenting(self, is_commenting: bool) -> None:
         """Keep the marked lines marked without the focus while a comment on them is typed."""
@@ -233,14 +226,12 @@ class PlanText(CursorView):
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
-        row = self._rows[offset.y + self.scroll_offset.y] if offset and self._has_row_at(offset.y) else None
+        at = offset.y + self.scroll_offset.y if offset else len(self._rows)
+        row = self._rows[at] if at < len(self._rows) else None
         if row is not None and row.stop and not self.screen.get_selected_text():
             self.move_to(row.stop, extends=event.shift)
             if event.chain == 2:
                 self.action_comment()
-
-    def _has_row_at(self, y: int) -> bool:
-        return y + self.scroll_offset.y < len(self._rows)
 
     # What is said
 

@@ -155,8 +155,7 @@ class TodoList(CursorView):
         count = self._facts.hunks.get(self._rows[entry].todo.id, 0)
         return f" ±{min(count, 999)} " if count else ""
 
-    def on_focus(self) -> None:
-        self.redraw()
+    on_focus = CursorView.redraw
 
     def on_blur(self) -> None:
         self._stop_dragging()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from time import monotonic
@@ -88,20 +89,12 @@ def _has_words(text: str, words: Sequence[str]) -> bool:
 
 def _group_deleted(changes: Sequence[Change], chosen: Sequence[int]) -> dict[int, str]:
     """Map deleted files to the topmost directory with nothing but deletions, if there are several."""
-    total: dict[str, int] = {}
-    deleted: dict[str, int] = {}
-    for index in chosen:
-        for above in _list_parents(changes[index].path):
-            total[above] = total.get(above, 0) + 1
-            deleted[above] = deleted.get(above, 0) + (changes[index].operation == "delete")
-    found = {}
-    for index in chosen:
-        wholly = (
-            each for each in _list_parents(changes[index].path) if total[each] == deleted[each] >= DELETED_GROUP_FROM
-        )
-        if changes[index].operation == "delete" and (top := next(wholly, "")):
-            found[index] = top
-    return found
+    total = Counter(above for index in chosen for above in _list_parents(changes[index].path))
+    gone = [index for index in chosen if changes[index].operation == "delete"]
+    deleted = Counter(above for index in gone for above in _list_parents(changes[index].path))
+    wholly = {above for above, files in deleted.items() if files == total[above] >= DELETED_GROUP_FROM}
+    tops = {index: next((each for each in _list_parents(changes[index].path) if each in wholly), "") for index in gone}
+    return {index: top for index, top in tops.items() if top}
 
 
 def _list_parents(path: str) -> list[str]:
@@ -229,29 +222,20 @@ class ChangeList(CursorView):
             came = group_renames(found)
             whole = len(came) == 1 and len(came[0].files) == len(found)
             name = f"{format_path(came[0].old, 400)}/ → {format_path(came[0].new, 400)}/" if whole else name
-            return [
-                (sign, MUTED),
-                (name, "bold"),
-                (f"  {len(found):,} files renamed", "$text-primary"),
-            ], _format_counts(found)
+            words = f"  {len(found):,} files renamed"
+            return [(sign, MUTED), (name, "bold"), (words, "$text-primary")], _format_counts(found)
         return [(sign, MUTED), (name, "bold"), (f"  {len(found):,} files", MUTED)], _format_counts(found)
 
     def _render_file(self, row: ChangeRow) -> tuple[list[Part], list[Part]]:
         change = self._changes[row.members[0]]
-        path = change.path.rpartition("/")[2] if row.depth and not self._is_deleted(change) else change.path
+        path = change.path.rpartition("/")[2] if row.depth and change.operation != "delete" else change.path
         sign, colour = SIGNS[change.operation]
-        name = (
-            f"{format_path(change.renamed_from, 400)} → {format_path(path, 400)}"
-            if change.renamed_from
-            else format_path(path, 400)
-        )
+        came = f"{format_path(change.renamed_from, 400)} → " if change.renamed_from else ""
+        name = f"{came}{format_path(path, 400)}"
         left: list[Part] = [("  " * row.depth, ""), (f"{sign} ", colour), (name, "")]
         if change.path in self.sent:
             left.append((" …", "$text-warning"))
         return left, [*build_badges(change), *_format_counts([change])]
-
-    def _is_deleted(self, change: Change) -> bool:
-        return change.operation == "delete"
 
     # Keys and the mouse
 

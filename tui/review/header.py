@@ -56,11 +56,9 @@ class FileStrip(Widget):
 
         index: int
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id)
-        self._changes: tuple[Change, ...] = ()
-        self._current = 0
-        self._sent: frozenset[str] = frozenset()
+    _changes: tuple[Change, ...] = ()
+    _current = 0
+    _sent: frozenset[str] = frozenset()
 
     def show(self, changes: tuple[Change, ...], current: int, sent: frozenset[str]) -> None:
         """Show these changes; `sent`: paths with a verdict under way."""

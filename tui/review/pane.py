@@ -54,14 +54,18 @@ class ReviewPane(StatePane):
         id: str | None = None,  # noqa: A002
     ) -> None:
         super().__init__(id=id)
-        self._sent = SentVerdicts(clock)
-        self.browser = ChangeBrowser(load, self._sent, clock=clock)
+        self._clock = clock
+        self._sent = SentVerdicts(self.read_clock)
+        self.browser = ChangeBrowser(load, self._sent, clock=self.read_clock)
         self._before_undo: frozenset[str] | None = None
         self._input_target = ("", "")  # path and hunk
 
     @classmethod
     def from_source(cls, source: PaneSource) -> ReviewPane:
         return cls(source.load_diff)
+
+    def read_clock(self) -> float:
+        return self._clock()
 
     def compose(self) -> ComposeResult:
         yield self.browser

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, Final
 
 from textual.timer import Timer
@@ -14,20 +15,20 @@ from tui.workers import start_worker
 PROGRESS_DELAY: Final = 0.5  # seconds
 
 
+@dataclass(slots=True)
 class DelayedLoad:
     """Loads of one widget. `show_progress` is called when one takes long, `show_failure` with an error."""
 
-    def __init__(
-        self, widget: Widget, group: str, *, show_progress: Callable[[], None], show_failure: Callable[[str], None]
-    ) -> None:
-        self._widget, self._group = widget, group
-        self._show_progress, self._show_failure = show_progress, show_failure
-        self._timer: Timer | None = None
+    _widget: Widget
+    _group: str
+    show_progress: Callable[[], None]
+    show_failure: Callable[[str], None]
+    _timer: Timer | None = None
 
     def start(self, load: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run `load` in the place of what is still being loaded."""
         if self._timer is None:
-            self._timer = self._widget.set_timer(PROGRESS_DELAY, self._show_progress)
+            self._timer = self._widget.set_timer(PROGRESS_DELAY, self.show_progress)
         _ = start_worker(self._widget, self._run, load, group=self._group, exclusive=True, exit_on_error=False)
 
     def cancel(self) -> None:
@@ -46,4 +47,4 @@ class DelayedLoad:
             await load()
         except Exception as error:  # whatever failed is shown in the place of what was to be seen
             self.finish()
-            self._show_failure(clean(str(error)))
+            self.show_failure(clean(str(error)))

@@ -58,9 +58,6 @@ class HighlightedText:
         """Return the number of the chunk that a line belongs to."""
         return bisect_right(self._starts, index) - 1
 
-    def is_highlighted(self, chunk: int) -> bool:
-        return chunk in self._highlighted
-
     def highlight_chunk(self, chunk: int) -> None:
         """Lex one chunk. Blocks for some ten milliseconds: call it in a thread."""
         start = self._starts[chunk]
@@ -77,12 +74,8 @@ class HighlightedText:
 def _split_chunks(count: int, breaks: Iterable[int]) -> tuple[list[int], list[int]]:
     """Return for each chunk the first line that may be lexed before it, and its own first line."""
     edges = sorted({0, count, *(each for each in breaks if 0 < each < count)})
-    floors, starts = [], []
-    for low, high in pairwise(edges):
-        for start in range(low, high, CHUNK_LINES):
-            floors.append(low)
-            starts.append(start)
-    return (floors, starts) if starts else ([0], [0])
+    chunks = [(low, start) for low, high in pairwise(edges) for start in range(low, high, CHUNK_LINES)] or [(0, 0)]
+    return [low for low, _ in chunks], [start for _, start in chunks]
 
 
 @lru_cache(maxsize=256)

@@ -113,10 +113,8 @@ class StatusBar(Widget):
         state = self._state
         usage = state.model_choices.sum_usage()
         tokens = usage.prompt_tokens + usage.completion_tokens
-        facts = [
-            StatusFact(5 if state.box is not None and state.box.tier == "T4" else 2, [_describe_containment(state)])
-        ]
-        facts += _list_session_facts(state)
+        is_boxless = state.box is not None and state.box.tier == "T4"
+        facts = [StatusFact(5 if is_boxless else 2, [_describe_containment(state)]), *_list_session_facts(state)]
         if state.jobs:
             facts.append(_make_muted_fact(3, count("job", len(state.jobs))))
         if tokens:
@@ -143,11 +141,8 @@ class StatusBar(Widget):
         state = self._state
         turn = state.current_turn
         if turn is None:
-            return (
-                f" command {monotonic() - self._command_started_at:.0f} s"
-                if self._command_started_at is not None
-                else None
-            )
+            started = self._command_started_at
+            return None if started is None else f" command {monotonic() - started:.0f} s"
         if count := len(state.transcript.find_running_subagents()):
             return f" {count} at work"
         if (left := self._retry_at - monotonic()) > 0 and state.retry is not None:
