@@ -311,7 +311,6 @@ class QuestionBar(GuardedWidget, Vertical, can_focus=True):
         self.render_bar()
 
     def reopen(self) -> None:
-        """The engine refused the answers: they can be given again."""
         self._is_sent = False
 
     def action_dismiss_question(self) -> None:

@@ -120,7 +120,6 @@ class Prompt(TextArea):
         self.move_cursor(self.document.end)
 
     def set_placeholder(self, placeholder: str) -> None:
-        """Set the text of the empty prompt."""
         if str(self.placeholder) != placeholder:
             self.placeholder = Content(placeholder)
 
@@ -131,7 +130,6 @@ class Prompt(TextArea):
         self._history_index = len(self._history)
 
     def add_to_history(self, text: str) -> None:
-        """Add a prompt to the history."""
         if text and (not self._history or self._history[-1] != text):
             self._history.append(text)
         self._history_index = len(self._history)
@@ -204,7 +202,6 @@ class Prompt(TextArea):
             self.move_cursor(result.end_location)
 
     def on_text_area_changed(self) -> None:
-        """Request completion if the word before the cursor asks for it."""
         row, column = self.cursor_location
         before = self.document.get_line(row)[:column]
         kind, found = "", None
@@ -218,7 +215,6 @@ class Prompt(TextArea):
             self.post_message(self.CompletionRequested(*word))
 
     def complete(self, text: str) -> None:
-        """Replace the word before the cursor by `text`."""
         row, column = self.cursor_location
         start = column - len(self._completed_word[1])
         self._completed_word = ("", "")

@@ -214,7 +214,6 @@ def _render_user_output(run: documents.TerminalCommandMetadata, width: int) -> l
 
 
 def count_output_lines(run: documents.TerminalCommandMetadata) -> int:
-    """Count the lines that a command wrote."""
     output = run.output.strip("\n")
     return output.count("\n") + bool(output)
 

@@ -102,7 +102,6 @@ class Transcript(ScrollView, can_focus=True):
             self.refresh_lines(dirty, last - dirty)
 
     def follow_end(self) -> None:
-        """Go to the end and stay there."""
         self._is_following, self._has_new_below = True, False
         self._jump_to(self.max_scroll_y)
         self.refresh()

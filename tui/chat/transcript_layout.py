@@ -86,7 +86,6 @@ class TranscriptLayout:
 
     @property
     def height(self) -> int:
-        """Number of rows of all blocks."""
         return self._tops[-1]
 
     def clear(self) -> None:
@@ -190,7 +189,6 @@ class TranscriptLayout:
         return max(min(bisect_right(self._tops, row) - 1, len(self._heights) - 1), 0)
 
     def get_top(self, index: int) -> int:
-        """Return the first row of a block."""
         return self._tops[index]
 
     def find_row(self, row: int) -> tuple[int, TextRow] | None:

@@ -64,7 +64,6 @@ class BoardRows(RowView):
 
     @property
     def hints(self) -> tuple[Hint, ...]:
-        """The keys that the footer names; none: those of the board."""
         return () if self._rows else NOTHING_HINTS
 
     def count_rows(self) -> int:
@@ -159,7 +158,6 @@ class DebugBoard(StatePane):
         self._load_log()
 
     def _load_log(self) -> None:
-        """Query the log of the selected run with the current filter."""
         if self._run:
             words = self.query_one(LogFilterInput).value
             runs = {"run": self._run, "compare_with": self._compared_run}
@@ -177,7 +175,6 @@ class DebugBoard(StatePane):
 
     @on(events.Resize)
     def render_rows(self) -> None:
-        """Lay out all rows for the current width."""
         rows, view, width = self.query_one(BoardRows), self._view, max(self.size.width - 2, 20)
         if not (view.hypotheses or view.runs or view.reproduction or view.question):
             rows.show(())
@@ -220,7 +217,6 @@ class DebugBoard(StatePane):
         ]
 
     def _reveal_log(self) -> None:
-        """Scroll the log into view, again when it has been loaded."""
         rows = self.query_one(BoardRows)
         self._is_log_wanted = True
         if rows.virtual_size.height > rows.scroll_y + rows.size.height:

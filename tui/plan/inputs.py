@@ -53,7 +53,6 @@ class PlanEditor(TextArea):
 
     @property
     def is_changed(self) -> bool:
-        """True if there is something to save."""
         return self.text != self.plan.body
 
     def action_save(self) -> None:

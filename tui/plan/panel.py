@@ -145,7 +145,6 @@ class PlanPanel(StatePane):
             self.select_todo(key)
 
     def _show_notes(self, rows: Sequence[GraphRow]) -> None:
-        """Say what is not seen, and why."""
         notes = [UNDRAWN_NOTE] if self._is_graph and any(row.lines.endswith(UNDRAWN_MARK) for row in rows) else []
         if pattern := fit_line(self._pattern, 40):
             key = format_first_key("plan.unfilter", get_keymap(self.app))
@@ -252,7 +251,6 @@ class PlanPanel(StatePane):
 
     @property
     def is_writing(self) -> bool:
-        """True if there is unsaved text."""
         return any(editor.is_changed for editor in self.query(PlanEditor))
 
     async def action_edit_here(self) -> None:
@@ -268,7 +266,6 @@ class PlanPanel(StatePane):
 
     @on(PlanEditor.Closed)
     def close_editor(self) -> None:
-        """Close the editor and drop its text."""
         had_focus = any(editor.has_focus for editor in self.query(PlanEditor))
         for editor in self.query(PlanEditor):
             _ = editor.remove()

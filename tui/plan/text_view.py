@@ -184,7 +184,6 @@ class PlanText(CursorView):
 
     @property
     def hints(self) -> tuple[Hint, ...]:
-        """The keys that the footer names; none: those of the panel."""
         return TEXT_HINTS if self._rows else NOTHING_HINTS if self._message else ()
 
     # The cursor

@@ -67,7 +67,6 @@ class TodoList(CursorView):
         self._has_dropped = False
 
     def show(self, rows: Sequence[GraphRow], facts: TodoFacts, *, is_graph: bool) -> None:
-        """Show these rows."""
         marked = self.current_todo
         self._rows, self._facts, self._is_graph = rows, facts, is_graph
         at = next((number for number, row in enumerate(rows) if marked and row.todo.id == marked.id), self.cursor)
@@ -83,12 +82,10 @@ class TodoList(CursorView):
 
     @property
     def current_todo(self) -> Todo | None:
-        """The todo under the cursor, None without any."""
         return self._rows[self.cursor].todo if self.cursor < len(self._rows) else None
 
     @property
     def visible_todos(self) -> list[Todo]:
-        """The todos of the list, from the top."""
         return [row.todo for row in self._rows]
 
     def select_todo(self, key: str) -> bool:

@@ -156,7 +156,6 @@ def map_todo_activity(state: ViewState) -> dict[str, str]:
 
 
 def count_hunks_by_todo(changes: Iterable[Change]) -> Mapping[str, int]:
-    """Count the pending hunks that were made for each todo, by its id."""
     found: Counter[str] = Counter()
     for change in changes:
         origin = change.origin.todo if change.origin else ""

@@ -25,7 +25,7 @@ from tui.review.descriptions import (
 )
 from tui.review.diff_layout import build_buttons_target
 from tui.review.diff_view import SPLIT_WIDTH, DiffView
-from tui.review.header import FileStrip, ReviewHeader
+from tui.review.header import ReviewHeader
 from tui.review.verdicts import SentVerdicts
 from tui.text import fit_line, format_path
 from tui.widgets.delayed_load import DelayedLoad
@@ -119,7 +119,6 @@ class ChangeBrowser(Vertical):
         return False
 
     def _go_to_restored_hunk(self, before_undo: frozenset[str]) -> bool:
-        """Go to the first hunk that was not there before an undo; False if there is none."""
         for index, change in enumerate(self.changes if self.is_mounted else ()):
             for number, hunk in enumerate(change.hunks):
                 if hunk.id not in before_undo:
@@ -247,7 +246,6 @@ class ChangeBrowser(Vertical):
         return f"! {format_path(path, 60)}: {text.removeprefix('! ')}"
 
     def _describe_waiting(self) -> list[Part]:
-        """Return what waits beside the hunks."""
         waits = [f"{len(self.bulks)} in bulk ({{review.list}})"] if self.bulks and not self.is_list_shown else []
         if count := len(self.comments):
             waits.append(f"{count} comment{'s' if count > 1 else ''} ({{review.send}} sends)")
@@ -296,7 +294,6 @@ class ChangeBrowser(Vertical):
         self.diff_view.show_message(f"The change can't be shown\n\n{problem}")
 
     def show_list(self, is_shown: bool) -> None:
-        """Show the list in the place of the diff, or the diff again."""
         had_focus = self.diff_view.has_focus or self.change_list.has_focus
         self.is_list_shown = is_shown
         self.change_list.display, self.diff_view.display = is_shown, not is_shown
@@ -307,7 +304,6 @@ class ChangeBrowser(Vertical):
             self.focus()
 
     def toggle_list(self) -> None:
-        """Switch between the list and the diff; bulks have no hunks."""
         if self.changes or self.bulks:
             self.show_list(not self.is_list_shown or not self.changes)
 
@@ -315,33 +311,30 @@ class ChangeBrowser(Vertical):
         self.change_list.set_filter(pattern)
         self.render_header()
 
-    @on(ChangeList.Opened)
-    def _on_file_opened(self, event: ChangeList.Opened) -> None:
+    @on(messages.ChangeOpened)
+    def _on_change_opened(self, event: messages.ChangeOpened) -> None:
         event.stop()
-        self.show_list(False)
+        if self.is_list_shown:
+            self.show_list(False)
         if event.index < len(self.changes):
             self._go_to_file(event.index, "first")
         self.focus()
 
     def move_hunk(self, step: int) -> None:
         """Go to the next or previous hunk, across files; in the list: to the next row."""
-        self.attention.note_moved(by_hand=True)
-        if self.is_list_shown:
-            self.change_list.action_move(step)
-            return
-        view, diff = self.diff_view, self.get_diff()
-        target = view.current + step
-        if diff is not None and 0 <= target < len(diff.change.hunks):
-            view.select_hunk(target)
-        elif 0 <= self.index + step < len(self.changes):
-            self._go_to_file(self.index + step, "first" if step > 0 else "last")
+        diff, target = self.get_diff(), self.diff_view.current + step
+        if self.is_list_shown or diff is None or not 0 <= target < len(diff.change.hunks):
+            self.move_file(step, "first" if step > 0 else "last")
+        else:
+            self.attention.note_moved(by_hand=True)
+            self.diff_view.select_hunk(target)
 
-    def move_file(self, step: int) -> None:
+    def move_file(self, step: int, goal: Goal = "first") -> None:
         self.attention.note_moved(by_hand=True)
         if self.is_list_shown:
             self.change_list.action_move(step)
         elif 0 <= self.index + step < len(self.changes):
-            self._go_to_file(self.index + step, "first")
+            self._go_to_file(self.index + step, goal)
 
     def _go_to_file(self, index: int, goal: Goal) -> None:
         self.index = index
@@ -363,14 +356,6 @@ class ChangeBrowser(Vertical):
                 return
 
     def toggle_columns(self) -> None:
-        """Switch between one column and two; two ask for the width that they need."""
         wants = not self.diff_view.is_split
         self.diff_view.set_split(wants)
         self.post_message(messages.WidthRequested(SPLIT_WIDTH + 1 if wants else 0))
-
-    @on(FileStrip.FileClicked)
-    def _on_file_clicked(self, event: FileStrip.FileClicked) -> None:
-        event.stop()
-        if event.index < len(self.changes):
-            self._go_to_file(event.index, "first")
-        self.focus()

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass
 from time import monotonic
 from typing import ClassVar, Final, Literal, NamedTuple
 
 from textual import events
 from textual.binding import BindingType
 from textual.geometry import Size
-from textual.message import Message
 from textual.strip import Strip
 
 from core.protocol.renames import group_renames
 from core.protocol.review import Bulk, Change
 from tui.keymap import get_bindings
 from tui.review.descriptions import MUTED, SIGNS, Part, build_badges, build_bulk_badges, describe_bulk
+from tui.review.messages import ChangeOpened
 from tui.text import format_path
 from tui.widgets.key_hints import Hint, HintsChanged
 from tui.widgets.row_view import CursorView
@@ -108,12 +107,6 @@ class ChangeList(CursorView):
 
     BINDINGS: ClassVar[list[BindingType]] = get_bindings("changes", "code")
 
-    @dataclass
-    class Opened(Message):
-        """A file was opened."""
-
-        index: int
-
     def __init__(self, *, clock: Callable[[], float] = monotonic, id: str | None = None) -> None:  # noqa: A002
         super().__init__(clock=clock, id=id)
         self._generation = 0
@@ -126,12 +119,10 @@ class ChangeList(CursorView):
 
     @property
     def current_row(self) -> ChangeRow | None:
-        """The row under the cursor, None without any."""
         return self._rows[self.cursor] if self.cursor < len(self._rows) else None
 
     @property
     def hints(self) -> tuple[Hint, ...]:
-        """The keys that the footer names: a bulk has nothing to open."""
         return BULK_HINTS if self.current_row is not None and self.current_row.kind == "bulk" else FILE_HINTS
 
     def show(self, changes: tuple[Change, ...], bulks: tuple[Bulk, ...], sent: Collection[str] = ()) -> None:
@@ -154,12 +145,10 @@ class ChangeList(CursorView):
         self.move_to(self.cursor)
 
     def set_filter(self, pattern: str) -> None:
-        """Show only rows with these words."""
         self.pattern = pattern
         self._lay_out()
 
     def select_change(self, index: int) -> None:
-        """Put the cursor on a change."""
         places = [at for at, row in enumerate(self._rows) if index in row.members]
         self.move_to(places[-1] if places else self.cursor)
 
@@ -246,7 +235,7 @@ class ChangeList(CursorView):
         if row.kind == "directory":
             self.action_fold()
         else:
-            self.post_message(self.Opened(row.members[0]))
+            self.post_message(ChangeOpened(row.members[0]))
 
     def action_fold(self) -> None:
         row = self.current_row

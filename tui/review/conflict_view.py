@@ -43,7 +43,6 @@ class ConflictView(RowView):
         self._rows: list[tuple[ConflictCell, ...]] = []
 
     def show(self, clash: ConflictRegion, choice: ConflictChoice | None) -> None:
-        """Show a place, and the choice made for it."""
         self._clash, self._choice = clash, choice
         self._lay_out()
         self.scroll_to(0, 0, animate=False, force=True)

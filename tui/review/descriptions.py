@@ -191,6 +191,5 @@ def describe_bulk(bulk: Bulk) -> list[Part]:
 
 
 def build_bulk_badges(bulk: Bulk) -> list[Part]:
-    """Return the badges of a bulk."""
     found: list[Part] = [CONFLICT_BADGE] if bulk.conflict else []
     return [*found, PROTECTED_BADGE] if bulk.risk else found

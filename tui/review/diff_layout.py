@@ -72,7 +72,6 @@ def build_buttons_target(diff: ChangeDiff, current: int) -> tuple[str, str, str]
 
 
 def clean_lines(diff: ChangeDiff) -> list[CleanLine]:
-    """Return the lines of a diff, made safe to show."""
     return [_clean_line(each) for each in diff.lines]
 
 
@@ -89,7 +88,6 @@ def _clean_line(line: DiffLine) -> CleanLine:
 
 
 def _move_mark(raw: str, mark: tuple[int, int], limit: int) -> tuple[int, int]:
-    """Return a range of the raw text as a range of the cleaned one."""
     start, end = (min(len(clean(raw[:edge])), limit) for edge in mark)
     return start, end
 
@@ -187,7 +185,6 @@ class _LayoutBuilder:
             self.rows += [DiffRow("note", hunk, text=first), *(DiffRow("rest", hunk, text=each) for each in rest)]
 
     def _add_described_hunk(self, index: int) -> None:
-        """Add a hunk that is described in words instead of lines."""
         self.enter_hunk(index)
         change = self._diff.change
         words = _describe_rename(change) if change.hunks[index].moves else []

@@ -84,14 +84,12 @@ class DiffView(CodeView):
 
     @property
     def hints(self) -> tuple[Hint, ...]:
-        """The keys that the footer names; none: those of the review."""
         if self.diff is None:
             return FINAL_HINTS if self._is_settled else ()
         return CONFLICT_HINTS if self.diff.change.is_conflicted_at(self.current) else ()
 
     @property
     def is_split(self) -> bool:
-        """True if two columns are shown."""
         return self.is_split_wanted and self.size.width >= SPLIT_WIDTH
 
     def show_message(self, text: str, *, is_final: bool = False) -> None:
@@ -128,7 +126,6 @@ class DiffView(CodeView):
         self.reveal_current()
 
     def select_hunk(self, index: int) -> None:
-        """Put the cursor on a hunk and scroll it into view."""
         if 0 <= index < len(self._page.head_rows):
             self.current, self.marked_index = index, -1
             self.redraw()
@@ -159,13 +156,11 @@ class DiffView(CodeView):
             self.redraw()
 
     def set_comments(self, comments: Mapping[str, str]) -> None:
-        """Set the comments by hunk id."""
         if self.comments != comments:
             place, self.comments = self._find_head_offset(), dict(comments)
             self._lay_out(place)
 
     def set_split(self, is_wanted: bool) -> None:
-        """Show two columns as soon as there is room, or one."""
         place, self.is_split_wanted = self._find_head_offset(), is_wanted
         self._lay_out(place)
 
@@ -222,7 +217,6 @@ class DiffView(CodeView):
         return True
 
     def _get_column_width(self) -> int:
-        """Return the width of one text column with its gutter."""
         return (self.size.width - 1) // 2 if self.is_split else self.row_width
 
     def _has_two_numbers(self) -> bool:

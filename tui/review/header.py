@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from textual import events
 from textual.content import Content
-from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
 from core.protocol.review import Change
 from tui.review.descriptions import SIGNS, Part, build_badges, describe_risk
+from tui.review.messages import ChangeOpened
 from tui.text import format_path, to_content
 from tui.widgets.text_rows import measure_pieces
 
@@ -50,12 +49,6 @@ class FileStrip(Widget):
 
     DEFAULT_CSS = "FileStrip { height: auto; background: $surface; }"
 
-    @dataclass
-    class FileClicked(Message):
-        """A file was clicked."""
-
-        index: int
-
     _changes: tuple[Change, ...] = ()
     _current = 0
     _sent: frozenset[str] = frozenset()
@@ -67,7 +60,6 @@ class FileStrip(Widget):
         self.refresh(layout=True)
 
     def _find_visible_range(self) -> range:
-        """Return the indices of the files that have a row."""
         height = self.parent.size.height if isinstance(self.parent, Widget) else 0
         most = MAX_ROWS if height >= LIST_MIN_HEIGHT else 1
         first = max(min(self._current - most // 2, len(self._changes) - most), 0)
@@ -108,7 +100,7 @@ class FileStrip(Widget):
     def on_click(self, event: events.Click) -> None:
         window = self._find_visible_range()
         if 0 <= event.y < len(window):
-            self.post_message(self.FileClicked(window[event.y]))
+            self.post_message(ChangeOpened(window[event.y]))
 
 
 def _shorten_path(path: str, room: int) -> str:

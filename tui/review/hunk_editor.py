@@ -29,7 +29,6 @@ class HunkEditor(TextArea):
         self.cursor_blink = False
 
     def open_hunk(self, hunk: HunkAnswer) -> None:
-        """Edit the new side of a hunk."""
         self._hunk = hunk
         self.text = hunk.text.removesuffix("\n")
         self.line_number_start = hunk.start

@@ -74,6 +74,13 @@ class ConflictRequested(Message, namespace="review_pane"):
 
 
 @dataclass
+class ChangeOpened(Message, namespace="review_pane"):
+    """The change at `index` was opened in the list, or clicked in the header; the browser goes there."""
+
+    index: int
+
+
+@dataclass
 class FileRequested(Message, namespace="review_pane"):
     """A file is to be shown at `line`, from 1."""
 

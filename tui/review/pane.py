@@ -245,7 +245,6 @@ class ReviewPane(StatePane):
 
     @on(HunkEditor.Closed)
     def _close_editor(self) -> None:
-        """Put the diff back in the place of the editor."""
         self.query_one(HunkEditor).display = False
         self.browser.diff_view.display = True
         self.browser.restart_grace()

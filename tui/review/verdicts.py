@@ -24,7 +24,6 @@ class SentVerdicts:
         self.refused: dict[str, str] = {}
 
     def get_hunks(self, path: str) -> Mapping[str, Verdict]:
-        """Return the verdicts under way on a file, by hunk id."""
         return self.hunks.get(path, {})
 
     def list_unsent(self, change: Change) -> tuple[str, ...]:
@@ -37,7 +36,6 @@ class SentVerdicts:
         return tuple(each for each in self.list_unsent(change) if verdict == "reject" or change.is_hunk_clean(each))
 
     def add_hunks(self, path: str, ids: Iterable[str], verdict: Verdict) -> None:
-        """Take note that a verdict was sent."""
         self.hunks.setdefault(path, {}).update(dict.fromkeys(ids, verdict))
         self._sent_at = self._clock()
 

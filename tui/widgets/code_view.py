@@ -47,7 +47,6 @@ class CodeView(RowView):
         return found or ()
 
     def cancel_highlighting(self) -> None:
-        """Drop the chunks that still wait for their colours."""
         self._pending_chunks.clear()
 
     async def _highlight_pending(self) -> None:
@@ -69,7 +68,6 @@ class CodeView(RowView):
     # Lines that are wider than the pane
 
     def get_line_width(self) -> int:
-        """Return how many cells of a line are seen."""
         return self.row_width
 
     def clip_line(self, code: Strip, style: Style, *, shift: int, room: int) -> Strip:

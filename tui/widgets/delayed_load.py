@@ -32,7 +32,6 @@ class DelayedLoad:
         _ = start_worker(self._widget, self._run, load, group=self._group, exclusive=True, exit_on_error=False)
 
     def cancel(self) -> None:
-        """Load nothing any more."""
         self._widget.workers.cancel_group(self._widget, self._group)
         self.finish()
 

@@ -50,7 +50,6 @@ class InputLine(SteadyInput):
         return self.purposes[self.purpose].hints
 
     def ask(self, purpose: str, value: str = "") -> None:
-        """Open for a purpose, with the focus."""
         self.purpose = purpose
         self.value, self.placeholder = value, self.purposes[purpose].placeholder
         self.cursor_position = len(value)
@@ -58,7 +57,6 @@ class InputLine(SteadyInput):
         self.focus()
 
     def close(self) -> str:
-        """Close and return what it was asked for."""
         self.display = False
         return self.purpose
 

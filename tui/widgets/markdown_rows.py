@@ -49,7 +49,6 @@ class _MarkdownLayout:
         self.first, self.is_fresh = self.rest, False
 
     def add_rows(self, rows: Sequence[TextRow], lines: tuple[int, int]) -> None:
-        """Add rows that come from these lines of the text."""
         for row in rows:
             row.lines = lines
         self.rows += rows
@@ -187,7 +186,6 @@ def _fit_columns(table: Sequence[Sequence[TableCell]], columns: int, room: int) 
 
 
 def _render_table_row(row: Sequence[TableCell], sizes: Sequence[int]) -> list[list[Piece]]:
-    """Return the lines of a row of a table, its cells beside each other."""
     columns = [
         [
             slice_pieces(line, *span)

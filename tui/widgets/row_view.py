@@ -99,7 +99,6 @@ class RowView(ScrollView, can_focus=True):
         return strip
 
     def redraw(self) -> None:
-        """Draw every visible row anew."""
         self._strips.clear()
         self.refresh()
 

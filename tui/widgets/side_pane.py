@@ -82,7 +82,6 @@ class SidePane(Vertical):
             self.query_one("#side-hint", Static).update(format_hints(named, keymap))
 
     def set_count(self, name: str, text: str) -> None:
-        """Set the number beside a pane's title."""
         if self._counts.get(name) != text:
             self._counts[name] = text
             self._render_title()

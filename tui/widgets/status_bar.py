@@ -109,7 +109,6 @@ class StatusBar(Widget):
         self.refresh()
 
     def _list_facts(self) -> list[StatusFact]:
-        """Return the facts on the right in their order."""
         state = self._state
         usage = state.model_choices.sum_usage()
         tokens = usage.prompt_tokens + usage.completion_tokens
@@ -137,7 +136,6 @@ class StatusBar(Widget):
         return facts
 
     def _describe_work(self) -> str | None:
-        """Return what runs, None for nothing."""
         state = self._state
         turn = state.current_turn
         if turn is None:

@@ -38,7 +38,6 @@ class TextRow:
 
     @property
     def text(self) -> str:
-        """The row as it is drawn."""
         return "".join(piece[0] for piece in self.pieces)
 
 
