@@ -78,13 +78,10 @@ def _format_outcome(block: TranscriptBlock, summary: str) -> tuple[str, str]:
     told = fit_line(summary, 300)
     if block.status == "denied":
         refused = _NOT_IN_MODE.search(told)
-        return (f"not in {refused[1].capitalize()} mode" if refused else _cut_first_sentence(told)) or "refused", "warn"
+        first = told.removeprefix("Not run: ").partition(". ")[0].rstrip(".")
+        return (f"not in {refused[1].capitalize()} mode" if refused else first) or "refused", "warn"
     role = _STATUS_ROLES.get(block.status, "")
     return (told or block.status, role) if role else (told, "muted")
-
-
-def _cut_first_sentence(text: str) -> str:
-    return text.removeprefix("Not run: ").partition(". ")[0].rstrip(".")
 
 
 def _format_subject(block: TranscriptBlock, call: documents.ToolCallMetadata | None) -> str:
@@ -114,9 +111,8 @@ def render_tool_call(block: TranscriptBlock, width: int, is_open: bool) -> list[
     rows = [render_head(choose_sign(block, is_open), pieces, width)]
     if is_open and call:
         rows += _render_lines(format_json(call.arguments), width, "muted", OPEN_ROWS)
-        rows += _render_lines(
-            format_result(call), width, "bad" if call.result and call.result.status == "error" else "", OPEN_ROWS
-        )
+        role = "bad" if call.result and call.result.status == "error" else ""
+        rows += _render_lines(format_result(call), width, role, OPEN_ROWS)
     elif block.output:
         rows += render_live_output(block, width)
     return rows
@@ -236,17 +232,14 @@ def render_command(block: TranscriptBlock, width: int, is_open: bool) -> list[Te
         told, _ = _format_outcome(block, block.summary)
         pieces += [(f" · {told or 'did not run'}", "warn")]
     elif run:
-        came = [
-            (f" · exit {run.exit_code}", "bad" if run.exit_code else "ok"),
-            *format_details(format_duration(run.duration_ms)),
-        ]
-        came += format_details(
-            _format_effects(run.effects, width - MARGIN - measure_pieces([*pieces, *came, *format_details("-")]) + 1)
-        )
+        came = [(f" · exit {run.exit_code}", "bad" if run.exit_code else "ok")]
+        came += format_details(format_duration(run.duration_ms))
+        room = width - MARGIN - measure_pieces([*pieces, *came, *format_details("-")]) + 1
+        came += format_details(_format_effects(run.effects, room))
     rows = [render_head(choose_sign(block, is_open), pieces, width, outcome=came)]
     if is_open and run:
-        more = [expose_controls(run.command)] if "\n" in run.command.strip() else []
-        rows += [row for text in more for row in _render_lines(text, width, "strong", OPEN_ROWS)]
+        if "\n" in run.command.strip():
+            rows += _render_lines(expose_controls(run.command), width, "strong", OPEN_ROWS)
         rows += _render_lines(run.output, width, "", OPEN_ROWS)
         rows += _render_lines(run.effects, width, "muted", OPEN_ROWS)
     elif mine := as_user_command(block):

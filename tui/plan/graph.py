@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
+from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from core.protocol.documents import Todo
@@ -85,27 +86,22 @@ def layout_graph(todos: Sequence[Todo]) -> list[GraphRow]:
 
 def _open_lane(lanes: list[str], before: Sequence[str], key: str) -> bool:
     """Assign a free lane to a todo; False if there is none."""
-    taken = max(len(lanes), len(before))
-    lanes += [""] * (taken - len(lanes))
-    free = next((at for at in range(taken) if not lanes[at] and not (at < len(before) and before[at])), taken)
+    pairs = enumerate(zip_longest(before, lanes))
+    free = next((at for at, pair in pairs if not any(pair)), max(len(before), len(lanes)))
     if free >= MAX_LANES:
         return False
-    if free == len(lanes):
-        lanes.append(key)
-    else:
-        lanes[free] = key
+    lanes += [""] * (free + 1 - len(lanes))
+    lanes[free] = key
     return True
 
 
 def _render_lanes(before: Sequence[str], after: Sequence[str], joined: set[str]) -> str:
     parts: list[str] = []
     comes = False
-    for at in range(max(len(before), len(after))):
-        up = at < len(before) and bool(before[at])
-        down = at < len(after) and bool(after[at])
-        key = before[at] if up else after[at] if down else ""
+    for up, down in zip_longest(before, after, fillvalue=""):
+        key = up or down
         if key and key in joined:
-            parts.append(_JOINED[up, down, comes])
+            parts.append(_JOINED[bool(up), bool(down), comes])
             comes = True
         else:
             parts.append("│" if key else "─" if comes else " ")

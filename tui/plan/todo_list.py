@@ -139,13 +139,10 @@ class TodoList(CursorView):
     def _render_entry(self, entry: int) -> list[list[Piece]]:
         if (known := self._rendered.get(entry)) is not None:
             return known
-        lines, todo = self._rows[entry]
-        if self._is_graph:
-            drawn = [render_graph_row(todo, self._facts, self._width, lines)]
-        else:
-            drawn = render_todo(todo, self._facts, self._width)
-        self._rendered[entry] = drawn
-        return drawn
+        (lines, todo), facts, width = self._rows[entry], self._facts, self._width
+        rows = [render_graph_row(todo, facts, width, lines)] if self._is_graph else render_todo(todo, facts, width)
+        self._rendered[entry] = rows
+        return rows
 
     def _format_hunk_badge(self, entry: int) -> str:
         """Return how many pending hunks were made for a todo, "" = none."""
@@ -220,9 +217,5 @@ class TodoList(CursorView):
         badge = self._format_hunk_badge(entry)
         if is_first and badge and column >= self.size.width - len(badge):
             self.post_message(self.HunksRequested())
-        elif (is_first and column in self._find_sign_columns(entry)) or event.chain == 2:
+        elif (is_first and column - len(self._rows[entry].lines) in SIGN_COLUMNS) or event.chain == 2:
             self.post_message(self.StatusClicked())
-
-    def _find_sign_columns(self, entry: int) -> range:
-        shift = len(self._rows[entry].lines)
-        return range(SIGN_COLUMNS.start + shift, SIGN_COLUMNS.stop + shift)

@@ -84,7 +84,9 @@ class ConflictView(RowView):
         return Strip.join([*strips, self._render_cell(last, width - len(first) * (each + 1))])
 
     def _render_cell(self, cell: ConflictCell, width: int) -> Strip:
-        taken = self._is_taken(cell.side)
+        taken = (
+            cell.side in ("mine", "theirs") and self._choice is not None and self._choice.take in (cell.side, "both")
+        )
         style = self.resolve_style(TAKEN_BACKGROUNDS[cell.side] if cell.side and taken else "")
         parse = self.app.stylesheet.parse_style
         if cell.is_heading:
@@ -95,10 +97,6 @@ class ConflictView(RowView):
         text = clean(shorten_lines(cell.text, 2_000)).replace("\n", "␊")
         ink = style + parse(COLOURS[cell.side] if cell.side == "base" else ("" if cell.side else "$foreground 60%"))
         return self.render_pieces([(f" {text}", ink)]).adjust_cell_length(width, style.rich_style)
-
-    def _is_taken(self, side: Side | None) -> bool:
-        take = self._choice.take if self._choice else ""
-        return side is not None and side != "base" and take in {side, "both"}
 
 
 def _fold_cell(cell: ConflictCell, width: int) -> list[ConflictCell]:

@@ -51,8 +51,7 @@ class HighlightedText:
 
     def get_spans(self, index: int) -> Sequence[Span] | None:
         """Return `(start, end, role)` of the coloured parts of a line; None while its chunk is not highlighted."""
-        found = self._spans.get(index)
-        return found if found is not None or self.find_chunk(index) not in self._highlighted else ()
+        return self._spans.get(index, () if self.find_chunk(index) in self._highlighted else None)
 
     def find_chunk(self, index: int) -> int:
         """Return the number of the chunk that a line belongs to."""
