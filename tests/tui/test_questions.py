@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from textual import events
 
 from core.protocol import commands as c
 from core.protocol import documents as d
@@ -59,6 +60,13 @@ def bar(on) -> QuestionBar:
 
 async def up(on) -> None:
     await on.until(lambda: on.screen.query(QuestionBar) and bar(on).has_focus)
+
+
+async def test_a_digit_is_a_command_as_far_as_there_are_options(put):
+    async with put(ONE) as on:
+        await up(on)
+        kinds = [on.app.key_filter._classify_key(events.Key(key, key)) for key in "134x"]
+        assert kinds == ["command", "command", "none", "none"]
 
 
 async def answers(on) -> tuple[QuestionAnswer, ...]:

@@ -188,7 +188,7 @@ class QuestionBar(GuardedWidget, Vertical, can_focus=True):
     def _can_answer(self) -> bool:
         return self.question is not None and not self._is_sent and self.can_take_answer()
 
-    def kind_of(self, event: events.Key) -> KeyKind:
+    def classify_key(self, event: events.Key) -> KeyKind:
         """Return "command" for a digit that takes an option, else "none"."""
         return "command" if self._parse_digit(event.character) else "none"
 
