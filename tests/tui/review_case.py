@@ -148,7 +148,7 @@ class ReviewApp(App[None]):
     def changes(self) -> tuple[Change, ...]:
         return tuple(each.change for each in self.diffs.values())
 
-    @on(review_messages.VerdictGiven)
+    @on(review_messages.VerdictRequested)
     @on(review_messages.FileRequested)
     @on(review_messages.BulkResolved)
     @on(review_messages.CommandRequested)

@@ -74,7 +74,7 @@ async def test_verdicts_of_the_review_reach_the_engine(stage):
 
     async with stage(recorded.opening()) as on:
         on.screen.post_message(
-            review_messages.VerdictGiven(c.HunkResolve(path="a.py", hunks=("h1",), verdict="accept"))
+            review_messages.VerdictRequested(c.HunkResolve(path="a.py", hunks=("h1",), verdict="accept"))
         )
         on.screen.post_message(review_messages.CommandRequested(c.VerdictUndo()))
         await on.until(lambda: on.sent(c.VerdictUndo))

@@ -11,7 +11,7 @@ from core.protocol.review import Change, Verdict
 
 
 @dataclass
-class VerdictGiven(Message, namespace="review_pane"):
+class VerdictRequested(Message, namespace="review_pane"):
     """A verdict on hunks or files, which may have to be confirmed."""
 
     command: HunkResolve

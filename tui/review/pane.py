@@ -171,7 +171,7 @@ class ReviewPane(StatePane):
             return
         elif ids := self._sent.list_resolvable(changes[0], verdict):
             self._sent.add_hunks(row.name, ids, verdict)
-            self.post_message(messages.VerdictGiven(HunkResolve(path=row.name, hunks=ids, verdict=verdict)))
+            self.post_message(messages.VerdictRequested(HunkResolve(path=row.name, hunks=ids, verdict=verdict)))
         self.browser.render_header()
         if row.kind == "file" and not (verdict == "accept" and needs_confirmation(changes[0])):
             self.browser.change_list.action_move(1)
@@ -184,7 +184,7 @@ class ReviewPane(StatePane):
         for path in paths:
             self._sent.add_hunks(path, resolvable[path], verdict)
         if paths:
-            self.post_message(messages.VerdictGiven(HunkResolve(path="", paths=paths, verdict=verdict)))
+            self.post_message(messages.VerdictRequested(HunkResolve(path="", paths=paths, verdict=verdict)))
         if count := sum(change.protected for change in chosen):
             self.app.notify(f"{count} red: decide on each of them by itself.", markup=False)
 
@@ -196,7 +196,7 @@ class ReviewPane(StatePane):
         self._sent.refused.pop(path, None)
         self._sent.add_hunks(path, ids, verdict)
         command = HunkResolve(path=path, hunks=ids, verdict=verdict, reason=reason)
-        self.post_message(messages.VerdictGiven(command))
+        self.post_message(messages.VerdictRequested(command))
         self.browser.render_header()
         if not (verdict == "accept" and needs_confirmation(change)):
             self.browser.go_to_next_unsent()

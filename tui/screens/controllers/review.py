@@ -54,8 +54,8 @@ class ReviewController(Controller):
     def action_undo_verdict(self, _: str = "") -> None:
         self.context.submit_soon(commands.VerdictUndo())
 
-    @on(messages.VerdictGiven)
-    def _take_verdict(self, event: messages.VerdictGiven) -> None:
+    @on(messages.VerdictRequested)
+    def _take_verdict(self, event: messages.VerdictRequested) -> None:
         self.context.start(self.submit_verdict, event.command, group="commands")
 
     async def submit_verdict(self, verdict: commands.HunkResolve) -> None:
