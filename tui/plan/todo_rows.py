@@ -44,7 +44,7 @@ MARGIN: Final = 9  # columns of a row that its words do not have: the sign befor
 
 @dataclass(frozen=True, slots=True)
 class TodoFacts:
-    """What is known about todos, by id."""
+    """Facts about todos, by id."""
 
     todos: Mapping[str, Todo] = field(default_factory=dict)
     proofs: Mapping[str, TodoVerified] = field(default_factory=dict)  # the last results of their commands
