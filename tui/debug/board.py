@@ -90,7 +90,7 @@ class LogFilterInput(InputLine):
     """The input at the foot: words to find in the log."""
 
     purposes: ClassVar[Mapping[str, InputPurpose]] = {
-        "filter": InputPurpose("Words of the log", (("reason.submit", "stay with it"), ("reason.cancel", "show all")))
+        "filter": InputPurpose("Words of the log", "stay with it", "show all")
     }
 
 

@@ -13,25 +13,18 @@ from core.protocol.plans import Plan
 from tui.keymap import get_bindings
 from tui.plan.messages import DiscardRequested, TextSaved
 from tui.widgets.input_line import InputLine, InputPurpose
-from tui.widgets.key_hints import Hint
-
-DONE_HINTS: Final[tuple[Hint, ...]] = (("reason.submit", "done"), ("reason.cancel", "back"))
-FILTER_HINTS: Final[tuple[Hint, ...]] = (("reason.submit", "stay with it"), ("reason.cancel", "show all"))
-COMMENT_HINTS: Final[tuple[Hint, ...]] = (("reason.submit", "keep"), ("reason.cancel", "back"))
 
 
 class PlanInput(InputLine):
     """Asks for what a todo says, waits for or is proved by, for words to filter by, or for a comment."""
 
     purposes: ClassVar[Mapping[str, InputPurpose]] = {
-        "add": InputPurpose("What is to be done. Enter adds it below the marked todo", DONE_HINTS),
-        "edit": InputPurpose("What is to be done. Enter changes it", DONE_HINTS),
-        "needs": InputPurpose(
-            "Ids that it waits for, with commas between them; empty: it waits for nothing", DONE_HINTS
-        ),
-        "verify": InputPurpose("A command that has to pass before it is completed; empty: none", DONE_HINTS),
-        "filter": InputPurpose("Words, or ready, doing, blocked, done; esc: all", FILTER_HINTS),
-        "comment": InputPurpose("Your comment. Enter keeps it for S, empty removes it", COMMENT_HINTS),
+        "add": InputPurpose("What is to be done. Enter adds it below the marked todo", "done"),
+        "edit": InputPurpose("What is to be done. Enter changes it", "done"),
+        "needs": InputPurpose("Ids that it waits for, with commas between them; empty: it waits for nothing", "done"),
+        "verify": InputPurpose("A command that has to pass before it is completed; empty: none", "done"),
+        "filter": InputPurpose("Words, or ready, doing, blocked, done; esc: all", "stay with it", "show all"),
+        "comment": InputPurpose("Your comment. Enter keeps it for S, empty removes it", "keep"),
     }
 
 

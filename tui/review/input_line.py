@@ -7,23 +7,17 @@ from typing import ClassVar
 
 from tui.widgets.input_line import InputLine, InputPurpose
 
-COMMENT_HINTS = (("reason.submit", "keep"), ("reason.cancel", "back"))
-
 
 class ReviewInput(InputLine):
     """Asks for the reason of a rejection, for a comment, or for words to filter by."""
 
     purposes: ClassVar[Mapping[str, InputPurpose]] = {
-        "reason": InputPurpose(
-            "Why? Enter rejects and tells the model, Escape goes back",
-            (("reason.submit", "reject"), ("reason.cancel", "back")),
-        ),
-        "comment": InputPurpose(
-            "Your comment. Enter keeps it until you send all of them, empty removes it", COMMENT_HINTS
-        ),
+        "reason": InputPurpose("Why? Enter rejects and tells the model, Escape goes back", "reject"),
+        "comment": InputPurpose("Your comment. Enter keeps it until you send all of them, empty removes it", "keep"),
         "filter": InputPurpose(
             "Words of a path, or of a command. Enter stays with what was found, Escape shows all",
-            (("reason.submit", "go there"), ("reason.cancel", "show all")),
+            "go there",
+            "show all",
         ),
     }
 

@@ -15,10 +15,11 @@ from tui.widgets.key_hints import Hint
 
 
 class InputPurpose(NamedTuple):
-    """The text of the empty input, and the keys that the footer names."""
+    """The text of the empty input, and what its two keys do, as the footer names it."""
 
     placeholder: str
-    hints: tuple[Hint, ...]
+    submit: str
+    cancel: str = "back"
 
 
 class SteadyInput(Input):
@@ -47,7 +48,8 @@ class InputLine(SteadyInput):
 
     @property
     def hints(self) -> tuple[Hint, ...]:
-        return self.purposes[self.purpose].hints
+        purpose = self.purposes[self.purpose]
+        return ("reason.submit", purpose.submit), ("reason.cancel", purpose.cancel)
 
     def ask(self, purpose: str, value: str = "") -> None:
         self.purpose = purpose

@@ -16,7 +16,7 @@ from core.protocol.commands import AnyCommand, HunkComment, PlanComment
 from core.protocol.plans import Plan
 from core.protocol.review import Comment
 from tui.keymap import get_bindings, get_keymap
-from tui.review.input_line import COMMENT_HINTS, ReviewInput
+from tui.review.input_line import ReviewInput
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line, format_path, to_content
 from tui.widgets.key_hints import format_hints
@@ -77,8 +77,9 @@ class CommentsDialog(Dialog[bool]):
     def action_edit(self) -> None:
         at = self.query_one(OptionList).highlighted
         if at is not None:
-            self.query_one(ReviewInput).ask("comment", self._comments[at].text)
-            self._show_keys(COMMENT_HINTS)
+            line = self.query_one(ReviewInput)
+            line.ask("comment", self._comments[at].text)
+            self._show_keys(line.hints)
 
     @on(Input.Submitted)
     def _apply_edit(self, event: Input.Submitted) -> None:
