@@ -152,10 +152,10 @@ class Transcript(ScrollView, can_focus=True):
     def _resolve_role(self, role: str, fill: str) -> Style:
         if (known := self._palette.get((role, fill))) is not None:
             return known
-        found = base = self._resolve_component(fill)
-        if role:
-            found = self._resolve_component(role)
-            found += Style(bgcolor=base.bgcolor) if fill else Style()
+        base = self._resolve_component(fill)
+        found = self._resolve_component(role) if role else base
+        if role and fill:
+            found += Style(bgcolor=base.bgcolor)
         self._palette[role, fill] = found
         return found
 

@@ -160,8 +160,9 @@ class DebugBoard(StatePane):
     def _load_log(self) -> None:
         if self._run:
             words = self.query_one(LogFilterInput).value
-            runs = {"run": self._run, "compare_with": self._compared_run}
-            query = ProbeLogQuery(**runs, hypothesis=self._hypothesis, words=words)
+            query = ProbeLogQuery(
+                run=self._run, compare_with=self._compared_run, hypothesis=self._hypothesis, words=words
+            )
             start_worker(self, self._receive_log, query, group="probe log", exclusive=True)
 
     async def _receive_log(self, query: ProbeLogQuery) -> None:
