@@ -44,7 +44,7 @@ ROLES: Final = (
     *("muted", "strong", "em", "heading", "code", "link", "accent", "tool", "ok", "bad", "warn", "added", "removed"),
     *("prompt", "code_block", "cursor", "below", *SYNTAX),
 )
-_FILLS: Final = frozenset({"prompt", "code_block"})
+SELECTED: Final = "selected:"  # before the role of what is selected
 CACHED_STRIPS: Final = 200  # some screens of rows: a strip holds ten times what its text takes
 _NEW_BELOW: Final = " ↓ new "
 
@@ -152,10 +152,12 @@ class Transcript(ScrollView, can_focus=True):
     def _resolve_role(self, role: str, fill: str) -> Style:
         if (known := self._palette.get((role, fill))) is not None:
             return known
-        base = self._resolve_component(fill)
-        found = self._resolve_component(role) if role else base
-        if role and fill:
+        base, name = self._resolve_component(fill), role.removeprefix(SELECTED)
+        found = self._resolve_component(name) if name else base
+        if name and fill:
             found += Style(bgcolor=base.bgcolor)
+        if role.startswith(SELECTED):
+            found += self.screen.get_component_rich_style("screen--selection", partial=True)
         self._palette[role, fill] = found
         return found
 
@@ -190,7 +192,7 @@ class Transcript(ScrollView, can_focus=True):
             self._drop_old_strips(row)
         selection = self.text_selection
         if selection is not None and (span := selection.get_span(at)) is not None:
-            strip = self._build_strip(self._mark_selection(row, *span), row.fill, width, keep=True)
+            strip = self._build_strip(self._mark_selection(row, *span), row.fill, width)
         elif index == self.cursor and self.has_focus and row.text:
             strip = self._build_strip([("▌", "cursor"), *slice_pieces(row.pieces, 1, len(row.text))], row.fill, width)
         if self._has_new_below and y == self.size.height - 1:
@@ -203,23 +205,16 @@ class Transcript(ScrollView, can_focus=True):
         if len(self._cached_rows) > CACHED_STRIPS:
             self._cached_rows.popleft().strip = None
 
-    def _build_strip(self, pieces: Sequence[Piece], fill: str, width: int, *, keep: bool = False) -> Strip:
-        resolve = self._resolve_selected if keep else self._resolve_role
-        segments = [Segment(text, resolve(role, fill)) for text, role in pieces if text]
+    def _build_strip(self, pieces: Sequence[Piece], fill: str, width: int) -> Strip:
+        segments = [Segment(text, self._resolve_role(role, fill)) for text, role in pieces if text]
         return Strip(segments).adjust_cell_length(width, self._resolve_role("", fill))
-
-    def _resolve_selected(self, role: str, fill: str) -> Style:
-        style = self._resolve_role(role.removeprefix("selected:"), fill)
-        if not role.startswith("selected:"):
-            return style
-        return style + self.screen.get_component_rich_style("screen--selection", partial=True)
 
     def _mark_selection(self, row: TextRow, start: int, end: int) -> list[Piece]:
         length = len(row.text)
         low, high = max(start, row.lead), length if end == -1 else min(end, length)
         if low >= high:
             return list(row.pieces)
-        middle = [(text, f"selected:{role}") for text, role in slice_pieces(row.pieces, low, high)]
+        middle = [(text, f"{SELECTED}{role}") for text, role in slice_pieces(row.pieces, low, high)]
         return [*slice_pieces(row.pieces, 0, low), *middle, *slice_pieces(row.pieces, high, length)]
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
@@ -251,7 +246,7 @@ class Transcript(ScrollView, can_focus=True):
     def on_blur(self) -> None:
         self.refresh()
 
-    def _move(self, step: int) -> None:
+    def action_move(self, step: int) -> None:
         if not self._blocks:
             return
         self.show(self._blocks)  # a key may come between an event and the batch that shows it
@@ -267,12 +262,6 @@ class Transcript(ScrollView, can_focus=True):
         elif bottom > view + height:
             self._jump_to(bottom - height)
         self.refresh()
-
-    def action_previous_block(self) -> None:
-        self._move(-1)
-
-    def action_next_block(self) -> None:
-        self._move(1)
 
     def action_toggle_block(self) -> None:
         """Open or close the block; show the pictures of one that has any."""
@@ -305,10 +294,10 @@ class Transcript(ScrollView, can_focus=True):
         self.scroll_page(1)
 
     def action_top(self) -> None:
-        self._move(-len(self._blocks))
+        self.action_move(-len(self._blocks))
 
     def action_bottom(self) -> None:
-        self._move(len(self._blocks))
+        self.action_move(len(self._blocks))
         self._jump_to(self.max_scroll_y)
 
 
