@@ -118,9 +118,7 @@ def _render_hypothesis(each: Hypothesis, width: int, *, marked: bool) -> Iterato
     )
     yield from _wrap_text(each.statement, width, "   ", PLAIN)
     if each.state == "open" and each.expects:
-        yield from flow_pieces(
-            [("   if so: ", MUTED), (fit_line(each.expects, 400), MUTED)], width, indent=5, max_rows=2
-        )
+        yield from flow_pieces([(f"   if so: {fit_line(each.expects, 400)}", MUTED)], width, indent=5, max_rows=2)
     for evidence in each.evidence[:MAX_EVIDENCE]:
         yield from _render_evidence(evidence, each.id, width)
     if (more := len(each.evidence) - MAX_EVIDENCE) > 0:

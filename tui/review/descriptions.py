@@ -53,9 +53,8 @@ def describe_attributes(change: Change) -> list[str]:
     base, pending = change.counted_state, change.pending
     found = []
     if change.binary:
-        found.append(
-            "binary " + " → ".join(format_size(each.size) for each in (base, pending) if each.kind != "absent")
-        )
+        sizes = (format_size(each.size) for each in (base, pending) if each.kind != "absent")
+        found.append(f"binary {' → '.join(sizes)}")
     if base.kind != pending.kind and "absent" not in (base.kind, pending.kind):
         found.append(f"{describe_kind(base)} → {describe_kind(pending)}")
     elif "symlink" in (base.kind, pending.kind):
@@ -174,11 +173,7 @@ def describe_bulk(bulk: Bulk) -> list[Part]:
     if bulk.kind == "git":
         parts = ["git state", f"{count('file', bulk.files)} of .git"]
     else:
-        parts = [
-            format_path(bulk.root, 60),
-            count("file", bulk.files),
-            format_size(bulk.bytes),
-        ]
+        parts = [format_path(bulk.root, 60), count("file", bulk.files), format_size(bulk.bytes)]
     if bulk.deleted:
         parts.append(f"{bulk.deleted:,} deleted")
     found: list[Part] = [(parts[0], "bold"), ("".join(f" · {part}" for part in parts[1:]), "$foreground 70%")]
