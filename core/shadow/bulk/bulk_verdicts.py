@@ -188,10 +188,8 @@ class BulkVerdicts:
         """Plan the steps that bring the kept layers, or what was prepared of them, to the disk."""
         prepared = self._records.get_prepared_layer(decided) if decided is not None else None
         stack = LayerStack((prepared,)) if prepared is not None and prepared.is_dir() else self._tree.stack
-        return self._transfer.plan(stack, sorted(tops), self._is_spared)
-
-    def _is_spared(self, path: str) -> bool:
-        return path in self._state.changes or is_git_protected(path)
+        changes = self._state.changes
+        return self._transfer.plan(stack, sorted(tops), lambda path: path in changes or is_git_protected(path))
 
     def _can_rename(self) -> bool:
         """True if whole directories can be renamed between the layers and the project."""

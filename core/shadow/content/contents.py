@@ -100,7 +100,9 @@ class Contents:
         old, new = self.read(counted.base), self.read(sides.pending)
         earlier = tuple(each for each in known if not each.moves)
         found = _compute_hunks(counted, old, new, earlier) if not moved or old != new else ()
-        found = assign_todo((*(_build_rename_hunk(path, moved[0]) if moved else ()), *found), earlier)
+        if moved:
+            found = (*build_whole_hunk(["rename", moved[0], path], moves=True), *found)
+        found = assign_todo(found, earlier)
         before = old if counted is sides else b""
         lever = find_link_risk(path, new) if sides.pending.kind == "symlink" else None
         lever = lever or find_file_risk(path, before, new) or _NOT_PROTECTED
@@ -157,10 +159,6 @@ def _classify_operation(sides: ChangeSides) -> Operation:
     if pending.kind == "absent":
         return "delete"
     return "mode" if base.blob == pending.blob and base.kind == pending.kind and base.mode != pending.mode else "edit"
-
-
-def _build_rename_hunk(path: str, old: str) -> tuple[Hunk, ...]:
-    return tuple(replace(each, moves=True) for each in build_whole_hunk(["rename", old, path]))
 
 
 def _compute_hunks(sides: ChangeSides, old: bytes, new: bytes, known: Iterable[Hunk]) -> tuple[Hunk, ...]:

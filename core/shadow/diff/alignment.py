@@ -34,15 +34,12 @@ def find_pieces(old: Sequence[bytes], new: Sequence[bytes]) -> list[Region]:
     numbers: dict[bytes, int] = {}
     a = [numbers.setdefault(line, len(numbers)) for line in old]
     b = [numbers.setdefault(line, len(numbers)) for line in new]
-    return list(_find_gaps(sorted(_find_matches(a, b)), len(a), len(b)))
-
-
-def _find_gaps(blocks: list[tuple[int, int, int]], a_end: int, b_end: int) -> Iterator[Region]:
-    a = b = 0
-    for i, j, length in (*blocks, (a_end, b_end, 0)):
-        if i > a or j > b:
-            yield a, i, b, j
-        a, b = i + length, j + length
+    regions, i, j = list[Region](), 0, 0
+    for x, y, length in (*sorted(_find_matches(a, b)), (len(a), len(b), 0)):
+        if x > i or y > j:
+            regions.append((i, x, j, y))
+        i, j = x + length, y + length
+    return regions
 
 
 def _find_matches(a: list[int], b: list[int]) -> Iterator[tuple[int, int, int]]:

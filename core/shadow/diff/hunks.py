@@ -133,10 +133,12 @@ def _find_runs(known: Sequence[Hunk]) -> list[list[Hunk]]:
     return runs
 
 
-def build_whole_hunk(identity: Sequence[str], old_lines: int = 0, new_lines: int = 0) -> tuple[Hunk, ...]:
+def build_whole_hunk(
+    identity: Sequence[str], old_lines: int = 0, new_lines: int = 0, *, moves: bool = False
+) -> tuple[Hunk, ...]:
     """Build the one hunk of a change that can't be divided; its id is made of what it changes (hashes, modes)."""
     name = _hash_lines([each.encode() for each in identity], [])
-    return (Hunk(id=name, old_start=1, old_lines=old_lines, new_start=1, new_lines=new_lines),)
+    return (Hunk(id=name, old_start=1, old_lines=old_lines, new_start=1, new_lines=new_lines, moves=moves),)
 
 
 def is_divisible(base: bytes, pending: bytes) -> bool:

@@ -43,7 +43,7 @@ class RenamePairs:
 
     def __post_init__(self) -> None:
         self._score = lru_cache(maxsize=_MAX_SCORES)(self._compare)
-        self._pieces = lru_cache(maxsize=64)(self._read_pieces)
+        self._pieces = lru_cache(maxsize=64)(lambda state: count_pieces(self.contents.read(state)))
         self._version = -1
 
     def refresh(self) -> None:
@@ -92,11 +92,10 @@ class RenamePairs:
         olds = {path: each.size for path, each in gone.items() if path not in found.values()}
         news = {path: each.size for path, each in new.items() if path not in found}
         if olds and news:
-            found |= match_similar(olds, news, lambda old, path: self._score_paths(gone[old], new[path], old, path))
+            found |= match_similar(
+                olds, news, lambda old, path: self._score(gone[old], new[path]) if are_apart(old, path) else 0.0
+            )
         return found
-
-    def _score_paths(self, gone: FileState, new: FileState, old: str, path: str) -> float:
-        return self._score(gone, new) if are_apart(old, path) else 0.0
 
     def _compare(self, old: FileState, new: FileState) -> float:
         """Return the share of two contents that is the same; 0 for those that are no texts of one encoding."""
@@ -107,9 +106,6 @@ class RenamePairs:
             return compute_similarity(self._pieces(old), self._pieces(new))
         except ContentLost:
             return 0.0
-
-    def _read_pieces(self, state: FileState) -> dict[bytes, int]:
-        return count_pieces(self.contents.read(state))
 
     def _revise(self, change: Change, old: str) -> Change | None:
         """Return a new file as a rename; None if it is one already, or its content is lost."""

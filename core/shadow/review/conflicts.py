@@ -43,9 +43,8 @@ class Conflicts(ReviewPart):
         change = self.state.changes.get(path)
         if change is None or not change.conflict:
             return None
-        change, names = self._select_sides(change)
         try:
-            mine = self._read_mine(change, names)
+            change, mine, names = self._select_sides(change)
         except PathRefused as error:
             return ConflictSides(
                 path=path, base=change.base, mine=change.base, theirs=change.pending, problem=error.message
@@ -79,19 +78,14 @@ class Conflicts(ReviewPart):
         }
         return ", ".join(sorted(filter(None, meant))) or PENDING_LABEL
 
-    def _select_sides(self, change: Change) -> tuple[Change, tuple[str, str]]:
-        """Return the change to be resolved and the names of its sides ("" = the user's file and the agent's): those of
-        its first competing version, if that is the conflict."""
+    def _select_sides(self, change: Change) -> tuple[Change, FileState, tuple[str, str]]:
+        """Return the change to be resolved, the side called mine, and the names of both sides ("" = the user's file and
+        the agent's): what is pending and its first competing version, if that is the conflict."""
         if not change.competing_versions or change.conflict != describe_clash(change):
-            return change, ("", "")
+            return change, self.contents.store(*self.workspace.read_state(change.path)), ("", "")
         first = change.competing_versions[0]
-        return replace(change, base=first.base, pending=first.theirs), (PENDING_LABEL, first.todo or first.by)
-
-    def _read_mine(self, change: Change, names: tuple[str, str]) -> FileState:
-        """Return the side called mine: the file on disk, or what is pending beside a competing version."""
-        if names[0]:
-            return self.state.changes[change.path].pending
-        return self.contents.store(*self.workspace.read_state(change.path))
+        names = (PENDING_LABEL, first.todo or first.by)
+        return replace(change, base=first.base, pending=first.theirs), change.pending, names
 
     def resolve(self, path: str, choices: Sequence[ConflictChoice], mine: str = "", theirs: str = "") -> Change | None:
         """Make one pending change of the three sides; see `ConflictResolve`. None: nothing is pending any more.
@@ -101,8 +95,7 @@ class Conflicts(ReviewPart):
         known = self.state.changes.get(path)
         if known is None or not known.conflict:
             raise CommandRejected(f"{path} is in no conflict.", code="no_conflict")
-        change, names = self._select_sides(known)
-        own = self._read_mine(change, names)
+        change, own, names = self._select_sides(known)
         if (mine and mine != own.blob) or (theirs and theirs != change.pending.blob):
             raise CommandRejected(
                 f"{path} has moved on since these sides were shown.",

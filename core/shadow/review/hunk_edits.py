@@ -82,8 +82,10 @@ class HunkEdits(ReviewPart):
         edited = self._apply_edit(change, hunk, whole, lines)
         known = {each.id: each.yours for each in change.hunks if each is not hunk}
         hunks = tuple(replace(each, yours=known.get(each.id, True)) for each in edited.hunks)
-        edited = replace(edited, hunks=hunks, origin=_mark_edited(change.origin))
-        edited = replace(edited, check=None, conflict=describe_other_conflict(change), competing_versions=())
+        made = change.origin or Origin()
+        origin = replace(made, tool="you", over=made.over if made.tool == "you" else made.tool)
+        conflict = describe_other_conflict(change)
+        edited = replace(edited, hunks=hunks, origin=origin, check=None, conflict=conflict, competing_versions=())
         edited = include_competing_versions(edited, change.competing_versions, self.contents)
         for event in build_pending_events(edited, known=True):
             self.emit(event)
@@ -178,12 +180,6 @@ def _require_text(change: Change, hunk: Hunk) -> None:
         what = "a change of mode" if change.operation == "mode" else "a symbolic link"
         what = "a binary file" if change.binary else what
         raise CommandRejected(f"{change.path} is {what}; it can't be edited here.", code="not_text")
-
-
-def _mark_edited(origin: Origin | None) -> Origin:
-    """Return the origin of a change that the user edited over `origin`."""
-    before = origin or Origin()
-    return replace(before, tool="you", over=before.over if before.tool == "you" else before.tool)
 
 
 def _slice_side(data: bytes, hunk: Hunk, *, is_old: bool = False) -> list[bytes]:
