@@ -103,9 +103,8 @@ class Contents:
         if moved:
             found = (*build_whole_hunk(["rename", moved[0], path], moves=True), *found)
         found = assign_todo(found, earlier)
-        before = old if counted is sides else b""
         lever = find_link_risk(path, new) if sides.pending.kind == "symlink" else None
-        lever = lever or find_file_risk(path, before, new) or _NOT_PROTECTED
+        lever = lever or find_file_risk(path, b"" if moved else old, new) or _NOT_PROTECTED
         if not lever.is_protected and path in self.risks_by_path:
             lever = FileRisk(self.risks_by_path[path], is_protected=True)
         return Change(
