@@ -322,7 +322,6 @@ _FRAME = re.compile(r"<(?=/(?:output|output_head|output_tail|returncode|warning)
 
 
 def _escape_frame(output: str) -> str:
-    """Escape output so that it can't close the frame that it is shown in."""
     return _FRAME.sub("&lt;", output)
 
 

@@ -53,8 +53,10 @@ class NativeDialect(Dialect):
                 in_text.update(message.in_text)
                 calls = tuple(call for call in message.tool_calls if call.id not in in_text)
                 found.append(replace(message, tool_calls=calls, in_text=()))
-            else:
+            elif isinstance(message, AssistantMessage) and message.dialect and message.tool_calls:
                 found.append(_strip_call_text(message))
+            else:
+                found.append(message)
         return (*found, _build_results_message(results)) if results else tuple(found)
 
     def format_result(self, result: CallResult) -> str:
@@ -66,9 +68,7 @@ def _build_results_message(results: Sequence[str]) -> UserMessage:
     return UserMessage(content=f"<system_reminder>\n{text}\n</system_reminder>", origin="program")
 
 
-def _strip_call_text(message: Message) -> Message:
-    if not isinstance(message, AssistantMessage) or not message.dialect or not message.tool_calls:
-        return message
+def _strip_call_text(message: AssistantMessage) -> AssistantMessage:
     listener: AnswerParser = CommandParser() if message.dialect == "command" else TagParser()
     heard = [*listener.feed(message.content), *listener.finish()]
     return replace(

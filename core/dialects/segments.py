@@ -1,10 +1,8 @@
 """Segments of what a model writes, cut as it streams: text, references to code and blocks of code.
 
-The segments do not depend on where the stream was cut. Text flows on as soon as it can no longer become a fence:
-only the start of a line that may still open or close one is held back, and white space until something visible
-follows it. Fences as in CommonMark (backticks or tildes, three or more, closed by at least as many), at any
-indentation and after a list marker. A fence whose info string is `startLine:endLine:path` is a reference to existing
-code.
+They do not depend on where the stream was cut: held back is only the start of a line that may still open or close a
+fence, and white space until something visible follows. Fences are CommonMark's, at any indentation and after a list
+marker; one whose info string is `startLine:endLine:path` is a reference to existing code.
 """
 
 from __future__ import annotations

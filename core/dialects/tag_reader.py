@@ -1,9 +1,7 @@
 """Cuts an answer into text and tagged blocks as it streams, whatever the chunk borders.
 
-Only what may still become a tag is held back. A tag counts outside of fences and backticks. A block's body is opaque
-up to its closing tag; the closing tag of an edit counts between its SEARCH/REPLACE blocks only, so an edit may hold
-the tags themselves. A patch needs no tag: its first and last line frame it. Nothing is dropped silently: a block that
-is not closed is handed over as such.
+Only what may still become a tag is held back; a tag counts outside of fences and backticks. A body is opaque up to its
+closing tag, which in an edit counts between SEARCH/REPLACE blocks only. A patch is framed by its first and last line.
 """
 
 from __future__ import annotations

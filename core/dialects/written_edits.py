@@ -1,12 +1,8 @@
 """Edits that a model with function calls writes into its text all the same: found as the text streams.
 
-A tagged edit, a patch from `*** Begin Patch` to `*** End Patch`, SEARCH/REPLACE blocks below the name of their file,
-and a fence that holds nothing but a patch or such blocks. Each begins at the start of a line. It is held back until
-it is complete and somebody has said whether it is an edit; what is not, or is never completed, is text as it stands.
-What is found does not depend on where the stream was cut.
-
-A `<tool_call>` with a call in it stays text as well, but when it is meant the answer is objected to: it comes of a
-server that hands on what its model writes and makes no function call of it.
+A tagged edit, a patch, SEARCH/REPLACE blocks below the name of their file, or a fence with nothing else in it. Each
+begins a line, and is held back until it is complete and somebody has said whether it is meant; else it is text. A
+`<tool_call>` that is meant is objected to: its server makes no function call of what the model writes.
 """
 
 from __future__ import annotations
@@ -90,7 +86,8 @@ class WrittenEditParser(AnswerParser):
         return self._take_parts()
 
     def finish(self) -> list[AnswerPart]:
-        self._end_line("")
+        if self._line:
+            self._end_line("")
         if self._held is not None:
             self._release_held()
         return self._take_parts()
@@ -131,7 +128,6 @@ class WrittenEditParser(AnswerParser):
         return starts or _MAY_BE_FENCE.fullmatch(line) is not None or _MAY_BE_SEARCH.fullmatch(line) is not None
 
     def _pass_line(self) -> None:
-        """Pass the line on as text, and what was held back for it."""
         line, self._line = self._line, ""
         if self._held is not None:
             self._release_held()
@@ -148,8 +144,6 @@ class WrittenEditParser(AnswerParser):
     def _end_line(self, end: str) -> None:
         line, passing = self._line, self._is_passing
         self._line, self._is_passing = "", False
-        if not line and not end:
-            return
         if self._held is not None:
             self._add_line(line, end)
         elif passing or not self._begin_holding(line, end):
@@ -194,7 +188,6 @@ class WrittenEditParser(AnswerParser):
             self._resolve_candidate(_build_block_edit(held.name, "".join(held.lines)))
 
     def _decide_fence(self, held: _HeldText, line: str) -> None:
-        """Decide by the first line of a fence whether it begins an edit."""
         assert held.fence is not None
         patchy = held.fence.info.lower() in _PATCH_INFOS
         named = bool(held.name or _parse_fence_path(held.fence))

@@ -38,3 +38,8 @@ class JobReport(Struct, frozen=True, kw_only=True):
     duration_ms: int
     output: str = ""
     result: CommandResult | None = None
+
+
+def describe_end(exit_code: int | None, ended: str) -> str:
+    """Describe how a command ended; without an exit code it says what stopped it."""
+    return f"exit code {exit_code}" if exit_code is not None else ended.replace("_", " ")

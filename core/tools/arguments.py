@@ -1,8 +1,7 @@
 """A tool's arguments: from the JSON text of a model to a checked record, or an error in words that it can act on.
 
-Tolerant where the meaning is certain (no text at all, null for an optional argument, "5" for 5, a list sent as a
-string, other names in use for an argument); strict everywhere else: unknown or doubled arguments are refused, never
-dropped.
+Tolerant where the meaning is certain (null for an optional argument, "5" for 5, a list sent as a string, other names
+in use for an argument); strict everywhere else: unknown or doubled arguments are refused, never dropped.
 """
 
 from __future__ import annotations

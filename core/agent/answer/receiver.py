@@ -42,6 +42,7 @@ from core.tools.toolset import Toolset
 CLOSING_PATIENCE = 0.1  # seconds
 YIELD_EVERY = 32  # deltas after which the event loop gets a turn, whatever the provider does
 MAX_CALLS = 128
+_CUT_REASONS = frozenset({"length", "context_full"})
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
 MAX_ARGUMENTS = 10_000_000  # characters
 
@@ -259,15 +260,13 @@ class AnswerReceiver:
             problem=ending.problem,
             is_over=ending.is_done,
             report=self._report,
-            cut_call=self._find_cut_call(reason),
+            cut_call=self._find_cut_call() if reason in _CUT_REASONS else "",
         )
 
-    def _find_cut_call(self, reason: FinishReason) -> str:
-        if reason not in {"length", "context_full"} or not self._drafts:
-            return ""
-        last = self._drafts[-1]
-        stands_in_text = self._dialect.name == "native" and last.index < 0
-        return "" if stands_in_text else last.call
+    def _find_cut_call(self) -> str:
+        """Return the last call; one that stands in the text of a model with function calls was complete."""
+        last = self._drafts[-1] if self._drafts else None
+        return "" if last is None or (last.index < 0 and self._dialect.name == "native") else last.call
 
     def _drop_text_calls(self) -> None:
         """Drop the calls in the text of an answer that has no valid form."""

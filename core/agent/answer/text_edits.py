@@ -1,9 +1,8 @@
 """Edits and calls that a model wrote into its text, where it has tools for that: which of them are meant.
 
-An edit is meant when all of it holds: the mode lets edits through; the text is a whole edit; each file that it names is
-there, or is plainly to be created. A code fence may as well show something: there the edit has to fit the files as they
-are now, and the model must not have edited by a call before, which it would have done now. All of it still waits for
-the review. A call is meant by a model that has not made any.
+An edit is, if the mode lets edits through, it is whole, and each file that it names is there or plainly to be created.
+In a code fence it also has to fit the files as they are, by a model that has not edited by a call before. All of it
+waits for the review. A call is meant by a model that has not made any.
 """
 
 from __future__ import annotations

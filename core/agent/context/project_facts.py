@@ -1,8 +1,7 @@
-"""Facts of the project for the model: its layout, and what git says of it.
+"""Facts of the project for the model: its layout, and what git says of it, which is never more than a convenience.
 
 The layout is a tree, breadth first, so that a large project shows its shape, not one corner. The walk is bounded in
-entries and in time, and runs in a thread: 50,000 files must not make anybody wait. Git is never more than a
-convenience.
+entries and in time, and runs in a thread: 50,000 files must not make anybody wait.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from core.protocol.events import (
 )
 from core.protocol.messages import UserMessage
 from core.protocol.review import VerdictRecord
+from core.sandbox.results import describe_end
 from core.state.session import SessionState
 from core.tools.builtin.planning.ask_question import format_answers
 from core.tools.toolset import Toolset
@@ -114,18 +115,17 @@ def _render_mode_tools(tools: Toolset, mode: str, dialect: DialectName) -> str:
 
 def format_job_end(job: JobEnded) -> str:
     """Format how a job ended and what it changed."""
-    code = f"exit code {job.exit_code}" if job.exit_code is not None else job.ended.replace("_", " ")
+    code = describe_end(job.exit_code, job.ended)
     return escape_tags(
         f"`{job.command[:MAX_COMMAND_CHARS]}`: {code} after {job.duration_ms / 1000:.1f} s; {job.effects}"
     )
 
 
 def _describe_command(run: CommandRan) -> dict[str, str]:
-    code = f"exit code {run.exit_code}" if run.exit_code is not None else run.ended.replace("_", " ")
     return {
         "command": escape_tags(run.command),
         "directory": escape_tags(run.directory),
-        "end": code,
+        "end": describe_end(run.exit_code, run.ended),
         "output": escape_tags(run.output.strip()),
         "effects": escape_tags(run.effects),
     }

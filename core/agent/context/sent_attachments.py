@@ -1,8 +1,7 @@
-"""Pictures and PDFs on their way to the model: kept before the message that names them, and replaced by words where the
-model can't be sent them.
+"""Pictures and PDFs on their way to the model: kept before the message that names them, or replaced by words.
 
-The history keeps what was attached, whatever model comes and goes; what stands in its place is worked out for each
-request, and always the same for the same kind of model, so a longer history begins with the bytes of a shorter one.
+The history keeps what was attached; what stands in its place is worked out for each request, and always the same for
+the same kind of model, so a longer history begins with the bytes of a shorter one.
 """
 
 from __future__ import annotations
@@ -79,7 +78,6 @@ class AttachmentSender(Struct, frozen=True):
         return [self._replace(message, route) for message in messages]
 
     async def _resolve_stand_in(self, attachment: Attachment, route: Route) -> None:
-        """Find out what is sent for an attachment, and tell the user when it is not the attachment itself."""
         is_taken = can_send(route.capabilities, attachment)
         try:
             data = await asyncio.to_thread(self.blobs.get, attachment.digest)

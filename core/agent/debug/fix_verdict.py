@@ -15,6 +15,7 @@ from core.protocol.documents import Option, Question
 from core.protocol.events import CheckRecorded, FixJudged, Notice, QuestionAsked
 from core.protocol.events.debug import FixOutcome
 from core.protocol.review import Check, Origin
+from core.sandbox.results import describe_end
 from core.shell.command_host import CommandHost
 from core.state.debugging import DebugState
 
@@ -113,10 +114,8 @@ def _format_reverted(gone: Sequence[str]) -> str:
 
 
 def _format_run_end(run: ProbeRun, other: ProbeRun | None) -> str:
-    """Format how a run ended, with its command if it is not that of the other run."""
-    how = f"exit code {run.exit_code}" if run.exit_code is not None else run.ended.replace("_", " ")
     when = "after the fix" if run.after_fix else "before it"
     if not run.command:
         return f"{run.id}, {when}: shown by you"
     of = f" of `{run.command}`" if other is None or other.command != run.command else ""
-    return f"{run.id}, {when}: {how}{of}"
+    return f"{run.id}, {when}: {describe_end(run.exit_code, run.ended)}{of}"

@@ -1,8 +1,7 @@
 """The proof that no probe is left: a search for marks in what is pending and on disk, and their removal.
 
-Probes are in no file, so there is nothing to find, unless a command wrote marks of its own; what is pending of that
-loses the regions, exact to the byte. The user's own file is never changed; what is found there is reported, and so is
-what is found in ignored paths (build output), which are decided in bulk.
+Probes are in no file, unless a command wrote marks of its own; what is pending of that loses the regions, exact to the
+byte. What is found in the user's own files, or in ignored paths, is reported.
 """
 
 from __future__ import annotations

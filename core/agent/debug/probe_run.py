@@ -112,7 +112,6 @@ class ProbeRunner:
         return debug.has_fix and (self._terminal.is_contained or not debug.fixes)
 
     def _record_user_verdict(self, came: _RunEnd) -> str:
-        """Record the user's verdict, on the fix too, and return the message for the model."""
         if (outcome := OUTCOME_BY_OPTION.get(came.outcome)) is None:
             return f"The user adds: {came.note}" if came.note else ""
         return self._fix.record(outcome, self._origin, note=came.note).message

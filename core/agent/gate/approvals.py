@@ -1,9 +1,8 @@
 """The user's word on calls: the question of a call, what its answer binds, and the two that commands alone have.
 
 A question is shown from the `Approval` of the call; whoever starts a command makes it anew and compares, so a yes is a
-yes to these bytes in this place and mode, once. What the user wants saved is saved exactly, or as they typed it.
-Commands may be left to the user (`human`): the model proposes one, the user types the one that runs. Network approval
-is asked for afterwards: the hosts that a command wanted, with what happened without them.
+yes to these bytes in this place and mode, once. Commands may be left to the user (`human`): the model proposes, the
+user types. Network approval is asked for afterwards: the hosts that a command wanted.
 """
 
 from __future__ import annotations

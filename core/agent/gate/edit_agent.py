@@ -1,8 +1,7 @@
 """The edit agent: an edit that rules could not decide is planned by the model of the `apply` route.
 
-Its plan of line ranges is applied from the bottom up as one batch, and taken only when nothing changed that the draft
-does not speak of and nothing broke. Two tries; then the edit is refused and nothing was changed. What the calls take
-counts in the turn.
+Its plan of line ranges is applied as one batch, and taken only when nothing changed that the draft does not speak of
+and nothing broke. Two tries; then the edit is refused. What the calls take counts in the turn.
 """
 
 from __future__ import annotations

@@ -212,7 +212,6 @@ class Gate(Struct):
         call.status, call.text = ("failed" if call.outcome.failed else "completed"), call.outcome.content
 
     async def _retry_with_network(self, call: GatedCall, command: str) -> None:
-        """Ask about the hosts that a finished command wanted, and run it again after a yes."""
         grants = self.permissions.network_grants
         for _ in range(MAX_RERUNS):
             wanted = tuple(each for each in grants.take_refused() if grants.can_be_asked(each.host))

@@ -73,7 +73,6 @@ def _parse_plan(shadow: Shadow, path: str, state: FileState) -> Plan | None:
 
 
 def _list_status_changes(base: Plan | None, written: Plan | None) -> list[tuple[str, TodoStatus]]:
-    """Return the statuses that differ, in the order in which they can come true."""
     if base is None or written is None:
         return []
     was = {todo.id: todo.status for todo in base.todos}

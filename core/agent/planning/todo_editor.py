@@ -61,7 +61,6 @@ class TodoEditor:
         return replace(settled, todos=after)
 
     async def _apply_changes(self, before: Sequence[Todo], after: tuple[Todo, ...]) -> TodosUpdated:
-        """Apply a change of todos as far as it may come true, with notes about the rest."""
         notes: list[str] = []
         for cut in find_cancelled(before, after):
             after, note = await self._ask_about_cut(cut, before, after)

@@ -1,9 +1,8 @@
 """The loop guard: it notices the same failing call again, or arguments that are malformed as before.
 
-A call that ran and did not get what it wanted (no such file, two places that fit, a refusal) is how a model explores:
-only the same one again is a circle. Arguments of which no call can be made are the model's own fault: one fault may be
-repaired twice, different ones a few times more. Whatever the circle, the model is told before the turn is stopped. So
-it is of answers that are empty, cut off, or not in the form of the model's dialect.
+A call that ran and did not get what it wanted is how a model explores: only the same one again is a circle. Malformed
+arguments are the model's own fault: one fault may be repaired twice, different ones a few times more. Before the turn
+is stopped the model is told. So it is of answers that are empty, cut off, or not in the form of the dialect.
 """
 
 from __future__ import annotations

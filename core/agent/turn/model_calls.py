@@ -127,7 +127,7 @@ class ModelCalls:
         return Backoff(has_answered=self._routes.current.id in self._routes.answered, budget=budget)
 
     async def _build_request(self) -> ModelRequest:
-        route, blobs = self._routes.current, self._context.shadow.blobs
+        route, blobs = self._routes.current, self._context.terminal.host.shadow.blobs
         sender = AttachmentSender(blobs, self._context.memory.stand_ins, self._emit)
         messages = await sender.replace_unsendable(self._state.messages, route)
         return ModelRequest(
@@ -178,7 +178,6 @@ class ModelCalls:
             raise _build_too_long(ContextOverflow("the last answer did not fit into it."))
 
     async def _follow_todo(self) -> None:
-        """Switch to the model that the todo at hand names, as far as the project is trusted."""
         todo = self._find_current_todo() if self._context.permissions.is_trusted else None
         wanted = (todo.model, str(todo.effort)) if todo is not None else ("", "")
         if wanted != self._todo_model and self._routes.chain:

@@ -1,8 +1,7 @@
 """Backoff of failed model calls: growing, jittered pauses, within a total budget, and visibly.
 
-A server that has answered before is waited for as long as a restart or a busy minute may take. One that nobody answers
-at, and that never has, is most likely not started: waiting helps nobody. What was cut in the middle is paid for each
-time, so its attempts are counted as well.
+A server that has answered before is waited for as long as a restart may take; one that never has is most likely not
+started. What was cut in the middle is paid for each time, so its attempts are counted as well.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Model routes of a session: who answers, who is asked when that one can't, and who does the jobs beside it.
 
-A model that does not answer at all gives way to the next of its chain, for the rest of the turn and visibly: it is
-overloaded, limits the rate for longer than is waited, can't be reached, is not known there, or its key is not taken.
-What was wrong with the request, or refused on its merits, would be no better with another model, and is not shopped
-around. A todo of a plan may name its own model and effort, which answers while it is built.
+A model that does not answer at all gives way to the next of its chain, for the rest of the turn and visibly. What was
+wrong with the request, or refused on its merits, is not shopped around. A todo may name its own model and effort.
 """
 
 from __future__ import annotations

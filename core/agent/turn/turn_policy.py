@@ -89,7 +89,9 @@ class TurnPolicy:
             for call in worked:
                 for path in self._list_changed_paths(call):
                     await self._follow_work(call.request.id, path)
-                    self._record_edit(path)
+                    if path:
+                        at_hand = (todo.id for todo in self._state.todos if todo.status == "in_progress")
+                        self._edited_todos.update(at_hand)
         self._known_todos = self._state.todos
 
     def _list_changed_paths(self, call: GatedCall) -> list[str]:
@@ -102,13 +104,13 @@ class TurnPolicy:
         return [path for path in made if path != plan] or [""]
 
     async def _read_back_statuses(self, call: str) -> None:
-        """Set the statuses that the model wrote into the plan's file, as far as the rules allow."""
 
-        async def settle(key: str, status: TodoStatus) -> Sequence[str]:
-            return await self._set_statuses(call, {key: status})
-
+        context = self._context
         found = await read_back_statuses(
-            self._context.plans, self._context.shadow, self._context.memory.announced, settle
+            context.plans,
+            context.shadow,
+            context.memory.announced,
+            lambda key, status: self._set_statuses(call, {key: status}),
         )
         self._is_file_kept_by_model = self._is_file_kept_by_model or bool(found.written_ids)
         if found.notes:
@@ -131,10 +133,6 @@ class TurnPolicy:
             now and meant and path and now.id in self._edited_todos and _score_fit(meant, path) > _score_fit(now, path)
         ):
             await self._try_statuses(call, {now.id: "completed", meant.id: "in_progress"})
-
-    def _record_edit(self, path: str) -> None:
-        if path:
-            self._edited_todos |= {todo.id for todo in self._state.todos if todo.status == "in_progress"}
 
     async def _try_statuses(self, call: str, statuses: dict[str, TodoStatus]) -> None:
         """Set statuses by the same rules as the model; remind it of what stands against them."""
@@ -198,26 +196,20 @@ class TurnPolicy:
         self._urge_count += 1
         now = next((todo.id for todo in left if todo.status == "in_progress"), "")
         free = [todo.id for todo in self._select_wanted(find_ready(self._state.todos))]
-        by_file = self._state.todos_plan_path if self._has_commands_alone else ""
+        has_commands_alone = self._context.dialect == "command"  # no tool for the list but the shell
+        by_file = self._state.todos_plan_path if has_commands_alone else ""
         told = render("reminders/build_left", todos=format_todos(left), now=now, ready=free, by_file=by_file)
         append_reminder(self._emit, told)
         self._known_todos = self._state.todos
         return True
 
-    @property
-    def _has_commands_alone(self) -> bool:
-        """True if the model has no tool for the list but the shell."""
-        return self._context.dialect == "command"
-
     async def _complete_current(self) -> None:
-        """Complete the todo in progress when the model says that it is done, if its command passes, too."""
         now = next((todo for todo in self._state.todos if todo.status == "in_progress"), None)
         if now is not None and now.id in self._edited_todos:
             self._edited_todos.discard(now.id)
             await self._try_statuses("", {now.id: "completed"})
 
     def _select_wanted(self, todos: Sequence[Todo]) -> list[Todo]:
-        """Return the todos to be built: all, or the one that the user chose."""
         chosen = self._context.build.todo
         return [todo for todo in todos if chosen in ("", todo.id)]
 

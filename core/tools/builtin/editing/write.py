@@ -48,6 +48,5 @@ class WriteTool(SingleFileEdit, frozen=True, kw_only=True):
         return ToolOutcome(content=content, summary=f"+{detail.added} -{detail.removed}", detail=detail)
 
     def _fit_line_endings(self, file: TextFile) -> str:
-        """The new content with the line ending that the whole old file had."""
         uniform = set(split_lines(file.text).ends) - {""} == {"\r\n"}
         return normalise_endings(self.contents).replace("\n", "\r\n") if uniform else self.contents

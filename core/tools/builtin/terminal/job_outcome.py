@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.sandbox.results import JobReport
+from core.sandbox.results import JobReport, describe_end
 from core.tools.base import ToolOutcome
 
 
@@ -12,8 +12,7 @@ def describe_job(report: JobReport) -> str:
     result = report.result
     if result is None:
         return f"{report.id} runs since {seconds}"
-    code = f"exit code {result.exit_code}" if result.exit_code is not None else result.ended.replace("_", " ")
-    return f"{report.id} ended: {code} · {seconds}"
+    return f"{report.id} ended: {describe_end(result.exit_code, result.ended)} · {seconds}"
 
 
 def format_job_outcome(report: JobReport) -> ToolOutcome:
