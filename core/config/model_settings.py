@@ -47,12 +47,9 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One model, by its id `provider/name`. `dialect`: the form of its tool calls; "" = native function calls,
-    but for a model that is known to have none.
-
-    `edits`: the format in which it is offered to edit files; "" = the one that models of its name are best
-    at. `price`: None = as the program's price list has it.
-    """
+    """One model, by its id `provider/name`. `dialect`: the form of its tool calls; "" = native function calls, but for
+    a model that is known to have none. `edits`: the format in which it is offered to edit files; "" = the one that
+    models of its name are best at. `price`: None = as the program's price list has it."""
 
     dialect: DialectName | Literal[""] = ""
     edits: EditFormat | Literal[""] = ""

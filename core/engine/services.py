@@ -16,11 +16,9 @@ from core.workspace import Workspace
 
 @dataclass(slots=True, kw_only=True)
 class EngineServices:
-    """Made when the first session of a workspace is opened.
-
-    `settings` may be replaced between turns. `bounds`: settings of the project that can't be widened. `interactive`: a
-    user can be asked. `notices` wait for the next session.
-    """
+    """Made when the first session of a workspace is opened. `settings` may be replaced between turns. `bounds`:
+    settings of the project that can't be widened. `interactive`: a user can be asked. `notices` wait for the next
+    session."""
 
     workspace: Workspace
     settings: Settings

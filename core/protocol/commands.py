@@ -11,6 +11,7 @@ from core.protocol.events import ApprovalDecision, ModeName
 from core.protocol.messages import Effort
 from core.protocol.plans import Plan
 from core.protocol.review import ConflictChoice, Origin, Verdict
+from core.protocol.unions import list_leaves
 
 MAX_SUBAGENTS: Final = 4  # subagents of a build
 MAX_ATTACHMENT_BYTES: Final = 32_000_000  # bytes of a file
@@ -190,11 +191,9 @@ class QuestionReply(Command, frozen=True, kw_only=True, tag="question.answer"):
 
 
 class HunkResolve(Command, frozen=True, kw_only=True, tag="hunk.resolve"):
-    """`hunks` empty = all of the file; `path` "" = every change that is not protected.
-
-    `origin`, with `path` "": of these only the changes whose origin agrees in every field that is not ""; `paths`: only
-    these files, whole. `confirmed`: the user was told of the risk; without it a protected change is not accepted.
-    """
+    """`hunks` empty = all of the file; `path` "" = every change that is not protected. `origin`, with `path` "": of
+    these only the changes whose origin agrees in every field that is not ""; `paths`: only these files, whole.
+    `confirmed`: the user was told of the risk; without it a protected change is not accepted."""
 
     path: str
     verdict: Verdict
@@ -205,28 +204,29 @@ class HunkResolve(Command, frozen=True, kw_only=True, tag="hunk.resolve"):
     confirmed: bool = False
 
 
-class HunkSplit(Command, frozen=True, kw_only=True, tag="hunk.split"):
+class HunkCommand(Command, frozen=True, kw_only=True):
+    """Base of the commands on one hunk, before its verdict."""
+
+    path: str
+    hunk: str
+
+
+class HunkSplit(HunkCommand, frozen=True, kw_only=True, tag="hunk.split"):
     """Make two or more hunks of one. `line`: the line of the hunk (1-indexed, on its longer side) that begins the
     second; 0 = at its unchanged lines, else in the middle. Of a hunk that `moves`: make a creation and a deletion."""
 
-    path: str
-    hunk: str
     line: int = 0
 
 
-class HunkEdit(Command, frozen=True, kw_only=True, tag="hunk.edit"):
+class HunkEdit(HunkCommand, frozen=True, kw_only=True, tag="hunk.edit"):
     """Replace the new side of a hunk. `text` has "\\n" line endings; the file's own are put in their place."""
 
-    path: str
-    hunk: str
     text: str
 
 
-class HunkComment(Command, frozen=True, kw_only=True, tag="hunk.comment"):
+class HunkComment(HunkCommand, frozen=True, kw_only=True, tag="hunk.comment"):
     """Set the comment on a hunk; `text` "" removes it."""
 
-    path: str
-    hunk: str
     text: str
 
 
@@ -318,7 +318,7 @@ class ContextCompact(Command, frozen=True, kw_only=True, tag="context.compact"):
 if TYPE_CHECKING:
     AnyCommand = Command
 else:  # what can be decoded: every command
-    AnyCommand = Union[(*Command.__subclasses__(),)]
+    AnyCommand = Union[(*list_leaves(Command),)]
 
 
 class Ack(Struct, frozen=True, kw_only=True, tag="ack"):

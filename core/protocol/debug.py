@@ -82,11 +82,9 @@ class ProbeRun(Struct, frozen=True, kw_only=True):
 
 
 class ComparedLocation(Struct, frozen=True, kw_only=True):
-    """The records of two runs at one location with one message; the output of commands is one location.
-
-    `side`: the run that alone has records there, or whether both have the same. `first` and `second` hold the
-    records of each from the first difference on, at most so many; the counts are those of all.
-    """
+    """The records of two runs at one location with one message; the output of commands is one location. `side`: the run
+    that alone has records there, or whether both have the same. `first` and `second` hold the records of each from the
+    first difference on, at most so many; the counts are those of all."""
 
     side: Literal["first", "second", "differs", "same"]
     hypothesis: str

@@ -15,10 +15,8 @@ ModelJob = Literal["chat", "apply", "small", "embed", "subagent"]
 
 class Attachment(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A picture or a PDF that goes with a message; its bytes are the session's blob `digest` (SHA-256, hex).
-
     `media_type`: image/png, image/jpeg, image/gif, image/webp or application/pdf. `size` in bytes, `width` and `height`
-    in pixels (0: a PDF), `pages` of a PDF (0: not known, or a picture).
-    """
+    in pixels (0: a PDF), `pages` of a PDF (0: not known, or a picture)."""
 
     digest: str
     media_type: str
@@ -30,11 +28,9 @@ class Attachment(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class WireAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An answer as its API gave it, to be sent back unchanged and in order.
-
-    `items`: the output items (responses), content blocks (messages) or the one message (chat). `binding`: the digest of
-    all that had been sent before it, to which its reasoning is bound; "" = its reasoning is bound to nothing.
-    """
+    """An answer as its API gave it, to be sent back unchanged and in order. `items`: the output items (responses),
+    content blocks (messages) or the one message (chat). `binding`: the digest of all that had been sent before it, to
+    which its reasoning is bound; "" = its reasoning is bound to nothing."""
 
     wire: WireProtocol
     items: tuple[dict[str, Any], ...]
@@ -69,10 +65,8 @@ class UserMessage(Struct, frozen=True, kw_only=True, tag="user", tag_field="role
 
 class AssistantMessage(Struct, frozen=True, kw_only=True, tag="assistant", tag_field="role", omit_defaults=True):
     """`dialect`: the dialect in which `tool_calls` stand in the text of `content`, "" = they are function calls, but
-    for those whose ids are `in_text`: edits that a model with function calls wrote into its text.
-
-    `model`: `provider/name` of the model that answered; `wire`: its answer as it came, None = nothing to be kept of it.
-    """
+    for those whose ids are `in_text`: edits that a model with function calls wrote into its text. `model`:
+    `provider/name` of the model that answered; `wire`: its answer as it came, None = nothing to be kept of it."""
 
     content: str = ""
     reasoning: tuple[ReasoningBlock, ...] = ()

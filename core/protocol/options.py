@@ -10,11 +10,9 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """Options on top of the configuration; None = not given, so that the configuration decides.
-
-    `interactive`: a user can be asked. `watch`: report changes on disk. `tier`: the one tier of box to use. `trust`:
-    trust the project for this run. `private`: keep nothing of it.
-    """
+    """Options on top of the configuration; None = not given, so that the configuration decides. `interactive`: a user
+    can be asked. `watch`: report changes on disk. `tier`: the one tier of box to use. `trust`: trust the project for
+    this run. `private`: keep nothing of it."""
 
     mode: str | None = None
     model: str | None = None

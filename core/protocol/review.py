@@ -184,12 +184,9 @@ class Bulk(Struct, frozen=True, kw_only=True):
 
 
 class GitPreview(Struct, frozen=True, kw_only=True):
-    """The effects of accepting a state of git.
-
-    `moves`: one line for each reference. `text`: the new commits as they will be, parents first, each with
-    message and diff; `clipped`: there is more. `refused`: why it can't be accepted as things are; "": it can.
-    `notes`: what would not be as commands left it, rewritten commits above all.
-    """
+    """The effects of accepting a state of git. `moves`: one line for each reference. `text`: the new commits as they
+    will be, parents first, each with message and diff; `clipped`: there is more. `refused`: why it can't be accepted as
+    things are; "": it can. `notes`: what would not be as commands left it, rewritten commits above all."""
 
     root: str
     moves: tuple[str, ...] = ()

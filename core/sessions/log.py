@@ -41,10 +41,8 @@ _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 class LogExtent(Struct):
     """The layout of a log: the offsets of its whole records, and the spans [start, end) in bytes that are damaged.
-
     `size` bytes were read, whose CRC-32 is `crc`; `skippable` has a 1 for each record that a brief reading leaves out;
-    `gaps` counts missing records.
-    """
+    `gaps` counts missing records."""
 
     starts: array[int] = field(default_factory=lambda: array("Q"))
     skippable: bytearray = field(default_factory=bytearray)
@@ -153,11 +151,9 @@ class SessionLog:
     def load(
         cls, path: Path, begin: Callable[[SessionLog], TakeEnvelope], known: LogExtent | None = None
     ) -> tuple[SessionLog, str]:
-        """Open an existing log from behind what is `known` of it, and repair it if need be.
-
-        `begin` returns the taker of the records; it is called again after a repair, when all records come anew.
-        Returns the log and what was repaired ("" = nothing).
-        """
+        """Open an existing log from behind what is `known` of it, and repair it if need be. `begin` returns the taker
+        of the records; it is called again after a repair, when all records come anew. Returns the log and what was
+        repaired ("" = nothing)."""
         mended = ""
         while True:
             if not path.exists():

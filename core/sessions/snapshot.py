@@ -42,11 +42,9 @@ MakeState = Callable[[], SessionState]
 
 
 class SnapshotHead(Struct, frozen=True, kw_only=True):
-    """The head of a snapshot: it covers `records` in the first `size` bytes of the log, whose sum is `crc`.
-
-    When it was made the log had been written at `written` (ns). `code` is the digest of the code that made
-    it; `body` is the sum of all that follows, of which the first `state` bytes are the pickle.
-    """
+    """The head of a snapshot: it covers `records` in the first `size` bytes of the log, whose sum is `crc`. When it was
+    made the log had been written at `written` (ns). `code` is the digest of the code that made it; `body` is the sum of
+    all that follows, of which the first `state` bytes are the pickle."""
 
     code: str
     records: int

@@ -26,10 +26,8 @@ class ReviewCheckpoint(Struct, frozen=True, kw_only=True):
 @dataclass(slots=True)
 class ReviewState:
     """`changes` by path; `verdicts` in the order given, without those that were undone; `layers` of commands' effects,
-    lowest first, and the `bulks` in them; `comments` by path and hunk that the model has not been sent.
-
-    Only `apply` changes it, and `version` with it. `writes` and `checkpoints` (by id) are kept for restoring files.
-    """
+    lowest first, and the `bulks` in them; `comments` by path and hunk that the model has not been sent. Only `apply`
+    changes it, and `version` with it. `writes` and `checkpoints` (by id) are kept for restoring files."""
 
     version: int = 0
     changes: dict[str, Change] = field(default_factory=dict)

@@ -112,11 +112,9 @@ class ConversationCheckpoint:
 
 @dataclass(slots=True, kw_only=True)
 class ModelChoices:
-    """The user's choices beside the model of the session, and the usage of all models.
-
-    `effort` "" = not chosen; `models` and `efforts` by the mode that they are chosen for. `route`: the model that
-    answers, None = the session's at its default effort. `usage` by job and model: `chat openai/gpt-5`.
-    """
+    """The user's choices beside the model of the session, and the usage of all models. `effort` "" = not chosen;
+    `models` and `efforts` by the mode that they are chosen for. `route`: the model that answers, None = the session's
+    at its default effort. `usage` by job and model: `chat openai/gpt-5`."""
 
     effort: Effort | Literal[""] = ""
     models: dict[str, str] = field(default_factory=dict)
@@ -137,10 +135,8 @@ class ModelChoices:
 
 @dataclass(slots=True, kw_only=True)
 class SubagentState:
-    """One subagent. It is "closed" when its todo is in progress no more, or is begun anew.
-
-    `joined`: paths that its unfinished merge has recorded; `conflicts`: those of its merge; `usage`: as counted here.
-    """
+    """One subagent. It is "closed" when its todo is in progress no more, or is begun anew. `joined`: paths that its
+    unfinished merge has recorded; `conflicts`: those of its merge; `usage`: as counted here."""
 
     id: str
     todo: str

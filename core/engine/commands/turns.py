@@ -70,10 +70,8 @@ async def prepare_compaction(session: Session, _: cmd.ContextCompact) -> Effect:
 
 
 async def _check_prompt(session: Session, command: cmd.TurnSubmit | cmd.TurnSteer, what: str) -> str:
-    """Return the text of a prompt with the labels that are missing from it put first.
-
-    Raises `CommandRejected` for an unknown label, for no or too much text, and for what the model can't be sent.
-    """
+    """Return the text of a prompt with the labels that are missing from it put first. Raises `CommandRejected` for an
+    unknown label, for no or too much text, and for what the model can't be sent."""
     known, text = session.state.attachments, command.text
     if unknown := [each for each in command.attachments if each not in known]:
         raise CommandRejected(

@@ -86,10 +86,8 @@ class ModelRoutes:
         return self._opened.get(choose_model(self._state, self._settings())[0])
 
     def open(self, model: str = "", effort: str = "") -> Route:
-        """Return the route to a model, with `effort` clamped to what it has; "" = the chosen one, with its own.
-
-        Raises `ConfigError`, `ProviderError`.
-        """
+        """Return the route to a model, with `effort` clamped to what it has; "" = the chosen one, with its own. Raises
+        `ConfigError`, `ProviderError`."""
         if not model:
             model, effort = choose_model(self._state, self._settings())
         if not model:

@@ -82,11 +82,9 @@ class EventRedactor:
 
 
 class EventRecorder:
-    """Records the events of one session. `turn_id` stamps events, "" = no turn runs.
-
-    `ahead`: what has to happen ahead of an event of a turn, by its class; it may emit others. `listeners` get the
-    recorded events of their classes, after they count.
-    """
+    """Records the events of one session. `turn_id` stamps events, "" = no turn runs. `ahead`: what has to happen ahead
+    of an event of a turn, by its class; it may emit others. `listeners` get the recorded events of their classes, after
+    they count."""
 
     def __init__(
         self, session: str, log: SessionLog, state: SessionState, *, audit: AuditLog, ahead: Mapping[type, Listener]
@@ -102,10 +100,8 @@ class EventRecorder:
         self._redactor = EventRedactor()
 
     def emit(self, event: ev.AnyEvent, *, in_turn: bool = True, surely: bool = False) -> None:
-        """Record, fold and publish an event; a live one is only published.
-
-        Raises `StateError`, with no effect, if it can't be recorded.
-        """
+        """Record, fold and publish an event; a live one is only published. Raises `StateError`, with no effect, if it
+        can't be recorded."""
         passed = self._redactor.redact_event(event)
         if passed is None:
             return

@@ -56,11 +56,9 @@ TITLE_LENGTH = 60
 
 
 class Session:
-    """A session that is open in this process; `opening` makes it.
-
-    `subagents`: the open sessions of its subagents, by id; `is_building`: they work on a plan. `context`: that of the
-    last turn, None before the first. `subagent_limits`: grants and budget of a subagent, None = it is none.
-    """
+    """A session that is open in this process; `opening` makes it. `subagents`: the open sessions of its subagents, by
+    id; `is_building`: they work on a plan. `context`: that of the last turn, None before the first. `subagent_limits`:
+    grants and budget of a subagent, None = it is none."""
 
     def __init__(
         self, directory: SessionDirectory, log: SessionLog, state: SessionState, services: EngineServices

@@ -99,10 +99,8 @@ class TurnSlot:
 
     @asynccontextmanager
     async def reserve(self) -> AsyncGenerator[None]:
-        """Claim the next turn, which the block prepares; waits for one that is being stopped.
-
-        Raises `CommandRejected` while another one runs; if the block raises, the slot is free again.
-        """
+        """Claim the next turn, which the block prepares; waits for one that is being stopped. Raises `CommandRejected`
+        while another one runs; if the block raises, the slot is free again."""
         if self.is_stopping and self._task is not None:
             await asyncio.wait({self._task}, timeout=STOP_LIMIT)
         if self.is_running:

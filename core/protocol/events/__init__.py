@@ -11,21 +11,19 @@ from typing import TYPE_CHECKING, Union
 from msgspec import Struct
 
 from core.protocol.events.base import *
-from core.protocol.events.base import Event, LossyEvent
+from core.protocol.events.base import Event
 from core.protocol.events.debug import *
 from core.protocol.events.plan import *
 from core.protocol.events.review import *
 from core.protocol.events.session import *
-from core.protocol.events.terminal import *
 from core.protocol.events.tool import *
 from core.protocol.events.turn import *
+from core.protocol.unions import list_leaves
 
 if TYPE_CHECKING:
     AnyEvent = Event
 else:  # what can be decoded: every class that is an event itself
-    AnyEvent = Union[
-        (*(each for each in Event.__subclasses__() if each is not LossyEvent), *LossyEvent.__subclasses__())
-    ]
+    AnyEvent = Union[(*list_leaves(Event),)]
 
 
 class Envelope(Struct, frozen=True, kw_only=True, omit_defaults=True):

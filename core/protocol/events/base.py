@@ -21,5 +21,17 @@ class Event(Struct, frozen=True, kw_only=True, tag_field="type"):
     """Base of all events."""
 
 
+class IdEvent(Event, frozen=True, kw_only=True):
+    """Base of the events about one thing, which `id` names."""
+
+    id: str
+
+
+class IdsEvent(Event, frozen=True, kw_only=True):
+    """Base of the events about the things of these `ids`."""
+
+    ids: tuple[str, ...]
+
+
 class LossyEvent(Event, frozen=True, kw_only=True):
     """Base of the events that are never logged and may be dropped on the way."""

@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from core.protocol.documents import Todo
-from core.protocol.events.base import Event, LossyEvent, TurnEnd
+from core.protocol.events.base import Event, IdEvent, LossyEvent, TurnEnd
 from core.protocol.messages import Usage
 from core.protocol.plans import Plan
 from core.protocol.review import Comment
@@ -27,10 +27,9 @@ class PlanCommented(Event, frozen=True, kw_only=True, tag="plan.commented"):
     comment: Comment
 
 
-class TodoVerified(Event, frozen=True, kw_only=True, tag="todo.verified"):
+class TodoVerified(IdEvent, frozen=True, kw_only=True, tag="todo.verified"):
     """The command of a todo was run; `exit_code` 0 = it passed, None = it did not end. `output` is its last part."""
 
-    id: str
     command: str
     exit_code: int | None
     output: str = ""
@@ -52,10 +51,9 @@ class SubagentAction(Struct, frozen=True, kw_only=True):
     status: Literal["running", "completed", "failed", "denied", "cancelled", "said"] = "said"
 
 
-class SubagentStarted(Event, frozen=True, kw_only=True, tag="subagent.started"):
+class SubagentStarted(IdEvent, frozen=True, kw_only=True, tag="subagent.started"):
     """It began, or went on, to work at a todo of a plan. `id` names it and its log; `title` is the todo's text."""
 
-    id: str
     todo: str
     plan: str = ""
     title: str = ""
@@ -75,11 +73,10 @@ class SubagentProgressed(LossyEvent, frozen=True, kw_only=True, tag="subagent.pr
     usage: Usage = Usage()
 
 
-class SubagentFinished(Event, frozen=True, kw_only=True, tag="subagent.finished"):
+class SubagentFinished(IdEvent, frozen=True, kw_only=True, tag="subagent.finished"):
     """It stopped. What it did is kept with it until it is merged; `message`: why it could not finish, `said`: its last
     words; `usage` and `duration_ms` since it last began."""
 
-    id: str
     reason: TurnEnd
     message: str = ""
     said: str = ""
@@ -89,17 +86,14 @@ class SubagentFinished(Event, frozen=True, kw_only=True, tag="subagent.finished"
     duration_ms: int = 0
 
 
-class SubagentMerging(Event, frozen=True, kw_only=True, tag="subagent.merging"):
+class SubagentMerging(IdEvent, frozen=True, kw_only=True, tag="subagent.merging"):
     """From here on until `subagent.merged`, changes come from it; a crash between the two is carried on from."""
 
-    id: str
 
-
-class SubagentMerged(Event, frozen=True, kw_only=True, tag="subagent.merged"):
+class SubagentMerged(IdEvent, frozen=True, kw_only=True, tag="subagent.merged"):
     """The changes of a subagent are pending here: `paths`, of which `conflicts` wait for the user; `generated` files
     beside the review, and `notes` on differences. `refused` paths can't be merged now, and are tried again later."""
 
-    id: str
     paths: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
     generated: int = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.protocol.events.base import Event, LossyEvent
+from core.protocol.events.base import Event, IdEvent, IdsEvent, LossyEvent
 from core.protocol.review import Bulk, Change, Check, Comment, FileState, VerdictRecord
 
 
@@ -31,21 +31,17 @@ class VerdictGiven(Event, frozen=True, kw_only=True, tag="verdict.given"):
     verdict: VerdictRecord
 
 
-class VerdictUndone(Event, frozen=True, kw_only=True, tag="verdict.undone"):
-    id: str
+class VerdictUndone(IdEvent, frozen=True, kw_only=True, tag="verdict.undone"):
     path: str
 
 
-class VerdictsReported(Event, frozen=True, kw_only=True, tag="verdicts.reported"):
+class VerdictsReported(IdsEvent, frozen=True, kw_only=True, tag="verdicts.reported"):
     """The model has been told of these verdicts, and of these edits of hunks (ids)."""
 
-    ids: tuple[str, ...]
 
-
-class HunkEdited(Event, frozen=True, kw_only=True, tag="hunk.edited"):
+class HunkEdited(IdEvent, frozen=True, kw_only=True, tag="hunk.edited"):
     """The user changed what the agent proposes (see `change.revised`); `excerpt`: the hunk as it is pending now."""
 
-    id: str
     path: str
     start: int
     lines: int
@@ -84,11 +80,9 @@ class LayersChanged(Event, frozen=True, kw_only=True, tag="layers.changed"):
 
 
 class EffectsRecorded(Event, frozen=True, kw_only=True, tag="effects.recorded"):
-    """The effects of a command on the tree.
-
-    `created`, `edited`, `deleted`: paths with a change pending now; `generated`: number of files that are
-    summed up; `notes`: what was dropped, and why. All empty: it changed nothing that is kept.
-    """
+    """The effects of a command on the tree. `created`, `edited`, `deleted`: paths with a change pending now;
+    `generated`: number of files that are summed up; `notes`: what was dropped, and why. All empty: it changed nothing
+    that is kept."""
 
     call: str
     command: str

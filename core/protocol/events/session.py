@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from core.protocol.events.base import Event, LossyEvent, ModeName
+from core.protocol.events.base import Event, IdEvent, LossyEvent, ModeName
 from core.protocol.messages import Effort, ModelJob, Usage
 
 
@@ -36,11 +36,9 @@ class SessionClosed(Event, frozen=True, kw_only=True, tag="session.closed"):
 
 
 class TrustStated(Event, frozen=True, kw_only=True, tag="trust.stated"):
-    """The state of trust in the project's own instructions: its rules, its configuration, its git settings.
-
-    `asked`: no answer yet, treated as a no. `holds`: the places that are not read; `changed`: files that
-    differ from when the project was trusted, and which alone are asked about.
-    """
+    """The state of trust in the project's own instructions: its rules, its configuration, its git settings. `asked`: no
+    answer yet, treated as a no. `holds`: the places that are not read; `changed`: files that differ from when the
+    project was trusted, and which alone are asked about."""
 
     state: Literal["asked", "trusted", "restricted"]
     directory: str
@@ -104,14 +102,11 @@ class ModelUsed(Event, frozen=True, kw_only=True, tag="model.used"):
     usage: Usage
 
 
-class CheckpointCreated(Event, frozen=True, kw_only=True, tag="checkpoint.created"):
-    """The session as it was after event `seq`: the pending review, and what commands left beside it (`generated`:
-    there was any).
+class CheckpointCreated(IdEvent, frozen=True, kw_only=True, tag="checkpoint.created"):
+    """The session as it was after event `seq`: the pending review, and what commands left beside it (`generated`: there
+    was any). `prompt`: what the user was about to say; "" with `before`, the checkpoint that was about to be
+    restored."""
 
-    `prompt`: what the user was about to say; "" with `before`, the checkpoint that was about to be restored.
-    """
-
-    id: str
     seq: int
     prompt: str = ""
     before: str = ""
@@ -125,11 +120,10 @@ class SkippedPath(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class CheckpointRestored(Event, frozen=True, kw_only=True, tag="checkpoint.restored"):
+class CheckpointRestored(IdEvent, frozen=True, kw_only=True, tag="checkpoint.restored"):
     """The files are as they were at `checkpoint`, but for those that were left alone. `id`: the checkpoint made before,
     by which this is taken back. `files`: paths whose pending state or content on disk has changed."""
 
-    id: str
     checkpoint: str
     files: tuple[str, ...] = ()
     left: tuple[SkippedPath, ...] = ()

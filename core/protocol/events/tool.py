@@ -1,11 +1,13 @@
-"""Events of tool calls, and of what they ask the user."""
+"""Events of tool calls and of what they ask the user; of the box, its shell, background jobs, the user's commands."""
 
 from __future__ import annotations
 
 from typing import Literal
 
+from msgspec import field
+
 from core.protocol.documents import Question, QuestionAnswer
-from core.protocol.events.base import ApprovalDecision, Event, LossyEvent, ToolStatus
+from core.protocol.events.base import ApprovalDecision, Event, IdEvent, IdsEvent, LossyEvent, ToolStatus
 
 
 class ToolRequested(Event, frozen=True, kw_only=True, tag="tool.requested"):
@@ -32,7 +34,7 @@ class ToolFinished(Event, frozen=True, kw_only=True, tag="tool.finished"):
     spilled: str = ""
 
 
-class ApprovalRequested(Event, frozen=True, kw_only=True, tag="approval.requested"):
+class ApprovalRequested(IdEvent, frozen=True, kw_only=True, tag="approval.requested"):
     """`subject` is exactly what will run, never the model's prose; `explanation` is the model's, and labelled so.
 
     `reason`: why it is asked about. A yes binds the subject, directory, names of variables (`environment`), mode and
@@ -40,7 +42,6 @@ class ApprovalRequested(Event, frozen=True, kw_only=True, tag="approval.requeste
     has ended wanted the hosts in `subject`, one a line; a yes runs it again. `subagent`: who asks, "" = the agent.
     """
 
-    id: str
     call: str
     kind: Literal["command", "mode", "tool", "network"]
     subject: str
@@ -56,21 +57,19 @@ class ApprovalRequested(Event, frozen=True, kw_only=True, tag="approval.requeste
     subagent: str = ""
 
 
-class ApprovalResolved(Event, frozen=True, kw_only=True, tag="approval.resolved"):
+class ApprovalResolved(IdEvent, frozen=True, kw_only=True, tag="approval.resolved"):
     """`by` program: the turn ended or nobody could be asked. `pattern`: to be kept in place of the exact command."""
 
-    id: str
     decision: ApprovalDecision
     by: Literal["user", "program"] = "user"
     note: str = ""
     pattern: str = ""
 
 
-class QuestionAsked(Event, frozen=True, kw_only=True, tag="question.asked"):
+class QuestionAsked(IdEvent, frozen=True, kw_only=True, tag="question.asked"):
     """`title`: what stands over the questions, "" = nothing. `lasting`: it stays open when its turn ends without an
     answer, and when the program does; an answer that comes then begins a turn. `subagent`: who asks, "" = the agent."""
 
-    id: str
     call: str
     questions: tuple[Question, ...]
     title: str = ""
@@ -78,15 +77,64 @@ class QuestionAsked(Event, frozen=True, kw_only=True, tag="question.asked"):
     subagent: str = ""
 
 
-class QuestionAnswered(Event, frozen=True, kw_only=True, tag="question.answered"):
+class QuestionAnswered(IdEvent, frozen=True, kw_only=True, tag="question.answered"):
     """No answers: the user dismissed the question."""
 
-    id: str
     answers: tuple[QuestionAnswer, ...] = ()
     by: Literal["user", "program"] = "user"
 
 
-class AnswersReported(Event, frozen=True, kw_only=True, tag="answers.reported"):
+class AnswersReported(IdsEvent, frozen=True, kw_only=True, tag="answers.reported"):
     """The model was told of answers that came when the call which asked had ended; `ids` are those of the questions."""
 
-    ids: tuple[str, ...]
+
+class BoxFound(Event, frozen=True, kw_only=True, tag="box.found"):
+    """The containment of commands on this machine: `tier` is "T1" to "T4" (SAFETY D 15-19), "T4" contains nothing.
+    `reason`: why it is not a stronger one, `cure`: what would make it so ("" = it is the strongest)."""
+
+    tier: str
+    reason: str = ""
+    cure: str = ""
+
+
+class ShellMoved(Event, frozen=True, kw_only=True, tag="shell.moved"):
+    """The working directory of the next command in the workspace, the variables that commands have set and those that
+    they have removed, whole. Values that look like secrets are left out: they last as long as the program."""
+
+    directory: str = "."
+    environment: dict[str, str] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+
+
+class JobStarted(IdEvent, frozen=True, kw_only=True, tag="job.started"):
+    """A command that goes on in the background, in a box of its own."""
+
+    call: str
+    command: str
+    directory: str = "."
+
+
+class JobEnded(IdEvent, frozen=True, kw_only=True, tag="job.ended"):
+    """`ended` as a box tells it: exited, stopped, timed_out, flooded, out_of_memory or lost; `exit_code` with "exited"
+    only. `effects`: what it changed, in one line."""
+
+    command: str
+    ended: str
+    exit_code: int | None = None
+    duration_ms: int = 0
+    effects: str = ""
+
+
+class CommandRan(IdEvent, frozen=True, kw_only=True, tag="command.ran"):
+    """A command that the user typed. `output` is its head and tail, as the model will be told."""
+
+    command: str
+    directory: str = "."
+    ended: str = "exited"
+    exit_code: int | None = None
+    output: str = ""
+    effects: str = ""
+
+
+class TerminalReported(IdsEvent, frozen=True, kw_only=True, tag="terminal.reported"):
+    """The model has been told of these jobs' ends and user's commands (ids)."""

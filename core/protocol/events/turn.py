@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from core.protocol.documents import AnyDocument
-from core.protocol.events.base import Event, LossyEvent, ModeName, TurnEnd
+from core.protocol.events.base import Event, IdEvent, IdsEvent, LossyEvent, ModeName, TurnEnd
 from core.protocol.messages import Attachment, Message, Usage
 
 
@@ -37,17 +37,14 @@ class TurnSteered(Event, frozen=True, kw_only=True, tag="turn.steered"):
     id: str = ""
 
 
-class SteerDelivered(Event, frozen=True, kw_only=True, tag="steer.delivered"):
+class SteerDelivered(IdsEvent, frozen=True, kw_only=True, tag="steer.delivered"):
     """Those at work for the turn have these messages in their histories now."""
 
-    ids: tuple[str, ...]
 
-
-class SteerReturned(Event, frozen=True, kw_only=True, tag="steer.returned"):
+class SteerReturned(IdEvent, frozen=True, kw_only=True, tag="steer.returned"):
     """A message that no model was sent is the user's again, and never will be sent by itself: the turn has ended
     before, or the user took it back. Clients offer the text where one writes."""
 
-    id: str
     text: str
 
 
@@ -103,10 +100,9 @@ class MessageAppended(Event, frozen=True, kw_only=True, tag="message.appended"):
     steers: tuple[str, ...] = ()
 
 
-class DocumentStarted(Event, frozen=True, kw_only=True, tag="document.started"):
+class DocumentStarted(IdEvent, frozen=True, kw_only=True, tag="document.started"):
     """`kind` is the document's `type`; `title` is a one-line text to show until it is finished."""
 
-    id: str
     kind: str
     sequence: int
     title: str = ""
@@ -123,10 +119,8 @@ class DocumentFinished(Event, frozen=True, kw_only=True, tag="document.finished"
 
 
 class ContextMeasured(Event, frozen=True, kw_only=True, tag="context.measured"):
-    """Tokens: `used` of `window` (0 = not known). `estimated`: counted by us, not by the provider.
-
-    `dropped_reasoning`: answers that were sent without theirs; `cache_miss`: why the cache was not hit, "" = not known.
-    """
+    """Tokens: `used` of `window` (0 = not known). `estimated`: counted by us, not by the provider. `dropped_reasoning`:
+    answers that were sent without theirs; `cache_miss`: why the cache was not hit, "" = not known."""
 
     used: int
     window: int
