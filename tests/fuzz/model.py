@@ -22,7 +22,7 @@ from core.providers.base import (
 from core.providers.registry import resolve_provider
 from tests.fuzz.actions import Call, Turn
 from tests.fuzz.ending import looked_for
-from tests.support.default_model import always
+from tests.support.default_model import access_to
 
 MODEL = "fuzz/model"
 
@@ -76,10 +76,4 @@ def access(model: FuzzModel) -> ModelAccess:
         resolve_provider("openai/any", settings)  # what a provider's door does with keys is done, and nothing is sent
         return model, "model"
 
-    return ModelAccess(
-        resolve=resolved,
-        cost=lambda _id, _usage: 0.001,
-        window=lambda _id: 100_000,
-        preload=lambda _id: None,
-        default=always(MODEL),
-    )
+    return access_to(resolved, MODEL)

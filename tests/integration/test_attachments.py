@@ -24,7 +24,7 @@ from core.sessions.store import SessionStore
 from tests.integration.test_headless import Pipe
 from tests.support.agent_case import DirectedModel, calls, says
 from tests.support.configured import configured
-from tests.support.default_model import always
+from tests.support.default_model import access_to
 from tests.support.pictures import opened, pdf, picture
 from tests.support.story import project_at
 
@@ -44,13 +44,11 @@ class Desk:
         self.session = ""
 
     def access(self) -> ModelAccess:
-        return ModelAccess(
-            resolve=lambda name, _settings: (self.model, name),
-            cost=lambda _id, _usage: 0.0,
-            window=lambda _id: 100_000,
+        return access_to(
+            lambda name, _settings: (self.model, name),
+            SIGHTED,
+            cost=0.0,
             capabilities=lambda name, _settings: self.able.get(name, Capabilities(images=False)),
-            preload=lambda _id: None,
-            default=always(SIGHTED),
         )
 
     async def open(self, model: str = SIGHTED) -> None:

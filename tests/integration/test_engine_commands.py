@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from core.engine.models import ModelAccess
 from core.errors import ConfigError
 from core.protocol import commands as cmd
 from core.protocol import events as ev
@@ -14,7 +13,7 @@ from core.protocol.messages import Usage
 from core.protocol.review import Origin
 from tests.support.agent_case import DirectedModel, calls, says
 from tests.support.configured import configured
-from tests.support.default_model import always
+from tests.support.default_model import access_to
 from tests.support.open_session import read_until, run_turn, session_in, submit
 from tests.support.story import MODEL, access, project_at
 from tests.support.trust import trust
@@ -108,13 +107,7 @@ async def test_the_small_model_writes_the_notes_of_a_compaction(project):
         "directed/small": DirectedModel([]),
     }
     models["directed/small"].steps.append(says("Notes: read a.txt."))
-    doors = ModelAccess(
-        resolve=lambda name, _settings: (models[name], name.partition("/")[2]),
-        cost=lambda _id, _usage: 0.001,
-        window=lambda _id: 100_000,
-        preload=lambda _id: None,
-        default=always(MODEL),
-    )
+    doors = access_to(lambda name, _settings: (models[name], name.partition("/")[2]), MODEL)
     (project / "a.txt").write_text("a long line of text\n" * 20_000)
     async with session_in(project, doors) as (engine, session):
         await run_turn(engine, session)
@@ -135,13 +128,7 @@ async def test_a_small_model_that_can_not_be_used_is_done_without_and_said(proje
             raise ConfigError(f"there is no provider {name!r}.", hint="Choose another.")
         return DirectedModel([says("Done.")]), "story"
 
-    doors = ModelAccess(
-        resolve=resolve,
-        cost=lambda _id, _usage: None,
-        window=lambda _id: 0,
-        preload=lambda _id: None,
-        default=always(MODEL),
-    )
+    doors = access_to(resolve, MODEL, cost=None, window=0)
     async with session_in(project, doors) as (engine, session):
         assert (await run_turn(engine, session))[-1].reason == "done"
         said = [each for each in await read_until(engine, session, ev.TurnFinished) if isinstance(each, ev.Notice)]

@@ -14,7 +14,6 @@ import pytest
 from benchmarks.terminal import Terminal
 from core import crash_reports as faults
 from core.engine import Engine, EngineOptions
-from core.engine.models import ModelAccess
 from core.engine.session import session as runtime
 from core.exits import ExitCode
 from core.filesystem.overlay_support import SHARED_MEMORY
@@ -27,7 +26,7 @@ from core.shadow.shadow import Shadow
 from tests.integration.test_promotion_crash import crash_at
 from tests.support.agent_case import DirectedModel, calls, says
 from tests.support.configured import configured
-from tests.support.default_model import always
+from tests.support.default_model import access_to
 from tests.support.program import PROGRAM, environment, run
 from tests.support.provider_server import provider_server
 from tests.support.provider_streams import Call, Step
@@ -141,13 +140,7 @@ async def test_a_kept_session_is_not_gone_on_with_in_private(project, wanted):
 
 def private_engine(project: Path, *steps) -> tuple[Engine, DirectedModel]:
     model = DirectedModel(steps)
-    access = ModelAccess(
-        resolve=lambda _id, _settings: (model, "m"),
-        cost=lambda _id, _usage: 0.0,
-        window=lambda _id: 100_000,
-        preload=lambda _id: None,
-        default=always("directed/m"),
-    )
+    access = access_to(lambda _id, _settings: (model, "m"), "directed/m", cost=0.0)
     return Engine(project, options=EngineOptions(watch=False, private=True), models=access), model
 
 

@@ -34,10 +34,13 @@ def waited(monkeypatch):
     return pauses
 
 
+def falling_back(first, second) -> Settings:
+    return Settings(providers=served((first, second), "first", "second"), routes=chat("second/n"))
+
+
 async def test_an_overloaded_model_gives_way_to_the_next_within_the_step_and_is_asked_first_again(tmp_path, waited):
     async with provider_server([BUSY] * 40) as first, provider_server(["From the second.", "Again."]) as second:
-        settings = Settings(providers=served((first, second), "first", "second"), routes=chat("second/n"))
-        engine, session = await engine_of(tmp_path, settings)
+        engine, session = await engine_of(tmp_path, falling_back(first, second))
         events = await run_turn(engine, session)
         assert of(events, ev.TurnFinished)[0].reason == "done"
         (taken,) = of(events, ev.RouteTaken)
@@ -59,8 +62,7 @@ async def test_an_overloaded_model_gives_way_to_the_next_within_the_step_and_is_
 async def test_a_model_that_is_not_known_there_gives_way_at_once(tmp_path, waited):
     missing = Step(status=404, error="The model `m` does not exist")
     async with provider_server([missing]) as first, provider_server(["Hello."]) as second:
-        settings = Settings(providers=served((first, second), "first", "second"), routes=chat("second/n"))
-        engine, session = await engine_of(tmp_path, settings)
+        engine, session = await engine_of(tmp_path, falling_back(first, second))
         events = await run_turn(engine, session)
         assert of(events, ev.TurnFinished)[0].reason == "done"
         assert waited == []
@@ -86,8 +88,7 @@ async def test_each_fallback_is_asked_in_its_turn_and_the_last_error_ends_the_tu
 async def test_a_request_that_is_wrong_is_not_sent_to_another_model(tmp_path, waited):
     wrong = Step(status=400, error="messages.3 is not allowed here")
     async with provider_server([wrong]) as first, provider_server(["Hello."]) as second:
-        settings = Settings(providers=served((first, second), "first", "second"), routes=chat("second/n"))
-        engine, session = await engine_of(tmp_path, settings)
+        engine, session = await engine_of(tmp_path, falling_back(first, second))
         events = await run_turn(engine, session)
         assert of(events, ev.TurnFinished)[0].reason == "failed"
         assert second.answered == []

@@ -15,7 +15,7 @@ from core.providers.base import Delta, ModelInfo, ModelRequest
 from core.workspace import Workspace
 from core.workspace.plan_folder import PlanFolder
 from tests.support.agent_case import Step, calls, says
-from tests.support.default_model import always
+from tests.support.default_model import access_to
 from tests.support.story import MODEL
 
 PATH = ".cursor/plans/shop_01234567.plan.md"
@@ -101,10 +101,4 @@ def _written(messages: Sequence[Message]) -> set[str]:
 
 
 def access(project: Path) -> ModelAccess:
-    return ModelAccess(
-        resolve=lambda _id, _settings: (BuildingModel(project), "building"),
-        cost=lambda _id, _usage: 0.0,
-        window=lambda _id: 1_000_000,
-        preload=lambda _id: None,
-        default=always(MODEL),
-    )
+    return access_to(lambda _id, _settings: (BuildingModel(project), "building"), MODEL, cost=0.0, window=1_000_000)

@@ -9,7 +9,7 @@ from core.engine.models import ModelAccess
 from core.errors import ProviderError
 from core.providers.base import ReasoningDelta
 from tests.support.agent_case import DirectedModel, Step, calls, says
-from tests.support.default_model import always
+from tests.support.default_model import access_to
 from tests.support.trust import trust
 
 MODEL = "directed/story"
@@ -36,13 +36,7 @@ def planning() -> list[Step]:
 def access(*plays: Sequence[Step]) -> ModelAccess:
     """Each play is for one provider, in the order in which they are resolved; after the last one, it says "Done."."""
     waiting = list(plays)
-    return ModelAccess(
-        resolve=lambda _id, _settings: (DirectedModel(waiting.pop(0) if waiting else []), "story"),
-        cost=lambda _id, _usage: 0.001,
-        window=lambda _id: 100_000,
-        preload=lambda _id: None,
-        default=always(MODEL),
-    )
+    return access_to(lambda _id, _settings: (DirectedModel(waiting.pop(0) if waiting else []), "story"), MODEL)
 
 
 def project_at(root: Path) -> Path:

@@ -17,7 +17,7 @@ from core.protocol.client import Client
 from core.protocol.messages import AssistantMessage, Message, UserMessage
 from core.providers.base import Delta, ModelInfo, ModelRequest
 from tests.support.agent_case import Step, calls, played, says
-from tests.support.default_model import always
+from tests.support.default_model import access_to
 from tests.support.story import MODEL
 from tests.support.trust import trust
 
@@ -114,13 +114,7 @@ class SubagentModel:
 
 def access(plays: Play | None = None) -> ModelAccess:
     found = play() if plays is None else plays
-    return ModelAccess(
-        resolve=lambda _id, _settings: (SubagentModel(found), "crew"),
-        cost=lambda _id, _usage: 0.25,
-        window=lambda _id: 100_000,
-        preload=lambda _id: None,
-        default=always(MODEL),
-    )
+    return access_to(lambda _id, _settings: (SubagentModel(found), "crew"), MODEL, cost=0.25)
 
 
 def project_at(root: Path) -> Path:

@@ -22,6 +22,14 @@ def queue(on: Stage) -> str:
     return str(found.first().render()) if found and found.first().display else ""
 
 
+async def give_back(on: Stage) -> None:
+    """Something is typed when what was said comes back."""
+    await on.emit(SAID)
+    await on.pilot.press(*"keep")
+    await on.emit(*BACK)
+    await on.until(lambda: queue(on).startswith("not sent"))
+
+
 async def test_n6_what_the_model_was_not_sent_stands_above_the_prompt_until_it_is(stage):
     async with stage(RUNS) as on:
         await on.emit(SAID)
@@ -50,10 +58,7 @@ async def test_n6_an_interrupt_gives_back_what_was_not_sent_and_typing_on_does_n
 
 async def test_n6_what_comes_back_while_something_is_typed_waits_above_and_up_brings_it(stage):
     async with stage(RUNS) as on:
-        await on.emit(SAID)
-        await on.pilot.press(*"keep")
-        await on.emit(*BACK)
-        await on.until(lambda: queue(on).startswith("not sent"))
+        await give_back(on)
         assert on.prompt.text == "keep"
         await on.pilot.press("up")
         await on.until(lambda: on.prompt.text == f"{OLD}\nkeep")
@@ -131,10 +136,7 @@ async def test_n16a_a_draft_is_not_offered_once_something_newer_was_said(stage):
 
 async def test_what_was_given_back_is_not_offered_any_more_once_something_newer_is_said(stage):
     async with stage(RUNS) as on:
-        await on.emit(SAID)
-        await on.pilot.press(*"keep")
-        await on.emit(*BACK)
-        await on.until(lambda: queue(on).startswith("not sent"))
+        await give_back(on)
         await on.emit(e.TurnStarted(prompt="keep", mode="agent", model="m"))
         assert on.prompt.text == "keep"
         await on.until(lambda: not queue(on))
