@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from core.protocol.messages import Usage, WireAnswer
 from core.providers.base import Delta, FinishReason, ReasoningDelta, StreamEnd, TextDelta, ToolCallDelta, UsageReport
@@ -27,8 +28,7 @@ _ARGUMENTS: Final = "partial_json"
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 
 
-@dataclass(slots=True)
-class _Part:
+class _Part(Struct, eq=False):
     """A block while it comes. `number`: its place among the calls or the thoughts of the answer; `pieces`: what came of
     its texts, by field."""
 

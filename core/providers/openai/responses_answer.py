@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from core.protocol.messages import Usage, WireAnswer
 from core.providers import base
@@ -29,8 +30,7 @@ _BREAK: Final = "\n\n"
 FREE_TEXT: Final = "input"  # the argument that the text of a tool is which nobody offered
 
 
-@dataclass(slots=True)
-class _Output:
+class _Output(Struct, eq=False):
     """One item while it comes. `number` counts the items, `index` the calls among them. `item`: as it was finished;
     `kind`: of the reasoning that is shown of it; `passed`: by its part, how many characters were passed on."""
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from core.ids import new_id
 from core.protocol.messages import AssistantMessage, Message
@@ -26,8 +27,7 @@ def collect_call_ids(messages: tuple[Message, ...]) -> set[str]:
     return {call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls}
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(Struct, eq=False):
     index: int
     server_index: int | None
     server_id: str
