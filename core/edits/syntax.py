@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Struct
 
@@ -49,7 +49,7 @@ class SyntaxFlaw(Struct, frozen=True, kw_only=True):
     missing: str = ""
 
 
-class Definition(Struct, frozen=True, kw_only=True):
+class Definition(NamedTuple):
     """A named part of a file: 0-indexed lines, inclusive. `first` is that of its decorators, `own` without them."""
 
     name: str
@@ -112,7 +112,7 @@ def find_definitions(path: str, text: str) -> tuple[Definition, ...] | None:
         name = node.child_by_field_name("name")
         if name is not None and name.text is not None and node.child_by_field_name("body") is not None:
             first, own, last = _find_outermost(node).start_point[0], node.start_point[0], node.end_point[0]
-            found.append(Definition(name=name.text.decode("utf-8", "replace"), first=first, own=own, last=last))
+            found.append(Definition(name.text.decode("utf-8", "replace"), first, own, last))
     return tuple(found)
 
 

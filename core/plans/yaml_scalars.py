@@ -26,7 +26,8 @@ def format_scalar(text: str, style: str = "", *, flow: bool = False, indent: int
     """Format `text` as a scalar, in `style` if it can be ("" = plain). `indent`: of the lines of a block scalar."""
     odd = not text.isprintable() and (_ESCAPED.search(text) or any(each < " " and each != "\n" for each in text))
     if style in {"|", ">"} and not flow and not odd and "\n" in text and _can_be_block(text):
-        return _format_block(text, indent, newline)
+        head, lines = ("|" if text.endswith("\n") else "|-"), text.removesuffix("\n").split("\n")
+        return head + "".join(f"{newline}{' ' * indent}{line}" if line else newline for line in lines)
     if odd or "\n" in text or style == '"':
         return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
     if style == "'" or not _is_plain(text, flow=flow):
@@ -43,9 +44,3 @@ def _is_plain(text: str, *, flow: bool) -> bool:
 def _can_be_block(text: str) -> bool:
     """True if a block scalar without an indentation indicator says exactly this."""
     return bool(text.strip()) and not text.startswith((" ", "\n")) and not text.endswith("\n\n")
-
-
-def _format_block(text: str, indent: int, newline: str) -> str:
-    head, lines = ("|" if text.endswith("\n") else "|-"), text.removesuffix("\n").split("\n")
-    pad = " " * indent
-    return head + "".join(f"{newline}{pad}{line}" if line else newline for line in lines)

@@ -58,16 +58,14 @@ def parse_line_plan(content: str) -> tuple[LineRange, ...]:
 def _parse_range(entry: Any, number: int) -> LineRange:
     if not isinstance(entry, dict):
         raise EditError(f"Edit {number} of the line plan is not an object.", hint=_HINT)
-    start, end, text = (_find_named(entry, names) for names in (_STARTS, _ENDS, _TEXTS))
+    start, end, text = (
+        next((entry[name] for name in names if name in entry), None) for names in (_STARTS, _ENDS, _TEXTS)
+    )
     if not isinstance(text, str):
         raise EditError(f"Edit {number}: replacement is {text!r}, not a text.", hint=_HINT)
     first = _parse_whole(start, "start_line", number)
     last = None if end is None else _parse_whole(end, "end_line", number)
     return LineRange(start_line=first, end_line=last, replacement=text)
-
-
-def _find_named(entry: dict[str, Any], names: Sequence[str]) -> Any:
-    return next((entry[name] for name in names if name in entry), None)
 
 
 def _parse_whole(value: Any, name: str, number: int) -> int:

@@ -190,7 +190,8 @@ class _UnifiedReader:
         elif self.rows is None:
             self._read_git_header(row)
         elif row.startswith("\\"):
-            self._mark_open_end()
+            sign = self.rows[-1][0] if self.rows else " "
+            self.open = [self.open[0] or sign in " -", self.open[1] or sign in " +"]
         elif row[:1] in ("", " ", "-", "+"):
             self.rows.append((row[:1] or " ", row[1:]))
         elif row.strip():
@@ -205,11 +206,6 @@ class _UnifiedReader:
             self.old = row[12:]
         elif row.startswith("rename to "):
             self.new = row[10:]
-
-    def _mark_open_end(self) -> None:
-        sign = self.rows[-1][0] if self.rows else " "
-        self.open[0] |= sign in " -"
-        self.open[1] |= sign in " +"
 
     def _close_hunk(self) -> None:
         if self.rows:

@@ -89,7 +89,6 @@ class _BlockParser:
         self.heading_path: str | None = None
 
     def parse(self) -> Iterator[SearchReplaceBlock]:
-        """Yield the blocks in order. Raises `EditError`."""
         while self.index < len(self.lines):
             row = self.lines[self.index].rstrip("\r\n")
             if is_block_start(row):

@@ -41,7 +41,6 @@ def place_draft(lines: TextLines, rows: Sequence[str], *, open_ends: bool) -> Pl
 
 
 def _has_same_indent_signs(rows: Sequence[str], lines: TextLines) -> bool:
-    """True if a draft is indented with the signs of the file."""
     mine, theirs = ({row[0] for row in each if row[:1] in (" ", "\t") and row.strip()} for each in (rows, lines.bodies))
     return not mine.isdisjoint(theirs)
 

@@ -126,12 +126,8 @@ def _has_better_claim(rival: PlacementFit, mine: PlacementFit, index: LineIndex)
     losing = _loses_definition(mine.removed, mine.added)
     if losing and rival.cost < mine.cost + _FAR and not _loses_definition(rival.removed, rival.added):
         return True
-    return bool(mine.removed) and (losing or near) and _is_copy(rival, index)
-
-
-def _is_copy(fit: PlacementFit, index: LineIndex) -> bool:
-    """True if it only adds lines, and several of them are lines of the file."""
-    return not fit.removed and sum(row in index.counts for row in fit.added) >= _MANY
+    is_copy = not rival.removed and sum(row in index.counts for row in rival.added) >= _MANY
+    return bool(mine.removed) and (losing or near) and is_copy
 
 
 def _is_defined_twice(row: str, placement: Placement, index: LineIndex) -> bool:

@@ -43,7 +43,7 @@ class Spacing:
         if above is None or below is None:
             return self._find_outside(above, below)
         drafted = self._count_drafted(above.token, below.token)
-        if above.old is not None and below.old is not None and self._are_adjacent(above.old, below.old):
+        if above.old is not None and below.old is not None and self._is_blank(above.old + 1, below.old):
             stays = self._take_blanks(above.old + 1, below.old)
             return stays if drafted is None or drafted == len(stays) else self._make_blanks(drafted)
         if drafted is not None:
@@ -105,9 +105,6 @@ class Spacing:
         while old > 0 and not self.lines.bodies[old - 1].strip():
             old -= 1
         return old
-
-    def _are_adjacent(self, first: int, last: int) -> bool:
-        return first < last and self._is_blank(first + 1, last)
 
     def _is_blank(self, first: int, stop: int) -> bool:
         return not any(self.lines.bodies[place].strip() for place in range(first, stop))

@@ -60,9 +60,7 @@ def _find_wrapped_definitions(path: str, new: Sequence[str]) -> tuple[Definition
     """The definitions of lines that are only valid inside of a class."""
     found = find_definitions(path, "class _ {\n" + "\n".join(new) + "\n}")
     inner = [each for each in found or () if each.name != "_"]
-    return tuple(
-        Definition(name=each.name, first=each.first - 1, own=each.own - 1, last=each.last - 1) for each in inner
-    )
+    return tuple(Definition(each.name, each.first - 1, each.own - 1, each.last - 1) for each in inner)
 
 
 def _find_by_key(lines: TextLines, new: Sequence[str]) -> tuple[int, int] | None:

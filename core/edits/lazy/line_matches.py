@@ -63,16 +63,12 @@ def measure_depths(lines: Sequence[str], *, prose: bool) -> list[int]:
     depths, headed, fresh = [], False, False
     for index, line in enumerate(lines):
         heading = _HEADING.match(line) is not None
-        inside = fresh and is_marker(line) and not _is_before_heading(lines[index + 1 :])
+        after = next((each for each in lines[index + 1 :] if each.strip()), "") if fresh and is_marker(line) else ""
+        inside = bool(after) and not _HEADING.match(after)
         depths.append(0 if heading or (is_marker(line) and not inside) else _BELOW * headed)
         headed = headed or heading
         fresh = heading or (fresh and not line.strip())
     return depths
-
-
-def _is_before_heading(rest: Sequence[str]) -> bool:
-    after = next((line for line in rest if line.strip()), "")
-    return not after or _HEADING.match(after) is not None
 
 
 def is_continuation(texts: Sequence[str], index: int) -> bool:

@@ -53,19 +53,16 @@ def build_not_found_error(search_text: SearchText, old: str) -> EditError:
         return EditError("The text to replace was not found, and nothing in the file is near it.", hint=hint)
     best = near[0]
     places = ", ".join(f"lines {each.start_line}-{each.end_line} ({each.similarity:.0%} alike)" for each in near)
-    diff = "\n".join(_render_difference(given, best))
+    rows = list(unified_diff(given, best.text.split("\n"), lineterm="", n=2))[2:]
+    clipped = [row[:_WIDTH] for row in rows[:_MAX_DIFF_ROWS]]
+    more = [f"... {len(rows) - _MAX_DIFF_ROWS} more lines"] if len(rows) > _MAX_DIFF_ROWS else []
+    diff = "\n".join([*clipped, *more])
     return EditError(
         f"The text to replace was not found. Nearest: {places}.\n"
         f"Given text (-) against lines {best.start_line}-{best.end_line} of the file (+):\n{diff}\n",
         hint="Nothing was changed. Call again with the text exactly as it stands in the file.",
         candidates=near,
     )
-
-
-def _render_difference(given: list[str], best: MatchCandidate) -> list[str]:
-    rows = list(unified_diff(given, best.text.split("\n"), lineterm="", n=2))[2:]
-    clipped = [row[:_WIDTH] for row in rows[:_MAX_DIFF_ROWS]]
-    return clipped + ([f"... {len(rows) - _MAX_DIFF_ROWS} more lines"] if len(rows) > _MAX_DIFF_ROWS else [])
 
 
 def _find_nearest(lines: TextLines, given: list[str]) -> list[MatchCandidate]:

@@ -68,8 +68,8 @@ def apply_replacement(
         rung=found.rung,
         count=1 if found.rung in _ONE_PLACE else len(found.splices),
         start_line=start,
-        end_line=_find_last_line(start, text[first.start : first.end]),
-        new_end_line=_find_last_line(start, first.text) if first.text else start - 1,
+        end_line=start + text[first.start : first.end].removesuffix("\n").count("\n"),
+        new_end_line=start + first.text.removesuffix("\n").count("\n") if first.text else start - 1,
     )
 
 
@@ -185,7 +185,3 @@ def _strip_numbers(text: str, space: str = "") -> str:
     if not all(_LISTING.match(line) for line in lines if line):
         return text
     return "\n".join(_LISTING.sub("", line, count=1).removeprefix(space) for line in lines)
-
-
-def _find_last_line(start: int, region: str) -> int:
-    return start + region.removesuffix("\n").count("\n")

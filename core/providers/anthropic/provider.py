@@ -79,8 +79,10 @@ class AnthropicProvider(SdkProvider):
             wire = MessagesWire(request, provider=self.name, marked="cache_control" not in refused)
             sent = self._encoder.encode(wire, request)
             options = self._build_options(request, able, refused)
+            budget = options.get("thinking", {}).get("budget_tokens")
+            headers = {"anthropic-beta": INTERLEAVED} if self._official and budget else {}
             try:
-                events = await self._post("/v1/messages", sent.build_body(options), self._build_headers(options))
+                events = await self._post("/v1/messages", sent.build_body(options), headers)
             except Exception as error:
                 failure = build_exception_error(error, self._build_api(request.model))
                 name = _find_dispensable(failure, options, refused)
@@ -97,10 +99,6 @@ class AnthropicProvider(SdkProvider):
         if self._official and request.session and not request.private and "diagnostics" not in refused:
             options["diagnostics"] = {"previous_message_id": self._latest.get(request.session)}
         return options
-
-    def _build_headers(self, options: dict[str, Any]) -> dict[str, str]:
-        budget = options.get("thinking", {}).get("budget_tokens")
-        return {"anthropic-beta": INTERLEAVED} if self._official and budget else {}
 
     def _build_notice(self, refusal: str) -> str:
         """Return what the user is to be told of the way of a request, once."""

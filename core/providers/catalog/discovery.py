@@ -59,11 +59,8 @@ async def _probe_provider(provider: str, settings: Settings, *, probe: bool) -> 
     problem, infos = await listing.fetch_models(endpoint, secret, find_kind(provider, settings)) if probe else ("", [])
     if not infos and endpoint.needs_key and known:
         infos = [ModelInfo(name=name) for name in known.suggested]
+    listed = [(f"{provider}/{info.name}", info.context_window) for info in infos]
     return msgspec.structs.replace(status, problem=problem), [
-        _build_choice(provider, info, source or endpoint.base_url) for info in infos
+        ModelChoice(id=name, source=source or endpoint.base_url, context_window=window or find_context_window(name))
+        for name, window in listed
     ]
-
-
-def _build_choice(provider: str, info: ModelInfo, source: str) -> ModelChoice:
-    model = f"{provider}/{info.name}"
-    return ModelChoice(id=model, source=source, context_window=info.context_window or find_context_window(model))

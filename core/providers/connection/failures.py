@@ -97,7 +97,13 @@ def build_status_error(status: int, body: object, headers: Mapping[str, str], ap
     wait = parse_wait(headers, body, whole) if status == 429 or status >= 498 else None
     passes = status == 429 and wait is not None and not _DAILY.search(whole)  # the quota of a minute comes back
     if isinstance(body, str) and _PAGE.search(body) and 400 <= status < 500:
-        return _build_page_error(status, detail, api)
+        # Another server answers there, or something stands in between.
+        if status in {404, 405}:
+            return _build_not_found_error(status, detail, "", api)
+        hint = (
+            f"Check the base URL ({redact(api.base_url)}), the proxy, the VPN, and whether that host wants a sign-in."
+        )
+        return _build_error(f"{api.label} answered with a web page ({status})", detail, code="page_answered", hint=hint)
     refusal = None if passes else find_refusal(status, whole)
     if refusal is not None:
         return _build_refused(refusal, status, detail, api, wait)
@@ -142,14 +148,6 @@ def _build_refused(refusal: Refusal, status: int, detail: str, api: Api, wait: f
     hint = refusal.hint.format(**fields, check_address=api.address_hint)
     text = f"{what} ({status})" if status else what
     return _build_error(text, detail, code=refusal.code, hint=hint, retryable=refusal.retryable, retry_after=wait)
-
-
-def _build_page_error(status: int, detail: str, api: Api) -> ProviderError:
-    """The error for a web page: another server answers there, or something stands in between."""
-    if status in {404, 405}:
-        return _build_not_found_error(status, detail, "", api)
-    hint = f"Check the base URL ({redact(api.base_url)}), the proxy, the VPN, and whether that host wants a sign-in."
-    return _build_error(f"{api.label} answered with a web page ({status})", detail, code="page_answered", hint=hint)
 
 
 def format_duration(seconds: float) -> str:

@@ -66,16 +66,12 @@ class WaitingModule(ModuleType):
         if index is None:
             index = self.__dict__["__waiting_names__"] = _find_relative_imports(self)
         if name not in index:
-            return _import_submodule(self.__name__, name)
+            full = f"{self.__name__}.{name}"
+            return importlib.import_module(full) if importlib.util.find_spec(full) else None
         module, original = index[name]
         value = getattr(importlib.import_module(f"{self.__name__}.{module}"), original)
         self.__dict__[name] = value
         return value
-
-
-def _import_submodule(package: str, name: str) -> ModuleType | None:
-    full = f"{package}.{name}"
-    return importlib.import_module(full) if importlib.util.find_spec(full) else None
 
 
 def _find_relative_imports(package: ModuleType) -> dict[str, tuple[str, str]]:
@@ -109,8 +105,6 @@ def _run(module: ModuleType) -> None:
 
 
 class _WaitingLoader(Loader):
-    """Creates the module as usual and leaves it waiting instead of running it."""
-
     def __init__(self, real: Loader) -> None:
         self._real = real
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.protocol.messages import AssistantMessage, Attachment, Message, ToolCall, ToolMessage, UserMessage
-from core.providers.base import ModelRequest, ToolSpec
+from core.providers.base import ModelRequest
 from core.providers.catalog.capabilities import Capabilities
 from core.providers.openai.openai_wire import Item, OpenAIWire
 from core.providers.wire.request_bytes import EncodedHistory, EncodedMessages, SentCall, has_reasoning
@@ -61,7 +61,11 @@ class ChatWire(OpenAIWire):
     def head(self) -> Item:
         head: Item = {"model": self._request.model}
         if self._request.tools:
-            head["tools"] = [{"type": "function", "function": _describe_tool(each)} for each in self._request.tools]
+            told = [
+                {"name": each.name, "description": each.description, "parameters": each.parameters}
+                for each in self._request.tools
+            ]
+            head["tools"] = [{"type": "function", "function": each} for each in told]
         return head
 
     def tail(self) -> Item:
@@ -160,7 +164,3 @@ def _build_call(call: ToolCall, call_id: str) -> Item:
 def shorten_id(call_id: str) -> str:
     """An id of nine letters and digits, for a host that takes no others (Mistral)."""
     return hashlib.blake2b(call_id.encode(), digest_size=5).hexdigest()[:9]
-
-
-def _describe_tool(spec: ToolSpec) -> Item:
-    return {"name": spec.name, "description": spec.description, "parameters": spec.parameters}

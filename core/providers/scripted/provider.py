@@ -30,10 +30,10 @@ import os
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from core.errors import ProviderError
-from core.protocol.messages import AssistantMessage, Message, Usage
+from core.protocol.messages import Message, Usage
 from core.providers.base import (
     Delta,
     ModelInfo,
@@ -194,15 +194,11 @@ def _estimate_usage(step: ScriptStep, request: ModelRequest, deltas: list[Delta]
     if step.usage is not None:
         return step.usage
     said = (each.arguments if isinstance(each, ToolCallDelta) else getattr(each, "text", "") for each in deltas)
-    sizes = [_count_characters(message) for message in request.messages]
+    called = (sum(len(each.arguments) for each in getattr(message, "tool_calls", ())) for message in request.messages)
+    sizes = [len(message.content) + size for message, size in zip(request.messages, called, strict=True)]
     head = len(request.system) + sum(len(json.dumps(tool.parameters)) + len(tool.description) for tool in request.tools)
     return Usage(
         prompt_tokens=(head + sum(sizes)) // CHARACTERS_PER_TOKEN,
         completion_tokens=max(1, sum(map(len, said)) // CHARACTERS_PER_TOKEN),
         cached_tokens=(head + sum(sizes[:-1])) // CHARACTERS_PER_TOKEN if len(sizes) > 1 else 0,
     )
-
-
-def _count_characters(message: Message) -> int:
-    calls: tuple[Any, ...] = message.tool_calls if isinstance(message, AssistantMessage) else ()
-    return len(message.content) + sum(len(call.arguments) for call in calls)

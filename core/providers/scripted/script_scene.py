@@ -112,13 +112,9 @@ def split_scenes(messages: Sequence[Message]) -> list[ScriptScene]:
             if place := _WORKSPACE.search(message.content):
                 workspace = place[1]
             if message.origin == "user" and not _STEERED.match(message.content):
-                found.append(ScriptScene(_extract_prompt(message.content), mode, workspace))
+                prompt = next(iter(_QUERY.findall(message.content)[-1:]), message.content)
+                found.append(ScriptScene(prompt, mode, workspace))
                 continue
         if found:
             found[-1].add(message)
     return found or [ScriptScene("", mode, workspace)]
-
-
-def _extract_prompt(content: str) -> str:
-    queries = _QUERY.findall(content)
-    return str(queries[-1]) if queries else content
