@@ -25,8 +25,7 @@ def build_model_id() -> str:
 
 
 def create_project() -> Path:
-    """Copy the sample project and return its directory. Raises `StateError` where the state directory can't be
-    written."""
+    """Copy the sample project and return its directory. Raises `StateError` where it can't be written."""
     copy = _demo_directory() / new_id("till")
     try:
         _demo_directory().mkdir(parents=True, exist_ok=True, mode=0o700)

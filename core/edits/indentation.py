@@ -29,13 +29,13 @@ def deduce_shift(pairs: Sequence[tuple[str, str]], sample: Iterable[str]) -> Shi
     indents = [(extract_indent(given), extract_indent(present)) for given, present in pairs]
     if not indents:
         return None
-    rule = _deduce_same(indents) or _deduce_added(indents) or _deduce_cut(indents) or _deduce_restyled(indents, sample)
+    rule = _deduce_added(indents) or _deduce_cut(indents) or _deduce_restyled(indents, sample)
     return None if rule is None else _lift_to_lines(rule)
 
 
 def deduce_first_shift(indents: Sequence[tuple[str, str]]) -> Shift | None:
     """Deduce the rule that the first (given, present) pair alone shows; None when neither is the end of the other."""
-    rule = _deduce_same(indents[:1]) or _deduce_added(indents[:1]) or _deduce_cut(indents[:1])
+    rule = _deduce_added(indents[:1]) or _deduce_cut(indents[:1])
     return None if rule is None else _lift_to_lines(rule)
 
 
@@ -49,16 +49,12 @@ def _lift_to_lines(rule: Shift) -> Shift:
     return shift
 
 
-def _deduce_same(indents: Sequence[tuple[str, str]]) -> Shift | None:
-    return (lambda indent: indent) if all(given == present for given, present in indents) else None
-
-
 def _deduce_added(indents: Sequence[tuple[str, str]]) -> Shift | None:
+    """Deduce what is added before each, which may be nothing."""
     given, present = indents[0]
-    prefix = present[: len(present) - len(given)]
-    if prefix and all(prefix + given == present for given, present in indents):
-        return lambda indent: prefix + indent
-    return None
+    prefix = present[: max(0, len(present) - len(given))]
+    same = all(prefix + given == present for given, present in indents)
+    return (lambda indent: prefix + indent) if same else None
 
 
 def _deduce_cut(indents: Sequence[tuple[str, str]]) -> Shift | None:

@@ -59,8 +59,7 @@ class Definition(NamedTuple):
 
 
 class SyntaxPosition(Struct, frozen=True, kw_only=True):
-    """Place of the first character of a line: the types of the nodes around it, innermost first, and of those that
-    begin right there."""
+    """The types of the nodes around the first character of a line, innermost first, and of those that begin there."""
 
     within: tuple[str, ...]
     begins: tuple[str, ...]
@@ -146,10 +145,7 @@ def _load_parser(ending: str) -> Parser | None:
 
 
 def find_new_flaws(path: str, before: str, after: str) -> tuple[SyntaxFlaw, ...]:
-    """Find the flaws of `after` that `before` does not have, in order; none where the language is not known.
-
-    A flaw is the same when its line has the same text, wherever it stands.
-    """
+    """Find the flaws of `after` whose line did not have them in `before`, in order; none for an unknown language."""
     now = find_flaws(path, after, limit=_ASKED) if before != after else ()
     if not now:
         return ()

@@ -62,8 +62,8 @@ def _restore_changed(raw: str, text: str) -> str:
 
 
 def _is_whole(raw: str, run: str, shift: int, first: int, last: int) -> bool:
-    """True if the marks [first, last) of the new text are all that stand together in `raw`, with words around them,
-    and these words name one place or places that are alike."""
+    """True if the marks [first, last) are all that stand together in `raw`, with words around them that name one
+    place."""
     around = sum(not each.isspace() and each != REPLACEMENT for each in run)
     before, after = raw[shift + first - 1 : shift + first], raw[shift + last : shift + last + 1]
     found = re.finditer(f"(?={re.escape(run)})", mask_bytes(raw))

@@ -24,8 +24,7 @@ from core.workspace.file_names import PLAN_SUFFIX, PLANS
 
 
 class PlanFiles(Protocol):
-    """The files of a workspace that the store needs: whole files by workspace-relative path, writes atomic. Raises
-    `PathRefused` for a path that is no plan's."""
+    """The files of a workspace by relative path, read and written whole. Raises `PathRefused` for a path of no plan."""
 
     def read(self, rel: str) -> bytes | None:
         """Read a whole file; None: there is no such file."""
@@ -92,10 +91,8 @@ class PlanStore:
         todos: Sequence[Todo] | None = None,
         base: Plan | None = None,
     ) -> MergedPlan:
-        """Change what is given, merged with what changed in the file since `base` (None: nothing did).
-
-        Raises `ToolInputInvalid` for a bad graph, `PlanError` for a broken file; nothing is lost.
-        """
+        """Change what is given, merged with what changed in the file since `base` (None: nothing did). Raises
+        `ToolInputInvalid` for a bad graph, `PlanError` for a broken file; nothing is lost."""
         plan, page = self._open(path)
         start = plan if base is None else base
         given = {"name": name, "overview": overview, "body": body, "todos": None if todos is None else tuple(todos)}

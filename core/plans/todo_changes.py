@@ -39,9 +39,8 @@ def make_plan_path(name: str) -> str:
 
 
 def apply_todo_changes(existing: Sequence[Todo], updates: Sequence[TodoChange], *, merge: bool) -> tuple[Todo, ...]:
-    """Apply changes to a list of todos: `merge` changes known ids and appends new ones, otherwise the list is replaced
-    (a known id keeps what its change leaves out). Raises `ToolInputInvalid` for a new todo without content or a bad
-    graph."""
+    """Apply changes to a list of todos, or replace it but for what changes of known ids leave out (not `merge`). Raises
+    `ToolInputInvalid` for a new todo without content or a bad graph."""
     known = {todo.id: todo for todo in existing}
     doubled = sorted(key for key, count in Counter(each.id for each in updates).items() if count > 1)
     if doubled:

@@ -105,8 +105,7 @@ def _group_by_dependency(todos: Sequence[Todo]) -> defaultdict[str, set[str]]:
 
 
 def select_current(todos: Sequence[Todo], most: int = MAX_LISTED_TODOS) -> tuple[Todo, ...]:
-    """Select the todos that a model is shown: all if they are few, else as many as `most`, those in progress and
-    those that come next. In the list's order."""
+    """Select the todos to show a model, at most `most`: those in progress and next. In the list's order."""
     if len(todos) <= most:
         return tuple(todos)
     left = [todo for todo in sort_topologically(todos) if todo.status not in DONE]

@@ -94,7 +94,7 @@ def find_wire(provider: str, settings: Settings) -> WireProtocol:
 
 
 def resolve_capabilities(model_id: str, settings: Settings) -> Capabilities:
-    """Return what `provider/name` can do, as far as it is known here; nothing is asked. Never slow, raises nothing."""
+    """The capabilities of `provider/name`, as far as they are known here. Never slow, asks nobody, raises nothing."""
     try:
         provider, name = split_model_id(model_id, settings)
         if provider == SCRIPTED:
@@ -106,7 +106,7 @@ def resolve_capabilities(model_id: str, settings: Settings) -> Capabilities:
 
 
 def build_endpoint(provider: str, settings: Settings, model: str = "") -> Endpoint:
-    """Return where a provider is and how its key is found. Raises `ConfigError` for an address that is none."""
+    """The address of a provider and the way to its key. Raises `ConfigError` for an address that is none."""
     configured, known = _find_settings(provider, settings), find_preset(provider)
     base_url = find_base_url(provider, settings)
     variable = configured.api_key_env or known.key_variable

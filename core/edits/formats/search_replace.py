@@ -44,8 +44,8 @@ def select_blocks(blocks: Sequence[SearchReplaceBlock], path: str) -> tuple[Sear
 
 
 def apply_blocks(text: str, blocks: Sequence[SearchReplaceBlock]) -> SearchReplaceResult:
-    """Apply every block or none. They are looked for in the text as it was; when one of them is not in it, or two touch
-    the same lines, they are applied one after the other. Raises `EditError` that names the block."""
+    """Apply every block or none: to the text as it was, or one after the other where one is not in it, or two touch the
+    same lines. Raises `EditError` that names the block."""
     if len(blocks) == 1 and not blocks[0].search:
         return SearchReplaceResult(text=_fit_endings(text, blocks[0].replace), rungs=("whole_file",), lines=(1,))
     if any(not block.search for block in blocks):

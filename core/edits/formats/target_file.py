@@ -17,8 +17,7 @@ TargetedT = TypeVar("TargetedT", bound=Targeted)
 
 
 def select_for_file(parts: Sequence[TargetedT], path: str) -> list[TargetedT]:
-    """Select the parts that are meant for the file at `path` ("" = any). When all of them name one other file, that is
-    taken for another name of it."""
+    """Select the parts for the file at `path` ("" = any); one other file that all name is another name of it."""
     mine = [each for each in parts if not path or is_same_file(each.path, path)]
     return mine or (list(parts) if len({each.path for each in parts}) == 1 else [])
 

@@ -101,8 +101,8 @@ def is_spaced(pieces: Sequence[DraftPiece]) -> bool:
 
 
 def iterate_variants(piece: DraftPiece, *, open_ends: bool, padded: bool) -> Iterator[PieceVariant]:
-    """Yield the ways to take a piece. `open_ends`: what stands before or after the draft may stay without a marker that
-    says so; `padded`: blank lines beside markers may be there for looks."""
+    """Yield the ways to take a piece. `open_ends`: what is outside of the draft may stay without a marker; `padded`:
+    blank lines beside markers may be there for looks."""
     price = PADDING if padded else STRAY
     for head, lead in _iterate_edges(piece, piece.has_marker_above, START, open_ends=open_ends, price=price):
         for tail, trail in _iterate_edges(piece, piece.has_marker_below, STOP, open_ends=open_ends, price=price):

@@ -121,15 +121,14 @@ def _weigh_empty_markers(placement: Placement, piece: DraftPiece, count: int) ->
 
 
 def describe_unplaced(rows: Sequence[str], marked: Sequence[bool]) -> PlacedDraft:
-    """Return what is known of a draft with too many places to try: it is not taken, and only allows what is plain."""
+    """Describe a draft with too many places to try: it is not taken, and only allows what is plain."""
     pieces = split_pieces(rows, marked)
     outline, whole = is_outlined(pieces), is_whole(pieces)
     return PlacedDraft("", 0, is_outlined=outline, is_whole=whole, has_markers=any(marked), is_tied=True)
 
 
 def _drops_blank_lines(placement: Placement, others: Sequence[Placement], index: LineIndex, *, padded: bool) -> bool:
-    """True if a placement leaves out blank lines of a piece, and keeping them would make another file; where all
-    markers have blank lines beside them, only if that is not much worse."""
+    """True if a placement drops blank lines of a piece that would matter (if `padded`: and that are hardly dearer)."""
     longer = [each for each in others if _count_rows(each) > _count_rows(placement)]
     if padded:
         longer = [each for each in longer if each.cost < placement.cost + CLOSE]

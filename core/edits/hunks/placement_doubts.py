@@ -118,8 +118,7 @@ def is_contested(placement: Placement, others: Sequence[Placement], index: LineI
 
 
 def _has_better_claim(rival: PlacementFit, mine: PlacementFit, index: LineIndex) -> bool:
-    """True if a placement may be meant although it costs more: it leaves the file as it is, is near where no side
-    tells the place, keeps a definition, or adds a copy of what the cheapest one changes."""
+    """True if a placement may be meant although it costs more."""
     near = rival.cost < mine.cost + CLOSE
     if rival.is_unchanged or (near and not mine.is_unique):
         return True

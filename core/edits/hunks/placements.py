@@ -115,8 +115,8 @@ class LineIndex:
     def _compute_costs(
         self, start: int, region: Sequence[str], rows: tuple[str, ...], bound: int
     ) -> Iterator[tuple[int, int]]:
-        """(lines of the region, what it costs to make them the piece) for each end that the piece may have. Gives up
-        where every way costs more than `bound`. Raises `TooManyPlacements`."""
+        """Yield (lines of the region, cost of making them the piece) for each end that the piece may have, while a way
+        costs no more than `bound`. Raises `TooManyPlacements`."""
         width = len(region) + 1
         goes = [0, *self._goes[start : start + len(region)]]
         same, change = [_NEVER] * width, [_NEVER] * width

@@ -48,8 +48,7 @@ def tokenise_draft(new: Sequence[str], lines: TextLines) -> list[DraftToken]:
 
 
 def splice_draft(lines: TextLines, tokens: Sequence[DraftToken], *, open_ends: bool, prose: bool = False) -> str:
-    """Make the text that the tokens make of the lines. Raises `UndecidedEdit` when there is more than one, or many
-    lines would go that the draft does not mention."""
+    """Make the text that the tokens make of the lines. Raises `UndecidedEdit` for several, or unmentioned deletions."""
     try:
         rows = _align_rows(lines, tokens, measure_depths(lines.bodies, prose=prose), open_ends)
     except AlignmentUndecided:

@@ -24,8 +24,7 @@ def opens_block(line: str) -> bool:
 
 
 class ResultRow(NamedTuple):
-    """One filled line of the result: the token that gives it (None: a marker does), and the line of the file that it is
-    or takes the place of (None: it is new)."""
+    """One filled line of the result. `token` None: a marker gives it; `old` None: it is no line of the file."""
 
     token: int | None
     old: int | None

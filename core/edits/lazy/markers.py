@@ -97,8 +97,7 @@ def may_be_remark(line: str) -> bool:
 
 
 def expand_elided_body(line: str, level: str) -> list[str]:
-    """Split a line that opens something and elides its body in one: `run() { /* … existing code … */ }`. `level` is one
-    level of indentation."""
+    """Split `run() { /* … existing code … */ }` into its lines. `level` is one level of indentation."""
     found = _BRACED.fullmatch(line) or _COLONED.fullmatch(line)
     if not found or not (found["said"] in ("...", "…") or is_marker(found["said"])):
         return [line]
@@ -108,7 +107,7 @@ def expand_elided_body(line: str, level: str) -> list[str]:
 
 
 def parse_removal(line: str) -> str | None:
-    """Return what a comment says is removed; None for any other line."""
+    """Parse the thing that a comment says is removed; None for any other line."""
     inner, comment = _strip_comment(line.strip())
     found = _GONE.fullmatch(inner) if comment else None
     if not found:

@@ -91,8 +91,7 @@ def _find_only(edit: LineEdit, start: int, stop: int) -> MatchedBlock | None:
 
 
 def _find_scope_end(edit: LineEdit, first: int, start: int) -> int:
-    """The line after the scope that the line `first` opens: the next one that is indented less, or the one that
-    opens another scope at the same depth."""
+    """The line after the scope that `first` opens: the next one less indented, or opening another at the same depth."""
     bodies = edit.lines.bodies
     depth = measure_depth(bodies[first])
     for number in range(start, len(bodies)):

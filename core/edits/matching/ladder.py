@@ -166,8 +166,7 @@ def _find_other_endings(search_text: SearchText, old: str, new: str, whole_lines
 
 
 def _strip_listing(old: str, new: str) -> Iterator[tuple[str, str]]:
-    """Strip the line numbers of a listing from both texts, when every line of `old` has one and they count up; first
-    without the space that may follow the number, then with it."""
+    """Strip the line numbers that count up in every line of a listing: without the space after them, then with it."""
     lines = old.split("\n")
     lines = lines[:-1] if lines[-1] == "" else lines
     marks = [_LISTING.match(line) for line in lines]

@@ -100,8 +100,7 @@ def _is_one_slip(one: str, other: str) -> bool:
 
 
 def _is_renamed(one: str, other: str, line: str) -> bool:
-    """True if two words are two names rather than one misspelt: one is an inflection of the other in a compound name
-    or a name that is called."""
+    """True if two words are two names: one is an inflection of the other in a compound name or one that is called."""
     parts, others = _PART.findall(one), _PART.findall(other)
     if len(parts) != len(others):
         return True
@@ -114,5 +113,5 @@ def _is_renamed(one: str, other: str, line: str) -> bool:
 
 
 def _strip_words(line: str) -> str:
-    """Return what is between the words; spacing that has no meaning and a closing comma or semicolon are left out."""
+    """The signs between the words, but for spacing without a meaning and a closing comma or semicolon."""
     return _WORD.sub("w", fold_spacing(line)).rstrip(";,")

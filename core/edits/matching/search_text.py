@@ -47,8 +47,7 @@ def fold_spacing(line: str) -> str:
 
 
 def replace_look_alikes(text: str, old: str, new: str) -> tuple[str, str] | None:
-    """Replace in both texts the signs that only look like plain ones and that `text` does not have; None when `old`
-    has no such sign, or `text` has one of them."""
+    """Replace look-alike signs of `old` in both texts by plain ones; None: it has none, or `text` has one of them."""
     signs = {sign for sign in old if ord(sign) in _LOOK_ALIKE}
     if not signs or any(sign in text for sign in signs):
         return None
@@ -81,8 +80,7 @@ class FoldedLines:
 
 @dataclass(frozen=True)
 class SearchText:
-    """A text with its lines, words and keys, computed at first use and kept; the dearest keys are shared with what
-    the text becomes."""
+    """A text with its lines, words and keys, made at first use; the dearest keys are shared with what it becomes."""
 
     text: str
     _keyed: dict[tuple[str, bool], FoldedLines] = field(default_factory=dict)

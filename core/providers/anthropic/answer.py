@@ -29,8 +29,8 @@ _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 
 
 class _Part(Struct, eq=False):
-    """A block while it comes. `number`: its place among the calls or the thoughts of the answer; `pieces`: what came of
-    its texts, by field."""
+    """A block while it comes. `number` counts the calls or the thoughts of the answer, `pieces` are those of its
+    texts."""
 
     block: dict[str, Any]
     number: int
@@ -157,7 +157,7 @@ class MessageAnswer:
 
 
 def _describe_cache_miss(diagnostics: dict[str, Any]) -> str:
-    """Return why the cache was not hit, in a few words; "" where the API has nothing to say that would help."""
+    """Describe a cache miss in a few words; "" where the API has nothing to say that would help."""
     reason = get_table(diagnostics, "cache_miss_reason")
     kind = str(reason.get("type") or "")
     if not kind or kind in {"unavailable", "previous_message_not_found"}:

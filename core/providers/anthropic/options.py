@@ -61,7 +61,7 @@ def build_options(
 
 
 def choose_answer_limit(request: ModelRequest, able: Capabilities, *, thinks: bool) -> int:
-    """Return how many tokens thinking and answer may have together."""
+    """The tokens that thinking and answer may have together."""
     if request.max_tokens:
         wanted = request.max_tokens + (THINKING_ROOM if thinks else 0)
     else:

@@ -101,7 +101,7 @@ class AnthropicProvider(SdkProvider):
         return options
 
     def _build_notice(self, refusal: str) -> str:
-        """Return what the user is to be told of the way of a request, once."""
+        """The notices for the user on the way of a request, each once."""
         untold, self._untold = self._untold, ""
         why = f"Why {self._endpoint.label} refused: {to_one_line(refusal)}." if refusal else ""
         return f"{untold} {why}".strip()

@@ -24,8 +24,7 @@ THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 
 
 class MessagesWire(Wire):
-    """One request's head and history. `marked`: whether the system prompt carries a cache mark, so that other sessions
-    hit it, too."""
+    """One request's head and history. `marked`: the system prompt carries a cache mark, for other sessions to hit."""
 
     name = "messages"
     array = "messages"

@@ -62,8 +62,8 @@ class ModelCatalogue(Struct, frozen=True, kw_only=True):
 
 
 def find_capabilities(provider: str, model: str, *, wire: WireProtocol, origin: str = "") -> Capabilities:
-    """Return what `model` takes at a provider that speaks `wire` by itself. `origin`: its base URL, under which its
-    models endpoint told. Never slow; `wire` of the result is never None."""
+    """The capabilities of `model` at a provider that speaks `wire` by itself, told by the models endpoint at `origin`
+    or listed. Never slow; `wire` of the result is never None."""
     listed = _adapt_to_wire(find_canonical_name(model), wire)
     listed = replace(listed, context_window=0, max_output=0) if provider in LOCAL else listed
     told = load_reported(origin, model)
@@ -71,7 +71,7 @@ def find_capabilities(provider: str, model: str, *, wire: WireProtocol, origin: 
 
 
 def merge_reported(listed: Capabilities, told: ReportedCapabilities) -> Capabilities:
-    """Return what was told in the place of what the data file says."""
+    """Replace what the data file says by what was told."""
     news = {name: value for name, value in asdict(told).items() if value is False or value not in (None, 0)}
     best = told.thinking[:1] if told.thinking is not None else listed.thinking[:1]
     if listed.efforts and told.efforts and (told.thinking is None or best == ("enabled",)):
@@ -82,7 +82,7 @@ def merge_reported(listed: Capabilities, told: ReportedCapabilities) -> Capabili
 
 @lru_cache(maxsize=256)
 def find_canonical_name(model: str) -> Capabilities:
-    """Return what the data file says of a model of this name, wherever it runs; `wire` is its maker's."""
+    """The data file's entry for a model of this name, wherever it runs; `wire` is its maker's."""
     name = strip_prefix(model)
     return next((each.capabilities for each in load_catalogue().models if each.matches(name)), Capabilities())
 

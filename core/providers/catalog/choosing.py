@@ -40,8 +40,7 @@ Listing = Mapping[str, tuple[str, Sequence[str]]]
 
 
 async def find_default_model(settings: Settings, known: Listing = MappingProxyType({})) -> DefaultModel:
-    """The model to start with. Reads keys; asks a server only where the rule needs it to, for a limited time. `known`:
-    what providers were found to list already, or why nothing."""
+    """The model to start with. Asks servers for a limited time, only those that the rule needs and `known` lacks."""
     if named := settings.resolve_route("chat").model:
         return DefaultModel(id=named, reason=CONFIGURED)
     configured = [name for name, each in settings.providers.items() if each.base_url or each.key_command]

@@ -24,7 +24,7 @@ NOT_LISTENING: Final = "Nothing listens there."
 
 
 async def fetch_models(endpoint: Endpoint, secret: Secret | None, kind: Kind) -> tuple[str, list[ModelInfo]]:
-    """Return why the models can't be listed ("" = they can), and the models that one can chat with."""
+    """The models that one can chat with, behind the reason why they can't be listed ("" = they can)."""
     if "{" in endpoint.base_url:
         return "Its address needs a model: name one.", []
     path = "/v1/models?limit=200" if kind == "anthropic" else "/models"

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import sys
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from core.protocol.messages import Usage
 from core.providers.catalog.capabilities import LOCAL, find_canonical_name
+
+if TYPE_CHECKING:
+    from genai_prices.types import PriceCalculation
 
 FREE: Final = LOCAL
 _LISTED: Final = frozenset({"openai", "anthropic"})
@@ -19,7 +22,7 @@ _LISTED: Final = frozenset({"openai", "anthropic"})
 
 def load_prices() -> None:
     """Import the price list. Slow; safe in any thread."""
-    _find_price("openai/gpt-4o", 1, 1, 0, 0)
+    _find_price("openai/gpt-4o", 1, 1)
 
 
 def compute_cost(model_id: str, usage: Usage) -> float | None:
@@ -27,11 +30,12 @@ def compute_cost(model_id: str, usage: Usage) -> float | None:
     if model_id.partition("/")[0] in FREE:
         return 0.0
     cached, written = usage.cached_tokens, usage.cache_write_tokens
-    return _find_price(model_id, usage.prompt_tokens, usage.completion_tokens, cached, written)
+    found = _find_price(model_id, usage.prompt_tokens, usage.completion_tokens, cached, written)
+    return None if found is None else float(found.total_price)
 
 
 @lru_cache(maxsize=64)
-def _find_price(model_id: str, prompt: int, answer: int, cached: int, written: int) -> float | None:
+def _find_price(model_id: str, prompt: int, answer: int, cached: int = 0, written: int = 0) -> PriceCalculation | None:
     from genai_prices import Usage as Counts
     from genai_prices import calc_price
 
@@ -40,7 +44,7 @@ def _find_price(model_id: str, prompt: int, answer: int, cached: int, written: i
         input_tokens=prompt, output_tokens=answer, cache_read_tokens=cached, cache_write_tokens=written or None
     )
     try:
-        return float(calc_price(counts, name, provider_id=provider if provider in _LISTED else None).total_price)
+        return calc_price(counts, name, provider_id=provider if provider in _LISTED else None)
     except (LookupError, ValueError):
         return None
 
@@ -50,16 +54,7 @@ def find_context_window(model_id: str) -> int:
     provider, _, name = model_id.partition("/")
     if provider in FREE:
         return 0
-    return find_canonical_name(name).context_window or _find_listed_window(provider, name)
-
-
-def _find_listed_window(provider: str, name: str) -> int:
-    if "genai_prices.data" not in sys.modules or provider not in _LISTED:
-        return 0
-    from genai_prices import Usage as Counts
-    from genai_prices import calc_price
-
-    try:
-        return calc_price(Counts(input_tokens=1), name, provider_id=provider).model.context_window or 0
-    except (LookupError, ValueError):
-        return 0
+    if (known := find_canonical_name(name).context_window) or provider not in _LISTED:
+        return known
+    found = _find_price(model_id, 1, 1) if "genai_prices.data" in sys.modules else None
+    return (found.model.context_window or 0) if found else 0

@@ -65,7 +65,7 @@ _read: dict[Path, _CacheEntry] = {}
 
 
 def load_reported(origin: str, model: str) -> ReportedCapabilities | None:
-    """Return what the models endpoint of an address told of a model, None = nothing."""
+    """The report of an address's models endpoint on a model, None = nothing."""
     return _load_cache(origin).models.get(model) if origin else None
 
 
@@ -86,7 +86,7 @@ def save_reported(origin: str, entries: Iterable[Mapping[str, Any]], *, asked: s
 
 
 def parse_reported(entry: Mapping[str, Any]) -> ReportedCapabilities:
-    """Return what one entry of a models endpoint tells, Anthropic's, OpenRouter's, Mistral's, Ollama's or another."""
+    """Parse one entry of a models endpoint: Anthropic's, OpenRouter's, Mistral's, Ollama's or another."""
     able = get_table(entry, "capabilities")
     plain = {name: value for name, value in able.items() if isinstance(value, bool)}
     words = entry.get("capabilities")
@@ -109,7 +109,7 @@ def parse_reported(entry: Mapping[str, Any]) -> ReportedCapabilities:
 
 
 def parse_model_infos(found: object) -> tuple[ModelInfo, ...]:
-    """Return what an answer to GET /models lists."""
+    """Parse an answer to GET /models."""
     return tuple(ModelInfo(name=str(each["id"]), context_window=parse_window(each)) for each in list_entries(found))
 
 

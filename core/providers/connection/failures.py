@@ -247,7 +247,7 @@ def _is_tls(error: BaseException) -> bool:
 
 
 def _describe_system_error(error: BaseException) -> str:
-    """Return what the system calls it, without numbers and addresses; of TLS, what is wrong."""
+    """The system's words, without numbers and addresses; of TLS, its own."""
     if _is_tls(error):
         said = str(getattr(error, "verify_message", "") or getattr(error, "reason", "") or error)
         return said.replace("_", " ").lower() if said.isupper() else said

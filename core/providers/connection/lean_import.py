@@ -61,7 +61,7 @@ class WaitingModule(ModuleType):
         return found
 
     def _from_its_own_module(self, name: str) -> Any:
-        """Return what `__init__` would bind to `name` with one relative import; None if it does otherwise."""
+        """The name as one relative import of `__init__` would bind it; None if it does otherwise."""
         index = self.__dict__.get("__waiting_names__")
         if index is None:
             index = self.__dict__["__waiting_names__"] = _find_relative_imports(self)

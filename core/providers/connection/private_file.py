@@ -14,8 +14,8 @@ MAX_BYTES: Final = 256 * 1024
 
 
 def read_private(path: Path) -> bytes | None:
-    """The file's bytes, None if there is none. Permissions that others can read with are taken back. Raises
-    `ConfigError` for a link, a file of somebody else, or anything but a regular file."""
+    """The file's bytes, None if there is none; permissions of others are taken back. Raises `ConfigError` if not your
+    own."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:

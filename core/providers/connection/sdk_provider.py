@@ -148,7 +148,7 @@ class SdkProvider(ABC):
         )
 
     def _client_options(self) -> dict[str, Any]:
-        """Return what only this SDK's client takes."""
+        """The options that only this SDK's client takes."""
         return {}
 
     async def _post(self, path: str, body: bytes, headers: dict[str, str] | None = None) -> Any:

@@ -77,7 +77,7 @@ class ThinkTagSplitter:
                 yield from self.flush()
 
     def flush(self) -> Iterator[Delta]:
-        """Yield what was held back, at the end of the text."""
+        """Yield the rest, at the end of the text."""
         held = self._held.lstrip() if self._thought and not self._inside else self._held
         self._held = ""
         if held:
@@ -112,7 +112,7 @@ class ChatAnswer:
         return StreamEnd("refused" if self._refused else "stop") if self._spoke else None
 
     def finish(self) -> Iterator[Delta]:
-        """Yield what was held back of the text; and the message as it is to go back, if it says more than text."""
+        """Yield the rest of the text; and the message as it is to go back, if it says more than text."""
         yield from self._split_thinking(self._tags.flush())
         calls, unknown = self._calls.list_calls(), self._unknown.build_value()
         if not calls and not any(unknown.values()):

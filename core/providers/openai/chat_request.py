@@ -27,8 +27,8 @@ ATTACHED: Final = "(what the results above are accompanied by)"
 
 
 class HostHabits(Struct, frozen=True, kw_only=True):
-    """The demands that one server turned out to have. `refused`: fields of a returned message that it does not take;
-    `demanded`: what it wants with every call, whichever model made it; `short_ids`: see `shorten_id`."""
+    """The demands of one server: fields of a returned message that it does not take (`refused`), what it wants with
+    every call, whichever model made it (`demanded`), and `short_ids`, see `shorten_id`."""
 
     refused: frozenset[str] = frozenset()
     demanded: frozenset[str] = frozenset()

@@ -27,7 +27,7 @@ class OpenAIWire(Wire):
 
     @abstractmethod
     def tail(self) -> Item:
-        """Return what may vary from request to request."""
+        """The options, which may vary from request to request."""
 
     @abstractmethod
     def _build_file(self, name: str, url: str) -> Item: ...

@@ -67,7 +67,7 @@ class ScriptedProvider:
 
     @classmethod
     def from_file(cls, path: str | Path, *, speed: float | None = None) -> ScriptedProvider:
-        """Raises `ConfigError` with file and line for a bad script."""
+        """Read a script. Raises `ConfigError` with file and line."""
         return cls(read_script(Path(path).expanduser()), speed=speed)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:

@@ -80,8 +80,7 @@ class ScriptTurn(Struct, frozen=True, kw_only=True):
 
 
 class Script(Struct, frozen=True, kw_only=True):
-    """A whole script. `steps`: its first turn; `otherwise`: for a prompt that no turn is left for, `notes`: for a
-    request without tools."""
+    """A script. `steps`: its first turn; `otherwise`: when no turn is left; `notes`: for a request without tools."""
 
     path: str
     name: Any = None
@@ -95,7 +94,7 @@ class Script(Struct, frozen=True, kw_only=True):
 
 
 def read_script(path: Path) -> Script:
-    """Raises `ConfigError` with file and line."""
+    """Read a script. Raises `ConfigError` with file and line."""
     try:
         data = path.read_bytes()[: MAX_BYTES + 1]
         text = data.decode()
@@ -113,8 +112,7 @@ def read_script(path: Path) -> Script:
 
 
 class _ScriptReader:
-    """Checks the parsed YAML piece by piece, with the line of each. The keys of a table are the fields of its record,
-    and their types say how each is read."""
+    """Checks the parsed YAML. A table's keys are the fields of its record, and their types say how each is read."""
 
     def __init__(self, path: str) -> None:
         self._path = path

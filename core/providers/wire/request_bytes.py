@@ -45,8 +45,8 @@ class EncodedMessages(Struct, frozen=True, kw_only=True):
 
 
 class Wire(ABC):
-    """One protocol's way to write one request. `array`: the name of the history's field; `provider`: the id under which
-    the models of this API are known to a session."""
+    """One protocol's way to write one request. `array`: the name of the history's field; `provider`: a session's id of
+    it."""
 
     name: ClassVar[WireProtocol]
     array: ClassVar[str]
@@ -78,7 +78,7 @@ class Wire(ABC):
         return answer if answer.binding in {"", binding} else None
 
     def _encode_base64(self, attachment: Attachment) -> str:
-        """Raises `StateError` if its bytes are gone."""
+        """The bytes of an attachment. Raises `StateError` if they are gone."""
         return base64.b64encode(self._request.blobs(attachment.digest)).decode("ascii")
 
 
@@ -125,8 +125,8 @@ def find_unit_end(messages: Sequence[Message], start: int) -> int:
 
 
 class _Part(Struct, frozen=True):
-    """The messages up to `end` are encoded, in the first `size` bytes. `digest` and `dropped_reasoning` are of all of
-    them, `calls` of the last unit."""
+    """The messages up to `end`, in the first `size` bytes; `calls` are those of the last unit, all else is of all of
+    them."""
 
     end: int
     size: int
@@ -157,7 +157,7 @@ class EncodedHistory:
         return self._last_part.size == self._head.size
 
     def find_call(self, call_id: str) -> SentCall | None:
-        """Return how our call `call_id` was put, None if it was not."""
+        """The form in which our call `call_id` was sent, None if it was not."""
         return next((part.calls[call_id] for part in reversed(self._parts) if call_id in part.calls), None)
 
     def advance(self, wire: Wire, messages: tuple[Message, ...]) -> RequestBytes:
@@ -230,8 +230,7 @@ def _is_same(one: Message, other: Message) -> bool:
 
 
 class RequestEncoder:
-    """The latest histories that one provider has sent: of each session, and in it of each head (another model, a job
-    beside the conversation)."""
+    """The latest histories that one provider has sent, of each session and, in it, each head (another model or job)."""
 
     def __init__(self) -> None:
         self._histories: dict[Hashable, EncodedHistory] = {}  # the one that was sent longest ago first
