@@ -45,7 +45,6 @@ def save_crash_report(fault: BaseException, where: str) -> str:
 
 
 def _is_private() -> bool:
-    """True if privacy is configured; a configuration that can't be read does not count."""
     try:
         return load_settings().privacy
     except AgentTuiError:

@@ -11,6 +11,9 @@ class AgentTuiError(Exception):
 
     code = "internal"
 
+    def __init_subclass__(cls, *, code: str = "") -> None:
+        cls.code = code or cls.code
+
     def __init__(self, message: str, *, hint: str = "", code: str = "") -> None:
         super().__init__(message)
         self.message = message
@@ -23,52 +26,36 @@ class AgentTuiError(Exception):
         return f"{self.message} {self.hint}".rstrip()
 
 
-class ConfigError(AgentTuiError):
+class ConfigError(AgentTuiError, code="config_invalid"):
     """A configuration file, option or environment variable is wrong."""
 
-    code = "config_invalid"
 
-
-class StateError(AgentTuiError):
+class StateError(AgentTuiError, code="state_unusable"):
     """The state directory can't be read or written, or a log is damaged beyond its valid prefix."""
 
-    code = "state_unusable"
 
-
-class ContentLost(AgentTuiError):
+class ContentLost(AgentTuiError, code="content_lost"):
     """Bytes that a session has stored are gone or damaged; what else it has stored is not concerned."""
 
-    code = "content_lost"
 
-
-class PathRefused(AgentTuiError):
+class PathRefused(AgentTuiError, code="path_refused"):
     """A path leads out of the workspace, is protected, or is not of the kind that was asked for."""
 
-    code = "path_refused"
 
-
-class AttachmentRefused(AgentTuiError):
+class AttachmentRefused(AgentTuiError, code="attachment_refused"):
     """A file can't go with a message as a picture or a PDF: it is none, it is damaged, or it is too large."""
 
-    code = "attachment_refused"
 
-
-class CommandRejected(AgentTuiError):
+class CommandRejected(AgentTuiError, code="command_rejected"):
     """A command of a client can't be carried out in the present state; nothing was changed."""
 
-    code = "command_rejected"
 
-
-class ReviewConflict(AgentTuiError):
+class ReviewConflict(AgentTuiError, code="review_conflict"):
     """The file on disk is no longer the one that a change was made from; nothing was written."""
 
-    code = "review_conflict"
 
-
-class ProviderError(AgentTuiError):
+class ProviderError(AgentTuiError, code="provider_failed"):
     """A model API failed. `retryable` says whether the same request may succeed later; `retry_after` in seconds."""
-
-    code = "provider_failed"
 
     def __init__(
         self, message: str, *, hint: str = "", code: str = "", retryable: bool = False, retry_after: float | None = None
@@ -78,19 +65,13 @@ class ProviderError(AgentTuiError):
         self.retry_after = retry_after
 
 
-class ContextOverflow(ProviderError):
+class ContextOverflow(ProviderError, code="context_overflow"):
     """The request is larger than the model's context window."""
 
-    code = "context_overflow"
 
-
-class ToolInputInvalid(AgentTuiError):
+class ToolInputInvalid(AgentTuiError, code="tool_input_invalid"):
     """A tool's arguments are wrong: the model can call again, corrected."""
 
-    code = "tool_input_invalid"
 
-
-class ToolFailed(AgentTuiError):
+class ToolFailed(AgentTuiError, code="tool_failed"):
     """A tool could not do its work: the model has to adapt."""
-
-    code = "tool_failed"

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """The end of a run of `agent-tui` ended."""
+    """The code of a run of `agent-tui`."""
 
     DONE = 0
     FAILED = 1

@@ -34,6 +34,11 @@ class TaskOwner:
         """True while a task runs."""
         return bool(self._tasks)
 
+    async def wait(self) -> None:
+        """Wait until all tasks have ended; what they raise is left in them."""
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
     def request_cancel(self) -> None:
         """Cancel all tasks without waiting for their end."""
         for task in tuple(self._tasks):

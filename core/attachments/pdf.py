@@ -20,8 +20,7 @@ _READER: Final = Path(__file__).with_name("pdf_reader.py")
 
 
 class PdfFacts(Struct, frozen=True, kw_only=True):
-    """`pages` 0 = they could not be counted; `damaged`: why it can't be read, "" = it can. `text`: "" = there is none,
-    or it was not asked for."""
+    """`pages` 0 = not counted; `damaged`: why it can't be read, "" = it can; `text` "" = none, or not asked for."""
 
     pages: int = 0
     encrypted: bool = False

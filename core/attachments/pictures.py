@@ -127,7 +127,6 @@ def _build_size_error(what: str, extent: str) -> AttachmentRefused:
 
 
 def _turn_upright(plain: Image.Image, source: Image.Image) -> Image.Image:
-    """Turn a picture upright by the orientation that the camera recorded."""
     from PIL import ImageOps
 
     plain.getexif()[_ORIENTATION] = source.getexif().get(_ORIENTATION, 1)
@@ -143,7 +142,6 @@ def _is_clean(picture: Image.Image) -> bool:
 
 
 def _convert_to_plain(picture: Image.Image) -> Image.Image:
-    """Convert to a mode that every encoder takes, without metadata."""
     has_alpha = picture.mode in {"RGBA", "LA", "PA", "La", "RGBa"} or "transparency" in picture.info
     mode = "RGBA" if has_alpha else "L" if picture.mode in {"1", "L"} else "RGB"
     if picture.mode.startswith("I;16") or picture.mode in {"I", "F"}:

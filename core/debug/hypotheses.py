@@ -73,8 +73,7 @@ def _resolve_line(name: str, logs: Mapping[str, Sequence[ProbeRecord]]) -> Evide
 def record_verdict(
     hypothesis: Hypothesis, verdict: CauseVerdict, evidence: tuple[Evidence, ...], reason: str
 ) -> Hypothesis:
-    """Return the hypothesis with its verdict. Raises `ToolInputInvalid`: a verdict that decides needs a line that
-    says so."""
+    """Return the hypothesis with its verdict. Raises `ToolInputInvalid`: one that decides needs a line that says so."""
     if verdict != "inconclusive" and not evidence:
         raise ToolInputInvalid(
             f"{hypothesis.id} can't be {verdict} without a line of a log that says so.",

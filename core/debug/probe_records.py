@@ -31,8 +31,7 @@ _STORED = msgjson.Decoder(ProbeRecord)
 
 
 class ParsedLog(Struct, frozen=True, kw_only=True):
-    """The records of a run in order. `broken` counts lines that are none, `left_out` those after as many as are
-    kept."""
+    """The records of a run in order. `broken`: lines that are none; `left_out`: lines after as many as are kept."""
 
     records: tuple[ProbeRecord, ...] = ()
     broken: int = 0
@@ -40,8 +39,7 @@ class ParsedLog(Struct, frozen=True, kw_only=True):
 
 
 def read_log(chunks: Iterable[bytes], run: str, session: str = "", *, most: int = MAX_RECORDS) -> ParsedLog:
-    """Read everything that was written in one run, whatever ids the lines name; a line of any length takes little
-    memory."""
+    """Read all that was written in one run, whatever ids the lines name; a line of any length takes little memory."""
     records: list[ProbeRecord] = []
     broken = left = 0
     for raw, is_cut in _iterate_raw_lines(chunks):
@@ -111,11 +109,7 @@ def _replace_surrogates(text: str) -> str:
 def _parse_milliseconds(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
-    try:
-        found = int(value)
-    except (ValueError, OverflowError):
-        return 0
-    return found if 0 <= found < 1 << 53 else 0
+    return int(value) if 0 <= value < 1 << 53 else 0  # NaN is in no range
 
 
 def _iterate_raw_lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:

@@ -7,10 +7,13 @@ A text is what a file holds, its line endings included. Only LF and CRLF end a l
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from textwrap import dedent
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.errors import ToolInputInvalid
 from core.languages import detect_language
@@ -88,10 +91,7 @@ def locate_probe(text: str, probe: Probe) -> int | None:
 
 
 def anchor_probe(text: str, probe: Probe) -> Probe:
-    """Return the probe with the lines that it stands between. Raises `ToolInputInvalid` for a line that the text
-    does not have."""
-    from msgspec.structs import replace
-
+    """Return the probe with the lines that it stands between. Raises `ToolInputInvalid` for one that is not there."""
     bodies = [trim_ending(line) for line in split_whole_lines(text)]
     at = probe.line - 1
     if not 0 <= at <= len(bodies):
@@ -110,14 +110,14 @@ def insert_probes(text: str, probes: Sequence[Probe], run: str = "") -> ProbedTe
     if _ANY.search(text) is not None:
         raise ToolInputInvalid("The file holds marks of probes that are not ours to move.", hint="Take them out first.")
     lines = split_whole_lines(text)
-    at: dict[int, list[Probe]] = {}
+    at: defaultdict[int, list[Probe]] = defaultdict(list)
     lost = []
     for probe in probes:
         found = locate_probe(text, probe)
         if found is None:
             lost.append(probe.id)
         else:
-            at.setdefault(found - 1, []).append(probe)
+            at[found - 1].append(probe)
     pieces: list[str] = []
     for gap in range(len(lines) + 1):
         for probe in at.get(gap, ()):
@@ -169,19 +169,17 @@ def format_comment(path: str, text: str) -> str | None:
 
 
 def _render_region(lines: Sequence[str], gap: int, probe: Probe, run: str, before: str) -> str:
-    """Render the lines of one probe. After a last line without an ending it begins with one, and has none at its own
-    end."""
+    """Render one probe. After a last line without an ending it begins with one, and has none at its own end."""
     ending = _find_ending(lines, gap)
     indent = _find_indent(lines, gap)
     tags = "".join([f" hypothesis={probe.hypothesis}" if probe.hypothesis else "", f" run={run}" if run else ""])
-    opening, closing = (
-        format_comment(probe.path, f"{word} {REGION_NAME} {probe.id}") for word in ("region", "endregion")
-    )
+    opening = format_comment(probe.path, f"region {REGION_NAME} {probe.id}{tags}")
+    closing = format_comment(probe.path, f"endregion {REGION_NAME} {probe.id}")
     if opening is None or closing is None:
         check_probe_code(probe.path, probe.code)
-        raise AssertionError("check_code refuses this")
-    opening = format_comment(probe.path, f"region {REGION_NAME} {probe.id}{tags}") or opening
-    body = [f"{indent}{line}" if line else "" for line in _dedent_code(probe.code)]
+        raise AssertionError("check_probe_code refuses this")
+    code = dedent(probe.code.replace("\r\n", "\n").replace("\r", "\n")).strip("\n")
+    body = [f"{indent}{line}" if line else "" for line in code.split("\n")]
     rows = [f"{indent}{opening}", *body, f"{indent}{closing}"]
     if before and trim_ending(before) == before:
         return f"{ending}{ending.join(rows)}"
@@ -189,17 +187,8 @@ def _render_region(lines: Sequence[str], gap: int, probe: Probe, run: str, befor
 
 
 def _find_indent(lines: Sequence[str], gap: int) -> str:
-    """The indentation of the next line with something in it, else of the one before."""
-    for line in [*lines[gap : gap + 1], *lines[gap:], *reversed(lines[:gap])]:
-        if line.strip():
-            return line[: len(line) - len(line.lstrip(" \t"))]
-    return ""
-
-
-def _dedent_code(code: str) -> list[str]:
-    from textwrap import dedent
-
-    return dedent(code.replace("\r\n", "\n").replace("\r", "\n")).strip("\n").split("\n")
+    line = next((line for line in [*lines[gap:], *reversed(lines[:gap])] if line.strip()), "")
+    return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def _find_ending(lines: Sequence[str], gap: int) -> str:
@@ -233,7 +222,7 @@ def _fits_below(bodies: Sequence[str], gap: int, probe: Probe) -> bool:
 
 def group_by_path(probes: Iterable[Probe]) -> dict[str, list[Probe]]:
     """Group the probes by file, in order."""
-    found: dict[str, list[Probe]] = {}
+    found: defaultdict[str, list[Probe]] = defaultdict(list)
     for probe in probes:
-        found.setdefault(probe.path, []).append(probe)
+        found[probe.path].append(probe)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
@@ -22,18 +23,13 @@ def filter_records(
 
 
 def _has_words(record: ProbeRecord, wanted: Sequence[str]) -> bool:
-    if not wanted:
-        return True
     text = f"{record.location} {record.message} {record.data}".casefold()
     return all(word in text for word in wanted)
 
 
 def count_records(records: Iterable[ProbeRecord]) -> dict[str, int]:
     """Count the records of each hypothesis; "" are those of none."""
-    found: dict[str, int] = {}
-    for record in records:
-        found[record.hypothesis_id] = found.get(record.hypothesis_id, 0) + 1
-    return found
+    return Counter(record.hypothesis_id for record in records)
 
 
 def compare_runs(first: Sequence[ProbeRecord], second: Sequence[ProbeRecord]) -> tuple[ComparedLocation, ...]:
@@ -56,10 +52,9 @@ _Key = tuple[str, str, str]
 
 
 def _group_records(records: Iterable[ProbeRecord]) -> dict[_Key, tuple[ProbeRecord, ...]]:
-    found: dict[_Key, list[ProbeRecord]] = {}
+    found: defaultdict[_Key, list[ProbeRecord]] = defaultdict(list)
     for each in records:
-        message = "" if each.location == OUTPUT else each.message
-        found.setdefault((each.hypothesis_id, each.location, message), []).append(each)
+        found[each.hypothesis_id, each.location, "" if each.location == OUTPUT else each.message].append(each)
     return {key: tuple(group) for key, group in found.items()}
 
 

@@ -71,10 +71,8 @@ def _read_settings(repository: GitRepository, places: RepositoryLayout) -> tuple
         except OSError:
             continue
         own = [*own, *more]
-        known = len(included)
-        included += [each for each in _list_includes(more, file.parent) if each not in included][
-            : max(0, _MAX_INCLUDES - known)
-        ]
+        new = [each for each in _list_includes(more, file.parent) if each not in included]
+        included += new[: max(0, _MAX_INCLUDES - len(included))]
     return users, own, included
 
 

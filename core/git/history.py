@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
@@ -109,22 +109,21 @@ def diff_trees(repository: GitRepository, old: str, new: str) -> list[GitEntry]:
 
 def list_tree(repository: GitRepository, of: str) -> list[GitEntry]:
     """Return every file of a tree."""
-    found = []
-    for each in repository.run("ls-tree", "-r", "-z", of, seconds=30.0).split(b"\0")[:-1]:
-        facts, _, path = each.partition(b"\t")
-        mode, _, oid = facts.decode().split(" ")
-        found.append(GitEntry(path, mode, oid))
-    return found
+    listed = _parse_listing(repository.run("ls-tree", "-r", "-z", of, seconds=30.0))
+    return [GitEntry(path, mode, oid) for path, (mode, _, oid) in listed]
 
 
 def list_index(repository: GitRepository) -> list[GitEntry]:
     """Return every entry of the index."""
-    found = []
-    for each in repository.run("ls-files", "--stage", "-z", seconds=30.0).split(b"\0")[:-1]:
+    listed = _parse_listing(repository.run("ls-files", "--stage", "-z", seconds=30.0))
+    return [GitEntry(path, mode, oid, stage=int(stage)) for path, (mode, oid, stage) in listed]
+
+
+def _parse_listing(listed: bytes) -> Iterator[tuple[bytes, list[str]]]:
+    """Yield each path with the three words that git says of it."""
+    for each in listed.split(b"\0")[:-1]:
         facts, _, path = each.partition(b"\t")
-        mode, oid, stage = facts.decode().split(" ")
-        found.append(GitEntry(path, mode, oid, stage=int(stage)))
-    return found
+        yield path, facts.decode().split(" ")
 
 
 def list_unwatched(repository: GitRepository) -> set[bytes]:
@@ -141,8 +140,7 @@ def watch_again(repository: GitRepository, paths: Iterable[bytes]) -> None:
 
 
 def update_index(repository: GitRepository, entries: Iterable[GitEntry], file: str = "") -> None:
-    """Set entries of an index (mode `MISSING_MODE`: remove them); `file`: of that index instead of the
-    repository's."""
+    """Set entries of an index (mode `MISSING_MODE`: remove them): that of the repository, or the one in `file`."""
     lines = b"".join(f"{each.mode} {each.oid}\t".encode() + each.path + b"\0" for each in entries)
     more = {"GIT_INDEX_FILE": file} if file else {}
     if lines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -34,11 +35,8 @@ NO_TRACKED_PATHS = TrackedPaths([], [])
 def parse_index(data: bytes) -> TrackedPaths | None:
     """Return the entries of an index file; None: it is damaged, or of an unknown version."""
     for oid in (20, 32):  # sha1 and sha256 repositories; the file does not say which it is of
-        try:
-            found = _parse_entries(data, oid)
-        except (IndexError, ValueError):
-            continue
-        return found
+        with suppress(IndexError, ValueError):
+            return _parse_entries(data, oid)
     return None
 
 

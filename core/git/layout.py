@@ -12,6 +12,7 @@ import stat
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 _MAX_BYTES = 1 << 20
 _HEAD = re.compile(rb"(?:ref: refs/[^\0\n]{1,4000}|[0-9a-f]{40}(?:[0-9a-f]{24})?)\n*\Z")
@@ -31,8 +32,7 @@ class RepositoryLayout(Struct, frozen=True):
 
 
 def find_layout(root: Path) -> RepositoryLayout | None:
-    """Return the repository whose top is `root`, a real path; None: there is none, or it belongs to another
-    project."""
+    """Return the repository whose top is `root`, a real path; None: there is none, or it is another project's."""
     git = root / ".git"
     try:
         if stat.S_ISREG(git.lstat().st_mode):
@@ -81,8 +81,4 @@ def _check_layout(places: RepositoryLayout) -> RepositoryLayout | None:
     if places.own == places.common and os.path.lexists(places.own / "commondir"):
         return None
     head = read_small_file(places.own / "HEAD")
-    return (
-        RepositoryLayout(places.root, places.own, places.common, head, places.is_submodule)
-        if _HEAD.match(head)
-        else None
-    )
+    return replace(places, head=head) if _HEAD.match(head) else None

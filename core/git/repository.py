@@ -62,10 +62,7 @@ class GitRepository(Struct, frozen=True):
     def run(
         self, *arguments: str, stdin: bytes = b"", seconds: float = 10.0, more: dict[str, str] | None = None
     ) -> bytes:
-        """Run git and return what it prints.
-
-        `more`: environment variables. Raises `GitFailed` on failure or time-out.
-        """
+        """Run git, with `more` environment variables; return what it prints. Raises `GitFailed`, also in time-outs."""
         environment = _build_environment(self.root) | _FIXED_ENVIRONMENT | _hide_other_configs(self.directory)
         environment |= {"GIT_DIR": str(self.directory), "GIT_WORK_TREE": str(self.root), **(more or {})}
         return _run_git([self.git, "--no-pager", *arguments], self.root, environment, stdin, seconds)
@@ -85,7 +82,8 @@ def open_repository(root: Path) -> Iterator[GitRepository | None]:
     with make_temporary_directory() as directory:
         made = GitRepository(git, directory, root)
         users, repository = read_settings(made, read_config_text(places))
-        is_ours = not places.is_submodule or _is_worktree_of(places, find_last(repository, "core.worktree"))
+        worktree = find_last(repository, "core.worktree")
+        is_ours = not places.is_submodule or (bool(worktree) and (places.own / worktree).resolve() == root)
         if is_ours:
             populate(made, places, render_config(users, repository, places.head))
         yield made if is_ours else None
@@ -150,10 +148,6 @@ def _read_text(path: Path) -> bytes:
         return read_small_file(path)
     except OSError:
         return b""
-
-
-def _is_worktree_of(places: RepositoryLayout, worktree: str) -> bool:
-    return bool(worktree) and (places.own / worktree).resolve() == places.root
 
 
 def _build_environment(root: Path) -> dict[str, str]:

@@ -29,11 +29,7 @@ _USERS_FILES: Final = ("core.excludesfile", "core.attributesfile")
 
 
 def parse_pairs(listed: bytes) -> ConfigPairs:
-    """Parse the output of `git config --list --null`: names (section and key in lower case) and values, the last one
-    wins.
-
-    None: the name stands without a value.
-    """
+    """Parse `git config --list --null`: names (section and key in lower case) and values; None: it has none."""
     pairs: ConfigPairs = []
     for each in listed.decode("utf-8", "surrogateescape").split("\0")[:-1]:
         name, has_value, value = each.partition("\n")
@@ -49,7 +45,8 @@ def render_config(users: ConfigPairs, repository: ConfigPairs, head: bytes) -> s
             chosen[name] = known
     chosen |= {name: value for name, value in users if name in _USERS_FILES and value and value.startswith("/")}
     chosen["core.repositoryformatversion"] = str(int(any(name.startswith("extensions.") for name in chosen)))
-    lines = [_render_setting(name, value) for name, value in chosen.items()]
+    settings = ((name.partition("."), value) for name, value in chosen.items())
+    lines = [f"[{section}]\n\t{key} = {_quote(value)}\n" for (section, _, key), value in settings]
     return "".join([*lines, *_render_upstream(repository, head)])
 
 
@@ -71,23 +68,14 @@ def _render_upstream(pairs: ConfigPairs, head: bytes) -> Iterator[str]:
     remote, merge = find_last(pairs, f"branch.{branch}.remote"), find_last(pairs, f"branch.{branch}.merge")
     if not (_is_plain(branch) and _is_plain(remote) and _is_plain(merge)):
         return
-    yield _render_section("branch", branch) + f"\tremote = {_quote(remote)}\n\tmerge = {_quote(merge)}\n"
+    yield f"[branch {_quote(branch)}]\n\tremote = {_quote(remote)}\n\tmerge = {_quote(merge)}\n"
     for name, value in pairs:
         if name == f"remote.{remote}.fetch" and value and _is_plain(value):
-            yield _render_section("remote", remote) + f"\tfetch = {_quote(value)}\n"
+            yield f"[remote {_quote(remote)}]\n\tfetch = {_quote(value)}\n"
 
 
 def _is_plain(text: str) -> bool:
     return bool(text) and text.isprintable() and not text.startswith("-") and "::" not in text
-
-
-def _render_setting(name: str, value: str) -> str:
-    section, _, key = name.partition(".")
-    return f"[{section}]\n\t{key} = {_quote(value)}\n"
-
-
-def _render_section(name: str, part: str) -> str:
-    return f"[{name} {_quote(part)}]\n"
 
 
 def _quote(value: str) -> str:

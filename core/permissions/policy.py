@@ -92,7 +92,6 @@ def _format_reason(rule: PermissionRule) -> str:
 
 
 def _apply_command_rules(command: str, rules: Sequence[PermissionRule], terms: CommandTerms) -> PolicyDecision | None:
-    """Apply the rules to a command; None: no rule matches."""
     parts, directory = split_command(command), terms.directory
     rule = find_strictest(_iterate_stricter(command, parts, rules, directory))
     if terms.saved_choice == "deny" and (rule is None or rule.choice != "deny"):

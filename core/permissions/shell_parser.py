@@ -93,8 +93,6 @@ def _is_plain(command: str) -> bool:
 
 
 class _CommandReader:
-    """A reader of a command from left to right."""
-
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0

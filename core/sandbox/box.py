@@ -27,15 +27,9 @@ class Tier(StrEnum):
     LANDLOCK = "T3"
     NONE = "T4"
 
-    @property
-    def is_contained(self) -> bool:
-        """True if commands may run in Ask and Plan, and without a question in Agent."""
-        return self is not Tier.NONE
-
-    @property
-    def can_run_unasked(self) -> bool:
-        """True if a command needs no approval in this tier."""
-        return self not in {Tier.LANDLOCK, Tier.NONE}
+    def __init__(self, name: str) -> None:
+        self.is_contained = name != "T4"  # commands may run in Ask and Plan
+        self.can_run_unasked = name not in {"T3", "T4"}
 
 
 class BoxLimits(Struct, frozen=True, kw_only=True):
@@ -84,10 +78,7 @@ class BoxRequest(Struct, frozen=True, kw_only=True):
 
 
 class BoxResult(Struct, frozen=True, kw_only=True):
-    """The end of a command. `exit_code` is None unless `end_reason` is "exited"; 128 + number for a signal.
-
-    `notes` are sentences for the user.
-    """
+    """The end of a command. `exit_code`: 128 + number for a signal, None unless it "exited". `notes`: for the user."""
 
     exit_code: int | None
     end_reason: EndReason
@@ -100,19 +91,15 @@ class RunningCommand(Protocol):
 
     async def wait(self) -> BoxResult:
         """Wait until the command and all that it started are gone. Cancelling the wait does not stop the command."""
-        ...
 
     def send(self, data: bytes) -> None:
         """Write to its standard input. Raises `ToolFailed` unless it was started with `interactive`."""
-        ...
 
     def interrupt(self) -> None:
         """Send SIGINT to the foreground process group, as Ctrl+C does."""
-        ...
 
     async def stop(self) -> BoxResult:
         """Send SIGTERM, wait two seconds, then kill everything in the box."""
-        ...
 
 
 class Box(Protocol):
@@ -128,8 +115,6 @@ class Box(Protocol):
 
         `on_errors` receives its standard error; without it both outputs come as one, in the order of writing.
         """
-        ...
 
     async def close(self) -> None:
         """Stop every command and release what the box holds (fork server, mounts)."""
-        ...

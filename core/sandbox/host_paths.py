@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import pwd
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -47,7 +48,9 @@ def find_home(env: Mapping[str, str]) -> Path:
 
 def find_toolchains(env: Mapping[str, str]) -> list[Path]:
     """Return existing toolchains of the home that HOME names and of the one in the user database."""
-    homes = {find_home(env), *_find_own_home()}
+    homes = {find_home(env)}
+    with suppress(KeyError):
+        homes.add(Path(pwd.getpwuid(os.getuid()).pw_dir))
     found = [Path(path) for each in sorted(homes) for path in list_home_toolchains(str(each))]
     environment = Path(env.get("VIRTUAL_ENV", ""))
     if environment.is_absolute() and (environment / "pyvenv.cfg").is_file():
@@ -58,7 +61,7 @@ def find_toolchains(env: Mapping[str, str]) -> list[Path]:
 @cache
 def list_masked() -> tuple[Path, ...]:
     """Return files and directories of the system that hold secrets, and people's homes. Looked up once."""
-    keys = [Path(_HOST_KEYS, name) for name in _list_names(_HOST_KEYS) if name.endswith("_key")]
+    keys = [Path(_HOST_KEYS, name) for name in list_names(_HOST_KEYS) if name.endswith("_key")]
     return (*(path for path in map(Path, MASKED_FILES) if path.exists()), *keys, *_list_user_homes())
 
 
@@ -88,13 +91,6 @@ def _list_private_below(top: str) -> list[Path]:
     return found
 
 
-def _find_own_home() -> Iterable[Path]:
-    try:
-        yield Path(pwd.getpwuid(os.getuid()).pw_dir)
-    except KeyError:
-        return
-
-
 def _list_user_homes() -> list[Path]:
     """Return homes from the local user database; no directory service is asked. Homes of services hold no secrets."""
     found = []
@@ -109,7 +105,8 @@ def _list_user_homes() -> list[Path]:
     return [path for path in found if len(path.parts) > 1 and path.is_dir() and path not in _SHARED]
 
 
-def _list_names(directory: str) -> list[str]:
+def list_names(directory: str | Path) -> list[str]:
+    """Return the names in a directory; none if it can't be listed."""
     try:
         return os.listdir(directory)
     except OSError:

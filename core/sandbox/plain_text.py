@@ -40,8 +40,7 @@ class PlainTextStream:
         self._buffer = ""
 
     def feed(self, text: str) -> str:
-        r"""Return the part of the text so far that is certain: a sequence (or `\\\\r\\\ `) cut in two waits for its
-        rest."""
+        """Return what is certain of the text so far: a sequence, or CR LF, that is cut in two waits for its rest."""
         text = self._buffer + text
         unfinished = _UNFINISHED.search(text, max(0, len(text) - _LONGEST))
         cut = unfinished.start() if unfinished else len(text)

@@ -28,8 +28,6 @@ _SHOWN_CHARACTERS = 1_000_000  # characters that are kept at its head and at its
 GRACE_SECONDS = 2.0  # seconds that an interrupted block has to end
 INTERRUPTED_NOTE = "[Python was interrupted; its variables are kept]"
 ENDED_NOTE = "[Python was ended; its variables are lost, and the next block begins a new session]"
-
-
 # The first line of its standard input is the driver; read byte by byte, so that nothing behind it is swallowed.
 _BOOTSTRAP = "import base64, os; exec(base64.b64decode(os.fdopen(os.dup(0), 'rb', 0).readline()))"
 
@@ -52,7 +50,6 @@ class _BlockOutput:
         self._buffer = ""
         self._chunks: list[str] = []
         self._size = 0
-        self.is_flooded = False
         self.status = ""
         self.finished = asyncio.Event()
 
@@ -72,7 +69,6 @@ class _BlockOutput:
         self._emit(self._buffer[:keep])
         self._buffer = self._buffer[keep:]
         if self._size > OUTPUT_LIMIT:
-            self.is_flooded = True
             self.finished.set()
 
     def finish(self) -> None:
@@ -89,7 +85,6 @@ class _BlockOutput:
         return f"{whole[:_SHOWN_CHARACTERS]}\n{gap}\n{whole[-_SHOWN_CHARACTERS:]}"
 
     def _count_certain(self) -> int:
-        """Return how many of the held characters can't be the beginning of the mark."""
         at = self._buffer.rfind("\n")
         return at if at >= 0 and self._mark.startswith(self._buffer[at:]) else len(self._buffer)
 
@@ -128,12 +123,11 @@ class PythonInterpreter:
             except asyncio.CancelledError:
                 running.interrupt()
                 raise
-            duration = round((monotonic() - started) * 1000)
             text = watch.render_text()
             return CommandResult(
                 exit_code=int(watch.status) if watch.status in {"0", "1"} and not note else None,
                 output=f"{text.rstrip()}\n{note}".lstrip("\n") if note else text,
-                duration_ms=duration,
+                duration_ms=round((monotonic() - started) * 1000),
                 timed_out=timed_out,
             )
 
@@ -163,12 +157,9 @@ class PythonInterpreter:
 
     async def _ensure_started(self) -> RunningCommand:
         """Return the interpreter; a new one at first, and after the last one ended."""
-        owed = self._block
-        is_busy = self._running is not None and owed is not None and not owed.finished.is_set()
-        if (
-            is_busy and owed is not None and not await _wait_within(owed.finished, GRACE_SECONDS)
-        ):  # it was cancelled and still runs
-            await self.close()
+        last = self._block
+        if self._running is not None and last is not None and not await _wait_within(last.finished, GRACE_SECONDS):
+            await self.close()  # the last block was cancelled and still runs
         if self._running is None:
             self._running = await self._start(build_command(self._mark), self._on_output)
             self._running.send(_encode_block(DRIVER_FILE.read_text(encoding="utf-8")))

@@ -189,7 +189,6 @@ def _list_descendants(pid: int) -> Iterator[psutil.Process]:
 
 
 def _find_marked(mark: str) -> Iterator[psutil.Process]:
-    """Yield living processes of ours that carry the mark."""
     import psutil
 
     for pid in psutil.pids():

@@ -35,6 +35,7 @@ from core.shadow.review.risks import Risks
 from core.shadow.review.verdicts import Verdicts
 from core.state.review import ReviewState
 from core.workspace import MAX_EDITED_BYTES, DirectoryEntry, IgnoreRules, PathStat, Workspace
+from core.workspace.file_names import is_git_internal
 
 
 class Shadow:
@@ -159,7 +160,7 @@ class Shadow:
         self._risks.refresh()
 
     def _refuse_unwritable(self, rel: str, path: str, *, creates: bool) -> None:
-        if self.workspace.is_git_internal(path) or self.workspace.is_git_internal(rel):
+        if is_git_internal(path) or is_git_internal(rel):
             raise PathRefused(f"{rel!r} is inside .git, which is never written.", code="path_protected")
         if path == ".":
             raise PathRefused("The workspace itself is a directory, not a file.", code="not_a_file")

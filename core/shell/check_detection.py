@@ -107,7 +107,6 @@ def _resolve_exit_code(
 
 
 def _list_targets(words: Sequence[str]) -> list[str]:
-    """Return the targets of a tool that looks at one file after the other."""
     words = _strip_launchers(list(words))
     text = " ".join(words)
     tool = next((each for each in PER_FILE_TOOLS if _is_match(text, each)), None)
@@ -191,7 +190,6 @@ def _has_run_nothing(words: Sequence[str], code: int) -> bool:
 
 
 def _strip_launchers(words: list[str]) -> list[str]:
-    """Strip assignments and programs that only start another one."""
     while words:
         if _ASSIGNMENT.fullmatch(words[0]):
             words = words[1:]

@@ -25,15 +25,12 @@ class BoxSource(Protocol):
     @property
     def tier(self) -> Tier:
         """The tier of the box; `Tier.NONE` until one was found."""
-        ...
 
     async def find(self) -> Box | None:
         """Return the box, or None if this machine can't hold a command's effects. Raises nothing."""
-        ...
 
     def describe(self) -> str:
         """Describe for the user what holds a command's effects."""
-        ...
 
 
 async def open_no_proxy() -> Path | None:

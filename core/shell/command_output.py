@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from core.shell.spill import OUTPUTS_FOLDER
+from core.shell.spill import create_output_file
 
 HEAD_CHARS = TAIL_CHARS = 56_000  # characters of each that go to the model
 
@@ -38,10 +37,7 @@ class CommandOutput:
     def _open_file(self) -> None:
         """Open the file and write what there is so far. Without a file the middle is lost, and the text says so."""
         try:
-            folder = self._directory / OUTPUTS_FOLDER
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-            self._sink = os.fdopen(os.open(folder / f"{self._name}.txt", flags, 0o600), "wb")
+            self._sink = create_output_file(self._directory, self._name)
         except OSError:
             self._can_spill = False
             return

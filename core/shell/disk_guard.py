@@ -11,6 +11,8 @@ import asyncio
 import contextlib
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from core.clock import monotonic
 from core.filesystem.removal import remove_path
 from core.sandbox.box import BoxLimits, RunningCommand
@@ -43,8 +45,6 @@ class DiskGuard:
 
     def limit_file_size(self, limits: BoxLimits) -> BoxLimits:
         """Return the limits with no file larger than there is room for."""
-        from msgspec.structs import replace
-
         if self._layer is None:
             return limits
         return replace(limits, file_size=max(_MIN_FILE_SIZE, min(limits.file_size, self._quota)))

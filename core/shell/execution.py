@@ -11,6 +11,7 @@ import os
 import posixpath
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -51,12 +52,11 @@ class Execution:
     ) -> None:
         self.request = request
         self.output = CommandOutput(host.directory, request.origin.call)
-        self._veil = SecretMasker(self._add_output)
+        self._veil = SecretMasker(partial(self._add_output, on_output))
         self.tracker = ShellTracker(self._veil.feed)
         self._host = host
         self._shell = shell
         self._start_directory = shell.directory
-        self._on_output = on_output
         self._layer: CommandLayer | None = None
         self._started_ns = 0
         self._proxy: Path | None = None
@@ -65,14 +65,9 @@ class Execution:
         self._withheld = WithheldPaths()
         self.running: RunningCommand | None = None
 
-    def _add_output(self, text: str) -> None:
+    def _add_output(self, on_output: Callable[[str], None], text: str) -> None:
         self.output.add(strip_escapes(replace_undecodable(text)) if self.request.is_raw else text)
-        self._on_output(text)
-
-    def _add_stderr(self, text: str) -> None:
-        assert self.request.on_stderr is not None
-        self.output.add(strip_escapes(replace_undecodable(text)) if self.request.is_raw else text)
-        self.request.on_stderr(text)
+        on_output(text)
 
     async def mask_secrets(self) -> None:
         """Mask the values of secret files in the output, except in raw output, which only the user reads."""
@@ -100,7 +95,8 @@ class Execution:
         self._disk_guard = DiskGuard(ground.directory, self._layer, ground.ensure_cache())
         self._started_ns = time.time_ns()
         try:
-            errors = self._add_stderr if self.request.on_stderr is not None else None
+            on_stderr = self.request.on_stderr
+            errors = partial(self._add_output, on_stderr) if on_stderr is not None else None
             self.running = await box.start(self._build_spec(lowers), self.tracker.feed, errors)
         except BaseException:
             self._drop_layer()
@@ -149,7 +145,6 @@ class Execution:
         return replace(ended, exit_code=None, end_reason="disk_full") if self._disk_guard.reason else ended
 
     def _take_effects(self, ended: BoxResult) -> str:
-        """Absorb or drop the layer and return one line about the effects."""
         order, layer = self.request, self._layer
         self._record_check(ended)
         if ended.end_reason == "lost":
@@ -169,9 +164,8 @@ class Execution:
         return format_effects(effects)
 
     def _emit_discarded(self, *notes: str) -> str:
-        effects = EffectsRecorded(
-            call=self.request.origin.call, command=self.request.command, discarded=True, notes=tuple(notes)
-        )
+        order = self.request
+        effects = EffectsRecorded(call=order.origin.call, command=order.command, discarded=True, notes=notes)
         self._host.emit(effects)
         return format_effects(effects)
 

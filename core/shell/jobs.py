@@ -10,6 +10,7 @@ from core.protocol.events import ErrorRaised, JobEnded, JobStarted, TerminalRepo
 from core.sandbox.results import CommandResult, JobReport
 from core.shell.command_host import CommandHost
 from core.shell.execution import Execution
+from core.tasks import TaskOwner
 
 MAX_JOBS = 16
 MAX_ENDED_JOBS = 50
@@ -19,14 +20,16 @@ INTERRUPT_PATIENCE = 2.0  # seconds that an interrupted job has to end before it
 class BackgroundJob:
     """A command in the background. `read_chars`: how much of its output the model has read; `task` ends with it."""
 
+    task: asyncio.Task[None]
+
     def __init__(self, name: str, execution: Execution, directory: str) -> None:
+        assert execution.running is not None
         self.id = name
-        self.execution = execution
+        self.execution, self.running = execution, execution.running
         self.directory = directory
         self.started = monotonic()
         self.read_chars = 0
         self.result: CommandResult | None = None
-        self.task: asyncio.Task[None] | None = None
 
     @property
     def is_alive(self) -> bool:
@@ -43,6 +46,7 @@ class JobTable:
     def __init__(self, host: CommandHost) -> None:
         self._host = host
         self._jobs: dict[str, BackgroundJob] = {}
+        self._tasks = TaskOwner()
 
     @property
     def running_jobs(self) -> list[BackgroundJob]:
@@ -61,7 +65,7 @@ class JobTable:
         for name in [each.id for each in self._jobs.values() if not each.is_alive][:-MAX_ENDED_JOBS]:
             del self._jobs[name]
         self._host.emit(JobStarted(id=job.id, call=order.origin.call, command=order.command, directory=job.directory))
-        job.task = asyncio.create_task(self._watch(job), name=job.id)
+        job.task = self._tasks.start(self._watch(job), name=job.id)
         return job
 
     async def _watch(self, job: BackgroundJob) -> None:
@@ -75,13 +79,8 @@ class JobTable:
         except Exception as problem:  # its effects could not be taken in: that is the end of it, too
             known = problem if isinstance(problem, AgentTuiError) else ToolFailed(f"{type(problem).__name__}.")
             self._host.emit_outside_turn(ErrorRaised(code=known.code, message=known.message, hint=known.hint))
-            result = CommandResult(
-                exit_code=None,
-                output=execution.output.render_text(),
-                duration_ms=0,
-                ended="lost",
-                effects=known.message,
-            )
+            output = execution.output.render_text()
+            result = CommandResult(exit_code=None, output=output, duration_ms=0, ended="lost", effects=known.message)
         job.result = result
         self._host.emit_outside_turn(
             JobEnded(
@@ -107,20 +106,16 @@ class JobTable:
         return tuple(self._build_report(job) for job in self._jobs.values())
 
     def _build_report(self, job: BackgroundJob, output: str = "") -> JobReport:
-        duration = job.result.duration_ms if job.result else round((monotonic() - job.started) * 1000)
+        result, place = job.result, job.directory
+        duration = result.duration_ms if result else round((monotonic() - job.started) * 1000)
         return JobReport(
-            id=job.id,
-            command=job.command,
-            directory=job.directory,
-            duration_ms=duration,
-            output=output,
-            result=job.result,
+            id=job.id, command=job.command, directory=place, duration_ms=duration, output=output, result=result
         )
 
     async def read(self, name: str, wait: float = 0.0) -> JobReport:
         """Return the output since the last read, after the job's end or `wait` seconds, whichever comes first."""
         job = self.get_job(name)
-        if job.is_alive and wait > 0 and job.task is not None:
+        if job.is_alive and wait > 0:
             await asyncio.wait({job.task}, timeout=wait)
         output = job.execution.output.render_since(job.read_chars)
         job.read_chars = job.execution.output.total
@@ -130,20 +125,15 @@ class JobTable:
 
     def send(self, name: str, text: str) -> None:
         """Write text to the job's standard input."""
-        job = self._get_running(name)
-        assert job.execution.running is not None
-        job.execution.running.send(text.encode("utf-8", "surrogateescape"))
+        self._get_running(name).running.send(text.encode("utf-8", "surrogateescape"))
 
     async def stop(self, name: str, *, interrupt: bool = False) -> JobReport:
         """End a job; with `interrupt` as Ctrl+C does, so that it may go on. Its effects wait for review."""
         job = self._get_running(name)
-        assert job.execution.running is not None
-        assert job.task is not None
         if interrupt:
-            job.execution.running.interrupt()
+            job.running.interrupt()
             return await self.read(name, INTERRUPT_PATIENCE)
-        await job.execution.running.stop()
-        await asyncio.wait({job.task})
+        await _end_job(job)
         return await self.read(name)
 
     def _get_running(self, name: str) -> BackgroundJob:
@@ -155,13 +145,14 @@ class JobTable:
     async def end(self, name: str) -> None:
         """End a job for the user: the model is told, for it has not read it."""
         job = self._jobs.get(name)
-        if job is not None and job.is_alive and job.execution.running is not None and job.task is not None:
-            await job.execution.running.stop()
-            await asyncio.wait({job.task})
+        if job is not None and job.is_alive:
+            await _end_job(job)
 
     async def close(self) -> None:
         """End all jobs and absorb their effects."""
-        living = [job for job in self.running_jobs if job.execution.running is not None and job.task is not None]
-        await asyncio.gather(*(job.execution.running.stop() for job in living if job.execution.running))
-        if tasks := {job.task for job in living if job.task}:
-            await asyncio.wait(tasks)
+        await asyncio.gather(*map(_end_job, self.running_jobs))
+
+
+async def _end_job(job: BackgroundJob) -> None:
+    await job.running.stop()
+    await asyncio.wait({job.task})

@@ -20,6 +20,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from core.clock import monotonic
+from core.tasks import cancel_tasks
 
 MAX_HEAD = 16 * 1024
 MAX_BODY = 1 << 20
@@ -39,10 +40,6 @@ LOOPBACK_NAMES = (b"127.0.0.1", b"localhost", b"[::1]")
 
 class RequestRejected(Exception):
     """A request that is answered with this HTTP status and not recorded."""
-
-    def __init__(self, status: str) -> None:
-        super().__init__(status)
-        self.status = status
 
 
 class _IngestRequest(Struct, frozen=True):
@@ -86,10 +83,7 @@ class LogCollector:
         server, self._server = self._server, None
         if server is not None:
             server.close()
-        for task in self._connections:
-            task.cancel()
-        if self._connections:
-            await asyncio.wait(self._connections)
+        await cancel_tasks(self._connections)
 
     async def _handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._connections) >= MAX_CONNECTIONS:  # before anything is read: whoever says nothing holds one, too
@@ -122,7 +116,7 @@ class LogCollector:
                 self._append_record(await _read_body(request, reader))
             status = "204 No Content"
         except RequestRejected as rejected:
-            status = rejected.status
+            status = str(rejected)
         writer.write(_format_response(status))
         await writer.drain()
 
@@ -132,8 +126,7 @@ class LogCollector:
         name = host.rpartition(b":")[0] if re.search(rb":\d+$", host) else host
         if name not in LOOPBACK_NAMES:  # a name that somebody else's server gave to this address
             raise RequestRejected("421 Misdirected Request")
-        known = request.session == self._session and hmac.compare_digest(request.token, self._token.encode())
-        if not known:
+        if request.session != self._session or not hmac.compare_digest(request.token, self._token.encode()):
             raise RequestRejected("404 Not Found")
         self._check_rate()
         return request

@@ -140,8 +140,7 @@ class ProbedFile(Struct, frozen=True, kw_only=True):
 
 
 def read_probed_file(shadow: Shadow, path: str) -> ProbedFile:
-    """Read a file as the agent sees it. Raises `ToolFailed` if it is absent, too large or no text, or
-    `PathRefused`."""
+    """Read a file as the agent sees it. Raises `ToolFailed` (absent, too large, no text) or `PathRefused`."""
     found = shadow.stat(path)
     if found is None or found.kind != "file":
         raise ToolFailed(f"There is no file {path}.")

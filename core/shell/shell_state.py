@@ -139,7 +139,6 @@ def _relativize(directory: str, roots: Sequence[Path]) -> tuple[str, str]:
 
 
 def _count_overlap(text: str, mark: str) -> int:
-    """Return how many characters at the end of `text` may be the beginning of `mark`."""
     return next((size for size in range(min(len(mark) - 1, len(text)), 0, -1) if mark.startswith(text[-size:])), 0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import IO
 
 from core.secrets import mask_secrets
 
@@ -31,13 +32,18 @@ def extract_first_line(text: str) -> str:
     return line if len(line) <= MAX_SUMMARY else f"{line[:MAX_SUMMARY].rpartition(' ')[0]}…"
 
 
+def create_output_file(directory: Path, name: str) -> IO[bytes]:
+    """Create or empty a file that the model can read. Raises OSError."""
+    folder = directory / OUTPUTS_FOLDER
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    return os.fdopen(os.open(folder / f"{name}.txt", flags, 0o600), "wb")
+
+
 def spill_output(directory: Path, name: str, text: str) -> tuple[str, str]:
     """Write a text to a file that the model can read. Returns its name, and why there is none ("" = there is)."""
     try:
-        folder = directory / OUTPUTS_FOLDER
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(folder / f"{name}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
+        with create_output_file(directory, name) as file:
             file.write(mask_secrets(text).encode("utf-8", "replace"))
     except OSError as error:
         return "", error.strerror or "it can't be written"

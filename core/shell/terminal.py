@@ -8,8 +8,11 @@ yes of its own.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
+
+from msgspec.structs import replace
 
 from core.errors import PathRefused, ToolFailed
 from core.modes import Mode
@@ -22,6 +25,7 @@ from core.shell.execution import EFFECTS_DROPPED, Execution
 from core.shell.jobs import BackgroundJob, JobTable
 from core.shell.probe_overlay import ProbeMount
 from core.shell.shell_state import ShellState, ShellTracker
+from core.tasks import TaskOwner
 
 DIRECTORY_GONE = "The directory {} is not there any more: the command starts in the workspace root."
 
@@ -45,7 +49,7 @@ class Terminal:
         self.host = host
         self.restore_shell()
         self.jobs = JobTable(host)
-        self._finishing: set[asyncio.Task[object]] = set()
+        self._finishing = TaskOwner()
         self.probe_mount: ProbeMount | None = None  # while the user shows a fault: what they run has the probes
         self.on_close: list[Callable[[], Awaitable[None]]] = []
 
@@ -57,7 +61,7 @@ class Terminal:
     async def find_box(self) -> bool:
         """Find the box, if that was not done. True if commands are contained."""
         await self.host.box.find()
-        return self.is_contained
+        return self.host.box.tier.is_contained
 
     def keeps_effects(self, *, is_typed: bool = False) -> bool:
         """True if effects of a command that begins now wait for a review. `is_typed`: the user's own command."""
@@ -95,14 +99,12 @@ class Terminal:
 
     def finish_in_background(self, ending: Coroutine[Any, Any, object]) -> None:
         """Let something that runs come to its end; `close` waits for it."""
-        task = asyncio.ensure_future(ending)
-        self._finishing.add(task)
-        task.add_done_callback(self._forget_task)
 
-    def _forget_task(self, task: asyncio.Task[object]) -> None:
-        self._finishing.discard(task)
-        if not task.cancelled():
-            task.exception()
+        async def finish() -> None:
+            with contextlib.suppress(Exception):  # nobody waits for what became of it
+                await ending
+
+        self._finishing.spawn(finish(), name="ending")
 
     async def start_job(self, order: CommandRequest, on_output: Callable[[str], None], *, wait: float) -> CommandResult:
         """Start a command in the background and watch it for `wait` seconds. `job` is "" if it ended by then."""
@@ -146,11 +148,9 @@ class Terminal:
         finally:
             witness.finish()
             output.close()
-        whole = CommandResult(
-            exit_code=result.exit_code,
+        whole = replace(
+            result,
             output=output.render_text(),
-            duration_ms=result.duration_ms,
-            timed_out=result.timed_out,
             truncated=output.is_clipped or result.truncated,
             ended="timed_out" if result.timed_out else "exited" if result.exit_code is not None else "flooded",
             directory=self.shell.directory,
@@ -159,8 +159,6 @@ class Terminal:
         return self._add_notes(whole, note, self._update_shell(witness))
 
     def _add_notes(self, result: CommandResult, *notes: str) -> CommandResult:
-        from msgspec.structs import replace
-
         return replace(result, notes=(*result.notes, *filter(None, notes)))
 
     # where the shell stands
@@ -205,7 +203,7 @@ class Terminal:
 
     def squash_layers(self) -> None:
         """Merge what commands kept into one layer at the end of a turn, if none of them lives."""
-        if not self.jobs.running_jobs and not self._finishing:
+        if not self.jobs.running_jobs and not self._finishing.is_busy:
             self.host.shadow.squash()
 
     async def close(self) -> None:
@@ -213,8 +211,7 @@ class Terminal:
         for end in self.on_close:
             await end()
         await self.jobs.close()
-        if self._finishing:
-            await asyncio.wait(set(self._finishing))
+        await self._finishing.wait()
 
 
 def _build_shell_event(state: ShellState) -> ShellMoved:

@@ -65,21 +65,14 @@ class UserCommand:
             self._emit_end("failed", _build_stopped_result("", problem.format_with_hint()))
 
     def _build_request(self) -> CommandRequest:
-        origin = Origin(call=self.call, tool=TOOL, command=self.command)
-        if (layer := self._terminal.probe_mount) is not None:
-            return CommandRequest(
-                command=self.command,
-                origin=origin,
-                keeps_effects=False,
-                time_limit=TIME_LIMIT,
-                overlays=layer.overlays,
-                env=layer.env,
-            )
+        mount = self._terminal.probe_mount
         return CommandRequest(
             command=self.command,
-            origin=origin,
-            keeps_effects=self._terminal.keeps_effects(is_typed=True),
+            origin=Origin(call=self.call, tool=TOOL, command=self.command),
+            keeps_effects=mount is None and self._terminal.keeps_effects(is_typed=True),
             time_limit=TIME_LIMIT,
+            overlays=mount.overlays if mount else (),
+            env=mount.env if mount else {},
         )
 
     def _emit_end(self, status: ToolStatus, result: CommandResult) -> None:

@@ -98,7 +98,6 @@ class WildcardPattern:
 
 
 def _parse_tokens(pattern: bytes, pathname: bool) -> list[_Token]:
-    """Parse a pattern. Raises `_MalformedPattern`."""
     found: list[_Token] = []
     at = 0
     while at < len(pattern):
@@ -187,7 +186,6 @@ def _parse_class_name(pattern: bytes, at: int) -> str:
 
 
 def _find_fixed_ending(tokens: Sequence[_Token]) -> bytes:
-    """Return the bytes that every match ends in."""
     found = bytearray()
     for at in range(len(tokens) - 1, -1, -1):
         if tokens[at].repeats or len(tokens[at].takes) != 1 or any(t.skips for t in tokens[max(at - 2, 0) : at]):
@@ -225,8 +223,7 @@ class IgnorePatterns:
         self._lines = [found for line in reversed(lines) if (found := _parse_line(line)) is not None]
 
     def match(self, path: bytes, is_dir: bool) -> bool | None:
-        """Return True if the path, below the file's directory, is ignored, False if re-included; None: no pattern
-        matches."""
+        """Return True if the path, below the file's directory, is ignored, False if re-included, None if neither."""
         name = path.rpartition(b"/")[2]
         for each in self._lines:
             if each.matches(path, name, is_dir):

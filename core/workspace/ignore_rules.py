@@ -6,6 +6,7 @@ The nearest file that decides wins, and nothing below an ignored directory can b
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import accumulate
 
 from core.errors import PathRefused
@@ -29,7 +30,7 @@ class IgnoreRules:
 
     def __init__(self, workspace: Workspace, content: ReadContent | None = None) -> None:
         self._workspace = workspace
-        self._content = content
+        self._read_signature: Callable[[str], _Signature | None] = content or workspace.read_signature
         self._patterns: dict[str, tuple[_Signature, IgnorePatterns | None]] = {}
 
     def is_ignored(self, rel: str, is_dir: bool) -> bool:
@@ -46,8 +47,7 @@ class IgnoreRules:
         return lambda name, is_dir: name == ".git" or any(_matches(each, above + name, is_dir) for each in stacks)
 
     def open_snapshot(self) -> Callable[[str], Callable[[str, bool], bool]]:
-        """Return `match_in` for many directories of a tree that does not change meanwhile: each rules file is read
-        once."""
+        """Return `match_in` for a tree that does not change meanwhile: each rules file is read once."""
         everywhere = self._load_patterns("", ".git/info/exclude")
         return _RulesSnapshot(self._load_directory, [("", everywhere)] if everywhere else []).match_in
 
@@ -56,15 +56,15 @@ class IgnoreRules:
         return self._load_patterns(directory, _GIT), self._load_patterns(directory, _WITHHELD)
 
     def match_withheld_in(self, directory: str) -> Callable[[str, bool], bool]:
-        """Return `is_withheld` for the names of a directory that is not withheld itself, with its rules looked up
-        once."""
+        """Return `is_withheld` for the names of a directory that is not withheld itself."""
         above = "" if directory == "." else f"{directory}/"
         stack = self._collect_rules(f"{above}x", _WITHHELD)
         return lambda name, is_dir: _matches(stack, above + name, is_dir)
 
     def is_withheld(self, rel: str, is_dir: bool = False) -> bool:
         """True if a `.cursorignore` keeps the path from the agent."""
-        return _is_excluded(self._collect_rules(rel, _WITHHELD), rel, is_dir)
+        stack = self._collect_rules(rel, _WITHHELD)
+        return bool(stack) and _is_excluded(stack, rel, is_dir)
 
     def refuse_withheld(self, rel: str) -> None:
         """Raise `PathRefused` for a path that the user keeps from the agent."""
@@ -73,7 +73,8 @@ class IgnoreRules:
 
     def _collect_rules(self, rel: str, file: str) -> _RuleStack:
         """Return the rules that bind a path, the nearest last."""
-        stack = [(above, spec) for above in _list_parents(rel.split("/")) if (spec := self._load_patterns(above, file))]
+        above = ["", *accumulate(f"{part}/" for part in rel.split("/")[:-1])]
+        stack = [(each, spec) for each in above if (spec := self._load_patterns(each, file))]
         if file == _GIT and (spec := self._load_patterns("", ".git/info/exclude")):
             stack.insert(0, ("", spec))
         return stack
@@ -89,18 +90,12 @@ class IgnoreRules:
             known = self._patterns[rel] = (signature, self._parse_file(rel, signature))
         return known[1]
 
-    def _read_signature(self, rel: str) -> _Signature | None:
-        """Return what tells one content of a rules file from another; None: there is none."""
-        if self._content is not None:
-            return self._content(rel)
-        return self._workspace.read_signature(rel)
-
     def _parse_file(self, rel: str, signature: _Signature) -> IgnorePatterns | None:
-        try:
-            data = signature if isinstance(signature, bytes) else self._workspace.read_bytes(rel, _MAX_BYTES)
-        except PathRefused:
-            return None
-        return IgnorePatterns(data)
+        with suppress(PathRefused):
+            return IgnorePatterns(
+                signature if isinstance(signature, bytes) else self._workspace.read_bytes(rel, _MAX_BYTES)
+            )
+        return None
 
 
 class _RulesSnapshot:
@@ -144,14 +139,8 @@ class _RulesSnapshot:
         return found
 
 
-def _list_parents(parts: list[str]) -> list[str]:
-    """Return the directories whose rules bind a path, outermost first, each "" or ending in "/"."""
-    return ["", *accumulate(f"{part}/" for part in parts[:-1])]
-
-
 def _is_excluded(stack: _RuleStack, rel: str, is_dir: bool) -> bool:
-    """True if the path or a directory that it lies in is excluded."""
-    if not stack or rel == ".":
+    if rel == ".":
         return False
     prefixes = accumulate(rel.split("/"), "{}/{}".format)
     return any(_matches(stack, each, is_dir or len(each) < len(rel)) for each in prefixes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from contextlib import suppress
 from typing import Literal
 
 from msgspec import Struct
@@ -46,7 +47,8 @@ def read_state_at(directory: int, name: bytes, rel: str) -> tuple[FileState, byt
     found = os.stat(name, dir_fd=directory, follow_symlinks=False)
     if stat.S_ISLNK(found.st_mode):
         target = os.readlink(name, dir_fd=directory)
-        return FileState(kind="symlink", blob=_hash_bytes(target), mode=PERMISSION_BITS, size=len(target)), target
+        digest = hashlib.sha256(target).hexdigest()
+        return FileState(kind="symlink", blob=digest, mode=PERMISSION_BITS, size=len(target)), target
     if not stat.S_ISREG(found.st_mode):
         raise PathRefused(f"{rel!r} is not a regular file but {describe_mode(found.st_mode)}.", code="not_a_file")
     if found.st_size > MAX_EDITED_BYTES:
@@ -57,7 +59,8 @@ def read_state_at(directory: int, name: bytes, rel: str) -> tuple[FileState, byt
         data = read_all(descriptor, MAX_EDITED_BYTES)
     finally:
         os.close(descriptor)
-    return FileState(kind="file", blob=_hash_bytes(data), mode=mode & PERMISSION_BITS, size=len(data)), data
+    digest = hashlib.sha256(data).hexdigest()
+    return FileState(kind="file", blob=digest, mode=mode & PERMISSION_BITS, size=len(data)), data
 
 
 def read_replaceable_mode(directory: int, name: bytes, rel: str) -> int | None:
@@ -71,10 +74,6 @@ def read_replaceable_mode(directory: int, name: bytes, rel: str) -> int | None:
     if found.st_nlink > 1:
         raise PathRefused(f"{rel!r} has a second name (a hard link).", hint="Copy it to a file of its own.")
     return found.st_mode & PERMISSION_BITS
-
-
-def _hash_bytes(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 def read_all(descriptor: int, limit: int) -> bytes:
@@ -98,26 +97,23 @@ def to_path_stat(found: os.stat_result) -> PathStat:
 
 def classify_mode(mode: int) -> PathKind:
     """Return the kind of an entry by its `st_mode`."""
-    if stat.S_ISDIR(mode):
-        return "directory"
-    if stat.S_ISREG(mode):
-        return "file"
-    return "symlink" if stat.S_ISLNK(mode) else "other"
+    return _KINDS.get(stat.S_IFMT(mode), "other")
 
 
 def classify_entry(entry: os.DirEntry[str]) -> PathKind:
     """Return the kind of a directory's entry; one that is gone is "other"."""
-    try:
+    with suppress(OSError):
         if entry.is_symlink():
             return "symlink"
         if entry.is_dir(follow_symlinks=False):
             return "directory"
-        return "file" if entry.is_file(follow_symlinks=False) else "other"
-    except OSError:
-        return "other"
+        if entry.is_file(follow_symlinks=False):
+            return "file"
+    return "other"
 
 
-_KINDS = {
+_KINDS: dict[int, PathKind] = {stat.S_IFDIR: "directory", stat.S_IFREG: "file", stat.S_IFLNK: "symlink"}
+_DESCRIPTIONS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
@@ -129,4 +125,4 @@ _KINDS = {
 
 def describe_mode(mode: int) -> str:
     """Return the kind of an entry in words, by its `st_mode`."""
-    return _KINDS.get(stat.S_IFMT(mode), "something else")
+    return _DESCRIPTIONS.get(stat.S_IFMT(mode), "something else")

@@ -61,8 +61,7 @@ class PlanFolder:
         return [name for name in found if is_plan(f"{PLANS}/{name}")]
 
     def remove_abandoned(self) -> None:
-        """Remove what a process left that was killed while it wrote a plan: whatever is older than a write can
-        last."""
+        """Remove what a process that was killed while it wrote a plan left: all that is older than a write can last."""
         oldest = time() - _MAX_WRITE_SECONDS
         with suppress(PathRefused, OSError), self._workspace.open_parent(f"{PLANS}/.") as (folder, _):
             for name in filter(is_plan_temporary_name, map(os.fsencode, os.listdir(folder))):  # noqa: PTH208  # by descriptor

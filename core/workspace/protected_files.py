@@ -32,8 +32,6 @@ class FileRisk(Struct, frozen=True):
 
 
 class _RiskTable:
-    """`RiskyNames`, indexed for lookup."""
-
     def __init__(self, names: Iterable[RiskyNames]) -> None:
         self._directories: dict[tuple[str, ...], str] = {}
         self._files: dict[tuple[str, ...], str] = {}
@@ -44,7 +42,6 @@ class _RiskTable:
                 (tuple(name.split("/")) for name in each.files if not name.startswith("*")), each.risk
             )
             self._endings |= dict.fromkeys((name[1:] for name in each.files if name.startswith("*")), each.risk)
-
         self.first_parts = frozenset(name[0] for name in (*self._directories, *self._files) if len(name) > 1)
 
     def find_risk(self, parts: list[str]) -> str | None:
@@ -72,14 +69,15 @@ def may_hold_protected(rel: str) -> bool:
 
 
 def find_file_risk(rel: str, old: bytes = b"", new: bytes = b"") -> FileRisk | None:
-    """Return what a file does by itself or when called; None: nothing known.
-
-    `old`, `new`: its content around a change.
-    """
+    """Return what a file does by itself or when called, if known. `old`, `new`: its content around a change."""
     parts = [fold_name(part) for part in rel.split("/")]
     if is_plan(rel):
         return None
-    if (risk := _find_protected_risk(rel, parts)) is not None:
+    if is_git_internal(rel):
+        return FileRisk(HOOK_RISK if "hooks" in parts else GIT_RISK, is_protected=True)
+    if parts[-1].endswith(".pth") and "site-packages" in parts:
+        return FileRisk(PYTHON_RISK, is_protected=True)
+    if (risk := _AUTOMATIC.find_risk(parts)) is not None:
         return FileRisk(risk, is_protected=True)
     if parts[-1] == "package.json" and (scripts := _list_changed_scripts(old, new)):
         return FileRisk(f"runs by itself when packages are installed ({', '.join(scripts)})", is_protected=True)
@@ -94,16 +92,7 @@ def find_link_risk(rel: str, target: bytes) -> FileRisk | None:
     return None
 
 
-def _find_protected_risk(rel: str, parts: list[str]) -> str | None:
-    if is_git_internal(rel):
-        return HOOK_RISK if "hooks" in parts else GIT_RISK
-    if parts[-1].endswith(".pth") and "site-packages" in parts:
-        return PYTHON_RISK
-    return _AUTOMATIC.find_risk(parts)
-
-
 def _list_changed_scripts(old: bytes, new: bytes) -> list[str]:
-    """Return which of the scripts that run by themselves are added or changed."""
     before, after = _parse_scripts(old), _parse_scripts(new)
     return [name for name in _AUTOMATIC_SCRIPTS if name in after and after[name] != before.get(name)]
 

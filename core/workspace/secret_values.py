@@ -65,8 +65,7 @@ def _read_text(root: Path, path: str) -> str:
 
 
 class SecretMasker:
-    """Passes text on, which arrives in chunks, with `values` masked; an end that may begin one waits for what
-    follows."""
+    """Passes text on, which arrives in chunks, with `values` masked; an end that may begin one waits for the rest."""
 
     def __init__(self, on_text: Callable[[str], None], values: tuple[str, ...] = ()) -> None:
         self.values = values
@@ -93,7 +92,6 @@ class SecretMasker:
 
 
 def _count_begun(text: str, value: str) -> int:
-    """Return how many of the last characters of a text may be the beginning of a value."""
     start = text.find(value[0], max(0, len(text) - len(value) + 1))
     while start >= 0:
         if value.startswith(text[start:]):

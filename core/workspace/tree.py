@@ -18,7 +18,7 @@ from core.filesystem.atomic_write import rename_over, write_new_file
 from core.filesystem.open_beneath import DIRECTORY, LinkTarget, follow_links, open_beneath, resolve_links
 from core.filesystem.renaming import make_plan_temporary_name
 from core.protocol.review import FileState
-from core.workspace import file_names, protected_files
+from core.workspace import file_names
 from core.workspace.path_status import (
     ABSENT,
     MAX_EDITED_BYTES,
@@ -69,7 +69,8 @@ class Workspace:
         """
         if "\0" in path:
             raise PathRefused(f"{path!r} is no path: it holds a NUL.")
-        parts = [part for part in self._strip_root(path).split("/") if part not in {"", "."}]
+        below = self._strip_root(path) if path.startswith("/") else path
+        parts = [part for part in below.split("/") if part not in {"", "."}]
         if ".." in parts:
             raise PathRefused(f"{path!r} is refused: it contains '..'.", hint="Give the path from the workspace.")
         if not parts:
@@ -79,8 +80,6 @@ class Workspace:
         return rel
 
     def _strip_root(self, path: str) -> str:
-        if not path.startswith("/"):
-            return path
         for root in self._spellings:
             if path == root or path.startswith(root.rstrip("/") + "/"):
                 return path[len(root) :]
@@ -102,19 +101,6 @@ class Workspace:
         except OSError as error:
             raise _to_refusal(rel, error) from error
 
-    def resolve_parent(self, rel: str) -> str:
-        """Return `rel` with the links of its directory followed, but not the last part: the name itself, to remove
-        it."""
-        directory, _, name = rel.rpartition("/")
-        above = self.resolve(directory or ".")
-        return name if above == "." else f"{above}/{name}"
-
-    def is_protected(self, rel: str) -> bool:
-        return protected_files.is_protected(rel)
-
-    def is_git_internal(self, rel: str) -> bool:
-        return file_names.is_git_internal(rel)
-
     # reading
 
     def open_read(self, rel: str) -> int:
@@ -123,9 +109,9 @@ class Workspace:
             descriptor = self._open(rel, READ_FLAGS)
         except OSError as error:
             raise _to_refusal(rel, error) from error
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return descriptor
         mode = os.fstat(descriptor).st_mode
+        if stat.S_ISREG(mode):
+            return descriptor
         os.close(descriptor)
         raise PathRefused(f"{rel!r} is not a regular file but {describe_mode(mode)}.", code="not_a_file")
 
@@ -159,8 +145,7 @@ class Workspace:
             raise _to_refusal(rel, error) from error
 
     def read_signature(self, rel: str) -> tuple[int, int, int] | None:
-        """Return time in ns, size and inode of a file, links followed: what tells one content from another; None: no
-        file."""
+        """Return time in ns, size and inode of a file, links followed, which tell contents apart; None: no file."""
         try:
             found = os.stat(file_names.to_os_name(rel), dir_fd=self._top)
         except OSError:
@@ -202,10 +187,7 @@ class Workspace:
 
     @contextmanager
     def open_parent(self, rel: str) -> Iterator[tuple[int, bytes]]:
-        """Yield the descriptor of the directory that holds `rel`, and the name in it.
-
-        No link is passed; raises OSError.
-        """
+        """Yield the descriptor of the directory of `rel`, and the name in it; no link is passed. Raises OSError."""
         above, _, name = file_names.to_os_name(rel).rpartition(b"/")
         descriptor = open_beneath(self._top, above, DIRECTORY)
         try:

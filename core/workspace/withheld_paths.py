@@ -70,14 +70,10 @@ class _ScannedDirectory(Struct):
     scanned_at: float = 0.0
 
 
-def _apply_no_rule(_: str) -> bool | None:
-    return None
-
-
 class WithheldFinder:
     """Finds the paths that are kept from commands. `may_read` is asked first, for every file."""
 
-    def __init__(self, workspace: Workspace, ignore: IgnoreRules, may_read: ReadRule = _apply_no_rule) -> None:
+    def __init__(self, workspace: Workspace, ignore: IgnoreRules, may_read: ReadRule | None = None) -> None:
         self._root = str(workspace.root)
         self._ignore = ignore
         self._may_read = may_read
@@ -191,7 +187,6 @@ class WithheldFinder:
         return found
 
     def _scan_package(self, above: str, seen: set[str]) -> _ScannedDirectory | None:
-        """Scan an installed package with all below it."""
         before = self._known.get(above)
         known = self._refresh(above, seen, ignored=True)
         if known is None or (known is before and monotonic() - known.scanned_at < _CACHE_SECONDS):
@@ -233,7 +228,6 @@ class WithheldFinder:
         return found
 
     def _find_bound(self, above: str) -> str:
-        """Return the directory whose rules bind one that has none itself."""
         while above:
             above = above[: above.rfind("/", 0, -1) + 1]
             if (holder := self._known.get(above)) is not None:
@@ -241,14 +235,13 @@ class WithheldFinder:
         return ""
 
     def _load_matchers(self, bound: str) -> tuple[_Matches, _Matches]:
-        """Return the tests for withheld and for ignored paths, relative to a directory with rules."""
         if bound not in self._matchers:
             directory = bound.removesuffix("/") or "."
             self._matchers[bound] = (self._ignore.match_withheld_in(directory), self._ignore.match_in(directory))
         return self._matchers[bound]
 
     def _is_withheld(self, path: str, is_dir: bool, *, ignored: bool) -> bool:
-        said = None if is_dir else self._may_read(path)
+        said = None if is_dir or self._may_read is None else self._may_read(path)
         if said is not None:
             return not said
         name = path.rpartition("/")[2]
@@ -269,7 +262,6 @@ def _is_package(above: str) -> bool:
 
 
 def _is_installed(path: str) -> bool:
-    """True if a file lies in an installed package."""
     parts = path.split("/")
     return any(part in _PACKAGE_DIRECTORIES and not parts[at + 1].startswith(".") for at, part in enumerate(parts[:-2]))
 

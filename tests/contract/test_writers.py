@@ -21,7 +21,6 @@ KERNEL = "nothing; calls the kernel"
 WRITERS: dict[str, str] = {
     "agent_tui": "nothing: /dev/null in place of a closed output",
     "core.shell.log_collector": STATE,
-    "core.shell.command_output": STATE,
     "core.shell.command_host": "the cache directory of the workspace, in the state directory",
     "core.agent.context.prefix": STATE,
     "core.shell.probe_overlay": LAYERS,
@@ -54,7 +53,6 @@ WRITERS: dict[str, str] = {
     "core.sandbox.inside.fork_server": BOX,
     "core.sandbox.inside.port_forward": BOX,
     "core.sandbox.inside.kernel": KERNEL,
-    "core.sandbox.inside.landlock": KERNEL,
     "core.sandbox.tiers.landlock_box": BOX,
     "core.sandbox.inside.supervisor": BOX,
     "core.sandbox.inside.rootfs.mask_layer": LAYERS,

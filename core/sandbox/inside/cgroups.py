@@ -6,6 +6,7 @@ Runs in `python -I -S -B`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from core.sandbox.inside import kernel
@@ -48,10 +49,8 @@ class BoxCgroup:
 
     def remove(self) -> None:
         for directory, _ in self._directories:
-            try:
+            with contextlib.suppress(OSError):
                 os.rmdir(directory)
-            except OSError:
-                continue
 
 
 class CgroupFactory:
@@ -108,14 +107,11 @@ def _list_candidates() -> Iterator[CgroupParent]:
                 yield CgroupParent(_ROOT + b"/" + names + path.rstrip(b"/"), frozenset({name}), 1)
             continue
         for root in (_ROOT, _ROOT + b"/unified"):
-            above = path.rstrip(b"/")
-            while above:
-                directory = root + above
-                yield CgroupParent(
-                    directory, wanted & frozenset(_read_file(directory + b"/cgroup.subtree_control").split()), 2
-                )
-                above = above.rpartition(b"/")[0]
-            yield CgroupParent(root, wanted & frozenset(_read_file(root + b"/cgroup.subtree_control").split()), 2)
+            parts = path.rstrip(b"/").split(b"/")
+            for count in range(len(parts), 0, -1):
+                directory = root + b"/".join(parts[:count])
+                offered = wanted & frozenset(_read_file(directory + b"/cgroup.subtree_control").split())
+                yield CgroupParent(directory, offered, 2)
 
 
 def _can_make_groups(place: CgroupParent) -> bool:
@@ -140,10 +136,8 @@ def _remove_abandoned(directory: bytes) -> None:
     for name in os.listdir(directory):
         owner = name.removeprefix(_PREFIX).partition(b"-")[0]
         if name.startswith(_PREFIX) and owner.isdigit() and not os.path.exists(b"/proc/" + owner):
-            try:
+            with contextlib.suppress(OSError):
                 os.rmdir(directory + b"/" + name)
-            except OSError:
-                continue
 
 
 def _can_join(table: bytes) -> bool:
@@ -158,11 +152,8 @@ def _can_join(table: bytes) -> bool:
 
 
 def _read_counter(table: bytes, name: bytes) -> int:
-    for line in _read_file(table).splitlines():
-        key, _, value = line.partition(b" ")
-        if key == name:
-            return int(value)
-    return 0
+    counters = dict(line.split(b" ", 1) for line in _read_file(table).splitlines() if b" " in line)
+    return int(counters.get(name, 0))
 
 
 def _read_file(path: bytes) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import _socket
 import array
+import contextlib
 import errno
 import fcntl
 import gc
@@ -37,9 +38,8 @@ def main(requests: int, control_groups: int) -> NoReturn:
     """Serve until the engine's end of the socket is closed. `control_groups` 0: make none."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    _Server(
-        _reserve_descriptors(requests), cgroups.CgroupFactory() if control_groups else cgroups.CgroupFactory([])
-    ).serve()
+    groups = cgroups.CgroupFactory(None if control_groups else [])
+    _Server(_reserve_descriptors(requests), groups).serve()
 
 
 def _reserve_descriptors(requests: int) -> int:
@@ -53,8 +53,6 @@ def _reserve_descriptors(requests: int) -> int:
 
 
 class _BoxRecord:
-    """The server's record of a running box."""
-
     def __init__(self, launcher: int, control: _socket.socket, group: cgroups.BoxCgroup | None) -> None:
         self.launcher = launcher
         self.control = control
@@ -109,8 +107,8 @@ class _Server:
 
     def _launch_box(self, message_file: int, control: _socket.socket, streams: list[int]) -> None:
         try:
-            message = _read_message(message_file)
-            with init_process.SetupStep("control group"):
+            message: NamespaceLaunch = marshal.loads(os.pread(message_file, os.fstat(message_file).st_size, 0))
+            with init_process.name_step("control group"):
                 group = self._make_group(message)
         except init_process.SetupStepFailed as failure:
             _send_report(control, failure.report)
@@ -124,8 +122,7 @@ class _Server:
         self._poll.register(watch, select.POLLIN)
 
     def _make_group(self, message: NamespaceLaunch) -> cgroups.BoxCgroup | None:
-        """Make the box's group; as root only the group or the largest pid bounds processes, else the user's limit
-        does."""
+        """Make the box's group; as root only it or the largest pid bounds processes, else the user's limit does."""
         message["processes_by_pid"] = 0
         if os.getuid() == 0 and not self._groups.has_controller(b"pids"):
             if _read_kernel_release() < _PID_MAX_PER_BOX:  # there root would set it for the whole machine
@@ -156,17 +153,9 @@ def _read_kernel_release() -> tuple[int, int]:
     return int(major), int(minor.partition("-")[0])
 
 
-def _read_message(message_file: int) -> NamespaceLaunch:
-    size = os.fstat(message_file).st_size
-    message: NamespaceLaunch = marshal.loads(os.pread(message_file, size, 0))
-    return message
-
-
 def _send_report(control: _socket.socket, report: BoxReport) -> None:
-    try:
+    with contextlib.suppress(OSError):  # whoever asked may be gone
         control.send(marshal.dumps(report))
-    except OSError:
-        return  # whoever asked is gone
 
 
 class _BoxLauncher:
@@ -206,24 +195,24 @@ class _BoxLauncher:
 
     def _run(self, server: int, tell_ready: int, mapped: int) -> None:
         identity = (os.geteuid(), os.getegid())
-        with init_process.SetupStep("control group"):
+        with init_process.name_step("control group"):
             tables = [os.open(table, os.O_WRONLY) for table in (self._group.process_files if self._group else ())]
         proxy = self._message["proxy"]
-        with init_process.SetupStep("proxy"):
+        with init_process.name_step("proxy"):
             place = os.open(proxy, os.O_PATH) if proxy else -1
         tell_ready, mapped, *tables = self._arrange_descriptors(
             [self._control.fileno(), place], [tell_ready, mapped, *tables]
         )
-        with init_process.SetupStep("mounts inside the workspace"):
+        with init_process.name_step("mounts inside the workspace"):
             submounts = mounts.detach_submounts(self._message["workspace"])
-        with init_process.SetupStep("namespaces"):
+        with init_process.name_step("namespaces"):
             kernel.unshare(kernel.NEW_NAMESPACES)
         if identity[0] == 0:
             os.write(tell_ready, b"1")
         kernel.die_with_parent(signal.SIGKILL)
         if os.getppid() != server:
             os._exit(1)
-        with init_process.SetupStep("loopback"):
+        with init_process.name_step("loopback"):
             _bring_up_loopback()
         in_group, joined = os.pipe()
         pid = os.fork()
@@ -232,7 +221,7 @@ class _BoxLauncher:
             self._become_pid_one(identity, mapped, in_group, submounts)
         for _, mount in submounts:
             os.close(mount)
-        with init_process.SetupStep("control group"):
+        with init_process.name_step("control group"):
             for table in tables:
                 os.write(table, b"%d" % pid)
         os.write(joined, b"1")
@@ -244,7 +233,7 @@ class _BoxLauncher:
         self, identity: tuple[int, int], mapped: int, in_group: int, submounts: list[tuple[bytes, int]]
     ) -> NoReturn:
         """Become pid 1. What takes long goes on meanwhile: the command waits for `in_group`."""
-        with init_process.SetupStep("user ids"):
+        with init_process.name_step("user ids"):
             _map_ids(identity, mapped)
         init_process.run_pid_one(self._message, submounts, in_group)
 
@@ -295,9 +284,8 @@ def _map_all_ids(pid: int) -> None:
 
 
 def _bring_up_loopback() -> None:
-    with_name = struct.pack("16sH14x", b"lo", _UP)
     probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
     try:
-        fcntl.ioctl(probe.fileno(), _SET_FLAGS, with_name)
+        fcntl.ioctl(probe.fileno(), _SET_FLAGS, struct.pack("16sH14x", b"lo", _UP))
     finally:
         probe.close()

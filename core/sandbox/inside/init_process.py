@@ -8,9 +8,9 @@ Runs in `python -I -S -B`.
 from __future__ import annotations
 
 import _socket
+import contextlib
 import marshal
 import os
-import resource
 import select
 import signal
 
@@ -19,13 +19,12 @@ from core.sandbox.inside.rootfs import build
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import NoReturn
 
     from core.sandbox.inside.messages import BoxReport, NamespaceLaunch
 
 _MEMORY_CHECK_MS = 100
-
-
 _prepared: dict[str, bytes] = {}
 
 
@@ -49,18 +48,13 @@ def build_failure_report(error: BaseException) -> BoxReport:
     return ("failed", "unforeseen", 0, f"{type(error).__name__}: {error}")
 
 
-class SetupStep:
-    """Context that names what is being done, for the report of a failure: `with SetupStep("mounts"):`."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError):
-            raise SetupStepFailed(self._name, error) from error
+@contextlib.contextmanager
+def name_step(name: str) -> Iterator[None]:
+    """Name what is being done, for the report of a failure: `with name_step("mounts"):`."""
+    try:
+        yield
+    except OSError as error:
+        raise SetupStepFailed(name, error) from error
 
 
 def run_pid_one(message: NamespaceLaunch, submounts: list[tuple[bytes, int]], in_group: int) -> NoReturn:
@@ -80,17 +74,17 @@ def run_pid_one(message: NamespaceLaunch, submounts: list[tuple[bytes, int]], in
 
 def _set_up_box(message: NamespaceLaunch, submounts: list[tuple[bytes, int]]) -> int:
     """Build the root and drop all rights. Returns the pid of the network forwarder, 0 without."""
-    with SetupStep("process"):
+    with name_step("process"):
         kernel.die_with_parent(signal.SIGKILL)
         os.setsid()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         kernel.leave_session_keyring()
-    with SetupStep("file system"):
+    with name_step("file system"):
         build.build_root(message, submounts)
-    with SetupStep("network"):
+    with name_step("network"):
         listening = port_forward.open_listener() if message["proxy"] else None
-    with SetupStep("capabilities"):
+    with name_step("capabilities"):
         _drop_rights(message)
         kernel.die_with_parent(signal.SIGKILL)  # changing users clears it; who was late ends with the engine's socket
         kernel.forbid_inspection()
@@ -132,7 +126,7 @@ def _start_command(message: NamespaceLaunch, control: _socket.socket) -> int:
 def _become_command(message: NamespaceLaunch, report_pipe: int) -> NoReturn:
     try:
         _confine_self(message, report_pipe)
-        with SetupStep("command"):
+        with name_step("command"):
             arguments = message["arguments"]
             os.execve(arguments[0], arguments, message["env"])
     except BaseException as error:
@@ -144,26 +138,22 @@ def _confine_self(message: NamespaceLaunch, trouble_writer: int) -> None:
     """Take the last steps, in the command's own process: nothing of them can be undone."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    with SetupStep("process"):
+    with name_step("process"):
         os.setsid()
         os.dup2(trouble_writer, messages.CONTROL, inheritable=False)
         kernel.close_from(messages.CONTROL + 1)
-    with SetupStep("directory"):
+    with name_step("directory"):
         os.chdir(message["workspace"] + b"/" + message["cwd"])
-    with SetupStep("limits"):
-        processes.set_limit(resource.RLIMIT_CORE, 0)
-        processes.set_limit(resource.RLIMIT_FSIZE, message["file_size"])
-        processes.set_limit(resource.RLIMIT_NOFILE, message["open_files"])
-        processes.set_limit(resource.RLIMIT_NPROC, message["processes"])
-    with SetupStep("landlock"):
+    with name_step("limits"):
+        processes.set_limits(message, message["processes"])
+    with name_step("landlock"):
         if landlock.get_abi_version() > 0:
             landlock.restrict_self(_list_landlock_rules(message))
-    with SetupStep("seccomp"):
+    with name_step("seccomp"):
         seccomp.install_filter(_prepared["filter"])
 
 
 def _list_landlock_rules(message: NamespaceLaunch) -> list[tuple[str, int]]:
-    """Return the writable paths once more as Landlock rules: a second wall."""
     changed = [message["workspace"], os.path.realpath(message["home"])]
     rules = [(os.fsdecode(path), landlock.EVERYTHING) for path in changed]
     rules += [(path, landlock.EVERYTHING) for path in ("/tmp", "/var/tmp", "/run", "/dev/shm")]
@@ -178,8 +168,6 @@ def _send_report(control: _socket.socket, report: BoxReport) -> None:
 
 
 class _InitProcess:
-    """Waits for the command's end and for the engine's messages; reaps what the command leaves to pid 1."""
-
     def __init__(self, control: _socket.socket, child: int, forwarder: int, bound: int) -> None:
         self._control = control
         self._child = child

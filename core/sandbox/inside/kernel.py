@@ -27,7 +27,7 @@ _PRIVATE_ALL = 0x4000 | 0x40000
 _DETACH = 2
 _MS_NO_SUID, _MS_NO_DEVICES = 0x2, 0x4
 
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT = 1, 4, 15, 24, 47
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_SET_NO_NEW_PRIVS = 1, 4, 24, 47, 38
 _AMBIENT_CLEAR = 4
 _CAPABILITIES_V3 = 0x20080522
 _JOIN_SESSION_KEYRING = 1
@@ -46,12 +46,11 @@ _libc.syscall.restype = ctypes.c_long
 
 
 def find_syscall_number(name: str, machine: str = "") -> int:
-    """Return the number of a call that differs between architectures. Raises OSError (ENOSYS) where it is not
-    known."""
-    numbers = _OLD_NUMBERS.get(machine or os.uname().machine)
-    if numbers is None:
-        raise OSError(38, f"no syscall numbers for {machine or os.uname().machine}")
-    return numbers[name]
+    """Return the number of a call that differs between architectures. Raises OSError (ENOSYS) on unknown ones."""
+    machine = machine or os.uname().machine
+    if machine not in _OLD_NUMBERS:
+        raise OSError(38, f"no syscall numbers for {machine}")
+    return _OLD_NUMBERS[machine][name]
 
 
 def unshare(flags: int) -> None:
@@ -72,16 +71,16 @@ def mount_with_options(kind: bytes, target: bytes, options: bytes) -> None:
 def create_mount(kind: bytes, options: Iterable[tuple[bytes, bytes | None]], attributes: int) -> int:
     """Create a mount that is not attached yet; return its descriptor. An option without a value is a flag."""
     name = kind.decode()
-    context = _syscall(_FSOPEN, f"fsopen {name}", kind, 1)
+    context = make_syscall(_FSOPEN, f"fsopen {name}", kind, 1)
     try:
         for key, value in options:
             what = f"{name} {key.decode()}"
             if value is None:
-                _syscall(_FSCONFIG, what, context, _SET_FLAG, key, 0, 0)
+                make_syscall(_FSCONFIG, what, context, _SET_FLAG, key, 0, 0)
             else:
-                _syscall(_FSCONFIG, what, context, _SET_STRING, key, value, 0)
-        _syscall(_FSCONFIG, f"create {name}", context, _CREATE, 0, 0, 0)
-        return _syscall(_FSMOUNT, f"fsmount {name}", context, 1, attributes)
+                make_syscall(_FSCONFIG, what, context, _SET_STRING, key, value, 0)
+        make_syscall(_FSCONFIG, f"create {name}", context, _CREATE, 0, 0, 0)
+        return make_syscall(_FSMOUNT, f"fsmount {name}", context, 1, attributes)
     except OSError as error:
         raise OSError(error.errno, f"{error.strerror}{_read_mount_error(context)}") from None
     finally:
@@ -89,7 +88,6 @@ def create_mount(kind: bytes, options: Iterable[tuple[bytes, bytes | None]], att
 
 
 def _read_mount_error(context: int) -> str:
-    """Return what the file system itself says about a refusal, "" if nothing."""
     try:
         return " (" + os.read(context, 512).decode("utf-8", "replace").strip() + ")"
     except OSError:
@@ -99,12 +97,14 @@ def _read_mount_error(context: int) -> str:
 def clone_mount(path: bytes, *, recursive: bool = True) -> int:
     """Clone what is mounted at a path; return the descriptor of the detached copy. Symbolic links are followed."""
     flags = _CLONE | _CLOEXEC | (_RECURSIVE if recursive else 0)
-    return _syscall(_OPEN_TREE, f"open_tree {_format_path(path)}", AT_FDCWD, path, flags)
+    return make_syscall(_OPEN_TREE, f"open_tree {_format_path(path)}", AT_FDCWD, path, flags)
 
 
 def attach_mount(mount: int, target: bytes) -> None:
     """Attach a detached mount at a path, and close its descriptor."""
-    _syscall(_MOVE_MOUNT, f"mount at {_format_path(target)}", mount, b"", AT_FDCWD, target, _FROM_EMPTY | _TO_FOLLOWED)
+    make_syscall(
+        _MOVE_MOUNT, f"mount at {_format_path(target)}", mount, b"", AT_FDCWD, target, _FROM_EMPTY | _TO_FOLLOWED
+    )
     os.close(mount)
 
 
@@ -113,12 +113,12 @@ def set_mount_attributes(mount: int, path: bytes, *, add: int = 0, clear: int = 
     described = struct.pack("@QQQQ", add, clear, 0, 0)
     flags = (_EMPTY_PATH if not path else 0) | (_RECURSIVE if recursive else 0)
     what = f"mount_setattr {_format_path(path)}"
-    _syscall(_MOUNT_SETATTR, what, mount, path, flags, described, len(described))
+    make_syscall(_MOUNT_SETATTR, what, mount, path, flags, described, len(described))
 
 
 def pivot_root_here() -> None:
     """Make the working directory the root; the old root lies on top of it until it is unmounted."""
-    _syscall(find_syscall_number("pivot_root"), "pivot_root", b".", b".")
+    make_syscall(find_syscall_number("pivot_root"), "pivot_root", b".", b".")
 
 
 def unmount_here() -> None:
@@ -141,21 +141,21 @@ def write_setting(path: bytes, text: bytes) -> None:
 
 def close_from(first: int) -> None:
     """Close every descriptor from this number on."""
-    _syscall(_CLOSE_RANGE, "close_range", first, 0xFFFFFFFF, 0)
+    make_syscall(_CLOSE_RANGE, "close_range", first, 0xFFFFFFFF, 0)
 
 
 def die_with_parent(signal: int) -> None:
-    _prctl("parent death signal", _PR_SET_PDEATHSIG, signal)
+    call_prctl("parent death signal", _PR_SET_PDEATHSIG, signal)
 
 
 def forbid_inspection() -> None:
     """Forbid ptrace, /proc/PID/mem and core dumps of this process to others of the same user."""
-    _prctl("not dumpable", _PR_SET_DUMPABLE, 0)
+    call_prctl("not dumpable", _PR_SET_DUMPABLE, 0)
 
 
-def set_process_name(name: bytes) -> None:
-    """Set what `ps` shows; 15 bytes count."""
-    _check_result(_libc.prctl(_PR_SET_NAME, name, 0, 0, 0), "process name")
+def forbid_new_privileges() -> None:
+    """Set no_new_privs, without which an ordinary user may install neither a syscall filter nor Landlock's rules."""
+    call_prctl("no_new_privs", _PR_SET_NO_NEW_PRIVS, 1)
 
 
 def drop_bounding_set() -> None:
@@ -171,7 +171,7 @@ def drop_capabilities() -> None:
     """Drop every capability, also for all that is executed later."""
     drop_bounding_set()
     header = struct.pack("@Ii", _CAPABILITIES_V3, 0)
-    _syscall(find_syscall_number("capset"), "capset", header, bytes(24))
+    make_syscall(find_syscall_number("capset"), "capset", header, bytes(24))
 
 
 class FileAccessAs:
@@ -220,11 +220,13 @@ def leave_session_keyring() -> None:
 _ZERO = ctypes.c_ulong(0)
 
 
-def _prctl(what: str, option: int, value: int) -> None:
-    _check_result(_libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), _ZERO, _ZERO, _ZERO), what)
+def call_prctl(what: str, option: int, value: int, described: bytes | None = None) -> None:
+    """Call prctl(2) with a number and, for what takes one, a structure. Raises OSError with `what`."""
+    _check_result(_libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), described, _ZERO, _ZERO), what)
 
 
-def _syscall(number: int, what: str, *arguments: int | bytes) -> int:
+def make_syscall(number: int, what: str, *arguments: int | bytes | None) -> int:
+    """Make a system call and return its result. Raises OSError; `what` names the call in it."""
     words = [ctypes.c_long(each) if isinstance(each, int) else ctypes.c_char_p(each) for each in arguments]
     return _check_result(_libc.syscall(ctypes.c_long(number), *words), what)
 

@@ -1,16 +1,16 @@
 """Landlock: a process gives up, for itself and its children, rights to files, TCP and signals (SAFETY C6).
 
 Rules name what stays allowed below a path; all else that this kernel's ABI knows is refused. It does not cover metadata
-(chmod, chown, utimes, stat), unix sockets that have a path, or UDP. Runs in `python -I -S -B` with no more than ctypes
-and struct loaded.
+(chmod, chown, utimes, stat), unix sockets that have a path, or UDP. Runs in `python -I -S -B`.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import stat
 import struct
+
+from core.sandbox.inside import kernel
 
 TYPE_CHECKING = False  # typing itself takes longer to load than all the rest here
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG, _PATH_BENEATH = 1, 1
-_PR_SET_NO_NEW_PRIVS = 38
 _ENOSYS = 38
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -35,10 +34,10 @@ _ON_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 
 def get_abi_version() -> int:
     """Return the version of Landlock that this kernel offers; 0 if it has none or was booted without it."""
-    version: int = _load_libc().syscall(
-        ctypes.c_long(_CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint(_VERSION_FLAG)
-    )
-    return max(version, 0)
+    try:
+        return kernel.make_syscall(_CREATE_RULESET, "landlock's version", None, 0, _VERSION_FLAG)
+    except OSError:
+        return 0
 
 
 def restrict_self(rules: Iterable[tuple[str, int]], *, tcp: bool = True, scopes: bool = True) -> int:
@@ -53,40 +52,21 @@ def restrict_self(rules: Iterable[tuple[str, int]], *, tcp: bool = True, scopes:
     if version == 0:
         raise OSError(_ENOSYS, "this kernel has no Landlock")
     handled = _FILES_OF_ABI.get(version, EVERYTHING)
-    libc = _load_libc()
-    ruleset = _create_ruleset(libc, handled, version, _TCP if not tcp else 0, _SCOPES if scopes else 0)
+    # `struct landlock_ruleset_attr`, as long as this ABI knows it.
+    known = 1 + (version >= _TCP_SINCE) + (version >= _SCOPES_SINCE)
+    attributes = struct.pack("@QQQ", handled, _TCP if not tcp else 0, _SCOPES if scopes else 0)[: 8 * known]
+    ruleset = kernel.make_syscall(_CREATE_RULESET, "landlock_create_ruleset", attributes, len(attributes), 0)
     try:
         for path, rights in rules:
-            _add_rule(libc, ruleset, path, rights & handled)
-        zero = ctypes.c_ulong(0)
-        _check_result(libc.prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), zero, zero, zero), "no_new_privs")
-        _check_result(
-            libc.syscall(ctypes.c_long(_RESTRICT_SELF), ctypes.c_int(ruleset), ctypes.c_uint(0)),
-            "landlock_restrict_self",
-        )
+            _add_rule(ruleset, path, rights & handled)
+        kernel.forbid_new_privileges()
+        kernel.make_syscall(_RESTRICT_SELF, "landlock_restrict_self", ruleset, 0)
     finally:
         os.close(ruleset)
     return version
 
 
-def _load_libc() -> ctypes.CDLL:
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.syscall.restype = ctypes.c_long
-    return libc
-
-
-def _create_ruleset(libc: ctypes.CDLL, files: int, version: int, tcp: int, scopes: int) -> int:
-    """Create a ruleset from `struct landlock_ruleset_attr`, as long as this ABI knows it."""
-    attributes = struct.pack("@Q", files)
-    if version >= _TCP_SINCE:
-        attributes += struct.pack("@Q", tcp)
-    if version >= _SCOPES_SINCE:
-        attributes += struct.pack("@Q", scopes)
-    made = libc.syscall(ctypes.c_long(_CREATE_RULESET), attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint(0))
-    return _check_result(made, "landlock_create_ruleset")
-
-
-def _add_rule(libc: ctypes.CDLL, ruleset: int, path: str, rights: int) -> None:
+def _add_rule(ruleset: int, path: str, rights: int) -> None:
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -95,16 +75,6 @@ def _add_rule(libc: ctypes.CDLL, ruleset: int, path: str, rights: int) -> None:
         if not stat.S_ISDIR(os.fstat(place).st_mode):
             rights &= _ON_A_FILE
         rule = struct.pack("=Qi", rights, place)  # packed: 12 bytes
-        added = libc.syscall(
-            ctypes.c_long(_ADD_RULE), ctypes.c_int(ruleset), ctypes.c_int(_PATH_BENEATH), rule, ctypes.c_uint(0)
-        )
-        _check_result(added, f"landlock rule for {path}")
+        kernel.make_syscall(_ADD_RULE, f"landlock rule for {path}", ruleset, _PATH_BENEATH, rule, 0)
     finally:
         os.close(place)
-
-
-def _check_result(result: int, what: str) -> int:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
-    return int(result)

@@ -106,7 +106,6 @@ def _run_forwarder(listening: _socket.socket) -> NoReturn:
 
 
 def _forward_ready(listening: _socket.socket, connections: list[_Connection]) -> None:
-    """Wait until something can move, and move it."""
     wanted = {listening.fileno(): select.POLLIN}
     readers: dict[int, _Flow] = {}
     writers: dict[int, _Flow] = {}

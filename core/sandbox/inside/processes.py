@@ -6,6 +6,7 @@ each of them. Runs in `python -I -S -B`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
@@ -13,6 +14,8 @@ import signal
 TYPE_CHECKING = False  # typing itself takes longer to load than all the rest here
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from core.sandbox.inside.messages import CommandLaunch
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -72,26 +75,26 @@ def list_descendants(ancestor: int) -> list[int]:
 
 def send_signal(pid: int, number: int) -> None:
     """Signal a process, if it is still there and may be signalled."""
-    try:
+    with contextlib.suppress(OSError):
         os.kill(pid, number)
-    except OSError:
-        return
 
 
 def signal_group(group: int, number: int) -> None:
     """Signal a process group, if it is still there and may be signalled."""
-    try:
+    with contextlib.suppress(OSError):
         os.killpg(group, number)
-    except OSError:
-        return
 
 
-def set_limit(which: int, value: int) -> None:
-    """Set a resource limit, soft and hard, as far as the present hard one allows."""
-    hard = resource.getrlimit(which)[1]
-    if hard != resource.RLIM_INFINITY:
-        value = min(value, hard)
-    resource.setrlimit(which, (value, value))
+def set_limits(message: CommandLaunch, processes: int | None) -> None:
+    """Set a command's resource limits, soft and hard, as far as the present hard ones allow; `processes` None: all."""
+    limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, message["file_size"])]
+    limits.append((resource.RLIMIT_NOFILE, message["open_files"]))
+    if processes is not None:
+        limits.append((resource.RLIMIT_NPROC, processes))
+    for which, value in limits:
+        hard = resource.getrlimit(which)[1]
+        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(which, (bound, bound))
 
 
 def open_child_signals() -> int:

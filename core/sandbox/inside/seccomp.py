@@ -1,8 +1,7 @@
 """The syscall filter of every tier: a BPF program, assembled here, and the prctls that install it (SAFETY C6, D28).
 
 It refuses what a command does not need and what kernel exploits use most: mounts, namespaces, other processes' memory,
-io_uring, kernel keys, exotic socket families, typing into a terminal. Runs in `python -I -S -B` with no more than
-ctypes and struct loaded.
+io_uring, kernel keys, exotic socket families, typing into a terminal. Runs in `python -I -S -B`.
 """
 
 from __future__ import annotations
@@ -10,6 +9,8 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+
+from core.sandbox.inside import kernel
 
 TYPE_CHECKING = False  # typing itself takes longer to load than all the rest here
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _X32 = 0x40000000
 _NEW_NAMESPACE = 0x7E020000  # CLONE_NEW{NS,CGROUP,UTS,IPC,USER,PID,NET}; CLONE_NEWTIME exists for unshare only
 _TERMINAL_INPUT = (0x5412, 0x541C, 0x541D)  # TIOCSTI, TIOCLINUX, TIOCCONS
 _SOCK_TYPE, _SOCK_DGRAM = 0xF, 2
-_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
+_PR_SET_SECCOMP, _MODE_FILTER = 22, 2
 
 # One number for both architectures: these were added after the tables were united.
 _DENIED_ON_ALL = {
@@ -158,13 +159,15 @@ def build_filter(families: Sequence[int] = FAMILIES, *, machine: str = "") -> by
     code = [_encode(_LOAD, _ARCHITECTURE), *_return_unless(_EQUAL, audit, _KILL), _encode(_LOAD, _NUMBER)]
     if which == 0:
         code += _return_if(_AT_LEAST, _X32, _ERRNO | _ENOSYS)
-    code += _return_if(
-        _EQUAL, _CHECKED_CALLS["clone3"][which], _ERRNO | _ENOSYS
-    )  # its flags are behind a pointer; clone serves
+    # Its flags are behind a pointer; clone serves.
+    code += _return_if(_EQUAL, _CHECKED_CALLS["clone3"][which], _ERRNO | _ENOSYS)
     for number in list_denied(machine).values():
         code += _return_if(_EQUAL, number, _ERRNO | _EPERM)
-    code += _check_call(_CHECKED_CALLS["socket"][which], _build_socket_checks(families))
-    code += _check_call(_CHECKED_CALLS["ioctl"][which], _build_ioctl_checks())
+    sockets = [part for family in families for part in _return_if(_EQUAL, family, _ALLOW)]
+    sockets = [_load_argument(0), *sockets, _encode(_RETURN, _ERRNO | _EAFNOSUPPORT)]
+    terminal = [part for call in _TERMINAL_INPUT for part in _return_if(_EQUAL, call, _ERRNO | _EPERM)]
+    code += _check_call(_CHECKED_CALLS["socket"][which], sockets)
+    code += _check_call(_CHECKED_CALLS["ioctl"][which], [_load_argument(1), *terminal])
     code += _check_call(
         _CHECKED_CALLS["clone"][which], [_load_argument(0), *_return_if(_ANY_BIT, _NEW_NAMESPACE, _ERRNO | _EPERM)]
     )
@@ -177,7 +180,6 @@ def build_filter(families: Sequence[int] = FAMILIES, *, machine: str = "") -> by
 
 
 def _build_host_rules(which: int) -> list[bytes]:
-    """Return the rules of a box that sees the host's own processes and disk."""
     code = _return_if(_EQUAL, _OPENAT2, _ERRNO | _ENOSYS)
     for number in (*(numbers[which] for numbers in _SYSTEM_V_CALLS.values()), *_PIDFD_CALLS.values()):
         code += _return_if(_EQUAL, number, _ERRNO | _EPERM)
@@ -214,21 +216,10 @@ def install_filter(program: bytes) -> None:
 
     Sets no_new_privs, without which an ordinary user may not install a filter. One thread only.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-    size = struct.calcsize("HBBI")
     code = ctypes.create_string_buffer(program, len(program))
-    described = struct.pack("@HP", len(program) // size, ctypes.addressof(code))
-    pointer = ctypes.create_string_buffer(described, len(described))
-    word = ctypes.c_ulong
-    if libc.prctl(_PR_SET_NO_NEW_PRIVS, word(1), word(0), word(0), word(0)) != 0:
-        raise _build_last_error("no_new_privs")
-    if libc.prctl(_PR_SET_SECCOMP, word(_MODE_FILTER), pointer, word(0), word(0)) != 0:
-        raise _build_last_error("the seccomp filter")
-
-
-def _build_last_error(what: str) -> OSError:
-    number = ctypes.get_errno()
-    return OSError(number, f"{what}: {os.strerror(number)}")
+    described = struct.pack("@HP", len(program) // struct.calcsize("HBBI"), ctypes.addressof(code))
+    kernel.forbid_new_privileges()
+    kernel.call_prctl("the seccomp filter", _PR_SET_SECCOMP, _MODE_FILTER, described)
 
 
 def _find_architecture(machine: str) -> tuple[int, int]:
@@ -253,25 +244,10 @@ def _return_unless(test: int, value: int, result: int) -> list[bytes]:
 
 
 def _load_argument(index: int) -> bytes:
-    """Load the low half of an argument.
-
-    The calls that are checked by one read it as an int: the rest does not count.
-    """
+    """Load the low half of an argument: the calls that are checked by one read it as an int."""
     return _encode(_LOAD, _ARGUMENTS + 8 * index)
 
 
 def _check_call(number: int, checks: list[bytes]) -> list[bytes]:
     """Run the checks for this call only; they end in allowing it, so no later test sees a loaded argument."""
     return [_encode(_EQUAL, number, 0, len(checks) + 1), *checks, _encode(_RETURN, _ALLOW)]
-
-
-def _build_socket_checks(families: Sequence[int]) -> list[bytes]:
-    allowed = [part for family in families for part in _return_if(_EQUAL, family, _ALLOW)]
-    return [_load_argument(0), *allowed, _encode(_RETURN, _ERRNO | _EAFNOSUPPORT)]
-
-
-def _build_ioctl_checks() -> list[bytes]:
-    return [
-        _load_argument(1),
-        *(part for call in _TERMINAL_INPUT for part in _return_if(_EQUAL, call, _ERRNO | _EPERM)),
-    ]

@@ -8,11 +8,11 @@ Runs in `python -I -S -B`; its messages are those of `core.sandbox.inside.messag
 from __future__ import annotations
 
 import _socket
+import contextlib
 import ctypes
 import fcntl
 import marshal
 import os
-import resource
 import select
 import signal
 
@@ -58,8 +58,7 @@ def main(message_file: int, control: int) -> NoReturn:
 
 
 def _make_group(message: SupervisorLaunch) -> cgroups.BoxCgroup | None:
-    """Make the control group; without one, an ordinary user's limit bounds processes, and nothing would bound
-    root's."""
+    """Make the control group; without one an ordinary user's limit bounds processes, and nothing bounds root's."""
     groups = cgroups.CgroupFactory()
     if not groups.has_controller(b"pids"):
         if os.getuid() == 0:
@@ -71,7 +70,6 @@ def _make_group(message: SupervisorLaunch) -> cgroups.BoxCgroup | None:
 def _become_command(
     message: SupervisorLaunch, group: cgroups.BoxCgroup | None, status_writer: int, ready_writer: int
 ) -> NoReturn:
-    """Execute the command in the child; never returns."""
     step, supervisor = "process", os.getppid()
     try:
         kernel.die_with_parent(signal.SIGKILL)
@@ -92,7 +90,9 @@ def _become_command(
         step = "directory"
         os.chdir(message["cwd"])
         step = "limits"
-        _set_limits(message)
+        # Inside bubblewrap's namespace the innermost shell limits processes: only the box counts there.
+        is_bounded = not message["bubblewrap"]
+        processes.set_limits(message, message["processes"] + _count_own_processes() if is_bounded else None)
         if message["rules"] is not None:
             step = "capabilities"
             kernel.drop_capabilities()
@@ -131,16 +131,6 @@ def _enter_overlay_root(root: OverlayRoot, scratch: int) -> None:
     build.build_overlay_root(root, scratch, submounts)
 
 
-def _set_limits(message: SupervisorLaunch) -> None:
-    processes.set_limit(resource.RLIMIT_CORE, 0)
-    processes.set_limit(resource.RLIMIT_FSIZE, message["file_size"])
-    processes.set_limit(resource.RLIMIT_NOFILE, message["open_files"])
-    if not message[
-        "bubblewrap"
-    ]:  # inside bubblewrap's namespace the innermost shell sets it: only the box counts there
-        processes.set_limit(resource.RLIMIT_NPROC, message["processes"] + _count_own_processes())
-
-
 def _count_own_processes() -> int:
     """Return how many threads the user has already; the limit counts them too."""
     count = 0
@@ -154,8 +144,6 @@ def _count_own_processes() -> int:
 
 
 class _Supervisor:
-    """Follows the command until its end and kills what is left."""
-
     def __init__(
         self,
         engine: _socket.socket,
@@ -198,16 +186,15 @@ class _Supervisor:
         poll.register(self._engine.fileno(), select.POLLIN)
         if any(descriptor == self._engine.fileno() for descriptor, _ in poll.poll()):
             self._kill_all()
-        report = os.read(self._ready, 65536)
-        if report not in {RUNNING, b""}:
-            self._fail(marshal.loads(report))
-        if report == b"" and self._message["bubblewrap"]:
-            self._fail(("failed", "bubblewrap", 0, ""))
-        self._send(("started",))
-
-    def _fail(self, report: BoxReport) -> NoReturn:
+        written = os.read(self._ready, 65536)
+        report: BoxReport = ("started",)
+        if written not in {RUNNING, b""}:
+            report = marshal.loads(written)
+        elif written == b"" and self._message["bubblewrap"]:
+            report = ("failed", "bubblewrap", 0, "")
         self._send(report)
-        self._kill_all()
+        if report[0] == "failed":
+            self._kill_all()
 
     def _handle_control(self) -> None:
         match self._engine.recv(64):
@@ -215,28 +202,22 @@ class _Supervisor:
                 processes.signal_group(self._find_group_leader(), signal.SIGINT)
             case messages.TERMINATE:
                 self._is_terminating = True  # others than the command itself get the rest of the grace too
-                for pid in (
-                    processes.list_descendants(self._find_group_leader())
-                    if self._message["bubblewrap"]
-                    else processes.list_descendants(os.getpid())
-                ):
+                above = self._find_group_leader() if self._message["bubblewrap"] else os.getpid()
+                for pid in processes.list_descendants(above):
                     processes.send_signal(pid, signal.SIGTERM)
             case _:
                 self._kill_all()
 
     def _find_group_leader(self) -> int:
-        """Return who leads the command's process group: the command, or pid 1 of its box, which signals do not
-        reach."""
+        """Return who leads the command's process group: it, or pid 1 of its box, which signals do not reach."""
         if not self._message["bubblewrap"]:
             return self._child
         return parse_number_after(self._read_status(), b'"child-pid":') or self._child
 
     def _read_status(self) -> bytes:
         os.set_blocking(self._status, False)
-        try:
+        with contextlib.suppress(BlockingIOError):
             self._status_read += os.read(self._status, 65536)
-        except BlockingIOError:
-            return self._status_read
         return self._status_read
 
     def _reap(self) -> None:
@@ -281,10 +262,8 @@ class _Supervisor:
         os._exit(0)
 
     def _send(self, report: BoxReport) -> None:
-        try:
+        with contextlib.suppress(OSError):  # the engine may be gone; what is left to do is the same
             self._engine.send(marshal.dumps(report))
-        except OSError:
-            return  # the engine is gone; what is left to do is the same
 
 
 def parse_number_after(text: bytes, label: bytes) -> int | None:

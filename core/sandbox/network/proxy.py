@@ -18,6 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from core.sandbox.network.addresses import HostAndPort, IPAddress, is_public, parse_host_and_port, parse_ip_address
+from core.tasks import cancel_tasks
 
 MAX_HEAD_BYTES = 32 * 1024
 MAX_CONNECTIONS = 128
@@ -79,11 +80,6 @@ async def resolve_host(host: str) -> list[IPAddress]:
     return list(dict.fromkeys(each for each in addresses if each is not None))
 
 
-def handle_nothing(_: bytes) -> LocalHandler | None:
-    """Return None: no request is for us, each is for a host."""
-    return None
-
-
 class Proxy:
     """`allows(host)` says if a host was granted; `refused(target)` is called for hosts that were not.
 
@@ -97,7 +93,7 @@ class Proxy:
         *,
         refused: Callable[[HostAndPort], None],
         passed: Callable[[ProxiedConnection], None],
-        own: Callable[[bytes], LocalHandler | None] = handle_nothing,
+        own: Callable[[bytes], LocalHandler | None] | None = None,
         public: Callable[[IPAddress], bool] = is_public,
         resolve: Resolver = resolve_host,
     ) -> None:
@@ -121,10 +117,7 @@ class Proxy:
         if server is None:
             return
         server.close()
-        for task in self._open:
-            task.cancel()
-        if self._open:
-            await asyncio.wait(self._open)
+        await cancel_tasks(self._open)
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 
@@ -151,7 +144,7 @@ class Proxy:
     async def _handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(HEAD_TIMEOUT):
             head = await _read_head(reader)
-        if (ours := self._own(head)) is not None:
+        if self._own is not None and (ours := self._own(head)) is not None:
             await ours(head, reader, writer)
             return
         request = _parse_request(head)
@@ -261,7 +254,6 @@ def _parse_body_size(headers: list[tuple[bytes, bytes]]) -> int:
 
 
 async def _copy_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit: int | None) -> int:
-    """Copy bytes from one side to the other until the end, or `limit` of them; return how many."""
     count = 0
     with contextlib.suppress(OSError):
         while limit is None or count < limit:
@@ -278,10 +270,7 @@ async def _copy_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
 
 
 async def _wait_for_both(upload: asyncio.Task[int], download: asyncio.Task[int], *, is_tunnel: bool) -> tuple[int, int]:
-    """Wait until both directions have ended; the end of a plain request's answer is its end.
-
-    Returns both byte counts.
-    """
+    """Wait for both directions and return their bytes; the end of a plain request's answer is its end."""
     try:
         received = await download
         if not is_tunnel:

@@ -80,8 +80,7 @@ class BoxedProcess(ABC):
         self._follow_task.add_done_callback(lambda _: callback(self))
 
     async def start(self) -> None:
-        """Start it and wait until the command itself runs. Raises `ToolFailed`, when all of it is gone, if it never
-        does."""
+        """Start it and wait until it runs. Raises `ToolFailed`, when all of it is gone, if it never does."""
         try:
             await self._open_streams()
             async with asyncio.timeout(self.start_limit):
@@ -127,7 +126,6 @@ class BoxedProcess(ABC):
         """Release what the process was started with; it is gone."""
 
     def _explain_failure(self, error: BaseException) -> BaseException:
-        """Return the failure to show."""
         return error
 
     def _add_reader(self, listener: Callable[[str], None]) -> int:

@@ -178,13 +178,11 @@ class BwrapBox(SupervisedBox):
 
     @staticmethod
     def _make_read_only(place: str, request: BoxRequest) -> Iterator[str]:
-        """Yield the options that make a fresh place read-only."""
         if Path(place).is_dir() and os.path.realpath(host_paths.find_home(request.env)) != place:
             yield from ("--remount-ro", place)
 
     def _list_isolation_options(self) -> list[str]:
-        """Return options for namespaces and capabilities that this bubblewrap has; the syscall filter backs them
-        up."""
+        """Return options for namespaces and capabilities that this bubblewrap has; the syscall filter backs them up."""
         wanted = [
             *(f"--unshare-{kind}" for kind in _UNSHARED_NAMESPACES),
             "--disable-userns",
@@ -218,8 +216,7 @@ def capture_changes(copy: ProjectCopy, upper: Path | None, *, mounted: bool) -> 
 
 
 def _build_start_script(processes: int) -> str:
-    """Return what the innermost shell does before the command: report the start, close our descriptors, limit
-    itself."""
+    """Return what the innermost shell does first: report the start, close our descriptors, limit itself."""
     limit = f"ulimit -u {processes} 2>/dev/null || ulimit -p {processes} 2>/dev/null; "
     return f'printf r >&{READY}; exec {STATUS}>&- {READY}>&- {FILTER}<&-; {limit}exec "$0" -c "$1"'
 

@@ -69,8 +69,7 @@ class _Comparison:
             self._move_entry(path + b"/" + name if path else name, new)
 
     def _compare_entry(self, path: bytes, before: FileSignature, now: os.stat_result | None) -> os.stat_result | None:
-        """Write what became of an entry. Returns the status of a directory that still is one: it has to be
-        compared."""
+        """Write what became of an entry; return the status of a directory that still is one, to be compared."""
         if now is None or _is_whiteout(now):
             self._write_whiteout(path)
         elif stat.S_ISDIR(before.mode) and stat.S_ISDIR(now.st_mode):

@@ -79,8 +79,7 @@ class LandlockBox(SupervisedBox):
 
 
 def withhold_hidden_paths(request: BoxRequest) -> BoxRequest:
-    """Return the request with hidden paths inside the workspace withheld: a copy can't cover them, so it leaves them
-    out."""
+    """Return the request with what is hidden in the workspace withheld: a copy leaves out what it can't cover."""
     inside = [
         str(path.relative_to(request.workspace)) for path in request.hidden if path.is_relative_to(request.workspace)
     ]
@@ -118,26 +117,17 @@ def _list_hidden(request: BoxRequest) -> tuple[Path, ...]:
 
 
 def _exclude_hidden(path: Path, hidden: tuple[Path, ...]) -> Iterator[Path]:
-    """Yield a path, or what is in it except what is hidden."""
     if path in hidden:
         return
     if not any(each.is_relative_to(path) for each in hidden):
         yield path
         return
-    for name in _list_names(path):
+    for name in host_paths.list_names(path):
         yield from _exclude_hidden(path / name, hidden)
 
 
-def _list_names(directory: Path) -> list[str]:
-    try:
-        return os.listdir(directory)
-    except OSError:
-        return []
-
-
 def _list_readable(directory: Path, masked: set[Path]) -> Iterator[Path]:
-    """Yield the entries of a directory except those that are masked or hold something masked."""
-    for name in _list_names(directory):
+    for name in host_paths.list_names(directory):
         path = directory / name
         if not any(each == path or each.is_relative_to(path) for each in masked):
             yield path

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from core.sandbox.box import BoxRequest
 from core.sandbox.tiers.project_copy import is_opaque, remove_copy
@@ -14,8 +15,7 @@ _NAMED = 5
 
 
 def name_mask_layer(upper: Path) -> Path:
-    """Return the mask layer's path, on the file system of `upper`: on a third one, files would show other inode
-    numbers."""
+    """Return the mask layer's path, on the file system of `upper`: on a third one, inode numbers would differ."""
     return upper.with_name(f"{upper.name}.masks")
 
 
@@ -40,7 +40,7 @@ def remove_masked_changes(request: BoxRequest) -> tuple[str, ...]:
 
 def describe_deleted_secrets(upper: Path, kept: Sequence[bytes]) -> tuple[str, ...]:
     """Return a note if a command deleted or moved directories with files that are kept from it: it saw empty ones."""
-    gone = [os.fsdecode(path) for path in kept if _is_parent_replaced(os.fsencode(upper), path)]
+    gone = [os.fsdecode(path) for path in kept if _look_above(os.fsencode(upper), path) == "replaced"]
     if not gone:
         return ()
     more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
@@ -55,7 +55,7 @@ def _remove_written(upper: bytes, masked: Sequence[bytes]) -> list[bytes]:
     written = []
     for path in masked:
         place = os.path.join(upper, path)
-        if not _has_parents(upper, path) or not os.path.lexists(place):
+        if _look_above(upper, path) != "there" or not os.path.lexists(place):
             continue
         found = os.lstat(place)
         if stat.S_ISDIR(found.st_mode):
@@ -67,22 +67,13 @@ def _remove_written(upper: bytes, masked: Sequence[bytes]) -> list[bytes]:
     return written
 
 
-def _is_parent_replaced(upper: bytes, path: bytes) -> bool:
-    """True if a directory above the path is deleted or replaced."""
+def _look_above(upper: bytes, path: bytes) -> Literal["missing", "replaced", "there"]:
+    """Return what the layer says of the directories above a path; "replaced" if one of them is deleted or new."""
     above = upper
     for part in path.split(b"/")[:-1]:
         above = os.path.join(above, part)
         if not os.path.lexists(above):
-            return False
+            return "missing"
         if not stat.S_ISDIR(os.lstat(above).st_mode) or is_opaque(above):
-            return True
-    return False
-
-
-def _has_parents(upper: bytes, path: bytes) -> bool:
-    above = upper
-    for part in path.split(b"/")[:-1]:
-        above = os.path.join(above, part)
-        if not os.path.lexists(above) or not stat.S_ISDIR(os.lstat(above).st_mode) or is_opaque(above):
-            return False
-    return True
+            return "replaced"
+    return "there"

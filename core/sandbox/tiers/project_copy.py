@@ -143,7 +143,8 @@ class _Survey:
             if child in self._withheld:
                 self.entries.append(_Entry(child, found[0].path, "withheld"))
             elif self._is_held(child, name, found, ignored):
-                self._add_held(child, found[0].path)
+                self.held.append(child)  # the caller leaves out what is withheld below it
+                self.entries.append(_Entry(child, found[0].path, "held"))
             elif stat.S_ISDIR(mode):
                 self.entries.append(_Entry(child, found[0].path, "directory"))
                 yield child, [each.path for each in found]
@@ -178,11 +179,6 @@ class _Survey:
                 return False
         self._ignored_left = (size, files)
         return True
-
-    def _add_held(self, child: bytes, source: bytes) -> None:
-        """Add a held path; the caller leaves out what is withheld below it."""
-        self.held.append(child)
-        self.entries.append(_Entry(child, source, "held"))
 
     def _add_file(self, child: bytes, found: StackedEntry) -> None:
         if stat.S_ISLNK(found.mode):
@@ -303,8 +299,7 @@ class _Copier:
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, mode))
 
     def _copy_file(self, source: bytes, target: bytes) -> None:
-        """Copy bytes, permissions and times; never through a symbolic link. A file that can't be read is left
-        empty."""
+        """Copy bytes, permissions and times; no link is followed, and a file that can't be read is left empty."""
         try:
             reader = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except PermissionError:

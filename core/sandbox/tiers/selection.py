@@ -50,11 +50,6 @@ class TierReport(Struct, frozen=True, kw_only=True):
     reasons: tuple[TierTrial, ...] = ()
     cached: bool = False
 
-    @property
-    def failed_trials(self) -> tuple[TierTrial, ...]:
-        """The reasons why each stronger tier is not used."""
-        return tuple(each for each in self.reasons if not each.ok)
-
 
 class _CachedReport(Struct, frozen=True):
     key: str
@@ -128,13 +123,8 @@ async def try_tier(tier: Tier, state: Path) -> TierTrial:
         return TierTrial(tier=tier, ok=False, reason=reason, too_slow=True)
     except ToolFailed as failure:
         reason = failure.message
-        return TierTrial(
-            tier=tier,
-            ok=False,
-            reason=reason,
-            errno=remedies.find_errno(reason),
-            cure=remedies.suggest_remedy(reason, here),
-        )
+        number, cure = remedies.find_errno(reason), remedies.suggest_remedy(reason, here)
+        return TierTrial(tier=tier, ok=False, reason=reason, errno=number, cure=cure)
     except OSError as error:
         return TierTrial(tier=tier, ok=False, reason=f"the self-test could not be laid out in {state}: {error}")
     finally:
@@ -195,7 +185,6 @@ _BOX_MAKERS: dict[Tier, Callable[[Tier, Path], Box]] = {
 
 
 def _build_cache_key(candidates: Sequence[str] = ()) -> str:
-    """Return what, when it changes, makes a cached report worthless."""
     from core.sandbox.tiers.bwrap import CANDIDATES
 
     parts: list[object] = [__version__, sys.version, os.path.realpath(sys.executable), *os.uname(), os.getuid()]

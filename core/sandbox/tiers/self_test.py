@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import socket
 import stat
@@ -23,6 +24,7 @@ from core.filesystem.removal import remove_tree
 from core.ids import new_id
 from core.sandbox.box import Box, BoxLimits, BoxRequest
 from core.sandbox.environment import build_environment
+from core.sandbox.inside.landlock import get_abi_version
 from core.sandbox.python_command import ISOLATION
 
 SECONDS = 2.0
@@ -137,22 +139,12 @@ class _TestBed:
         private, shared, port = self._root / "private", self._root / "shared", self._sockets[0].getsockname()[1]
         python = os.path.realpath(sys.executable)
         # Below ABI 6 Landlock lets signals out; the tier is offered with that told, and asks for every command.
-        bystander = 0 if tier == "T3" and _can_signal_outside() else self._bystander.pid
-        words = [
-            python,
-            *ISOLATION,
-            "-c",
-            _SCRIPT,
-            str(private),
-            str(shared),
-            str(port),
-            self._token,
-            str(bystander),
-            self._token,
-        ]
+        bystander = 0 if tier == "T3" and get_abi_version() < 6 else self._bystander.pid
+        words = [python, *ISOLATION, "-c", _SCRIPT]
+        words += map(str, (private, shared, port, self._token, bystander, self._token))
         return BoxRequest(
             workspace=self._root / "project",
-            command=" ".join(map(_quote, words)),
+            command=shlex.join(words),
             env=env,
             upper=self._layers / "upper",
             work=self._layers / "work",
@@ -205,11 +197,10 @@ def _is_reached(listening: socket.socket) -> bool:
 
 
 def _is_whiteout(path: Path) -> bool:
-    try:
+    with contextlib.suppress(FileNotFoundError):
         info = path.lstat()
-    except FileNotFoundError:
-        return False
-    return stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
+        return stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
+    return False
 
 
 def _kill_survivor(token: str) -> bool:
@@ -223,15 +214,3 @@ def _kill_survivor(token: str) -> bool:
                 found = True
                 os.kill(int(place.name), signal.SIGKILL)
     return found
-
-
-def _can_signal_outside() -> bool:
-    from core.sandbox.inside.landlock import get_abi_version
-
-    return get_abi_version() < 6
-
-
-def _quote(word: str) -> str:
-    import shlex
-
-    return shlex.quote(word)

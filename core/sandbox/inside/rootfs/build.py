@@ -53,10 +53,7 @@ def build_root(message: NamespaceLaunch, submounts: list[tuple[bytes, int]]) -> 
     plan.apply()
     populate_devices(devices)
     mount_proc(message)
-    os.fchdir(old_root)
-    kernel.unmount_here()
-    os.chdir(b"/")
-    os.close(old_root)
+    leave_old_root(old_root)
     make_read_only(plan.writable)
 
 
@@ -85,6 +82,10 @@ def build_overlay_root(root: OverlayRoot, scratch: int, submounts: list[tuple[by
     plan.add_mount(kernel.clone_mount(b"/dev"), b"/dev", is_needed=True)
     kernel.pivot_root_here()
     plan.apply()
+    leave_old_root(old_root)
+
+
+def leave_old_root(old_root: int) -> None:
     os.fchdir(old_root)
     kernel.unmount_here()
     os.chdir(b"/")

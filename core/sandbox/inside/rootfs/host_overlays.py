@@ -48,13 +48,16 @@ class HostOverlays:
         What is neither a directory nor a regular file is left out, and so is a file system that no overlay takes.
         `own`: also what is not readable by everybody. Raises OSError if the host's own root can't be shown like this.
         """
-        place = os.open(path, os.O_PATH)
+        self._plan_opened(plan, os.open(path, os.O_PATH), path, for_all=self._nobody > 0 and not own)
+
+    def _plan_opened(self, plan: MountPlan, place: int, path: bytes, *, for_all: bool) -> None:
+        """Plan what a descriptor stands for, and close it."""
         try:
             mode = os.fstat(place).st_mode
             if stat.S_ISREG(mode):
                 self._plan_file(plan, place, path)
             elif stat.S_ISDIR(mode):
-                self._plan_directory(plan, place, path, for_all=self._nobody > 0 and not own)
+                self._plan_directory(plan, place, path, for_all=for_all)
         finally:
             os.close(place)
 
@@ -104,25 +107,14 @@ class HostOverlays:
             if entry.is_symlink():
                 plan.add_link(target, os.readlink(entry.path))
             elif not for_all or entry.stat(follow_symlinks=False).st_mode & stat.S_IROTH:
-                self._plan_entry(plan, entry.path, target, for_all=for_all)
-
-    def _plan_entry(self, plan: MountPlan, path: bytes, target: bytes, *, for_all: bool) -> None:
-        try:
-            place = os.open(path, os.O_PATH | os.O_NOFOLLOW)
-        except OSError:
-            return
-        try:
-            mode = os.fstat(place).st_mode
-            if stat.S_ISDIR(mode):
-                self._plan_directory(plan, place, target, for_all=for_all)
-            elif stat.S_ISREG(mode):
-                self._plan_file(plan, place, target)
-        finally:
-            os.close(place)
+                try:
+                    place = os.open(entry.path, os.O_PATH | os.O_NOFOLLOW)
+                except OSError:
+                    continue
+                self._plan_opened(plan, place, target, for_all=for_all)
 
 
 def _is_traversable(path: bytes) -> bool:
-    """True if everybody may go through all directories above a path."""
     above = os.path.dirname(path)
     while above != b"/":
         if os.path.isdir(above) and not os.stat(above).st_mode & stat.S_IXOTH:

@@ -84,10 +84,7 @@ def make_mount_point(target: bytes, *, like: int) -> None:
 
 
 def cover_path(target: bytes) -> None:
-    """Mount an empty file or directory over a path, so that it can be neither read nor listed.
-
-    A missing path needs none.
-    """
+    """Mount an empty file or directory over a path, if it is there: it can be neither read nor listed then."""
     if not os.path.exists(target):
         return
     place = b"/%s/%d" % (COVERS, len(os.listdir(b"/" + COVERS)))

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # Not synced: what a command wrote is made durable when it is absorbed, and syncing a whole disk here takes seconds.
-_FLAGS = ("userxattr", "volatile")
-_SETTINGS = (("index", "off"),)
+_OPTIONS: tuple[tuple[bytes, bytes | None], ...] = ((b"index", b"off"), (b"userxattr", None), (b"volatile", None))
 _NO_SUID_NO_DEVICES = kernel.NO_SUID | kernel.NO_DEVICES
 
 
@@ -54,10 +53,8 @@ def create_read_only_overlay(lowers: Sequence[bytes], *, rights_of: int = 0) -> 
 
 
 def _create_by_layers(lowers: Sequence[bytes], upper: bytes, work: bytes) -> int:
-    options: list[tuple[bytes, bytes | None]] = [(b"lowerdir+", lower) for lower in lowers]
-    options += [(b"upperdir", upper), (b"workdir", work)]
-    options += [(name.encode(), value.encode()) for name, value in _SETTINGS]
-    options += [(name.encode(), None) for name in _FLAGS]
+    layers = [*((b"lowerdir+", lower) for lower in lowers), (b"upperdir", upper), (b"workdir", work)]
+    options: list[tuple[bytes, bytes | None]] = [*layers, *_OPTIONS]
     try:
         return kernel.create_mount(b"overlay", options, _NO_SUID_NO_DEVICES)
     except OSError as error:
@@ -68,9 +65,9 @@ def _create_by_layers(lowers: Sequence[bytes], upper: bytes, work: bytes) -> int
 
 def create_by_option_string(lowers: Sequence[bytes], upper: bytes, work: bytes) -> int:
     """Create the overlay on kernels before 6.5, which take the lower directories in one string."""
-    settings = [f"{name}={value}".encode() for name, value in _SETTINGS]
     named = [b"lowerdir=" + b":".join(lowers), b"upperdir=" + upper, b"workdir=" + work]
-    return _create_by_options(b",".join([*named, *settings, *(flag.encode() for flag in _FLAGS)]))
+    named += [name if value is None else name + b"=" + value for name, value in _OPTIONS]
+    return _create_by_options(b",".join(named))
 
 
 def _create_by_options(options: bytes, *, rights_of: int = 0) -> int:

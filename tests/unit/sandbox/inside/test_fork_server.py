@@ -48,7 +48,7 @@ def test_the_server_loads_little():
 
 def test_a_step_that_is_refused_is_told_with_its_name_and_the_kernels_reason():
     try:
-        with init_process.SetupStep("namespaces"):
+        with init_process.name_step("namespaces"):
             raise PermissionError(1, "unshare: Operation not permitted")
     except init_process.SetupStepFailed as failure:
         report = init_process.build_failure_report(failure)
