@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar, cast
 
@@ -40,20 +41,13 @@ if TYPE_CHECKING:
 class ScreenOptions(Protocol):
     """The part of a command line that is about the screen; None = not given."""
 
-    @property
-    def directory(self) -> Path: ...
-    @property
-    def continue_last(self) -> bool: ...
-    @property
-    def resume(self) -> str | None: ...
-    @property
-    def mode(self) -> ModeName | None: ...
-    @property
-    def model(self) -> str | None: ...
-    @property
-    def effort(self) -> Effort | None: ...
-    @property
-    def demo(self) -> bool: ...
+    directory: Path
+    continue_last: bool
+    resume: str | None
+    mode: ModeName | None
+    model: str | None
+    effort: Effort | None
+    demo: bool
 
 
 # A key that is struck just after a frame waits for the next one, so frames stand closer than Textual has them (60).
@@ -72,20 +66,14 @@ def _load_palette() -> Any:
 def build_session_request(options: ScreenOptions) -> SessionRequest:
     """Build the request for the session that a command line asks for."""
     resume, mode, model = "" if options.continue_last else options.resume, options.mode, options.model
-    pane, changes = str(getattr(options, "pane", "")), list[commands.ModeSet | commands.ModelSet | commands.EffortSet]()
+    pane, effort = str(getattr(options, "pane", "")), options.effort or ""
+    changes: list[commands.ModeSet | commands.ModelSet | commands.EffortSet] = []
     if resume is not None:
         changes += [commands.ModeSet(mode=mode)] if mode else []
         changes += [commands.ModelSet(model=model)] if model else []
-        changes += [commands.EffortSet(effort=options.effort)] if options.effort else []
-    return SessionRequest(
-        resume=resume,
-        mode=mode or "agent",
-        model=model or "",
-        effort=options.effort or "",
-        demo=options.demo,
-        pane=pane,
-        changes=tuple(changes),
-    )
+        changes += [commands.EffortSet(effort=effort)] if effort else []
+    request = SessionRequest(resume=resume, mode=mode or "agent", model=model or "", effort=effort, demo=options.demo)
+    return replace(request, pane=pane, changes=tuple(changes))
 
 
 class AgentApp(App[int], inherit_bindings=False):
@@ -156,8 +144,7 @@ class AgentApp(App[int], inherit_bindings=False):
         event.prevent_default()
 
     def _fatal_error(self) -> None:
-        """End after a fault of the screen. The traceback goes to a private file, since it would show what the
-        session holds."""
+        """End after a fault of the screen. The traceback goes to a private file: it may show what the session holds."""
         fault = getattr(self, "_exception", None)
         if self.keep_fault is None or fault is None:
             super()._fatal_error()

@@ -125,18 +125,14 @@ class Bridge:
         return self._closes
 
     async def _await_restart(self, problem: Exception, failures: int) -> None:
-        """Report the end of the engine, and wait before it is started again."""
         self._connected.clear()
         self._session_open.clear()
         await self._close_client()
-        pause = RESTART_PAUSES[min(failures, len(RESTART_PAUSES)) - 1] if failures else RESTART_PAUSES[0]
         said = problem.detail if isinstance(problem, EngineGone) else str(problem)
         detail = said.strip().splitlines()
-        again = (
-            "Starting it again; the session goes on from its log." if self.state.session_id else "Starting it again."
-        )
+        again = f"Starting it again{'; the session goes on from its log' if self.state.session_id else ''}."
         self._listener.report_trouble(f"The engine ended: {detail[-1]}" if detail else "The engine ended.", again)
-        await asyncio.sleep(pause)
+        await asyncio.sleep(RESTART_PAUSES[min(max(failures, 1), len(RESTART_PAUSES)) - 1])
 
     async def _open_session(self) -> bool:
         """Open or resume the session. False if there is none, and the screen is about to close."""
@@ -146,14 +142,10 @@ class Bridge:
         else:
             if not self._request.has_model:
                 models = await self._client.query(queries.ModelsQuery(discover=False))
-                if (
-                    isinstance(models, queries.ModelsAnswer)
-                    and not models.default
-                    and not await self._ask_for_model(models)
-                ):
-                    return False
                 if isinstance(models, queries.ModelsAnswer) and models.default:
                     self._request = replace(self._request, model=models.default)
+                elif isinstance(models, queries.ModelsAnswer) and not await self._ask_for_model(models):
+                    return False
             reply = await self._client.submit(self._build_open_command())
         while isinstance(reply, commands.Reject):
             if self._request.resume is not None and not self.state.session_id:
@@ -170,8 +162,7 @@ class Bridge:
         return True
 
     async def _submit_changes(self, session: str) -> None:
-        """Submit the requested changes, once: an engine that comes back must not undo what the user has chosen
-        since."""
+        """Submit the requested changes, once: an engine that comes back must not undo later choices."""
         from msgspec.structs import replace
 
         assert self._client is not None
@@ -199,9 +190,8 @@ class Bridge:
         self._logged_seq = opened.seq
         self._is_whole = self.state.seq > 0 or opened.seq <= LONG_LOG
         if not self._is_whole:
-            self.state.transcript.add(
-                TranscriptBlock("brief", "notice", text=BRIEF_NOTICE, hint="/history loads them all", level="info")
-            )
+            hint = "/history loads them all"
+            self.state.transcript.add(TranscriptBlock("brief", "notice", text=BRIEF_NOTICE, hint=hint, level="info"))
         self._caught_up.clear()
         self._check_caught_up()
         self._session_open.set()
@@ -231,12 +221,10 @@ class Bridge:
 
     def _schedule_flush(self) -> None:
         if self._flush_timer is None:
-            self._flush_timer = asyncio.get_running_loop().call_later(
-                self._seconds_to_flush(time.monotonic()), self._flush
-            )
+            pause = self._seconds_to_flush(time.monotonic())
+            self._flush_timer = asyncio.get_running_loop().call_later(pause, self._flush)
 
     def _seconds_to_flush(self, now: float) -> float:
-        """Return the seconds until the changes that have come are shown."""
         interval = TYPING_INTERVAL if now - self._typed_at < TYPING_DURATION else FLUSH_INTERVAL
         return max(self._flushed_at + max(interval, FLUSH_COST_FACTOR * self._flush_cost) - now, 0.0)
 
@@ -264,8 +252,7 @@ class Bridge:
     async def submit(self, command: commands.AnyCommand) -> commands.Reply:
         """Send a command for the open session, after all that was submitted before it.
 
-        Waits for the engine when it is not there (yet). A command that was on its way when the engine ended is
-        sent
+        Waits for the engine when it is not there (yet). A command that was on its way when the engine ended is sent
         again only if that has no second effect. A command without a session gets the open one.
         """
         from msgspec.structs import replace
@@ -280,20 +267,22 @@ class Bridge:
                 try:
                     assert self._client is not None
                     before = self.state.seq
-                    addressed = command if command.session or not wants_session else None
-                    return await self._client.submit(addressed or replace(command, session=self.state.session_id))
+                    if wants_session and not command.session:
+                        return await self._client.submit(replace(command, session=self.state.session_id))
+                    return await self._client.submit(command)
                 except EngineGone:
                     self._session_open.clear()
                     self._connected.clear()
 
     async def _find_lost_reply(self, command: commands.AnyCommand, before: int) -> commands.Reply | None:
-        """Find the reply to a command that a dead engine may have carried out after event `before`; None: it did
-        not."""
+        """Find the reply to a command that a dead engine may have carried out after event `before`; None: it wasn't."""
         match command:
             case commands.TurnSubmit(text=text) | commands.TurnSteer(text=text):
                 await self._caught_up.wait()
                 taken = text in self.state.list_prompts_after(before)
                 return commands.Ack(session=self.state.session_id, seq=self.state.seq) if taken else None
+            case commands.TurnInterrupt():
+                return commands.Ack(session=self.state.session_id, seq=self.state.seq)
             case (
                 commands.CommandRun()
                 | commands.VerdictUndo()
@@ -304,8 +293,6 @@ class Bridge:
             ):
                 message = "The engine ended before it answered."
                 return commands.Reject(code="engine_gone", message=message, hint="Look first; it may have been done.")
-            case commands.TurnInterrupt():
-                return commands.Ack(session=self.state.session_id, seq=self.state.seq)
             case _:
                 return None
 
@@ -336,8 +323,7 @@ class Bridge:
         return reply
 
     async def load_history(self) -> bool:
-        """Show all of a session of which only the latest answers were loaded. False if there is nothing to load, or no
-        engine."""
+        """Show all of a session of which only the latest answers were loaded. False: nothing is left, or no engine."""
         client, session = self._client, self.state.session_id
         if client is None or self._is_whole:
             return False
@@ -377,7 +363,6 @@ class Bridge:
                 await self.submit(commands.DraftKeep(text=text))
 
     async def close(self) -> None:
-        """End the connection, and the engine with it."""
         self._closes = True
         if self._flush_timer is not None:
             self._flush_timer.cancel()

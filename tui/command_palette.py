@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Final, cast
+from functools import partial
+from typing import Final, NamedTuple, cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
-from tui.keymap import KEYS, SCOPE_TITLES, format_keys
+from tui.keymap import KEYS, SCOPE_TITLES, format_keys, get_keymap
+from tui.screens.controllers.panes import ACTION_SCOPES
 from tui.screens.main import MainScreen
 from tui.slash_commands import SLASH_COMMANDS
 
-PALETTE_SCOPES: Final = (
-    "app",
-    "prompt",
-    "transcript",
-    "review",
-    "changes",
-    "files",
-    "plan",
-    "debug",
-    "approval",
-    "question",
-)
+PALETTE_SCOPES: Final = ("app", *ACTION_SCOPES)
 
 
-@dataclass(frozen=True, slots=True)
-class PaletteEntry:
+class PaletteEntry(NamedTuple):
     """One line of the palette. `scope` names the place where `action` is done."""
 
     label: str
@@ -55,21 +44,16 @@ class CommandProvider(Provider):
     """All commands and keys, searched by name."""
 
     def _list_entries(self) -> list[PaletteEntry]:
-        return list_palette_entries(getattr(self.app, "keymap", {}))
+        return list_palette_entries(get_keymap(self.app))
 
     def _build_runner(self, entry: PaletteEntry) -> Callable[[], Awaitable[None]]:
         panes = cast("MainScreen", self.screen).controllers.panes
-
-        async def run() -> None:
-            await panes.run_scoped_action(entry.scope, entry.action)
-
-        return run
+        return partial(panes.run_scoped_action, entry.scope, entry.action)
 
     async def discover(self) -> Hits:
         for entry in self._list_entries():
-            yield DiscoveryHit(
-                _format_entry(entry.label, entry), self._build_runner(entry), text=entry.label, help=entry.note
-            )
+            line = _format_entry(entry.label, entry)
+            yield DiscoveryHit(line, self._build_runner(entry), text=entry.label, help=entry.note)
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)

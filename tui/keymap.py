@@ -29,7 +29,6 @@ class Key:
 
     @property
     def scope(self) -> str:
-        """The place in which the key works."""
         return self.id.partition(".")[0]
 
     @property
@@ -329,7 +328,6 @@ def check_keymap(keymap: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
 
 
 def group_by_scope(keys: Iterable[Key] = KEYS) -> dict[str, list[Key]]:
-    """Group the table for the key help: scopes in the order of the table."""
     table: dict[str, list[Key]] = {}
     for each in keys:
         table.setdefault(each.scope, []).append(each)

@@ -19,17 +19,13 @@ def format_exit_summary(state: ViewState, directory: Path) -> str:
     """
     waiting = state.pending_hunk_count
     if state.is_private:
-        kept = (
-            " What waits for your review is, without the conversation: agent-tui review"
-            if state.is_pending_kept
-            else ""
-        )
-        return f"Private: nothing of the conversation was kept.{kept}\n"
+        kept = " What waits for your review is, without the conversation: agent-tui review"
+        return f"Private: nothing of the conversation was kept.{kept if state.is_pending_kept else ''}\n"
     if not (state.turn_numbers or waiting):
         return ""
     where = [] if _is_current_directory(directory) else [str(directory)]
     last = [*_find_program_name(), *(["--demo"] if state.is_demo else where), "-c"]
-    lines = [f"Go on: {_quote_command(last)}   (this session: --resume {state.session_id})"]
+    lines = [f"Go on: {fit_line(shlex.join(last), 400)}   (this session: --resume {state.session_id})"]
     if state.is_demo:
         lines.append(f"The demo's project: {fit_line(state.workspace, 400)}")
     if waiting:
@@ -52,10 +48,6 @@ def _find_program_name() -> list[str]:
     if called.suffix == ".py":
         return [Path(sys.executable).name, str(called)]
     return [called.name] if shutil.which(called.name) else [str(called)]
-
-
-def _quote_command(words: list[str]) -> str:
-    return fit_line(shlex.join(words), 400)
 
 
 def format_pending_notice(sessions: Sequence[SessionInfo], current: str) -> str:

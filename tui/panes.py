@@ -80,7 +80,6 @@ class PaneSpec(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The name as it stands above the pane."""
         return self.name.capitalize()
 
     @property
@@ -89,7 +88,6 @@ class PaneSpec(NamedTuple):
         return f"Show or hide {self.shown}"
 
     def build(self, source: PaneSource) -> StatePane:
-        """Import the widget and build it."""
         module, _, name = self.widget.partition(":")
         kind: type[StatePane] = getattr(import_module(module), name)
         return kind.from_source(source)

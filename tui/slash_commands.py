@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from core.modes import Mode
 
 _COMMAND_WORD: Final = re.compile(r"/([A-Za-z][A-Za-z0-9_-]*)(?=\s|$)")
 
 
-@dataclass(frozen=True, slots=True)
-class SlashCommand:
+class SlashCommand(NamedTuple):
     """`/word argument`: runs the action `controller.name` with the text behind the word, which `argument` describes."""
 
     word: str
@@ -25,15 +23,14 @@ class SlashCommand:
     argument: str = ""
 
 
+_LIMITS: Final = "steps N | cost DOLLARS | tokens N"
 SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("help", "pages.show_help", "What can be done, and how"),
     SlashCommand("mode", "modes.choose_mode", "Switch the mode", " | ".join(Mode)),
     SlashCommand("model", "models.choose_model", "Choose the model", "provider/name"),
     SlashCommand("effort", "models.choose_effort", "How much the model thinks", "low | medium | high | … | default"),
     SlashCommand("models", "models.show_models", "Which model does what, and what it has cost"),
-    SlashCommand(
-        "limits", "turn.change_limits", "What a turn may use: see, change", "steps N | cost DOLLARS | tokens N"
-    ),
+    SlashCommand("limits", "turn.change_limits", "What a turn may use: see, change", _LIMITS),
     SlashCommand("policy", "turn.choose_policy", "Who decides on commands", "auto | confirm | human"),
     SlashCommand("login", "providers.paste_key", "Paste a key…", "provider"),
     SlashCommand("new", "sessions.new_session", "Start a new session"),

@@ -56,11 +56,11 @@ class Stage:
 
     @property
     def prompt(self) -> Prompt:
-        return self.screen.query_one(Prompt)
+        return self.screen.context.prompt
 
     @property
     def transcript(self) -> Transcript:
-        return self.screen.query_one(Transcript)
+        return self.screen.context.transcript
 
     async def until(self, holds: Callable[[], object]) -> None:
         """Let the app run until something holds. A busy machine may take its time; what never holds is ended anyway."""

@@ -7,12 +7,11 @@ second with all of the command visible. Of what the model chose it shows the exp
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Final
+from typing import Final
 
 from textual import on
 from textual.actions import SkipAction
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
@@ -58,7 +57,7 @@ def _count_blanks(blanks: re.Match[str]) -> str:
 class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
     """Shows one approval request at a time."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("approval")
+    BINDINGS = get_bindings("approval")
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)

@@ -6,12 +6,11 @@ for folds to one line while it has no focus.
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import Final
 
 from textual import events, on
 from textual.actions import SkipAction
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
@@ -33,7 +32,7 @@ GRACE: Final = 0.4  # seconds after it came up in which nothing is chosen by a k
 class QuestionBar(GuardedWidget, Vertical, can_focus=True):
     """Asks the questions of one call and posts all answers together."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("question")
+    BINDINGS = get_bindings("question")
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)

@@ -31,8 +31,8 @@ class Attacher:
         self._context.start(self._submit_all, adds, group="attaching")
 
     def attach_clipboard(self, *, is_asked: bool) -> None:
-        """Attach the content of the clipboard. Not `is_asked`: a paste came with nothing in it, which may mean a
-        picture. The prompt is held."""
+        """Attach the content of the clipboard. Not `is_asked`: an empty paste came, which may mean a picture. The
+        prompt is held."""
         self._context.start(self._submit_clipboard, is_asked, group="attaching")
 
     async def _submit_clipboard(self, is_asked: bool) -> None:
@@ -87,7 +87,6 @@ class Attacher:
                 label.set_result(labels[request])
 
     def show_pictures(self, shown: Sequence[Attachment]) -> None:
-        """Show pictures as large as the window allows."""
         from tui.screens.dialogs.picture import PictureDialog
 
         if shown:

@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from core.protocol.commands import MAX_ATTACHMENT_BYTES
 from tui.attachments.pasted_paths import WSL_VARIABLES, parse_pasted_paths, resolve_existing
@@ -37,8 +37,7 @@ SSH_HINT: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DesktopTool:
+class DesktopTool(NamedTuple):
     """A kind of desktop: the variables that show it is at hand, its tool, and how to install that."""
 
     desktop: DesktopKind
@@ -47,10 +46,9 @@ class DesktopTool:
     install_hint: str
 
 
+_DISPLAY: Final = ("WAYLAND_DISPLAY",)
 _DESKTOPS: Final = (
-    DesktopTool(
-        "wayland", ("WAYLAND_DISPLAY",), "wl-paste", "Install it: apt install wl-clipboard (dnf, pacman, too)."
-    ),
+    DesktopTool("wayland", _DISPLAY, "wl-paste", "Install it: apt install wl-clipboard (dnf, pacman, too)."),
     DesktopTool("x11", ("DISPLAY",), "xclip", "Install it: apt install xclip (dnf, pacman, too)."),
     DesktopTool("wsl", WSL_VARIABLES, "powershell.exe", "Let WSL start Windows programs ([interop] in /etc/wsl.conf)."),
 )
@@ -99,9 +97,7 @@ def describe_clipboard() -> str:
     found = find_clipboard_tool()
     if found.tool:
         return f"{found.tool} ({found.desktop})"
-    return (
-        f"none for {found.desktop}: {found.install_hint}" if found.desktop != "none" else f"none: {found.install_hint}"
-    )
+    return f"none{'' if found.desktop == 'none' else f' for {found.desktop}'}: {found.install_hint}"
 
 
 async def read_clipboard(found: ClipboardTool) -> ClipboardContent:
@@ -114,13 +110,11 @@ async def read_clipboard(found: ClipboardTool) -> ClipboardContent:
         async with asyncio.timeout(READ_TIMEOUT):
             return await _READERS[found.desktop](found)
     except TimeoutError:
-        return ClipboardContent(
-            problem=f"{found.tool} did not answer in {READ_TIMEOUT:.0f} s.", hint="Copy it again, then try again."
-        )
-    except OSError as problem:
-        return ClipboardContent(
-            problem=f"{found.tool} can't be started: {problem.strerror}.", hint="Is it installed rightly?"
-        )
+        late = f"{found.tool} did not answer in {READ_TIMEOUT:.0f} s."
+        return ClipboardContent(problem=late, hint="Copy it again, then try again.")
+    except OSError as fault:
+        problem = f"{found.tool} can't be started: {fault.strerror}."
+        return ClipboardContent(problem=problem, hint="Is it installed rightly?")
 
 
 async def _run_tool(*command: str) -> bytes:
@@ -146,20 +140,24 @@ async def _run_tool(*command: str) -> bytes:
         await process.wait()
 
 
+async def _read_text(*command: str) -> str:
+    return (await _run_tool(*command)).decode("utf-8", "replace")
+
+
 async def _read_typed(found: ClipboardTool) -> ClipboardContent:
     """Read a clipboard that lists its types: X11 and Wayland."""
     lists, reads = _COMMANDS[found.tool]
-    types = (await _run_tool(*lists)).decode("utf-8", "replace").split()
+    types = (await _read_text(*lists)).split()
     for wanted in (each for each in IMAGE_TYPES if each in types):
         if data := await _run_tool(*reads, wanted):
             return ClipboardContent(data=data)
     for wanted in (each for each in _FILE_LIST_TYPES if each in types):
-        lines = (await _run_tool(*reads, wanted)).decode("utf-8", "replace").splitlines()
+        lines = (await _read_text(*reads, wanted)).splitlines()
         files = "\n".join(line for line in lines if line.startswith("file:"))
         if paths := resolve_existing(parse_pasted_paths(files)):
             return ClipboardContent(paths=paths)
     for wanted in (each for each in _TEXT_TYPES if each in types):
-        if text := (await _run_tool(*reads, wanted)).decode("utf-8", "replace"):
+        if text := await _read_text(*reads, wanted):
             return ClipboardContent(text=text)
     return EMPTY_CLIPBOARD
 
@@ -168,11 +166,11 @@ async def _read_macos(found: ClipboardTool) -> ClipboardContent:
     if found.tool == "pngpaste":
         data = await _run_tool("pngpaste", "-")
     else:
-        told = (await _run_tool("osascript", "-e", _APPLE_SCRIPT)).decode("utf-8", "replace")  # «data PNGf89504E47…»
+        told = await _read_text("osascript", "-e", _APPLE_SCRIPT)  # «data PNGf89504E47…»
         data = _parse_hex(told.partition("PNGf")[2])
     if data:
         return ClipboardContent(data=data)
-    text = (await _run_tool("pbpaste")).decode("utf-8", "replace")
+    text = await _read_text("pbpaste")
     return ClipboardContent(text=text) if text else EMPTY_CLIPBOARD
 
 
@@ -186,12 +184,13 @@ def _parse_hex(text: str) -> bytes:
 async def _read_windows(_: ClipboardTool) -> ClipboardContent:
     import base64
 
-    told = await _run_tool("powershell.exe", "-NoProfile", "-NonInteractive", "-STA", "-Command", _POWERSHELL_SCRIPT)
+    shell = ("powershell.exe", "-NoProfile", "-NonInteractive")
+    told = await _run_tool(*shell, "-STA", "-Command", _POWERSHELL_SCRIPT)
     with contextlib.suppress(ValueError):
         if data := base64.b64decode(told.strip(), validate=True):
             return ClipboardContent(data=data)
-    text = await _run_tool("powershell.exe", "-NoProfile", "-NonInteractive", "-Command", "Get-Clipboard -Raw")
-    return ClipboardContent(text=text.decode("utf-8", "replace").rstrip("\r\n")) if text.strip() else EMPTY_CLIPBOARD
+    text = await _read_text(*shell, "-Command", "Get-Clipboard -Raw")
+    return ClipboardContent(text=text.rstrip("\r\n")) if text.strip() else EMPTY_CLIPBOARD
 
 
 EMPTY_CLIPBOARD: Final = ClipboardContent(

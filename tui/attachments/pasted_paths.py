@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-ATTACHABLE_SUFFIXES: Final = frozenset(
-    f".{kind}"
-    for kind in ("png jpg jpeg jpe gif webp bmp tif tiff ico avif heic heif jxl pdf".split())  # noqa: SIM905
-)
-WSL_VARIABLES: Final = ("WSL_DISTRO_NAME", "WSL_INTEROP")  # variables
+_KINDS: Final = "png jpg jpeg jpe gif webp bmp tif tiff ico avif heic heif jxl pdf"
+ATTACHABLE_SUFFIXES: Final = frozenset(f".{kind}" for kind in _KINDS.split())
+WSL_VARIABLES: Final = ("WSL_DISTRO_NAME", "WSL_INTEROP")
 MAX_PASTE_LENGTH: Final = 8_000  # characters of a paste that can be paths
-MAX_PATHS: Final = 20  # of them
+MAX_PATHS: Final = 20
 _DRIVE: Final = re.compile(r"([A-Za-z]):[\\/](?!/)")
 
 
@@ -28,8 +26,7 @@ def is_wsl(environment: Mapping[str, str] = os.environ) -> bool:
 def parse_pasted_paths(text: str, *, wsl: bool = False) -> tuple[str, ...]:
     """Parse a paste as absolute paths; () if there is any other word in it or one has no suffix that can be attached.
 
-    Quoted, escaped by backslashes, as `file://` addresses, several on a line or one on each; `wsl`: Windows paths
-    are
+    Quoted, escaped by backslashes, as `file://` addresses, several on a line or one on each; `wsl`: Windows paths are
     those of the drives below /mnt. Pure: the disk is not looked at.
     """
     text = text.strip().strip("\0")
@@ -46,9 +43,8 @@ def parse_pasted_paths(text: str, *, wsl: bool = False) -> tuple[str, ...]:
 
 def _parse_line(line: str, *, wsl: bool) -> list[str]:
     """Parse a line, as one path first: a terminal that does not quote leaves its spaces as they are."""
-    if whole := _parse_path(_strip_quotes(line), wsl=wsl):
-        return _parse_words(line, wsl=wsl) if _may_hold_several(line) else [whole]
-    return _parse_words(line, wsl=wsl)
+    whole = _parse_path(_strip_quotes(line), wsl=wsl)
+    return [whole] if whole and not _may_hold_several(line) else _parse_words(line, wsl=wsl)
 
 
 def _strip_quotes(line: str) -> str:
@@ -81,20 +77,14 @@ def _parse_path(word: str, *, wsl: bool) -> str:
         word = unquote(address.path) if address.netloc in {"", "localhost"} else ""
     if wsl and (drive := _DRIVE.match(word)):
         word = f"/mnt/{drive[1].lower()}/" + word[3:].replace("\\", "/")
-    if not word.startswith(("/", "~/")) or "\0" in word or Path(word).suffix.lower() not in ATTACHABLE_SUFFIXES:
-        return ""
-    return word
+    is_path = word.startswith(("/", "~/")) and "\0" not in word
+    return word if is_path and Path(word).suffix.lower() in ATTACHABLE_SUFFIXES else ""
 
 
 def resolve_existing(paths: tuple[str, ...]) -> tuple[str, ...]:
     """Return the same paths, absolute, if each of them is a file; else ()."""
-    found: list[str] = []
-    for each in paths:
-        try:
-            path = Path(each).expanduser()
-            if not path.is_file():
-                return ()
-        except (OSError, RuntimeError, ValueError):
-            return ()
-        found.append(str(path))
-    return tuple(found)
+    try:
+        found = [Path(each).expanduser() for each in paths]
+        return tuple(map(str, found)) if all(path.is_file() for path in found) else ()
+    except (OSError, RuntimeError, ValueError):
+        return ()

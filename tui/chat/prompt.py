@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from textual import events
-from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import TextArea
@@ -58,7 +57,7 @@ def _queue_action(action: Callable[[Prompt], None]) -> Callable[[Prompt], None]:
 class Prompt(TextArea):
     """Posts what was written; the screen decides what it means."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("prompt", priority=True)
+    BINDINGS = get_bindings("prompt", priority=True)
 
     @dataclass
     class Submitted(Message):

@@ -10,7 +10,6 @@ from typing import ClassVar, Final
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.binding import BindingType
 from textual.content import Content
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -53,7 +52,7 @@ class Transcript(ScrollView, can_focus=True):
     """Renders blocks without knowing what they mean."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"transcript--{role}" for role in ROLES}
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("transcript")
+    BINDINGS = get_bindings("transcript")
     BLANK = False
 
     @dataclass

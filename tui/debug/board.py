@@ -9,7 +9,6 @@ from typing import ClassVar, Final
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
@@ -102,7 +101,7 @@ class DebugBoard(StatePane):
     DebugBoard LogFilterInput, DebugBoard LogFilterInput:focus { padding: 0 1; background: $foreground 8%; }
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("debug")
+    BINDINGS = get_bindings("debug")
     hints: Final = (
         ("debug.filter", "find"),
         ("debug.run", "next run"),

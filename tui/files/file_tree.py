@@ -1,7 +1,6 @@
 """The file tree: a directory is read when it is opened, and pending changes are marked as they come.
 
-Names are foreign text. A tree of any size costs what is open of it, and a directory is filled in slices, so that
-no key
+Names are foreign text. A tree of any size costs what is open of it, and a directory is filled in slices, so that no key
 has to wait for it.
 """
 
@@ -10,12 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import Final
 
 from rich.style import Style as RichStyle
 from rich.text import Text
 from textual import on
-from textual.binding import BindingType
 from textual.message import Message
 from textual.widgets import Tree as TreeWidget
 from textual.widgets.tree import TreeNode
@@ -57,7 +55,6 @@ class TreeItem:
 
     @property
     def can_open(self) -> bool:
-        """True if it is a directory that can be opened here."""
         return self.entry.kind == "directory" and self.path.count("/") < MAX_DEPTH
 
 
@@ -78,7 +75,7 @@ class FileTree(TreeWidget[TreeItem]):
     FileTree:focus > .tree--cursor { background: $primary 40%; color: $foreground; text-style: bold; }
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("files")
+    BINDINGS = get_bindings("files")
     ICON_NODE = "▸ "
     ICON_NODE_EXPANDED = "▾ "
 
@@ -93,7 +90,6 @@ class FileTree(TreeWidget[TreeItem]):
         self._load = load
         self._marks: dict[str, str] = {}
         self._changed_directories: set[str] = set()
-        self._problem = ""
 
     def on_mount(self) -> None:
         self._start_reading(self.root)
@@ -109,7 +105,6 @@ class FileTree(TreeWidget[TreeItem]):
         self._redraw()
 
     def refresh_paths(self, paths: Iterable[str]) -> None:
-        """Read the open directories again that hold these paths."""
         if not self.is_mounted:
             return
         wanted = {path.rpartition("/")[0] for path in paths}
@@ -124,8 +119,7 @@ class FileTree(TreeWidget[TreeItem]):
         """Return the node of a directory, or of the nearest one above it that is shown."""
         node = self.root
         for part in path.split("/") if path else ():
-            found = next((each for each in node.children if each.data and each.data.entry.name == part), None)
-            if found is None:
+            if (found := _find_child(node, part)) is None:
                 return node
             node = found
         return node
@@ -140,31 +134,26 @@ class FileTree(TreeWidget[TreeItem]):
         place = node.data
         assert place is not None
         tree = await self._load(place.path)
-        self._problem = ""
         entries = _add_deleted(place.path, tree.entries[:MAX_ENTRIES], self._marks)
         left_out = tree.truncated + max(len(tree.entries) - MAX_ENTRIES, 0)
-        wanted = {(entry.name, entry.kind) for entry in entries}
-        known: dict[tuple[str, str], Node] = {}
-        for child in list(node.children):
-            key = (child.data.entry.name, child.data.entry.kind) if child.data else ("", "")
-            if key in wanted:
-                known[key] = child
-            else:
-                child.remove()
-        await self._merge_entries(node, place.path, entries, known)
+        await self._merge_entries(node, place.path, entries)
         if left_out:
             rest = TreeEntry(name=f"… {left_out:,} more", kind="other", ignored=True)
             node.add_leaf(Text(rest.name), TreeItem("", rest, rest.name))
         self._redraw()
 
-    async def _merge_entries(
-        self, node: Node, path: str, entries: list[TreeEntry], known: Mapping[tuple[str, str], Node]
-    ) -> None:
+    async def _merge_entries(self, node: Node, path: str, entries: list[TreeEntry]) -> None:
         """Bring the children of a node in line with the entries; what is open stays open."""
+        wanted = {(entry.name, entry.kind) for entry in entries}
+        known: dict[tuple[str, str], TreeItem] = {}
+        for child in list(node.children):
+            if child.data and (key := (child.data.entry.name, child.data.entry.kind)) in wanted:
+                known[key] = child.data
+            else:
+                child.remove()
         for index, entry in enumerate(entries):
-            old = known.get((entry.name, entry.kind))
-            if old is not None and old.data is not None:
-                old.data.entry = entry
+            if (old := known.get((entry.name, entry.kind))) is not None:
+                old.entry = entry
                 continue
             place = TreeItem(f"{path}/{entry.name}" if path else entry.name, entry)
             before = index if index < len(node.children) else None
@@ -198,24 +187,22 @@ class FileTree(TreeWidget[TreeItem]):
             return Text("")
         operation = self._marks.get(place.path, "") or (place.entry.mark if place.entry.kind != "directory" else "")
         icon = (self.ICON_NODE_EXPANDED if node.is_expanded else self.ICON_NODE) if node.allow_expand else "  "
-        name_style = style
-        if place.entry.ignored:
-            name_style = style + self._resolve_color("$foreground 40%")
+        plain = base_style + style
+        name_style = plain + self._resolve_color("$foreground 40%") if place.entry.ignored else plain
         if operation in MARKS:
-            name_style = style + self._resolve_color(MARKS[operation][1])
+            name_style = plain + self._resolve_color(MARKS[operation][1])
         if operation == "delete":
             name_style += RichStyle(strike=True)
-        text = Text()
         toggle = RichStyle(meta={"toggle": node.allow_expand})
-        text.append(icon, base_style + style + self._resolve_color("$foreground 50%") + toggle)
-        text.append(place.name, base_style + name_style)
+        text = Text().append(icon, plain + self._resolve_color("$foreground 50%") + toggle)
+        text.append(place.name, name_style)
         if node.allow_expand:
-            text.append("/", base_style + style + self._resolve_color("$foreground 35%"))
+            text.append("/", plain + self._resolve_color("$foreground 35%"))
         elif place.entry.kind == "symlink":
-            text.append(" ↗", base_style + style + self._resolve_color("$foreground 40%"))
+            text.append(" ↗", plain + self._resolve_color("$foreground 40%"))
         mark = MARKS.get(operation) or (CHANGE_BELOW if place.path in self._changed_directories else None)
         if mark is not None:
-            text.append(f" {mark[0]}", base_style + style + self._resolve_color(mark[1]))
+            text.append(f" {mark[0]}", plain + self._resolve_color(mark[1]))
         return text
 
     def _resolve_color(self, style: str) -> RichStyle:
@@ -238,7 +225,6 @@ class FileTree(TreeWidget[TreeItem]):
             self.post_message(FileSelected(place.path))
 
     def reveal_path(self, path: str) -> None:
-        """Open the directories of a path and go to it."""
         start_worker(self, self._open_to_path, path, group="reveal", exclusive=True, exit_on_error=False)
 
     async def _open_to_path(self, path: str) -> None:
@@ -250,14 +236,12 @@ class FileTree(TreeWidget[TreeItem]):
                 node.data.is_read = True
                 await self._read_directory(node)
             node.expand()
-            found = next((each for each in node.children if each.data and each.data.entry.name == part), None)
-            if found is None:
+            if (found := _find_child(node, part)) is None:
                 break
             node = found
         self.call_after_refresh(self.move_cursor, node)
 
     def action_find(self) -> None:
-        """Find a file by its name."""
         self.post_message(self.FindRequested())
 
     def action_unfold(self) -> None:
@@ -271,12 +255,14 @@ class FileTree(TreeWidget[TreeItem]):
 
     def action_fold(self) -> None:
         node = self.cursor_node
-        if node is None:
-            return
-        if node.allow_expand and node.is_expanded:
+        if node is not None and node.allow_expand and node.is_expanded:
             node.collapse()
-        elif node.parent is not None and node.parent is not self.root:
+        elif node is not None and node.parent is not None and node.parent is not self.root:
             self.move_cursor(node.parent)
+
+
+def _find_child(node: Node, name: str) -> Node | None:
+    return next((each for each in node.children if each.data and each.data.entry.name == name), None)
 
 
 def _list_parents(path: str) -> Iterable[str]:

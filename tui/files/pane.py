@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
@@ -35,7 +34,7 @@ FindFiles = Callable[[str], Awaitable[Sequence[str]]]
 class FindInput(SteadyInput):
     """The input for words of a file's name or path."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("find")
+    BINDINGS = get_bindings("find")
 
     @dataclass
     class MoveRequested(Message):
@@ -44,11 +43,9 @@ class FindInput(SteadyInput):
         step: int
 
     def action_move(self, step: int) -> None:
-        """Highlight another match."""
         self.post_message(self.MoveRequested(step))
 
     def action_leave(self) -> None:
-        """Go back to the tree."""
         self.post_message(self.MoveRequested(0))
 
 
@@ -89,9 +86,8 @@ class FilePane(Vertical):
         return self
 
     def _render_hint(self) -> None:
-        keymap = get_keymap(self.app)
         named = FIND_HINTS if self.has_class("-finding") else TREE_HINTS
-        self.query_one(".files--hint", Static).update(format_hints(named, keymap))
+        self.query_one(".files--hint", Static).update(format_hints(named, get_keymap(self.app)))
 
     @on(FileTree.FindRequested)
     def _on_find_requested(self, event: FileTree.FindRequested) -> None:
@@ -146,7 +142,6 @@ class FilePane(Vertical):
         self._open_match(event.option_index)
 
     def _open_match(self, at: int | None) -> None:
-        """Show a match, and its place in the tree."""
         if at is not None and at < len(self._paths):
             path = self._paths[at]
             self._show_input(False)
@@ -155,6 +150,5 @@ class FilePane(Vertical):
 
 
 def _format_match(path: str) -> Content:
-    """Return the name of a file, then its directory."""
     directory, _, name = path.rpartition("/")
     return Content.assemble(f" {format_path(name)}", (f"  {format_path(directory)}", "$foreground 50%"))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import ClassVar, Final
+from typing import Final
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.content import Content
 from textual.geometry import Size
 from textual.strip import Strip
@@ -32,7 +31,7 @@ class FileView(CodeView):
 
     DEFAULT_CSS = "FileView { scrollbar-size-horizontal: 0; }"
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("lines")
+    BINDINGS = get_bindings("lines")
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +41,6 @@ class FileView(CodeView):
         self._painting: HighlightedText | None = None
 
     def show_message(self, text: str) -> None:
-        """Show a message instead of a text."""
         self._lines, self._message, self._painting, self.marked_line = [], text, None, 0
         self.virtual_size = Size(0, 0)
         self.redraw()
@@ -87,9 +85,8 @@ class FileView(CodeView):
         parse = self.app.stylesheet.parse_style
         number = f"{row + 1:>{self._get_gutter_width() - 3}}  "
         bar = ("▌" if is_marked else " ", style + parse("$primary"))
-        gutter = self.render_pieces(
-            [bar, (number, style + parse("$foreground 65%" if is_marked else "$foreground 38%"))]
-        )
+        number_style = style + parse("$foreground 65%" if is_marked else "$foreground 38%")
+        gutter = self.render_pieces([bar, (number, number_style)])
         code = self.render_code(self._lines[row], style, row=row, spans=self.get_syntax_spans(self._painting, row))
         room = max(width - gutter.cell_length, 0)
         return Strip.join([gutter, self.clip_line(code, style, shift=shift, room=room)])
@@ -116,7 +113,10 @@ class FilePreview(StatePane):
         self._load, self._is_gone = load, is_gone
         self._path, self._line = "", 0
         self._loading = DelayedLoad(
-            self, "preview.load", show_progress=self._show_progress, show_failure=self._show_failure
+            self,
+            "preview.load",
+            show_progress=lambda: self._view.show_message("Reading the file…"),
+            show_failure=lambda problem: self._view.show_message(f"The file can't be shown\n\n{problem}"),
         )
 
     def compose(self) -> ComposeResult:
@@ -174,9 +174,3 @@ class FilePreview(StatePane):
         gone = "  - deleted, once you accept that" if self._is_gone(self._path) else ""
         parts = [(format_path(self._path), "bold $foreground 85%"), (gone, "$text-error"), (size, "$foreground 45%")]
         title.update(Content.assemble(*parts))
-
-    def _show_progress(self) -> None:
-        self._view.show_message("Reading the file…")
-
-    def _show_failure(self, problem: str) -> None:
-        self._view.show_message(f"The file can't be shown\n\n{problem}")

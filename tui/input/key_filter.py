@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import monotonic
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from textual import events
 from textual.app import App
@@ -57,8 +57,7 @@ class KeyFilter:
         return self._accepts_key(event) if isinstance(event, events.Key) else True
 
     def accepts_bubbled_key(self, event: events.Key) -> bool:
-        """True if a key that its widget has passed on may be looked up: it never acts for another widget that has
-        got the focus meanwhile."""
+        """True if a key that its widget has passed on may be looked up; never if another one has the focus by now."""
         self._struck_at = event.time
         aim = getattr(event, "aim", None)
         return aim is None or aim is self._app.focused
@@ -76,12 +75,9 @@ class KeyFilter:
         focused = self._get_visible_focus()
         event.aim = focused  # type: ignore[attr-defined]
         self.is_by_hand, self._last_key_at = event.time - self._last_key_at >= FASTEST_TYPING, event.time
-        if (
-            event.is_printable
-            and event.character
-            and not isinstance(focused, TEXT_WIDGETS)
-            and self._has_letter_keys(focused)
-        ):
+        # Letters are commands where something has the focus, and in a dialog; a text takes them as they come.
+        has_letter_keys = not isinstance(focused, TEXT_WIDGETS) and (focused is not None or self._app.screen.is_modal)
+        if event.is_printable and event.character and has_letter_keys:
             self.keystrokes.add(Keystroke(event.character, event.time, self._classify_key(event), event))
             return False
         if self.keystrokes.is_holding:
@@ -93,18 +89,14 @@ class KeyFilter:
         if event.key == "escape":
             self.keystrokes.clear()
         elif self.keystrokes.is_pasted(event.time):
-            self.keystrokes.write_as_text()
+            self.keystrokes.write_burst()
         else:
             self.keystrokes.flush()
 
-    def _has_letter_keys(self, focused: Widget | None) -> bool:
-        """True if letters are commands here; a list that is searched by typing takes them as they come."""
-        return focused is not None or self._app.screen.is_modal
-
     def _classify_key(self, event: events.Key) -> KeyKind:
-        told = getattr(self._app.focused, "classify_key", None)
-        if callable(told):
-            return told(event)  # type: ignore[no-any-return]
+        focused: Any = self._app.focused
+        if hasattr(focused, "classify_key"):
+            return cast("KeyKind", focused.classify_key(event))
         found = self._app.screen.active_bindings.get(event.key)
         if found is None:
             return "none"

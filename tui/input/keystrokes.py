@@ -19,8 +19,7 @@ KeyKind = Literal["move", "command", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Keystroke:
-    """A printable key, struck `at` a moment in seconds; `kind`: its meaning where the focus is. `event` is passed
-    on."""
+    """A printable key, struck `at` a moment in seconds; `kind`: its meaning at the focus. `event` is passed on."""
 
     character: str
     at: float
@@ -29,8 +28,7 @@ class Keystroke:
 
 
 class KeystrokeBuffer:
-    """Letters of one burst. `act` carries a key out, `write` inserts text, `wait` has `flush` called after
-    `BURST_GAP`."""
+    """Letters of one burst. `act` carries a key out, `write` inserts text, `wait` calls `flush` after `BURST_GAP`."""
 
     def __init__(
         self, *, act: Callable[[Keystroke], None], write: Callable[[str], None], wait: Callable[[], None]
@@ -50,20 +48,14 @@ class KeystrokeBuffer:
             self.flush()
         self._burst.append(stroke)
         if len(self._burst) > 1 and any(each.kind == "none" for each in self._burst):
-            self._write_burst()
-        elif stroke.kind != "move":
-            self._held.append(stroke)
-            self._wait()
-        elif not self._held:
-            self._act(stroke)
-            self._wait()
-        elif self._burst[0].kind == "move" and self._are_commands():
+            self.write_burst()
+            return
+        if stroke.kind == "move" and (not self._held or (self._burst[0].kind == "move" and self._are_commands())):
             self._carry_out_held()
             self._act(stroke)
-            self._wait()
         else:
             self._held.append(stroke)
-            self._wait()
+        self._wait()
 
     def flush(self) -> None:
         """Carry out what is held, unless it is a word: nothing was struck for a moment."""
@@ -71,18 +63,18 @@ class KeystrokeBuffer:
             self._carry_out_held()
             self._burst.clear()
         else:
-            self._write_burst()
+            self.write_burst()
 
     def is_pasted(self, at: float) -> bool:
         """True if a key of that moment came faster than a hand strikes it after the last letter."""
         return bool(self._burst) and at - self._burst[-1].at < FASTEST_TYPING
 
-    def write_as_text(self) -> None:
-        """Take the burst as text."""
-        self._write_burst()
+    def write_burst(self) -> None:
+        text = "".join(each.character for each in self._burst)
+        self.clear()
+        self._write(text)
 
     def clear(self) -> None:
-        """Drop what is held."""
         self._held.clear()
         self._burst.clear()
 
@@ -97,8 +89,3 @@ class KeystrokeBuffer:
         held, self._held = self._held, []
         for each in held:
             self._act(each)
-
-    def _write_burst(self) -> None:
-        text = "".join(each.character for each in self._burst)
-        self.clear()
-        self._write(text)

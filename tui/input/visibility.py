@@ -15,16 +15,15 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-GLANCE_SECONDS: Final = 0.1  # seconds
+GLANCE_SECONDS: Final = 0.1
 Visibility = Literal["seen", "coming", "hidden"]
 
 
 def get_visibility(widget: Widget) -> Visibility:
     """Return "seen" if some of the widget is in the layout of the screen on top and not clipped away, "coming" if
     nothing hides it but it has not been laid out yet, else "hidden"."""
-    if not widget.is_attached or widget.screen is not widget.app.screen:
-        return "hidden"
-    if not all(node.display for node in widget.ancestors_with_self):
+    is_on_top = widget.is_attached and widget.screen is widget.app.screen
+    if not is_on_top or not all(node.display for node in widget.ancestors_with_self):
         return "hidden"
     try:
         found = widget.screen.find_widget(widget)
@@ -48,8 +47,7 @@ def get_seconds_since_struck(widget: Widget) -> float:
 
 
 class GracePeriod:
-    """The moment in which what has just appeared takes no answer. It begins when that is drawn, and again with
-    `restart`."""
+    """The moment in which what has just appeared takes no answer. It begins when that is drawn, or after `restart`."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -60,7 +58,6 @@ class GracePeriod:
         self._drawn_at = None
 
     def note_drawn(self) -> None:
-        """Take note that it was put on the screen."""
         if self._drawn_at is None:
             self._drawn_at = monotonic()
 
@@ -109,7 +106,6 @@ class PaneAttention:
         self._up_since, self.seconds_needed = self._clock(), self._grace
 
     def note_focus(self, has_focus: bool) -> None:
-        """Take note whether the focus is in the pane now."""
         if has_focus and not self._has_focus:
             self._focused_since = self._clock()
         self._has_focus = has_focus
@@ -132,12 +128,10 @@ class VisibleTimes:
         self._since: dict[Hashable, float] = {}
 
     def note_visible(self, things: Iterable[Hashable]) -> None:
-        """Take note that these things, and no others, are on screen now."""
         now = self._clock()
         self._since = {each: self._since.get(each, now) for each in things}
 
     def clear(self) -> None:
-        """Take note that nothing is on screen any more."""
         self._since.clear()
 
     def is_visible_for(self, thing: Hashable, *, at_least: float, since_struck: float = 0.0) -> bool:

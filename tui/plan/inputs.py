@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
-from textual.binding import BindingType
 from textual.message import Message
 from textual.widgets import TextArea
 
@@ -31,7 +30,7 @@ class PlanInput(InputLine):
 class PlanEditor(TextArea):
     """Edits the body of `plan` as it is now; later changes of the plan are merged on saving."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("planeditor", priority=True)
+    BINDINGS = get_bindings("planeditor", priority=True)
     hints: Final = (("planeditor.save", "save"), ("planeditor.cancel", "leave it"), ("app.editor", "$EDITOR"))
 
     class Closed(Message):

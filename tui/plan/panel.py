@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.widgets import Input, Static
 
 from core.protocol.commands import MAX_SUBAGENTS, PlanBuild, PlanComment
@@ -47,7 +46,7 @@ class PlanPanel(StatePane):
     PlanInput { dock: bottom; }
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("plan")
+    BINDINGS = get_bindings("plan")
     hints: Final = (
         *(("plan.cycle", "status"), ("plan.build", "build"), ("plan.add", "new"), ("plan.filter", "find")),
         *(("todos.read", "text"), ("plan.view", "graph")),

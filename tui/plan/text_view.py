@@ -9,10 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count, groupby
-from typing import ClassVar, Final
+from typing import Final
 
 from textual import events
-from textual.binding import BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
@@ -109,7 +108,7 @@ def _number_stops(rows: Sequence[PlanTextRow]) -> list[PlanTextRow]:
 class PlanText(CursorView):
     """The body of a plan as Markdown, row by row."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("plantext")
+    BINDINGS = get_bindings("plantext")
 
     @dataclass
     class CommentRequested(Message):

@@ -9,10 +9,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import ClassVar
 
 from textual import events
-from textual.binding import BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
@@ -36,7 +34,7 @@ class TodoList(CursorView):
     TodoList { height: auto; max-height: 60%; overflow-x: hidden; }
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("todos")
+    BINDINGS = get_bindings("todos")
 
     class StatusClicked(Message):
         """The current todo is to get its next status."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Sequence
 from time import monotonic
-from typing import ClassVar, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from textual import events
-from textual.binding import BindingType
 from textual.geometry import Size
 from textual.strip import Strip
 
@@ -105,7 +104,7 @@ def _list_parents(path: str) -> list[str]:
 class ChangeList(CursorView):
     """The list with a cursor; the pane gives the verdicts."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("changes", "code")
+    BINDINGS = get_bindings("changes", "code")
 
     def __init__(self, *, clock: Callable[[], float] = monotonic, id: str | None = None) -> None:  # noqa: A002
         super().__init__(clock=clock, id=id)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import monotonic
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from textual import events
-from textual.binding import BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
@@ -60,7 +59,7 @@ class DiffView(CodeView):
 
     DEFAULT_CSS = "DiffView { scrollbar-size-horizontal: 0; }"
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("lines")
+    BINDINGS = get_bindings("lines")
 
     @dataclass
     class ButtonClicked(Message):

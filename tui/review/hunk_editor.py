@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import ClassVar, Final
+from typing import Final
 
-from textual.binding import BindingType
 from textual.message import Message
 from textual.widgets import TextArea
 
@@ -18,7 +17,7 @@ from tui.review.messages import CommandRequested
 class HunkEditor(TextArea):
     """Edits one hunk at a time; a final newline is hidden and restored."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("editor", priority=True)
+    BINDINGS = get_bindings("editor", priority=True)
     hints: Final = (("editor.save", "save"), ("editor.cancel", "leave it"), ("app.editor", "$EDITOR"))
 
     class Closed(Message):

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from time import monotonic
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.widgets import Input
 
 from core.protocol.commands import HunkComment, HunkResolve, HunkSplit, VerdictUndo
@@ -43,7 +42,7 @@ class ReviewPane(StatePane):
     ReviewPane > ReviewInput.-reason { background: $error-muted; }
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("review")
+    BINDINGS = get_bindings("review")
     hints: Final = tuple((f"review.{word}", word) for word in ("accept", "reject", "next", "undo", "comment", "list"))
 
     def __init__(

@@ -46,7 +46,6 @@ class ScreenContext:
 
     @property
     def state(self) -> ViewState:
-        """The state that the bridge has folded."""
         return self.bridge.state
 
     @property
@@ -56,12 +55,10 @@ class ScreenContext:
 
     @property
     def prompt(self) -> Prompt:
-        """The input of the user's prompts."""
         return self.screen.query_one(Prompt)
 
     @property
     def transcript(self) -> Transcript:
-        """The conversation."""
         return self.screen.query_one(Transcript)
 
     def focus_prompt(self) -> None:
@@ -84,8 +81,7 @@ class ScreenContext:
         return isinstance(reply, commands.Ack)
 
     async def query(self, question: queries.AnyQuery, kind: type[A], problem: str = "") -> A | None:
-        """Ask the engine. Another kind of answer is None, and where a `problem` is named a toast: its message, else
-        that."""
+        """Ask the engine. Another kind of answer is None; where a `problem` is named, it or its message is shown."""
         answer = await self.bridge.query(question)
         if isinstance(answer, kind):
             return answer
@@ -111,6 +107,10 @@ class ScreenContext:
         """Show a dialog at once and go on; `then` gets its answer."""
         _ = self.screen.app.push_screen(dialog, then)
 
+    def confirm(self, dialog: Dialog[bool], then: Callable[[], None]) -> None:
+        """Show a question at once and go on; a yes calls `then`."""
+        self.show(dialog, lambda is_agreed: then() if is_agreed else None)
+
     def find_bar(self, name: str) -> Widget | None:
         """Return the bar `#name` between conversation and prompt; None: it has not been needed yet."""
         return next(iter(self.screen.query(f"#{name}")), None)
@@ -122,10 +122,6 @@ class ScreenContext:
         bar = kind(id=name)
         await self.screen.query_one("#centre").mount(bar, before="#prompt")
         return bar
-
-    def confirm(self, dialog: Dialog[bool], then: Callable[[], None]) -> None:
-        """Show a question at once and go on; a yes calls `then`."""
-        self.show(dialog, lambda is_agreed: then() if is_agreed else None)
 
 
 def in_worker(

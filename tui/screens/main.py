@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
@@ -23,7 +22,7 @@ from core.protocol import queries
 from tui.bridge import Bridge, Connect, SessionRequest
 from tui.chat.prompt import Prompt
 from tui.chat.transcript import Greeting, Transcript
-from tui.keymap import get_bindings
+from tui.keymap import get_bindings, get_keymap
 from tui.modes import SCREEN_MODES
 from tui.screens.controller import ScreenContext
 from tui.state import Topic, ViewState
@@ -41,7 +40,7 @@ TOO_SMALL_NOTICE: Final = (
 class MainScreen(Screen[None]):
     """One session in one window: the widgets, the controllers that act for them, and what the bridge reports."""
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("app")
+    BINDINGS = get_bindings("app")
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (41, "-narrow"), (100, "-wide"), (140, "-broad")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (11, "-low"), (24, "-tall")]  # noqa: RUF012
 
@@ -62,7 +61,6 @@ class MainScreen(Screen[None]):
 
     @property
     def state(self) -> ViewState:
-        """The state that the bridge has folded."""
         return self.bridge.state
 
     def compose(self) -> ComposeResult:
@@ -74,8 +72,7 @@ class MainScreen(Screen[None]):
         yield Static(Content(TOO_SMALL_NOTICE), id="too-small")
 
     def on_mount(self) -> None:
-        mode = SCREEN_MODES[self._request.mode]
-        self.add_class(f"-mode-{self._request.mode}", f"-accent-{mode.accent}")
+        self.add_class(f"-mode-{self._request.mode}", f"-accent-{SCREEN_MODES[self._request.mode].accent}")
         self.set_class(self._request.resume is None, "-empty")
         self._show_greeting()
         self.query_one(Prompt).focus()
@@ -115,19 +112,17 @@ class MainScreen(Screen[None]):
         """Show a pane again that there is room for, and let the status bar tell of questions that are not visible."""
         if not self._is_loaded:
             return
-        if self.controllers.panes.hidden_pane and not self.controllers.panes.is_narrow:
-            self.context.start(self.controllers.panes.restore_hidden_pane, group="panes")
+        self.controllers.panes.restore_hidden_pane()
         is_calling = self.controllers.questions.has_hidden_question()
         self.set_class(is_calling, "-awaited")
         self.query_one(StatusBar).set_calling(is_calling)
 
     def _show_greeting(self) -> None:
-        self.query_one(Greeting).show(getattr(self.app, "keymap", {}), self._pending_notice)
+        self.query_one(Greeting).show(get_keymap(self.app), self._pending_notice)
 
     # What the bridge reports
 
     def handle_connected(self) -> None:
-        """Adopt the user's settings, once."""
         if not self._is_set_up:
             self._is_set_up = True
             self.context.start(self._adopt_settings, group="settings", exclusive=True)
@@ -137,7 +132,6 @@ class MainScreen(Screen[None]):
         self._show_greeting()
 
     def handle_session_opened(self) -> None:
-        """Show the session that was opened, which may be another one than before."""
         self._show_blocks()
         self.controllers.modes.show("")
         self.controllers.prompt.load_history()
@@ -159,7 +153,6 @@ class MainScreen(Screen[None]):
             self.context.notify_user(self._pending_notice)
 
     def show_changes(self, topics: frozenset[Topic]) -> None:
-        """Show the parts of the state that are named by `topics`."""
         if "blocks" in topics:
             self._show_blocks()
         if topics & {"status", "session"}:
@@ -181,16 +174,13 @@ class MainScreen(Screen[None]):
         self._show_what_waits()
 
     def report_trouble(self, message: str, hint: str) -> None:
-        """Tell the user that the engine is gone, or refused something."""
         self.controllers.modes.show("engine away")
         self.context.notify_user(message, hint, is_error=True)
 
     def handle_session_refused(self, message: str, hint: str) -> None:
-        """Leave: the session that was to be resumed can't be."""
         self.app.exit(return_code=1, message=f"agent-tui: {fit_line(f'{message} {hint}'.strip(), 400)}")
 
     async def choose_model(self, models: queries.ModelsAnswer) -> SessionRequest | None:
-        """Ask the user how to begin, since no model is configured. None = leave."""
         request = await self.controllers.providers.ask_how_to_begin(models, self._request)
         if request is None:
             self.app.exit()

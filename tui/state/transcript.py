@@ -110,7 +110,6 @@ class TranscriptState:
         block.revision += 1
 
     def start_call(self, _: events.Envelope, event: events.ToolRequested) -> None:
-        """Say in its document what a call is about."""
         self.calls[event.call] = event.document
         if block := self.by_key.get(event.document):
             block.title = block.title or event.tool
@@ -124,7 +123,6 @@ class TranscriptState:
             block.revision += 1
 
     def finish_call(self, _: events.Envelope, event: events.ToolFinished) -> None:
-        """Say in its document how a call has ended."""
         if block := self.by_key.get(self.calls.pop(event.call, "")):
             block.status, block.duration_ms = event.status, event.duration_ms
             block.summary = event.summary or block.summary
@@ -186,11 +184,9 @@ class TranscriptState:
         self.add(end)
 
     def mark_checkpoint(self, _: events.Envelope, event: events.CheckpointCreated) -> None:
-        """Remember the transcript's end at a checkpoint."""
         self.checkpoints[event.id] = (len(self.left), len(self.blocks))
 
     def rewind(self, checkpoint: str) -> None:
-        """Go back to the transcript at a checkpoint."""
         index, count = self.checkpoints[checkpoint]
         self.left.append(self.blocks)
         self.blocks = self.left[index][:count]
@@ -212,7 +208,6 @@ class TranscriptState:
         return frozenset({"blocks"}) if block.acts[-1:] == before else None
 
     def finish_subagent(self, _: events.Envelope, event: events.SubagentFinished) -> Topics | None:
-        """Show how a subagent has ended."""
         if (block := self.subagents.get(event.id)) is None:
             return NOTHING
         block.status, block.acts, block.live = _SUBAGENT_STATUS[event.reason], event.acts, ""
@@ -222,7 +217,6 @@ class TranscriptState:
         return None
 
     def show_merge(self, _: events.Envelope, event: events.SubagentMerged) -> Topics | None:
-        """Show what became of a subagent's changes."""
         if (block := self.subagents.get(event.id)) is None:
             return NOTHING
         block.summary = _format_files(len(event.paths)) or "nothing changed"

@@ -20,7 +20,7 @@ MAX_LIVE_RECORDS: Final = 500  # of a run that goes on
 
 
 class PendingRetry(NamedTuple):
-    """For how many ms a model call waits before it is tried again, the seq that said so, and why, in a word or two."""
+    """For how many ms a model call waits to be tried again, the seq that said so, and why, in a word or two."""
 
     delay_ms: int
     seq: int
@@ -48,7 +48,6 @@ class DebugView(DebugState):
     can_probe: bool = True
 
     def end(self) -> None:
-        """Show no run and no question any more."""
         self.live_records, self.question = [], None
 
 
@@ -87,12 +86,10 @@ class ViewState(SessionState):
 
     @property
     def blocks(self) -> list[TranscriptBlock]:
-        """The transcript's blocks, in order."""
         return self.transcript.blocks
 
     @property
     def is_running(self) -> bool:
-        """True if a turn runs."""
         return self.current_turn is not None
 
     @property
@@ -108,7 +105,6 @@ class ViewState(SessionState):
 
     @property
     def is_running_command(self) -> bool:
-        """True if a command of the user's own runs."""
         return any(call.startswith("user_") for call in self.transcript.calls)
 
     @property

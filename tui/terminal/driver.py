@@ -11,7 +11,6 @@ import contextlib
 import os
 import selectors
 import signal
-import sys
 import termios
 import threading
 from codecs import getincrementaldecoder
@@ -33,8 +32,7 @@ POLL_INTERVAL: Final = 0.1  # seconds
 
 
 class TerminalOutput:
-    """Standard error as the screen is drawn on it. Text that can't be written is dropped, and the failure reported
-    once."""
+    """Standard error, where the screen is drawn. Text that can't be written is dropped, the failure reported once."""
 
     def __init__(self, file: IO[str], on_gone: Callable[[], None]) -> None:
         self._file, self._on_gone = file, on_gone
@@ -106,13 +104,17 @@ class TerminalDriver(LinuxDriver):
         super().stop_application_mode()
 
 
+def _get_attributes() -> list[Any] | None:
+    try:
+        return termios.tcgetattr(0)
+    except termios.error:
+        return None
+
+
 @contextlib.contextmanager
 def restore_on_error() -> Iterator[None]:
     """Restore the terminal after an app that ends by an exception, also if Textual did not come to that."""
-    try:
-        before = termios.tcgetattr(0)
-    except termios.error:
-        before = None
+    before = _get_attributes()
     try:
         yield
     except BaseException:
@@ -131,29 +133,17 @@ def restore_terminal(before: list[Any] | None) -> None:
 
 def exit_on_signals(app: Any) -> None:
     """Let signals that mean the end exit `app` as `ctrl+q` does, its engine too; by force after `EXIT_TIMEOUT`."""
-    loop = asyncio.get_running_loop()
-    try:
-        before = termios.tcgetattr(0)
-    except termios.error:
-        before = None
-
-    def end(number: int) -> None:
-        app.exit(return_code=EXIT_INTERRUPTED)
+    before, loop = _get_attributes(), asyncio.get_running_loop()
 
     def force() -> None:
         restore_terminal(before)
         os._exit(EXIT_INTERRUPTED)
 
-    def start_ending(number: int) -> None:
+    def end() -> None:
         timer = threading.Timer(EXIT_TIMEOUT, force)
         timer.daemon = True
         timer.start()
-        end(number)
+        app.exit(return_code=EXIT_INTERRUPTED)
 
     for number in END_SIGNALS:
-        loop.add_signal_handler(number, start_ending, number)
-
-
-def has_terminal() -> bool:
-    """True if keys can be read and a screen can be drawn."""
-    return all(stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stderr__))
+        loop.add_signal_handler(number, end)

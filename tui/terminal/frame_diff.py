@@ -125,12 +125,9 @@ class _RowMove:
 
     @property
     def sequence(self) -> str:
-        edge = (
-            _format_cursor_move(0, self.last) + "\n" * self.by
-            if self.by > 0
-            else _format_cursor_move(0, self.first) + "\x1bM" * -self.by
-        )
-        return f"\x1b[0m\x1b[{self.first + 1};{self.last + 1}r{edge}\x1b[r"
+        edge, step = (self.last, "\n") if self.by > 0 else (self.first, "\x1bM")
+        moves = _format_cursor_move(0, edge) + step * abs(self.by)
+        return f"\x1b[0m\x1b[{self.first + 1};{self.last + 1}r{moves}\x1b[r"
 
     def apply_to(self, rows: Mapping[int, FrameRow]) -> dict[int, FrameRow]:
         """Return the rows as they are after the move; those that came in are empty."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
-from textual.binding import BindingType
 from textual.message import Message
 from textual.reactive import reactive
 from textual.widgets import Input
@@ -36,7 +35,7 @@ class InputLine(SteadyInput):
     InputLine:focus { border: none; }
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("reason")
+    BINDINGS = get_bindings("reason")
     purposes: ClassVar[Mapping[str, InputPurpose]] = {}
 
     class Cancelled(Message):

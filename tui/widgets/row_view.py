@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import accumulate, pairwise
 from time import monotonic
-from typing import ClassVar, Final
+from typing import Final
 
 from rich.segment import Segment
 from textual import events
-from textual.binding import BindingType
 from textual.cache import LRUCache
 from textual.content import Content
 from textual.geometry import Region
@@ -40,7 +39,7 @@ class RowView(ScrollView, can_focus=True):
     RowView { scrollbar-color-active: $primary; scrollbar-background-active: $background; }
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = get_bindings("code")
+    BINDINGS = get_bindings("code")
 
     def __init__(self, *, clock: Callable[[], float] = monotonic, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)

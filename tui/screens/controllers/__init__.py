@@ -48,7 +48,6 @@ class ControllerSet:
         self.by_name: Mapping[str, Controller] = dict(vars(self))
 
     def find_handlers(self, message: Message) -> Iterator[tuple[type, Handler]]:
-        """Yield the handlers of a message, each with its controller's class."""
         for controller in self.by_name.values():
             for handler in controller.find_handlers(message):
                 yield type(controller), handler

@@ -4,6 +4,7 @@ which leaves what a pane hides and comes back to it."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from textual import events, on
@@ -60,21 +61,18 @@ class PaneController(Controller):
     @property
     def is_narrow(self) -> bool:
         """True if a pane covers the conversation and the prompt."""
-        return not self.context.screen.has_class("-wide") and not self.context.screen.has_class("-broad")
+        return self.context.screen.classes.isdisjoint({"-wide", "-broad"})
 
     @property
     def side(self) -> SidePane | None:
-        """The side pane on the right, if it has been shown."""
         return next(iter(self.context.screen.query(SidePane)), None)
 
     @property
     def review(self) -> ReviewPane | None:
-        """The review, if it has been shown."""
         return cast("ReviewPane | None", self._get_pane("review"))
 
     @property
     def plan(self) -> PlanPanel | None:
-        """The plan's panel, if it has been shown."""
         return cast("PlanPanel | None", self._get_pane("plan"))
 
     def _get_pane(self, name: str) -> Widget | None:
@@ -89,7 +87,6 @@ class PaneController(Controller):
     # Actions
 
     async def action_toggle_files(self) -> None:
-        """Show and focus the files, or hide them."""
         left = self.context.screen.query("#left")
         if left and left.first().display:
             self.context.screen.remove_class("-files")
@@ -109,7 +106,6 @@ class PaneController(Controller):
             await self.show(name)
 
     async def action_open_plan(self, _: str = "") -> None:
-        """Show the plan."""
         await self.show("plan")
 
     async def run_scoped_action(self, scope: str, action: str) -> None:
@@ -131,7 +127,9 @@ class PaneController(Controller):
 
     async def show(self, name: str, *, focus: bool = True) -> None:
         """Show a side pane; with the focus unless it came by itself."""
-        side = self.side or await self._mount_side()
+        if (side := self.side) is None:
+            side = SidePane(self, id="side")
+            await self.context.screen.query_one("#body").mount(side)
         pane: Any = await side.show(name)
         self.hidden_pane = ""
         self.context.screen.add_class("-side")
@@ -144,7 +142,6 @@ class PaneController(Controller):
             pane.focus()
 
     async def show_files(self) -> None:
-        """Mount the files on the left and show them."""
         screen = self.context.screen
         if not screen.query("#left"):
             from tui.files.pane import FilePane
@@ -199,10 +196,10 @@ class PaneController(Controller):
             screen.remove_class("-files")
         screen.app.stylesheet.update(screen)  # at once: the next key may be on its way to the prompt
 
-    async def restore_hidden_pane(self) -> None:
+    def restore_hidden_pane(self) -> None:
         """Show the pane again that was hidden because the window got narrow, once there is room; without the focus."""
         if self.hidden_pane and not self.is_narrow:
-            await self.show(self.hidden_pane, focus=False)
+            self.context.start(partial(self.show, self.hidden_pane, focus=False), group="panes")
 
     def restore_verdict(self, path: str, why: str = "") -> None:
         """Let hunks of a file ("" = of any) be judged again, since the engine did not take a verdict."""
@@ -215,15 +212,11 @@ class PaneController(Controller):
         await self.preview_file(event.path)
 
     async def preview_file(self, path: str, line: int = 0) -> None:
-        """Preview a file, at a line."""
         self.open_files = (path, *(each for each in self.open_files if each != path))[:MAX_OPEN_FILES]
         await self.show("preview", focus=self.is_narrow)
-        pane: Any = self._get_pane("preview")
-        if pane is not None:
-            shown = pane.show(path, line)
-            if hasattr(shown, "__await__"):
-                await shown
         if self.side is not None:
+            preview: Any = self.side.get_pane("preview")
+            preview.show(path, line)
             self.side.set_count("preview", format_path(path, 40))
 
     # Feeding
@@ -246,13 +239,9 @@ class PaneController(Controller):
         state = self.context.state
         if topics.isdisjoint(pane.topics) or not pane.is_due(state) or pane.is_held_back(state):
             return False
-        match pane.repeats:
-            case "always":
-                return True
-            case "when_due_again":
-                return pane.name not in self._auto_shown
-            case "never":
-                return self._get_pane(pane.name) is None
+        if pane.repeats == "never":
+            return self._get_pane(pane.name) is None
+        return pane.repeats == "always" or pane.name not in self._auto_shown
 
     def _feed_tree(self, paths: frozenset[str]) -> None:
         state = self.context.state
@@ -273,27 +262,21 @@ class PaneController(Controller):
                 if (pane := side.get_pane(spec.name)) is not None:
                     pane.show_state(state)
 
-    async def _mount_side(self) -> SidePane:
-        side = SidePane(self, id="side")
-        await self.context.screen.query_one("#body").mount(side)
-        return side
-
     async def load_probe_log(self, query: queries.ProbeLogQuery) -> queries.ProbeLogAnswer | None:
-        answer = await self.context.bridge.query(query)
-        return answer if isinstance(answer, queries.ProbeLogAnswer) else None
+        return await self.context.query(query, queries.ProbeLogAnswer)
 
     def is_deleted(self, path: str) -> bool:
-        """True if the pending change of a file deletes it."""
         change = self.context.state.changes.get(path)
         return change is not None and change.operation == "delete"
 
     async def _load_tree(self, path: str) -> queries.TreeAnswer:
-        answer = await self.context.bridge.query(queries.TreeQuery(path=path))
-        return answer if isinstance(answer, queries.TreeAnswer) else queries.TreeAnswer(path=path, entries=())
+        answer = await self.context.query(queries.TreeQuery(path=path), queries.TreeAnswer)
+        return answer or queries.TreeAnswer(path=path, entries=())
 
     async def _find_files(self, words: str) -> tuple[str, ...]:
-        answer = await self.context.bridge.query(queries.FindQuery(pattern=words, limit=MAX_FOUND_FILES))
-        return answer.paths if isinstance(answer, queries.FindAnswer) else ()
+        question = queries.FindQuery(pattern=words, limit=MAX_FOUND_FILES)
+        answer = await self.context.query(question, queries.FindAnswer)
+        return answer.paths if answer else ()
 
     async def load_file(self, path: str) -> queries.FileAnswer:
         # what is to be deleted is there on the user's side only

@@ -59,7 +59,6 @@ class PlanController(Controller):
 
     @in_worker("picker")
     async def action_choose_plan(self, name: str = "") -> None:
-        """Make another plan of the project the one at hand."""
         path = name if "/" in name else await self._find_plan(name)
         if path and await self.context.submit(commands.PlanEdit(path=path)):
             await self._panes.show("plan")
@@ -147,17 +146,16 @@ class PlanController(Controller):
                 await self.context.submit(commands.TodoSet(id=todo, status="cancelled", plan=plan_path))
 
     def _list_unmet(self, todo_id: str) -> list[str]:
-        """Return the todos that a todo still waits for."""
         by_id = {todo.id: todo for todo in self._todos}
         return list_open_dependencies(by_id[todo_id], by_id) if todo_id in by_id else []
 
     async def _ask_about_waiting_todo(self, todo_id: str, unmet: Sequence[str]) -> TodoStatus | None:
         """Ask about a todo that still waits for others; None: leave it as it is."""
-        options = [
+        options = (
             PickerOption("keep", "Leave it as it is", fit_line(f"it waits for {', '.join(unmet)}", 60)),
             PickerOption("completed", "It is completed all the same"),
             PickerOption(CANCEL, "Cancel it"),
-        ]
+        )
         chosen = await self.context.ask(ActionPickerDialog(f"{fit_line(todo_id, 40)} waits for others", options))
         return "completed" if chosen == "completed" else "cancelled" if chosen == CANCEL else None
 

@@ -106,7 +106,6 @@ class QuestionController(Controller):
     @on(messages.PatternChanged)
     @in_worker("pattern")
     async def _preview_pattern(self, event: messages.PatternChanged) -> None:
-        """Show what a pattern would allow that is being typed."""
         question = queries.PatternQuery(pattern=event.pattern, command=event.command)
         found = await self.context.query(question, queries.PatternAnswer)
         if found is not None and self._approval is not None:
@@ -123,7 +122,6 @@ class QuestionController(Controller):
 
     @on(messages.TextRedirected)
     def _insert_text(self, event: messages.TextRedirected) -> None:
-        """Write a command, or an answer of several lines, in the prompt."""
         self.context.focus_prompt()
         self.context.prompt.insert(event.text)
 

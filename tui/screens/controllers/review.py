@@ -87,7 +87,6 @@ class ReviewController(Controller):
         return await self.context.ask(dialog) is True
 
     async def _confirm_deletions(self, verdict: commands.HunkResolve) -> bool:
-        """Ask about the files that would be deleted if several are accepted."""
         from tui.screens.dialogs.consent import build_deletion_dialog
 
         meant = list_changes(self.context.state.changes)
@@ -177,7 +176,6 @@ class ReviewController(Controller):
 
     @on(messages.CommentsRequested)
     def action_send_comments(self, _: object = "") -> None:
-        """Look at the comments and send them as one message."""
         if not self.context.state.comments:
             hint = "c comments a hunk in the review, or lines of the plan's text."
             self.context.notify_user("There is no comment to send.", hint)

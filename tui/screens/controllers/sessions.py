@@ -82,7 +82,6 @@ class SessionController(Controller):
             self._stop_turn()
 
     def _stop_turn(self) -> None:
-        """Ask before a turn that runs is stopped."""
         if self.context.state.is_running:
             dialog = ConfirmDialog("A turn is running. Stop it and leave?", "stop and leave")
             self.context.confirm(dialog, self._exit)

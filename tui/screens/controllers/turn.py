@@ -98,7 +98,6 @@ class TurnController(Controller):
 
 
 def format_limits(limits: LimitsChanged) -> str:
-    """Format what one turn may use."""
     steps = f"{limits.max_steps:,} steps" if limits.max_steps else "any number of steps"
     cost = f"${limits.max_cost:.2f}" if limits.max_cost else "any cost"
     tokens = f"{limits.max_tokens:,} tokens" if limits.max_tokens else "any number of tokens"

@@ -107,7 +107,6 @@ def build_deletion_dialog(changes: Sequence[Change]) -> ConfirmDialog | None:
 
 
 def describe_risk(change: Change) -> str:
-    """Describe in a sentence or two why it is asked about."""
     told = [f"It {change.risk}." if change.risk else "It is protected."] if change.protected else []
     told += ["The file is removed from your disk."] if change.operation == "delete" else []
     return " ".join([*told, "Look at each line of it before you accept."])

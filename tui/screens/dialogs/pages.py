@@ -41,7 +41,6 @@ class ConfirmDialog(Dialog[bool]):
         return Static(self.format_keys(), id="confirm-keys")
 
     def format_keys(self) -> Content:
-        """Format what each key answers."""
         keymap = get_keymap(self.app)
         yes, no = (format_first_key(name, keymap) for name in ("confirm.yes", "confirm.no"))
         said = () if not self._yes else ((yes, "$accent bold"), f" {self._yes}   ")
@@ -82,7 +81,6 @@ class PageDialog(Dialog[None]):
 
 
 def build_keys_page(keymap: Mapping[str, str]) -> PageDialog:
-    """Build the page of all keys by place, with the user's own in force."""
     return PageDialog("Keys", lambda width: render_keys(keymap, width))
 
 
@@ -123,7 +121,6 @@ what it changes waits in the review (Ctrl+R) until you accept it, hunk by hunk.
 
 
 def build_help_page() -> PageDialog:
-    """Build the page of the commands, and where the keys are explained."""
     from tui.slash_commands import SLASH_COMMANDS
 
     parts: list[tuple[str, str]] = [(_HELP, "")]
@@ -134,7 +131,6 @@ def build_help_page() -> PageDialog:
 
 
 def build_context_page(report: ContextAnswer) -> PageDialog:
-    """Build the page of what the model is sent, by part."""
     window = f" of {report.window:,}" if report.window else ""
     parts: list[tuple[str, str]] = [(f"{report.used:,}{window} tokens\n\n", "bold")]
     for part in report.parts:

@@ -63,9 +63,8 @@ class PickerDialog(Dialog[str]):
 
     def _fill_list(self, options: OptionList, text: str) -> None:
         words = text.lower().split()
-        self._shown = [
-            each for each in self._choices if all(word in f"{each.label} {each.note}".lower() for word in words)
-        ]
+        texts = [(each, f"{each.label} {each.note}".lower()) for each in self._choices]
+        self._shown = [each for each, shown in texts if all(word in shown for word in words)]
         if words:
             self._shown.sort(key=lambda each: words[0] not in each.label.lower())
         options.set_options(Option(self._format_option(each)) for each in self._shown)
@@ -73,10 +72,8 @@ class PickerDialog(Dialog[str]):
         options.highlighted = at if self._shown and (words or not self.asks_consent) else None
 
     def _format_option(self, choice: PickerOption) -> Content:
-        mark = "● " if choice.id == self._current else "  "
-        return Content.assemble(
-            (mark, "$accent"), fit_line(choice.label, 80), "  ", (fit_line(choice.note, 80), "$foreground 60%")
-        )
+        mark = ("● " if choice.id == self._current else "  ", "$accent")
+        return Content.assemble(mark, fit_line(choice.label, 80), "  ", (fit_line(choice.note, 80), "$foreground 60%"))
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._fill_list(self.query_one(OptionList), event.value)

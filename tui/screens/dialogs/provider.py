@@ -54,27 +54,19 @@ class AddressDialog(Dialog[ProviderConfigure]):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Go to the next field; behind the last one answer, unless something can't be right."""
-        for name, problem in (("url", self._check_address()), ("name", self._check_name())):
-            if problem and (event.input.id in {f"address-{name}", "address-key"}):
+        url, name = self._get_value("url"), self._get_value("name") or DEFAULT_NAME
+        is_name = name not in RESERVED_NAMES and _NAME.fullmatch(name)
+        problems = {"url": "" if _ADDRESS.match(url) else BAD_ADDRESS, "name": "" if is_name else BAD_NAME}
+        for field, problem in problems.items():
+            if problem and event.input.id in {f"address-{field}", "address-key"}:
                 self._show_problem(problem)
-                self._get_field(name).focus()
+                self._get_field(field).focus()
                 return
         self._show_problem("")
-        if event.input.id != "address-key":
+        if event.input.id == "address-key":
+            self.answer(ProviderConfigure(provider=name, base_url=url, key=self._get_value("key")))
+        else:
             self.action_move(1)
-            return
-        url, key = self._get_value("url"), self._get_value("key")
-        self.answer(ProviderConfigure(provider=self._get_name(), base_url=url, key=key))
-
-    def _get_name(self) -> str:
-        return self._get_value("name") or DEFAULT_NAME
-
-    def _check_name(self) -> str:
-        name = self._get_name()
-        return BAD_NAME if name in RESERVED_NAMES or _NAME.fullmatch(name) is None else ""
-
-    def _check_address(self) -> str:
-        return BAD_ADDRESS if _ADDRESS.match(self._get_value("url")) is None else ""
 
     def _show_problem(self, problem: str) -> None:
         style = "$error" if problem else "$foreground 60%"

@@ -36,7 +36,6 @@ def build_options(checkpoints: tuple[CheckpointInfo, ...], now: int) -> list[Pic
 
 
 def format_title(info: CheckpointInfo) -> str:
-    """Format the prompt that a checkpoint was made before."""
     return fit_line(info.prompt, 60) or "(before you went back)"
 
 

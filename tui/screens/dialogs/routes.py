@@ -26,7 +26,6 @@ JOB_NOTES: Final = {
 
 
 def build_routes_page(table: RoutesAnswer) -> PageDialog:
-    """Build the page of which model does what, and what it has cost in this session."""
     return PageDialog("Who does what", lambda width: render_routes(table, width))
 
 
@@ -42,17 +41,13 @@ def render_routes(table: RoutesAnswer, width: int) -> Content:
             whose = f" ({each.model})" if each.model != row.model else ""
             lines.append((f"{_format_usage(each.usage)}{whose}", "$success"))
         for number, (line, style) in enumerate(_wrap_lines(lines, width - NAME_COLUMNS)):
-            parts += [
-                ("" if number else f"{name:<{NAME_COLUMNS}}", "bold $accent"),
-                (f"{'':<{NAME_COLUMNS if number else 0}}", ""),
-            ]
+            parts.append((f"{'' if number else name:<{NAME_COLUMNS}}", "" if number else "bold $accent"))
             parts.append((f"{line}\n", style))
     total = _wrap_lines([(_format_total(table), "bold")], width)
     return Content.assemble(*parts, *((f"\n{line}", style) for line, style in total))
 
 
 def _wrap_lines(lines: list[tuple[str, str]], width: int) -> list[tuple[str, str]]:
-    """Wrap the lines to `width` columns."""
     found = []
     for text, style in lines:
         flat = fit_line(text, 400)

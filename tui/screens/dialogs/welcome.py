@@ -66,10 +66,8 @@ class WelcomeDialog(Dialog[WelcomeAnswer]):
         if count := len(self._models.models):
             options.append(_build_option("pick", "Choose a model", f"{count} found"))
         keyless = [each for each in self._models.providers if not each.local and not each.key]
-        options += [
-            _build_option(f"key:{each.id}", f"Paste a key for {fit_line(each.label, 40)}")
-            for each in keyless[:MAX_NAMED_PROVIDERS]
-        ]
+        for each in keyless[:MAX_NAMED_PROVIDERS]:
+            options.append(_build_option(f"key:{each.id}", f"Paste a key for {fit_line(each.label, 40)}"))
         if others := ", ".join(fit_line(each.label, 20) for each in keyless[MAX_NAMED_PROVIDERS:]):
             options.append(_build_option("other", "Paste another key…", fit_line(others, 30)))
         options.append(_build_option("address", "A server of your own…", "any address"))
@@ -80,11 +78,8 @@ class WelcomeDialog(Dialog[WelcomeAnswer]):
     def _render_providers(self) -> Content:
         parts: list[tuple[str, str]] = []
         keyless = [each for each in self._models.providers if not each.local and not each.key and not each.problem]
-        shown = [
-            (*self._describe_provider(each), each)
-            for each in self._models.providers
-            if each not in keyless[MAX_NAMED_PROVIDERS:]
-        ]
+        named = [each for each in self._models.providers if each not in keyless[MAX_NAMED_PROVIDERS:]]
+        shown = [(*self._describe_provider(each), each) for each in named]
         for usable, what, provider in sorted(shown, key=lambda each: not each[0]):
             parts.append(("✓ " if usable else "· ", "$success" if usable else "$foreground 60%"))
             parts.append((fit_line(provider.label, 22).ljust(22), "" if usable else "$foreground 60%"))
