@@ -75,6 +75,18 @@ def test_p14_a_file_that_moves_on_after_settling_is_in_conflict_again(review):
     assert review.disk("a") == edited(TEN, 2, 8).replace(b"new", b"later")
 
 
+@pytest.mark.parametrize("changed", ["mine", "theirs"])
+def test_p14_choices_about_another_version_of_either_side_are_refused(review, changed):
+    mine = two_clashes(review)
+    sides = review.shadow.conflicts.read_sides("a")
+    shown = {"mine": sides.mine.blob, "theirs": sides.theirs.blob}
+    with pytest.raises(CommandRejected, match="moved on"):
+        review.shadow.conflicts.resolve("a", (THEIRS, THEIRS), **(shown | {changed: "0" * 64}))
+    assert review.disk("a") == mine
+    assert review.state.changes["a"].conflict
+    assert review.shadow.conflicts.resolve("a", (THEIRS, THEIRS), **shown).conflict == ""
+
+
 def test_p14_sides_that_are_no_longer_what_was_shown_are_not_settled(review):
     two_clashes(review)
     shown = review.shadow.conflicts.read_sides("a")
