@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,7 +27,7 @@ class PlanConflict(Struct, frozen=True, kw_only=True):
     dropped: str
 
 
-class MergedPlan(Struct, frozen=True, kw_only=True):
+class MergedPlan(NamedTuple):
     """A plan with the changes of both sides, and what of them conflicted."""
 
     plan: Plan

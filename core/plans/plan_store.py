@@ -100,7 +100,7 @@ class PlanStore:
         if todos is not None:
             check_graph(wanted.todos, start.todos)
         merged = merge_plans(start, wanted, plan)
-        return replace(merged, plan=self._save(path, plan, merged.plan, page))
+        return merged._replace(plan=self._save(path, plan, merged.plan, page))
 
     def set_todo(self, path: str, todo: str, status: TodoStatus) -> Plan:
         """Set the status of one todo."""

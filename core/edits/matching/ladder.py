@@ -89,9 +89,7 @@ def locate(
     for rung, splices in _climb(search_text, old, new, whole_lines):
         if not splices:
             continue
-        if len(splices) == 1 or rung == "elided":
-            return LadderMatch(rung, splices)
-        if replace_all and rung not in _ONE_PLACE:
+        if len(splices) == 1 or rung == "elided" or (replace_all and rung not in _ONE_PLACE):
             return LadderMatch(rung, splices)
         places = [find_line_number(search_text.text, each.start) for each in splices]
         if near is None or places.count(near) != 1:
