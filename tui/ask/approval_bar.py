@@ -162,9 +162,8 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
             others = f" and {fit_line(expose_controls(preview.example), 120)}" if preview.example else " alone"
             parts = [("allows this command", "$success"), (others, "")]
             if preview.also:
-                parts.append(
-                    (f"\nand of this session: {fit_line(expose_controls('; '.join(preview.also)), 300)}", _DIM)
-                )
+                also = fit_line(expose_controls("; ".join(preview.also)), 300)
+                parts.append((f"\nand of this session: {also}", _DIM))
             parts.append(("\nenter keeps it and runs the command · escape goes back", _DIM))
         self.query_one("#approval-preview", Static).update(Content.assemble(*parts))
 

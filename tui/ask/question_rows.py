@@ -95,12 +95,10 @@ def render_body(question: Question, draft: AnswerDraft, title: str, width: int) 
         here = at == draft.marked
         tick = ("☑ " if option.id in draft.ticked else "☐ ") if question.allow_multiple else ""
         taken = draft.answer is not None and option.id in draft.answer.options and not tick
-        first: list[Piece] = [
-            ("❯ " if here else "  ", "bold $accent"),
-            (f"{at + 1} {tick}", "bold $accent" if here else ""),
-        ]
+        style = "bold $accent" if here else ""
+        first: list[Piece] = [("❯ " if here else "  ", "bold $accent"), (f"{at + 1} {tick}", style)]
         pieces: list[Piece] = [("★ ", "$success")] if option.recommended else []
-        pieces += [(fit_line(option.label, 400), "bold $accent" if here else "")]
+        pieces += [(fit_line(option.label, 400), style)]
         pieces += [("  recommended", "$success")] if option.recommended else []
         pieces += [("  ✓", "$success")] if taken else []
         rest: list[Piece] = [(" " * measure_pieces(first), "")]
@@ -114,11 +112,8 @@ def render_hints(parts: Sequence[tuple[str, str]], width: int) -> list[Piece]:
     """Return keys with what they do, as many as fit, the important ones first."""
     pieces: list[Piece] = []
     for key, words in parts:
-        more: list[Piece] = [
-            (" · " if pieces else "", MUTED),
-            (key, "bold $accent"),
-            (f" {words}" if words else "", MUTED),
-        ]
+        dot, what = " · " if pieces else "", f" {words}" if words else ""
+        more: list[Piece] = [(dot, MUTED), (key, "bold $accent"), (what, MUTED)]
         if measure_pieces([*pieces, *more]) > width:
             break
         pieces += more

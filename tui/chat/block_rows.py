@@ -130,9 +130,8 @@ def _render_prompt(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]
     for each in block.attachments:
         if describe_attachment(each) not in block.text:  # else its label says the same
             told = f"{classify_attachment(each)} {format_path(each.name, 80)} {describe_attachment(each)}"
-            rows += wrap_pieces(
-                [(fit_line(told, width - 4), "muted")], width, first=[("  ▣ ", "accent")], rest=INDENT, fill="prompt"
-            )
+            piece = (fit_line(told, width - 4), "muted")
+            rows += wrap_pieces([piece], width, first=[("  ▣ ", "accent")], rest=INDENT, fill="prompt")
     return rows
 
 
@@ -208,10 +207,8 @@ def _render_plan(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
 def _render_todo_update(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
     document = block.document
     marks = document.metadata.todos if isinstance(document, documents.TodoUpdateDocument) else ()
-    pieces = [
-        ("todos", "tool"),
-        *((f"  {_TODO_SIGNS[mark.status]} {fit_line(mark.id, 60)}", "muted") for mark in marks),
-    ]
+    pieces = [("todos", "tool")]
+    pieces += [(f"  {_TODO_SIGNS[mark.status]} {fit_line(mark.id, 60)}", "muted") for mark in marks]
     rows = [render_head("◌" if block.is_running else "▸", pieces, width)]
     if block.is_running and block.output:  # a todo is being proved
         rows += render_live_output(block, width)

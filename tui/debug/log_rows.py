@@ -109,10 +109,8 @@ def render_log(
 ) -> list[BoardRow]:
     """Return the log of a run. `total`: number of matching records; `live`: a note that the run goes on."""
     found = f"  {max(total, len(records))} with “{fit_line(words, 40)}”" if words else ""
-    rows: list[BoardRow] = [
-        (),
-        ((f" Log of {run}", HEAD), (f"  {live}" if live else "", "$text-warning"), (found, MUTED)),
-    ]
+    head = (f" Log of {run}", HEAD), (f"  {live}" if live else "", "$text-warning"), (found, MUTED)
+    rows: list[BoardRow] = [(), head]
     for each in records:
         rows += _render_record(run, each, width)
     if not records:
@@ -170,9 +168,8 @@ def _format_record(record: ProbeRecord | None, other: ProbeRecord | None) -> lis
 
 def _render_beside(place: ComparedLocation, half: int) -> Iterator[BoardRow]:
     for one, other in _pair_records(place):
-        left, right = (
-            flow_pieces(_format_record(*each), half, indent=0, max_rows=2) for each in ((one, other), (other, one))
-        )
+        left = flow_pieces(_format_record(one, other), half, indent=0, max_rows=2)
+        right = flow_pieces(_format_record(other, one), half, indent=0, max_rows=2)
         for cell, after in zip_longest(left, right, fillvalue=()):
             filler = " " * max(half - measure_pieces(cell), 0)
             yield ((" ", ""), *cell, (filler, ""), (" │ ", LINE), *after)

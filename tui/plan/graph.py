@@ -75,9 +75,8 @@ def layout_graph(todos: Sequence[Todo]) -> list[GraphRow]:
         if last[todo.id] > number and not _open_lane(lanes, before, todo.id):
             left_out.add(todo.id)
         joined = {*(each for each in todo.dependencies if each in before), todo.id}
-        drawn.append(
-            (_render_lanes(before, lanes, joined), not left_out.isdisjoint({todo.id, *todo.dependencies}), todo)
-        )
+        is_cut = not left_out.isdisjoint({todo.id, *todo.dependencies})
+        drawn.append((_render_lanes(before, lanes, joined), is_cut, todo))
         while lanes and not lanes[-1]:
             lanes.pop()
     width = max((len(line) for line, *_ in drawn), default=0)

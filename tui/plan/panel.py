@@ -122,13 +122,9 @@ class PlanPanel(StatePane):
         self.set_class(not (plan or todos), "-empty")
         self.on_resize()
         self._render_todos()
-        text = self.query_one(PlanText)
-        text.show(
-            plan.body if plan else "",
-            insert_keys(EMPTY, get_keymap(self.app)) if not (plan or todos) else "",
-            comments=self._comments,
-            is_same=is_same,
-        )
+        body = plan.body if plan else ""
+        message = "" if plan or todos else insert_keys(EMPTY, get_keymap(self.app))
+        self.query_one(PlanText).show(body, message, comments=self._comments, is_same=is_same)
 
     def _render_todos(self) -> None:
         self.set_class(not self._todos, "-bare")

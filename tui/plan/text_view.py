@@ -83,11 +83,8 @@ def layout_text(body: str, comments: Iterable[Comment], width: int) -> list[Plan
 def _layout_body(body: str, width: int) -> tuple[PlanTextRow, ...]:
     from tui.widgets.markdown_rows import render_markdown
 
-    found = render_markdown(
-        shorten_lines(clean(body), MAX_LINE_LENGTH),
-        width,
-        lambda code, _: [[(each, "code")] for each in code.split("\n")],
-    )
+    text = shorten_lines(clean(body), MAX_LINE_LENGTH)
+    found = render_markdown(text, width, lambda code, _: [[(each, "code")] for each in code.split("\n")])
     return tuple(PlanTextRow(row.pieces, row.lines[0] + 1 if row.lines[1] else 0, row.lines[1]) for row in found)
 
 

@@ -135,15 +135,12 @@ def render_title(plan: Plan | None, todos: Sequence[Todo], width: int) -> Conten
     name = fit_line(plan.name if plan else "Todos", max(width - PROGRESS_WIDTH - 10, 12))
     progress = f"{done}/{count}" if todos else ""
     gap = max(width - len(name) - len(progress) - (PROGRESS_WIDTH + 1 if todos else 0), 1)
-    parts = [Content.styled(name, "bold $foreground"), Content(" " * gap)]
+    parts = [(name, "bold $foreground"), (" " * gap, "")]
     if todos:
-        parts += [
-            Content.styled("━" * full, "$success"),
-            Content.styled("━" * (PROGRESS_WIDTH - full), "$foreground 20%"),
-        ]
-        parts.append(Content.styled(f" {progress}", "$foreground 75%"))
+        parts += [("━" * full, "$success"), ("━" * (PROGRESS_WIDTH - full), "$foreground 20%")]
+        parts.append((f" {progress}", "$foreground 75%"))
     if plan is not None and plan.overview.strip():
-        parts.append(Content.styled("\n" + fit_line(plan.overview, width * 2), "$foreground 60%"))
+        parts.append(("\n" + fit_line(plan.overview, width * 2), "$foreground 60%"))
     return Content.assemble(*parts)
 
 

@@ -84,9 +84,8 @@ class ConflictView(RowView):
         return Strip.join([*strips, self._render_cell(last, width - len(first) * (each + 1))])
 
     def _render_cell(self, cell: ConflictCell, width: int) -> Strip:
-        taken = (
-            cell.side in ("mine", "theirs") and self._choice is not None and self._choice.take in (cell.side, "both")
-        )
+        take = self._choice.take if self._choice is not None else ""
+        taken = cell.side in ("mine", "theirs") and take in (cell.side, "both")
         style = self.resolve_style(TAKEN_BACKGROUNDS[cell.side] if cell.side and taken else "")
         parse = self.app.stylesheet.parse_style
         if cell.is_heading:

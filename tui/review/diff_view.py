@@ -102,14 +102,12 @@ class DiffView(CodeView):
 
     def show(self, diff: ChangeDiff, current: int | None = None) -> None:
         """Show a diff with the cursor on hunk `current`; None keeps the place in the one shown before."""
-        before, place = self.diff, self._find_head_offset()
+        before, known, place = self.diff, self.current, self._find_head_offset()
         keeps = current is None and before is not None and before.change.path == diff.change.path
         hunks, self.marked_index = diff.change.hunks, -1
-        self.current = (
-            find_matching_hunk(before.change.hunks, self.current, hunks)
-            if keeps and before
-            else min(current or 0, len(hunks) - 1)
-        )
+        self.current = min(current or 0, len(hunks) - 1)
+        if keeps and before is not None:
+            self.current = find_matching_hunk(before.change.hunks, known, hunks)
         self.diff, self._text = diff, ""
         self.post_message(HintsChanged())
         self._lines = clean_lines(diff)

@@ -77,13 +77,10 @@ class FileStrip(Widget):
         sign, colour = SIGNS[change.operation]
         place = f"{index + 1}/{len(self._changes)}" if is_current else ""
         most = (max(each.added for each in self._changes), max(each.removed for each in self._changes))
-        counts = [
-            (f" {f'+{change.added}' if change.added else '':>{len(str(most[0])) + 1}}", "$text-success"),
-            (f" {f'−{change.removed}' if change.removed else '':>{len(str(most[1])) + 1}}", "$text-error"),
-        ]
         tail = [
             *build_badges(change),
-            *counts,
+            (f" {f'+{change.added}' if change.added else '':>{len(str(most[0])) + 1}}", "$text-success"),
+            (f" {f'−{change.removed}' if change.removed else '':>{len(str(most[1])) + 1}}", "$text-error"),
             (f" {place:>{2 * len(str(len(self._changes))) + 1}} ", "$foreground 55%"),
         ]
         room = max(width - measure_pieces(tail) - 4, 8)

@@ -7,6 +7,7 @@ link can never be more than what is read. Nothing here is imported before the fi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, Final
 
 from rich.cells import cell_len
@@ -186,24 +187,20 @@ def _fit_columns(table: Sequence[Sequence[TableCell]], columns: int, room: int) 
 
 
 def _render_table_row(row: Sequence[TableCell], sizes: Sequence[int]) -> list[list[Piece]]:
-    columns = [
-        [
-            slice_pieces(line, *span)
-            for line in cell
-            for span in find_line_breaks("".join(text for text, _ in line), size)
-        ]
-        for cell, size in zip(row, sizes, strict=False)
-    ]
+    columns = [list(_wrap_cell(cell, size)) for cell, size in zip(row, sizes, strict=False)]
     found: list[list[Piece]] = []
-    for at in range(max(map(len, columns), default=0)):
+    for lines in zip_longest(*columns, fillvalue=[]):
         pieces: list[Piece] = []
-        for number, (lines, size) in enumerate(zip(columns, sizes, strict=False)):
-            line = lines[at] if at < len(lines) else []
-            pieces += [*([(" │ ", "muted")] if number else []), *line]
-            if number < len(columns) - 1:
-                pieces.append((" " * (size - measure_pieces(line)), ""))
-        found.append(pieces)
+        for line, size in zip(lines, sizes, strict=False):
+            pieces += [*line, (" " * (size - measure_pieces(line)), ""), (" │ ", "muted")]
+        found.append(pieces[:-2])  # nothing stands behind the last column
     return found
+
+
+def _wrap_cell(cell: TableCell, width: int) -> Iterator[list[Piece]]:
+    for line in cell:
+        for span in find_line_breaks("".join(text for text, _ in line), width):
+            yield slice_pieces(line, *span)
 
 
 def _render_records(
