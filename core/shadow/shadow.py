@@ -339,11 +339,9 @@ class Shadow:
         expected = [write.pending for write in intent.writes if write.path == path]
         for event in intent.events:
             match event:
-                case ev.ChangeProposed(change=change) | ev.ChangeRevised(change=change) if change.path == path:
-                    expected.append(change.pending)
+                case ev.ChangeProposed() | ev.ChangeRevised() if event.change.path == path:
+                    expected.append(event.change.pending)
                 case ev.ChangeResolved(path=resolved) if resolved == path:
                     expected.append(None)
-                case _:
-                    pass
         change_now = self.state.changes.get(path)
         return (change_now.pending if change_now else None) not in expected

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from core.errors import AgentTuiError, PathRefused, StateError
 from core.protocol.review import Change, FileState, Origin
 from core.shadow.layers.layer_delta import LayerDelta
-from core.shadow.layers.layer_stack import LayerStack
+from core.shadow.layers.layer_stack import NO_LAYERS, LayerStack
 from core.shadow.layers.layer_store import KeptLayers
 from core.shadow.paths import format_paths, list_parents
 from core.shadow.review.competing_versions import has_conflict_with
@@ -71,7 +71,7 @@ class SubagentWork:
     def compute_own_delta(self) -> LayerDelta | None:
         """Compute what its commands left beside the review; None if what was there before is no longer known."""
         if not self.shadow.layers.kept.layers and not self.begun.generated:
-            return LayerDelta(LayerStack(()), LayerStack(()))
+            return LayerDelta(NO_LAYERS, NO_LAYERS)
         return self.compute_delta(self.shadow)
 
     def compute_delta(self, shadow: Shadow) -> LayerDelta | None:

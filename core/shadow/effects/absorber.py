@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -65,10 +66,9 @@ class Absorber:
 
     def _is_hidden_without_layer(self, left: PathEffect, sorting: LayerSorting) -> bool:
         """True if the project holds what the command left, but the layer's directory would hide it."""
-        try:
+        with suppress(PathRefused):
             return sorting.is_closed(left.path) and self._tree.read_disk_state(left.path) == left.wanted
-        except PathRefused:
-            return False
+        return False
 
     def _keep_layer(self, layer: CommandLayer, kept: KeptLayers, touched: tuple[str, ...]) -> None:
         before = self._layers.kept
@@ -155,13 +155,11 @@ class Absorber:
 
     def _is_newer(self, path: str, started_ns: int) -> bool:
         """True if the workspace's own file changed after the command began (`started_ns`, ns since 1970)."""
-        if self._tree.stack and self._tree.stack.find(path) is not None:
+        if self._tree.stack.find(path) is not None:
             return False
-        try:
-            with self._workspace.open_parent(path) as (directory, name):
-                return os.stat(name, dir_fd=directory, follow_symlinks=False).st_ctime_ns >= started_ns
-        except OSError:
-            return False
+        with suppress(OSError), self._workspace.open_parent(path) as (directory, name):
+            return os.stat(name, dir_fd=directory, follow_symlinks=False).st_ctime_ns >= started_ns
+        return False
 
     def _record_effects(self, left: list[PathEffect]) -> dict[str, Change | None]:
         """Record each effect; map its path to the pending change, or to None where nothing is pending."""

@@ -36,7 +36,7 @@ class LayerSorting:
     """Sort one layer. `puts`: reviewed files and links by path, still in the layer; `deletes`: reviewed removals;
     `tops`: what stays, by its highest place; `gone`: removed directories, with their modes; `returned`: those that are
     there (again); `replaced`: those replaced by a file or link; `unhidden`: removals that were decided in bulk until
-    now."""
+    now; `is_closed`: True for paths in a directory that stays in the layer and hides everything below it."""
 
     def __init__(self, upper: Path, scanned: LayerScan, tree: MergedTree, classes: PathClasses) -> None:
         self._upper = upper
@@ -51,7 +51,7 @@ class LayerSorting:
         self._large: list[str] = []
         self._bare: list[str] = []
         self._closed: set[str] = set()
-        self._is_closed = AnyAncestor(self._closed.__contains__)
+        self.is_closed = AnyAncestor(self._closed.__contains__)
         self.puts: dict[str, LayerEntry] = {}
         self.deletes: dict[str, None] = {}
         self.tops: dict[str, KeptTop] = {}
@@ -63,13 +63,9 @@ class LayerSorting:
     def get_path(self, path: str) -> Path:
         return get_place(self._upper, path)
 
-    def is_closed(self, path: str) -> bool:
-        """True if the path lies in a directory that stays in the layer and hides everything below it."""
-        return self._is_closed(path)
-
     def _mark_closed(self, path: str) -> None:
         self._closed.add(path)
-        self._is_closed = AnyAncestor(self._closed.__contains__)
+        self.is_closed = AnyAncestor(self._closed.__contains__)
 
     def sort(self) -> None:
         """Fill the fields. Raises OSError."""

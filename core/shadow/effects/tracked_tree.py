@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from core.errors import PathRefused
@@ -32,13 +33,11 @@ class TrackedTree:
 
     def _read_rules(self, upper: Path, rel: str) -> bytes | None:
         place = get_place(upper, rel)
-        try:
+        with suppress(OSError):
             found = place.lstat()
             if not stat.S_ISREG(found.st_mode):
                 return None if is_whiteout(found) else b""
             return place.read_bytes()[:_MAX_RULES_BYTES]
-        except OSError:
-            pass
         node = self._tree.find_node(rel)
         try:
             return self._tree.read(rel, node, _MAX_RULES_BYTES) if node is not None and node.kind == "file" else None
@@ -62,19 +61,15 @@ class TrackedTree:
     def _find_disk_index(self) -> Path:
         """Return the path of the workspace's index; for a worktree, of the one that its `.git` file leads to."""
         git = self._tree.workspace.root / ".git"
-        if not git.is_file():
-            return git / "index"
-        try:
-            line = git.read_bytes()[:4096].removeprefix(b"gitdir:").strip()
-        except OSError:
-            return git / "index"
-        return git.parent / os.fsdecode(line) / "index"
+        with suppress(OSError):
+            if git.is_file():
+                line = git.read_bytes()[:4096].removeprefix(b"gitdir:").strip()
+                return git.parent / os.fsdecode(line) / "index"
+        return git / "index"
 
 
 def _read_index_file(place: Path) -> TrackedPaths:
-    try:
-        if place.stat().st_size > _MAX_INDEX_BYTES:
-            return NO_TRACKED_PATHS
-        return parse_index(place.read_bytes()) or NO_TRACKED_PATHS
-    except OSError:
-        return NO_TRACKED_PATHS
+    with suppress(OSError):
+        if place.stat().st_size <= _MAX_INDEX_BYTES:
+            return parse_index(place.read_bytes()) or NO_TRACKED_PATHS
+    return NO_TRACKED_PATHS

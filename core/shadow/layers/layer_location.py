@@ -48,8 +48,7 @@ def _make_in_memory(layers: Path) -> Path:
     if not SHARED_MEMORY.is_dir():
         raise StateError(
             f"No file system here can hold the layers of commands: {layers} is on "
-            f"{find_file_system_type(layers) or 'one'} "
-            f"that can't, and there is no {SHARED_MEMORY}.",
+            f"{find_file_system_type(layers) or 'one'} that can't, and there is no {SHARED_MEMORY}.",
             hint="Set AGENT_TUI_STATE_DIR to a directory on a local disk or a volume.",
         )
     place = Path(tempfile.mkdtemp(prefix="agent-tui-", dir=SHARED_MEMORY))
@@ -59,6 +58,5 @@ def _make_in_memory(layers: Path) -> Path:
 
 def remove_location(layers: Path) -> None:
     """Remove what a session has in memory; for when the session itself is removed."""
-    place = _read_reference(layers)
-    if place is not None:
+    if place := _read_reference(layers):
         remove_tree(place)

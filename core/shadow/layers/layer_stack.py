@@ -122,9 +122,6 @@ class LayerStack:
     def __init__(self, layers: Sequence[Path]) -> None:
         self._layers = tuple(_Layer(each) for each in layers)
 
-    def __bool__(self) -> bool:
-        return bool(self._layers)
-
     def find(self, rel: str) -> LayeredEntry | Literal["hidden"] | None:
         """Return the entry at a path; HIDDEN: the stack says that nothing is there; None: it says nothing."""
         for layer in self._layers:

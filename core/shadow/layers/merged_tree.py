@@ -10,7 +10,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -143,13 +143,12 @@ class MergedTree:
             return None
         if node.pending is not None:
             return self.contents.read(node.pending)
-        try:
+        with suppress(OSError):
             if node.layered is not None:
                 return os.fsencode(Path(os.fsdecode(node.layered.place)).readlink())
             with self.workspace.open_parent(rel) as (directory, name):
                 return os.readlink(name, dir_fd=directory)
-        except OSError:
-            return None
+        return None
 
     # one path
 
@@ -197,11 +196,9 @@ class MergedTree:
 
     def find_on_disk(self, rel: str) -> TreeNode | None:
         """Return what the workspace itself has at a path; None: nothing."""
-        try:
-            with self.workspace.open_parent(rel) as (directory, name):
-                return _build_node(os.stat(name or b".", dir_fd=directory, follow_symlinks=False))
-        except OSError:
-            return None
+        with suppress(OSError), self.workspace.open_parent(rel) as (directory, name):
+            return _build_node(os.stat(name or b".", dir_fd=directory, follow_symlinks=False))
+        return None
 
     def is_bare_repository(self, rel: str) -> bool:
         """True if git takes a directory for a repository."""

@@ -185,10 +185,9 @@ def _read_state(place: NameInDirectory, path: str) -> FileState:
 
 
 def _has_state(place: NameInDirectory, path: str, state: FileState) -> bool:
-    try:
+    with suppress(PathRefused):
         return _read_state(place, path) == state
-    except PathRefused:
-        return False
+    return False
 
 
 def _is_same_content(one: FileState, other: FileState) -> bool:

@@ -112,8 +112,6 @@ class Journal:
                     found[name] = Transaction(found[name].intent, is_committed=True)
                 case AbortRecord(id=name) | DoneRecord(id=name):
                     found.pop(name, None)
-                case _:
-                    pass
         return list(found.values())
 
     def clear(self) -> None:
@@ -123,8 +121,7 @@ class Journal:
 
 
 def _decode_record(line: bytes) -> JournalRecord | None:
-    try:
+    with suppress(msgspec.MsgspecError, UnicodeDecodeError):
         record: JournalRecord = msgspec.json.decode(line, type=JournalRecord)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-    return record
+        return record
+    return None

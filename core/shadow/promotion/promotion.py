@@ -189,10 +189,9 @@ class Promotion:
         return all(self._swaps.is_untouched(write) for write in done)
 
     def _read_state(self, write: PathWrite) -> FileState | None:
-        try:
+        with suppress(PathRefused):
             return self.workspace.read_state(write.path)[0]
-        except PathRefused:
-            return None
+        return None
 
     def _carry_out(self, intent: IntentRecord) -> None:
         try:
