@@ -150,9 +150,10 @@ class AnswerDocuments:
 
 
 def _build_segment_document(opened: OpenDocument, segment: SegmentStarted, content: str) -> AnyDocument:
+    id_, sequence = opened.id, opened.sequence
     match segment.kind:
         case "text":
-            return TextDocument(id=opened.id, sequence=opened.sequence, content=content)
+            return TextDocument(id=id_, sequence=sequence, content=content)
         case "code_reference":
             reference = CodeReferenceMetadata(
                 file_path=segment.path,
@@ -160,10 +161,10 @@ def _build_segment_document(opened: OpenDocument, segment: SegmentStarted, conte
                 end_line=segment.end,
                 language=detect_language(segment.path),
             )
-            return CodeReferenceDocument(id=opened.id, sequence=opened.sequence, content=content, metadata=reference)
+            return CodeReferenceDocument(id=id_, sequence=sequence, content=content, metadata=reference)
         case "code_block":
             block = CodeBlockMetadata(language=segment.language, purpose=_guess_purpose(segment))
-            return CodeBlockDocument(id=opened.id, sequence=opened.sequence, content=content, metadata=block)
+            return CodeBlockDocument(id=id_, sequence=sequence, content=content, metadata=block)
 
 
 def _guess_purpose(segment: SegmentStarted) -> Literal["new_code", "example", "suggestion"]:

@@ -63,10 +63,8 @@ class TurnBudget:
         hint = "The answer is whole; raise it with /limits or `{}` in your configuration, or ask for less."
         if limits.max_tokens and used > limits.max_tokens:
             raise LimitReached(f"{used:,} tokens were used (max_tokens).", hint=hint.format("limits.max_tokens"))
-        if limits.max_cost and (self.usage.cost or 0.0) > limits.max_cost:
-            raise LimitReached(
-                f"${self.usage.cost or 0.0:.2f} were used (max_cost).", hint=hint.format("limits.max_cost")
-            )
+        if limits.max_cost and (cost := self.usage.cost or 0.0) > limits.max_cost:
+            raise LimitReached(f"${cost:.2f} were used (max_cost).", hint=hint.format("limits.max_cost"))
 
     def check(self) -> None:
         """Check the limits before a step. Raises `LimitReached`."""
@@ -78,9 +76,8 @@ class TurnBudget:
             raise LimitReached(f"Stopped after {self.steps} steps (max_steps).", hint=hint.format("limits.max_steps"))
         if limits.max_tokens and used >= limits.max_tokens:
             raise LimitReached(f"Stopped after {used:,} tokens (max_tokens).", hint=hint.format("limits.max_tokens"))
-        if limits.max_cost and (self.usage.cost or 0.0) >= limits.max_cost:
-            message = f"Stopped at a cost of ${self.usage.cost or 0.0:.2f} (max_cost)."
-            raise LimitReached(message, hint=hint.format("limits.max_cost"))
+        if limits.max_cost and (cost := self.usage.cost or 0.0) >= limits.max_cost:
+            raise LimitReached(f"Stopped at a cost of ${cost:.2f} (max_cost).", hint=hint.format("limits.max_cost"))
         if limits.max_cost and self.unpriced_model:
             raise LimitReached(
                 f"Stopped: what {self.unpriced_model} costs is not known, so max_cost "

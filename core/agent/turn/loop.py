@@ -99,7 +99,14 @@ class Turn:
             fault = working.exception() if working.done() and not working.cancelled() else None
             context.working = None
             return_steers(self._state, self._emit)
-            finished = self._build_finished()
+            reason, message = self.ending
+            finished = TurnFinished(
+                reason=reason,
+                usage=self.budget.usage,
+                steps=self.budget.steps,
+                duration_ms=round((monotonic() - self._started) * 1000),
+                message=message,
+            )
             self._emit(finished)
         if fault is not None:
             raise fault
@@ -131,13 +138,6 @@ class Turn:
             hint = f"Try again. {describe_crash_report(save_crash_report(error, 'a turn'))}"
             fault = AgentTuiError(f"An unexpected fault ended the turn ({type(error).__name__}).", hint=hint)
             self._fail(fault, retryable=True)
-
-    def _build_finished(self) -> TurnFinished:
-        reason, message = self.ending
-        duration = round((monotonic() - self._started) * 1000)
-        return TurnFinished(
-            reason=reason, usage=self.budget.usage, steps=self.budget.steps, duration_ms=duration, message=message
-        )
 
     def _fail(self, error: AgentTuiError, *, retryable: bool) -> None:
         self.ending = ("failed", error.format_with_hint())

@@ -11,19 +11,14 @@ from core.edits.formats.search_replace_blocks import SearchReplaceBlock, parse_b
 from core.errors import ToolInputInvalid
 from core.tools.base import Editor, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import RUNGS, describe_creation, describe_edit
-from core.tools.builtin.editing.edit_targets import FilePath, SingleFileEdit, read_editable
+from core.tools.builtin.editing.edit_targets import FILE_NAMES, FilePath, SingleFileEdit, read_editable
 
 _MAX_LINES = 20
 
 
 class EditBlocks(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "edit_blocks"
-    argument_names: ClassVar = {
-        "filePath": "file_path",
-        "path": "file_path",
-        "target_file": "file_path",
-        "diffContent": "diff",
-    }
+    argument_names: ClassVar = {**FILE_NAMES, "diffContent": "diff"}
 
     file_path: FilePath
     diff: Annotated[str, Meta(description="One or more SEARCH/REPLACE blocks.")]

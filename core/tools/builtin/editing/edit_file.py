@@ -25,13 +25,9 @@ class EditFile(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "edit_file"
     path_argument: ClassVar[str] = "target_file"
     argument_names: ClassVar = {
-        "file_path": "target_file",
-        "path": "target_file",
-        "filePath": "target_file",
-        "instruction": "instructions",
-        "explanation": "instructions",
-        "update": "code_edit",
-        "content": "code_edit",
+        **dict.fromkeys(("file_path", "path", "filePath"), "target_file"),
+        **dict.fromkeys(("instruction", "explanation"), "instructions"),
+        **dict.fromkeys(("update", "content"), "code_edit"),
     }
 
     target_file: FilePath

@@ -16,11 +16,10 @@ from core.workspace import PathStat
 
 _EDIT_LIMIT = 16_000_000
 FilePath = Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
-# What models call the arguments of a replacement elsewhere.
+# What models call the file elsewhere, and the arguments of a replacement.
+FILE_NAMES = dict.fromkeys(("path", "target_file", "filePath"), "file_path")
 REPLACING = {
-    "path": "file_path",
-    "target_file": "file_path",
-    "filePath": "file_path",
+    **FILE_NAMES,
     "old_str": "old_string",
     "new_str": "new_string",
     "oldString": "old_string",

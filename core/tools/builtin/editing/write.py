@@ -12,18 +12,12 @@ from core.errors import ToolInputInvalid
 from core.text.lines import normalise_endings, split_lines
 from core.tools.base import Editor, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import describe_creation, find_new_faults
-from core.tools.builtin.editing.edit_targets import FilePath, SingleFileEdit, read_editable
+from core.tools.builtin.editing.edit_targets import FILE_NAMES, FilePath, SingleFileEdit, read_editable
 
 
 class WriteTool(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "write"
-    argument_names: ClassVar = {
-        "path": "file_path",
-        "target_file": "file_path",
-        "filePath": "file_path",
-        "content": "contents",
-        "text": "contents",
-    }
+    argument_names: ClassVar = {**FILE_NAMES, "content": "contents", "text": "contents"}
 
     file_path: FilePath
     contents: Annotated[str, Meta(description="The whole content of the file.")]

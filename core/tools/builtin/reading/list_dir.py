@@ -32,11 +32,7 @@ class _Folder(Struct, kw_only=True):
 
 class ListDir(ReadTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "list_dir"
-    argument_names: ClassVar = {
-        "target_directory": "relative_workspace_path",
-        "path": "relative_workspace_path",
-        "directory": "relative_workspace_path",
-    }
+    argument_names: ClassVar = dict.fromkeys(("target_directory", "path", "directory"), "relative_workspace_path")
 
     relative_workspace_path: Annotated[str, Meta(description='The folder; "." is the workspace.')] = "."
     ignore_globs: Annotated[
