@@ -225,15 +225,9 @@ class CommandParser(AnswerParser):
     def _finish_calls(self, counting: ShellBlock | None) -> None:
         for index, block in enumerate(self._started):
             problem = "" if block is counting else "Not run: this is not the one command of the answer."
-            self._parts.append(
-                CallFinished(
-                    index=index, name=TOOL, arguments=encode_arguments(self._build_arguments(block)), problem=problem
-                )
-            )
-
-    def _build_arguments(self, block: ShellBlock) -> dict[str, object]:
-        limit: dict[str, object] = {"timeout": self._time_limit} if self._time_limit else {}
-        return {"command": to_bash_command(block), **limit}
+            limit = {"timeout": self._time_limit} if self._time_limit else {}
+            arguments = encode_arguments({"command": to_bash_command(block), **limit})
+            self._parts.append(CallFinished(index=index, name=TOOL, arguments=arguments, problem=problem))
 
 
 def to_bash_command(block: ShellBlock) -> str:

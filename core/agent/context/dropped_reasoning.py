@@ -26,7 +26,8 @@ ALL_ELSE_STAYS = "What was said and done stays."
 def drop_refused_reasoning(state: SessionState, error: ProviderError, model: str, emit: Emit) -> bool:
     """Drop the reasoning of all answers so far after a refusal. False: it was no such refusal, or there is none."""
     count = len(_list_answers_with_reasoning(state.messages))
-    if error.code != REASONING_REFUSED or not any(_has_wire(each) for each in state.messages):
+    wires = (each.wire for each in state.messages if isinstance(each, AssistantMessage))
+    if error.code != REASONING_REFUSED or all(each is None for each in wires):
         return False
     emit(ReasoningDropped(answers=count))
     emit(
@@ -68,10 +69,6 @@ def notify_shortened(emit: Emit, count: int, fresh: int) -> None:
 
 def _list_answers_with_reasoning(messages: Iterable[Message]) -> list[AssistantMessage]:
     return [each for each in messages if isinstance(each, AssistantMessage) and has_reasoning(each.wire)]
-
-
-def _has_wire(message: Message) -> TypeGuard[AssistantMessage]:
-    return isinstance(message, AssistantMessage) and message.wire is not None
 
 
 def _is_bound(message: Message) -> TypeGuard[AssistantMessage]:

@@ -38,9 +38,9 @@ def read_mentions(reader: Reader, prompt: str) -> MentionedFiles:
         if found is None or found[0] in paths:
             continue
         path, kind = found
-        if kind != "directory" and (picture := _read_picture(reader, path)):
+        if kind != "directory" and _is_picture(reader, path):
             paths.append(path)
-            pictures.append((path, picture))
+            pictures.append((path, reader.read_bytes(path, MAX_INPUT_BYTES + 1)))  # one more than may be sent
             if len(pictures) >= MAX_PICTURES:
                 break
             continue
@@ -67,11 +67,6 @@ def _is_picture(reader: Reader, path: str) -> bool:
         return bool(detect_media_type(reader.read_bytes(path, SNIFF_BYTES)))
     except PathRefused:
         return False
-
-
-def _read_picture(reader: Reader, path: str) -> bytes:
-    """Return the bytes of a picture or a PDF, b"" for anything else; at most one byte more than may be sent."""
-    return reader.read_bytes(path, MAX_INPUT_BYTES + 1) if _is_picture(reader, path) else b""
 
 
 def _resolve_mention(reader: Reader, name: str) -> tuple[str, str] | None:

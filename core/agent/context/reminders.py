@@ -134,19 +134,18 @@ def _describe_command(run: CommandRan) -> dict[str, str]:
 def render_verdicts(
     verdicts: Sequence[VerdictRecord], undone: Sequence[VerdictRecord] = (), edits: Sequence[HunkEdited] = ()
 ) -> str:
-    shown = [_describe_verdict(verdict) for verdict in verdicts[-MAX_VERDICTS:]]
+    edited = [
+        {"path": escape_tags(edit.path), "start": edit.start, "excerpt": escape_tags(edit.excerpt[:MAX_EXCERPT])}
+        for edit in edits[-MAX_VERDICTS:]
+    ]
     return render(
         "reminders/verdicts",
-        verdicts=shown,
+        verdicts=[_describe_verdict(verdict) for verdict in verdicts[-MAX_VERDICTS:]],
         undone=[_describe_verdict(verdict) for verdict in undone[-MAX_VERDICTS:]],
-        edits=[_describe_edit(edit) for edit in edits[-MAX_VERDICTS:]],
+        edits=edited,
         accepted=any(verdict.verdict == "accept" for verdict in verdicts),
         rejected=any(verdict.verdict == "reject" for verdict in verdicts),
     )
-
-
-def _describe_edit(edit: HunkEdited) -> dict[str, Any]:
-    return {"path": escape_tags(edit.path), "start": edit.start, "excerpt": escape_tags(edit.excerpt[:MAX_EXCERPT])}
 
 
 def _describe_verdict(verdict: VerdictRecord) -> dict[str, Any]:

@@ -155,7 +155,7 @@ class ProbeRunner:
             await asyncio.sleep(POLL_PERIOD)
             records = read_log([tail.read_lines() for tail in tails], run, most=MAX_LIVE_RECORDS - seen).records
             if records:
-                shown = tuple(_shift_line(each, seen) for each in records)
+                shown = tuple(replace(each, line=each.line + seen) for each in records)
                 seen += len(shown)
                 self._host.emit(ProbeLogged(run=run, records=shown))
 
@@ -241,10 +241,6 @@ def _build_question(steps: tuple[str, ...], *, after_fix: bool, contained: bool)
     )
     options = (PROCEED_OPTION, *VERDICT_OPTIONS) if after_fix else (PROCEED_OPTION,)
     return Question(id=REPRODUCE_QUESTION, text=f"Please show the fault:\n\n{numbered}{how}", options=options)
-
-
-def _shift_line(record: ProbeRecord, by: int) -> ProbeRecord:
-    return replace(record, line=record.line + by)
 
 
 def _build_output_records(run: str, before: int, result: CommandResult | None) -> tuple[ProbeRecord, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated, ClassVar
 
@@ -113,19 +113,15 @@ def _write_all(editor: Editor, sides: Mapping[str, _FileState]) -> dict[str, Fil
             if side.data != before[path]:
                 done[path] = _write_one(editor, path, side.data)
     except AgentTuiError:
-        _restore(editor, done, before)
+        for path in done:
+            with suppress(AgentTuiError):
+                _write_one(editor, path, before[path])
         raise
     return done
 
 
 def _write_one(editor: Editor, path: str, data: bytes | None) -> FileEditDetail:
     return editor.delete(path) if data is None else editor.write(path, data)
-
-
-def _restore(editor: Editor, done: Iterable[str], before: Mapping[str, bytes | None]) -> None:
-    for path in done:
-        with suppress(AgentTuiError):
-            _write_one(editor, path, before[path])
 
 
 async def _describe_file(path: str, detail: FileEditDetail, side: _FileState) -> ToolOutcome:
