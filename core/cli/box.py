@@ -12,7 +12,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TextIO
@@ -179,7 +179,7 @@ class _BoxRun:
 
         view = SessionView(self._engine, session, take_in)
         await view.settle()
-        before = _Before(view.state)
+        known, bulks = dict(view.state.changes), view.state.review.bulks
         order = CommandRequest(
             command=self._arguments.command,
             origin=Origin(call=new_id("user"), tool="user_command", command=self._arguments.command),
@@ -205,7 +205,7 @@ class _BoxRun:
         await view.close()
         if (effects := recorded.get(order.origin.call)) is None:
             raise AgentTuiError("The box did not tell what the command did.")
-        self._report(result, before.news(view.state, effects))
+        self._report(result, _list_news(known, bulks, view.state, effects))
         return _status(result)
 
     def _report(self, result: CommandResult, effects: list[str]) -> None:
@@ -240,28 +240,21 @@ def find_kept_session(store: SessionStore) -> str:
     return ""
 
 
-class _Before:
-    """The changes that were pending before the command."""
-
-    def __init__(self, state: SessionState) -> None:
-        self._changes = dict(state.changes)
-        self._bulks = {bulk.root: bulk for bulk in state.review.bulks}
-
-    def news(self, state: SessionState, effects: ev.EffectsRecorded) -> list[str]:
-        """A line for each thing that the command did."""
-        if effects.discarded:
-            return ["discarded  all that it changed", *(f"{'note':<11}{_one_line(note)}" for note in effects.notes)]
-        lines: list[str] = []
-        for change in list_changes(state.changes):
-            before = self._changes.get(change.path)
-            if before is None or before.pending != change.pending:
-                lines += _lines(change, before)
-        undone = sorted(set(self._changes) - set(state.changes))
-        lines += [f"{'undone':<11}{_name(path)} (as it is in the project)" for path in undone]
-        lines += [
-            bulk_line(bulk, _name(bulk.root)) for bulk in state.review.bulks if self._bulks.get(bulk.root) != bulk
-        ]
-        return lines + [f"{'dropped':<11}{_one_line(note)}" for note in effects.notes]
+def _list_news(
+    known: Mapping[str, Change], bulks: Sequence[Bulk], state: SessionState, effects: ev.EffectsRecorded
+) -> list[str]:
+    """Return a line for each thing that the command did; `known` and `bulks` were pending before it."""
+    if effects.discarded:
+        return ["discarded  all that it changed", *(f"{'note':<11}{_one_line(note)}" for note in effects.notes)]
+    lines: list[str] = []
+    for change in list_changes(state.changes):
+        before = known.get(change.path)
+        if before is None or before.pending != change.pending:
+            lines += _lines(change, before)
+    undone = sorted(set(known) - set(state.changes))
+    lines += [f"{'undone':<11}{_name(path)} (as it is in the project)" for path in undone]
+    lines += [bulk_line(bulk, _name(bulk.root)) for bulk in state.review.bulks if bulk not in bulks]
+    return lines + [f"{'dropped':<11}{_one_line(note)}" for note in effects.notes]
 
 
 def _lines(change: Change, before: Change | None) -> list[str]:
@@ -293,8 +286,7 @@ def _name(path: str) -> str:
 
 def _one_line(line: str) -> str:
     """Of names with newlines in them too: what stands on a line is told by nobody else. Backslashes are doubled."""
-    escaped = "".join(_escape(each) for each in line)
-    return expose_controls(escaped)
+    return expose_controls("".join(map(_escape, line)))
 
 
 def _escape(character: str) -> str:

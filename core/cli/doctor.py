@@ -33,6 +33,7 @@ from core.workspace import Workspace
 if TYPE_CHECKING:
     from core.sandbox.tiers.selection import TierReport
 
+HEARD = "can only make your settings stricter"
 UNHEARD = "not read: you have not trusted this project"
 
 _SHOWN = ("textual", "openai", "anthropic", "msgspec", "watchfiles")
@@ -85,10 +86,8 @@ class _Check:
         self.notes: list[str] = []
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        yield (
-            "agent-tui",
-            f"{__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}",
-        )
+        python = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
+        yield "agent-tui", f"{__version__}, {python}"
         yield "packages", ", ".join(f"{name} {_version(name)}" for name in _SHOWN)
         yield "ripgrep", self._report_trials(find_program)
         yield "git", shutil.which("git") or "none: the model is not told which files have changed"
@@ -100,10 +99,8 @@ class _Check:
         own = get_config_dir() / FILE_NAME
         yield "config", f"{own}{'' if own.is_file() else ' (none: the defaults hold)'}"
         if (self._directory / PROJECT_FILE).is_file():
-            heard = (
-                "can only make your settings stricter" if TrustStore(self._directory.resolve()).is_given() else UNHEARD
-            )
-            yield "project", f"{PROJECT_FILE.as_posix()} ({heard})"
+            is_trusted = TrustStore(self._directory.resolve()).is_given()
+            yield "project", f"{PROJECT_FILE.as_posix()} ({HEARD if is_trusted else UNHEARD})"
         yield from _rows("commands", _containment(asyncio.run(_tiers(probe=self._probe)), probed=self._probe))
         found = asyncio.run(_models(settings))
         yield from _table(found)
@@ -197,12 +194,14 @@ def _table(found: ModelsAnswer) -> Iterator[tuple[str, str]]:
         if status.key or status.local or status.problem or status.id in ("anthropic", "openai")
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for number, row in enumerate(rows):
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        yield "" if number else "providers", "  ".join((*cells, row[3])).rstrip()
+    yield from _rows("providers", (_format_cells(row, widths) for row in rows))
     shown = {row[0] for row in rows}
     if others := [f"{each.id} ({_describe_missing_key(each.id)})" for each in found.providers if each.id not in shown]:
         yield "", f"not set up: {', '.join(others)}"
+
+
+def _format_cells(row: tuple[str, ...], widths: list[int]) -> str:
+    return "  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1])).rstrip()
 
 
 def _describe_choice(found: ModelsAnswer) -> str:

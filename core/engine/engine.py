@@ -22,7 +22,7 @@ from core.engine.file_watcher import FileWatcher
 from core.engine.models import ModelAccess
 from core.engine.privacy import Privacy, keep_pending, prune_abandoned
 from core.engine.project_trust import ProjectTrust
-from core.engine.queries import answer_query
+from core.engine.queries import QUERIES
 from core.engine.queries.source import QuerySource
 from core.engine.services import EngineServices
 from core.engine.session.fork import fork_session
@@ -79,8 +79,6 @@ class Engine:
             cmd.TrustSet: self._set_trust,
         }
 
-    # The three verbs.
-
     async def submit(self, command: cmd.AnyCommand) -> cmd.Reply:
         """Accept or reject a command; it is answered before it has any effect."""
         try:
@@ -105,12 +103,11 @@ class Engine:
     async def query(self, query: AnyQuery) -> AnyAnswer:
         """Answer a question; it has no effect."""
         try:
-            return await answer_query(self._load(), query)
+            answer = QUERIES[type(query)](self._load(), query)
+            return await answer if inspect.isawaitable(answer) else answer
         except Exception as problem:  # a fault of ours in one question must not end the engine
             fault = explain_fault(problem)
             return RefusedAnswer(code=fault.code, message=fault.message, hint=fault.hint)
-
-    # The workspace.
 
     def _load(self) -> QuerySource:
         """Return what the workspace and its configuration give, read once."""
@@ -160,8 +157,6 @@ class Engine:
         if self._watch is not None:
             self._watch.stop()
             self._watch = None
-
-    # Sessions.
 
     def _find_session(self, session: str, *, subagents: bool = False) -> Session:
         """Return an open session. Raises `CommandRejected` if there is none; `subagents`: look among theirs, too."""
@@ -277,8 +272,6 @@ class Engine:
         self._closing.append(session)
         session.tasks.schedule(session.discard if command.discard else partial(session.close, "closed by the user"))
         return _ack(session)
-
-    # Trust and configuration.
 
     def _announce_trust(self, session: Session) -> None:
         """Ask about trust where the user can answer, else say what is not read."""

@@ -19,6 +19,10 @@ MAX_DIRECTORIES = 20_000  # that are looked through for rules when a project is 
 _SKIPPED_DIRECTORIES = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__"})
 
 
+def _is_voice(path: str) -> bool:
+    return path == CONFIGURATION_PATH or is_rule_path(path)
+
+
 class ProjectTrust:
     """Trust in one project. `for_now`: the command line trusts it, for this start."""
 
@@ -62,11 +66,7 @@ class ProjectTrust:
     def check_paths(self, paths: Iterable[str]) -> None:
         """Compare the trusted files among these paths with what was trusted."""
         for path in paths:
-            if (
-                self.trusted
-                and (path == CONFIGURATION_PATH or is_rule_path(path))
-                and (data := self._read_file(path)) is not None
-            ):
+            if self.trusted and _is_voice(path) and (data := self._read_file(path)) is not None:
                 self.voices.is_trusted(path, data)
 
     def decide(self, trusted: bool) -> LoadedSettings:
@@ -98,7 +98,7 @@ class ProjectTrust:
 
     def observe(self, event: FileWritten) -> None:
         """Trust what the user accepted in the review: it is no change from outside."""
-        if self.trusted and (event.path == CONFIGURATION_PATH or is_rule_path(event.path)):
+        if self.trusted and _is_voice(event.path):
             before, data = event.before, self._read_file(event.path)
             if data is not None and hash_content(data) == event.state.blob:
                 with suppress(StateError):  # then it is asked about
@@ -127,11 +127,9 @@ class ProjectTrust:
 
     def _read_file(self, path: str) -> bytes | None:
         try:
-            return (
-                read_settings_bytes(self._root / PROJECT_FILE)
-                if path == CONFIGURATION_PATH
-                else read_rule_bytes(self._workspace, path)
-            )
+            if path == CONFIGURATION_PATH:
+                return read_settings_bytes(self._root / PROJECT_FILE)
+            return read_rule_bytes(self._workspace, path)
         except AgentTuiError:
             return None
 
@@ -159,6 +157,5 @@ class ProjectTrust:
         held = find_instructions(self._root)
         if self.trusted or set(held) <= {".git"}:  # without git the agent misses little, and that in every repository
             return None
-        return Notice(
-            level="warning", message=f"This project is not trusted: {', '.join(held)} not read.", hint=TRUST_HINT
-        )
+        told = f"This project is not trusted: {', '.join(held)} not read."
+        return Notice(level="warning", message=told, hint=TRUST_HINT)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import msgspec
 
@@ -27,7 +26,8 @@ def save_settings(*, model: str = "", provider: str = "", base_url: str = "", th
         text = set_key(text, f"providers.{provider}", "base_url", base_url) if base_url else text
         text = set_key(text, "ui", "theme", theme) if theme else text
         if text != before:
-            _write_file(path, text)
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            replace_file(path.resolve(), text.encode())
     except OSError as problem:
         raise StateError(
             f"{path} can't be written: {problem.strerror}.", hint="Make it writable, or set the key in it yourself."
@@ -67,8 +67,3 @@ def set_key(text: str, table: str, key: str, value: str) -> str:
     if place >= 0:
         return "\n".join([*lines[:place], entry, *lines[place:]]) + "\n"
     return "\n".join([*lines, *([""] if lines else []), f"[{table}]", entry]) + "\n"
-
-
-def _write_file(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    replace_file(path.resolve(), text.encode())

@@ -96,9 +96,8 @@ class SharedBox:
         except AgentTuiError as problem:
             return BoxSearchResult(box=None, tier=Tier.NONE, reason=problem.message, cure=problem.hint)
         except Exception as problem:  # a fault in finding it means that there is none; commands are asked about then
-            return BoxSearchResult(
-                box=None, tier=Tier.NONE, reason=f"The search failed: {type(problem).__name__}: {problem}."
-            )
+            reason = f"The search failed: {type(problem).__name__}: {problem}."
+            return BoxSearchResult(box=None, tier=Tier.NONE, reason=reason)
 
     def build_event(self) -> BoxFound:
         return BoxFound(tier=self.tier.value, reason=self._result.reason, cure=self._result.cure)

@@ -23,17 +23,13 @@ class Client(Protocol):
 
     async def submit(self, command: AnyCommand) -> Reply:
         """Send a command; its reply comes before the command has any effect."""
-        ...
 
     def events(self, session: str, *, after: int = 0, brief: bool = False) -> AsyncIterator[Envelope]:
         """Iterate over durable events with `seq > after`, in order and without gaps; then the live ones, lossy ones
         too. `brief`: leave out messages and documents of turns that are long over."""
-        ...
 
     async def query(self, query: AnyQuery) -> AnyAnswer:
         """Ask a question that has no effect."""
-        ...
 
     async def close(self) -> None:
         """End the connection (and an engine that was started for it). Safe to call twice."""
-        ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -59,8 +60,5 @@ def load_prompts(
     found = [
         prompt for each in store.list_directories()[:sessions] for prompt in _load_summary(each, known or {}).prompts
     ]
-    prompts: list[str] = []
-    for each in sorted(found, key=lambda prompt: prompt.at):
-        if not prompts or prompts[-1] != each.text:
-            prompts.append(each.text)
+    prompts = [text for text, _ in groupby(each.text for each in sorted(found, key=lambda prompt: prompt.at))]
     return tuple(prompts[-limit:]) if limit > 0 else ()

@@ -83,10 +83,8 @@ def find_abandoned() -> list[Path]:
     found = []
     for above in {*_find_memory_directories(), get_state_dir()}:
         with suppress(OSError):
-            ours = filter(_is_ours, above.glob(f"{PREFIX}*"))
-            found += [
-                each for each in ours if not is_lock_held(each / _LOCK, absent=True)
-            ]  # one without a lock is being made
+            ours = filter(_is_ours, above.glob(f"{PREFIX}*"))  # one without a lock is being made
+            found += [each for each in ours if not is_lock_held(each / _LOCK, absent=True)]
     return sorted(found)
 
 

@@ -29,9 +29,6 @@ MAX_NAMED = 10
 MAX_TEXT = 4_000_000
 
 
-# Verdicts.
-
-
 def prepare_resolve(session: Session, command: cmd.HunkResolve) -> Effect:
     if not command.path:
         if command.hunks:
@@ -165,9 +162,6 @@ def prepare_bulk_resolve(session: Session, command: cmd.BulkResolve) -> Effect:
     return effect
 
 
-# Hunks before their verdict.
-
-
 def prepare_split(session: Session, command: cmd.HunkSplit) -> Effect:
     rework = session.shadow.hunk_edits
     rework.find_hunk(command.path, command.hunk)
@@ -205,9 +199,6 @@ def prepare_conflict_resolve(session: Session, command: cmd.ConflictResolve) -> 
         complete_resolved_todos(session, command.path)
 
     return effect
-
-
-# Comments.
 
 
 async def prepare_comments_send(session: Session, command: cmd.CommentsSend) -> Effect:

@@ -65,15 +65,9 @@ async def run_verify(terminal: Terminal, plan: str, todo: Todo) -> CommandResult
     await command.run()
     result = command.result
     if result is not None:
+        output, code, took = result.output[-MAX_OUTPUT:], result.exit_code, result.duration_ms
         terminal.host.emit_outside_turn(
-            TodoVerified(
-                id=todo.id,
-                plan=plan,
-                command=todo.verify,
-                exit_code=result.exit_code,
-                output=result.output[-MAX_OUTPUT:],
-                duration_ms=result.duration_ms,
-            )
+            TodoVerified(id=todo.id, plan=plan, command=todo.verify, exit_code=code, output=output, duration_ms=took)
         )
     return result
 

@@ -5,7 +5,6 @@ A query is added with its records in `core/protocol/queries.py`, a function here
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -37,9 +36,3 @@ QUERIES: Final[Mapping[type, Answer]] = {
     q.FileQuery: files.answer_file,
     q.FindQuery: files.answer_find,
 }
-
-
-async def answer_query(source: QuerySource, query: q.AnyQuery) -> q.AnyAnswer:
-    """Answer a query. Raises `AgentTuiError` if it can't be answered."""
-    answer = QUERIES[type(query)](source, query)
-    return await answer if inspect.isawaitable(answer) else answer

@@ -34,9 +34,9 @@ class FileList:
     async def find(self, pattern: str, *, limit: int, directories: bool, extra: Sequence[str]) -> tuple[str, ...]:
         """Return the best matches of `pattern`, best first. `extra`: files that are not on disk yet."""
         files = await self._load()
-        return await asyncio.to_thread(
-            _rank, _collect_candidates(files, extra, directories=directories), pattern, limit
-        )
+        known = dict.fromkeys([*files, *extra])
+        above = sorted(f"{each}/" for each in collect_directories(known)) if directories else ()
+        return await asyncio.to_thread(_rank, [*known, *above], pattern, limit)
 
     async def _load(self) -> list[str]:
         """Return the list; callers at the same time share one listing."""
@@ -79,13 +79,6 @@ def _walk_files(root: Path) -> list[str]:
                 elif each.name not in _SKIPPED_DIRECTORIES:
                     waiting.append(f"{above}{each.name}/")
     return sorted(found[:MAX_FILES])
-
-
-def _collect_candidates(files: Sequence[str], extra: Sequence[str], *, directories: bool) -> list[str]:
-    known = dict.fromkeys([*files, *extra])
-    if not directories:
-        return list(known)
-    return [*known, *sorted(f"{each}/" for each in collect_directories(known))]
 
 
 def _rank(paths: list[str], pattern: str, limit: int) -> tuple[str, ...]:

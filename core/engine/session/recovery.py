@@ -9,74 +9,56 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 
 from core.agent.turn.user_channel import QUESTION_STILL_OPEN
+from core.protocol import events as ev
 from core.protocol.documents import ClarificationDocument, ClarificationMetadata
-from core.protocol.events import (
-    AnyEvent,
-    ApprovalResolved,
-    ContextCompacted,
-    DocumentFinished,
-    JobEnded,
-    MessageAppended,
-    QuestionAnswered,
-    SteerReturned,
-    SubagentFinished,
-    ToolFinished,
-    ToolRequested,
-    TurnEnd,
-    TurnFinished,
-)
 from core.protocol.messages import AssistantMessage, Message, ToolMessage
 from core.state.session import SessionState
 
-Emit = Callable[[AnyEvent], None]
+Emit = Callable[[ev.AnyEvent], None]
 LOST_EFFECTS = "what it changed until then was dropped"
 INTERRUPTED_RESULT = "The call was interrupted before it gave a result; whether it had an effect is not known."
 
 
 def close_open_turn(
-    state: SessionState, emit: Emit, *, reason: TurnEnd = "interrupted", message: str = "", reopened: bool = False
+    state: SessionState, emit: Emit, *, reason: ev.TurnEnd = "interrupted", message: str = "", reopened: bool = False
 ) -> str:
     """End the turn that `state` shows as running and mend the history. Returns what was done, "" = nothing. `reopened`:
     another engine left it, so its jobs are gone as well."""
     turn = state.current_turn
     done = []
     for identity, text in list(state.pending_steers.items()):
-        emit(SteerReturned(id=identity, text=text))
+        emit(ev.SteerReturned(id=identity, text=text))
         done.append("What was said to a turn and never sent waits in the prompt.")
     for call in list(turn.calls.values()) if turn is not None else []:
         _finish_question_document(state, call, emit)
-        emit(ToolFinished(call=call.call, tool=call.tool, status="cancelled", summary="interrupted"))
+        emit(ev.ToolFinished(call=call.call, tool=call.tool, status="cancelled", summary="interrupted"))
     for job in list(state.jobs.values()) if reopened else ():
-        emit(JobEnded(id=job.id, command=job.command, ended="lost", effects=LOST_EFFECTS))
+        emit(ev.JobEnded(id=job.id, command=job.command, ended="lost", effects=LOST_EFFECTS))
         done.append(f"The background command {job.command[:60]!r} ended with the program.")
     for approval in list(state.approvals):
-        emit(ApprovalResolved(id=approval, decision="reject_once", by="program", note="The turn ended."))
+        emit(ev.ApprovalResolved(id=approval, decision="reject_once", by="program", note="The turn ended."))
     for subagent in [each.id for each in state.subagents.values() if each.state == "working"]:
-        emit(SubagentFinished(id=subagent, reason="interrupted"))
+        emit(ev.SubagentFinished(id=subagent, reason="interrupted"))
     for question in [each.id for each in state.questions.values() if not each.lasting]:
-        emit(QuestionAnswered(id=question, by="program"))
+        emit(ev.QuestionAnswered(id=question, by="program"))
     if mended := _mend_history(state, emit):
         done.append(mended)
     if turn is not None:
-        emit(TurnFinished(reason=reason, usage=turn.usage, steps=turn.steps, message=message))
+        emit(ev.TurnFinished(reason=reason, usage=turn.usage, steps=turn.steps, message=message))
         done.append("A turn that was cut off was closed as interrupted.")
     return " ".join(dict.fromkeys(done))
 
 
-def _finish_question_document(state: SessionState, call: ToolRequested, emit: Emit) -> None:
+def _finish_question_document(state: SessionState, call: ev.ToolRequested, emit: Emit) -> None:
     """Keep a question that stays open in the chat, though its call had no end."""
     asked = next((each for each in state.questions.values() if each.lasting and each.call == call.call), None)
     documents = state.turns[-1].documents
     if asked is not None and documents.get(call.document, call) is None:
         place = list(documents).index(call.document) + 1
         metadata = ClarificationMetadata(questions=asked.questions)
-        emit(
-            DocumentFinished(
-                document=ClarificationDocument(
-                    id=call.document, sequence=place, content=asked.title or None, metadata=metadata
-                )
-            )
-        )
+        title = asked.title or None
+        document = ClarificationDocument(id=call.document, sequence=place, content=title, metadata=metadata)
+        emit(ev.DocumentFinished(document=document))
 
 
 def _mend_history(state: SessionState, emit: Emit) -> str:
@@ -88,10 +70,10 @@ def _mend_history(state: SessionState, emit: Emit) -> str:
         return ""
     if mended[: len(old)] == old:
         for message in mended[len(old) :]:
-            emit(MessageAppended(message=message))
+            emit(ev.MessageAppended(message=message))
     else:
         used = state.context_used
-        emit(ContextCompacted(messages=tuple(mended), before_tokens=used, after_tokens=used))
+        emit(ev.ContextCompacted(messages=tuple(mended), before_tokens=used, after_tokens=used))
     return "Tool calls without a result were closed."
 
 
@@ -113,9 +95,5 @@ def complete_results(messages: Sequence[Message], *, still_open: Container[str] 
 
 
 def _build_results(calls: Sequence[str], still_open: Container[str]) -> list[ToolMessage]:
-    return [
-        ToolMessage(
-            call_id=call, content=QUESTION_STILL_OPEN if call in still_open else INTERRUPTED_RESULT, is_error=True
-        )
-        for call in calls
-    ]
+    told = [(call, QUESTION_STILL_OPEN if call in still_open else INTERRUPTED_RESULT) for call in calls]
+    return [ToolMessage(call_id=call, content=content, is_error=True) for call, content in told]

@@ -17,14 +17,7 @@ from core.engine.session.session import Session
 from core.errors import StateError
 from core.filesystem.atomic_write import replace_file
 from core.prompts import render
-from core.protocol.events import (
-    CheckpointRestored,
-    ConversationRewound,
-    MessageAppended,
-    Notice,
-    SkippedPath,
-    TodoChanged,
-)
+from core.protocol import events as ev
 from core.protocol.messages import UserMessage
 
 RestoreScope = Literal["files", "conversation", "both"]
@@ -61,9 +54,9 @@ def carry_out(session: Session, restoring: PendingRestore) -> None:
     if restoring.what != "conversation":
         _restore_files(session, restoring)
     if restoring.what != "files":
-        session.emit(ConversationRewound(to_seq=mark.seq, checkpoint=mark.id))
+        session.emit(ev.ConversationRewound(to_seq=mark.seq, checkpoint=mark.id))
         if (mark.todos, mark.plan_path) != (session.state.todos, session.state.todos_plan_path):
-            session.emit(TodoChanged(todos=mark.todos, plan=mark.plan_path))
+            session.emit(ev.TodoChanged(todos=mark.todos, plan=mark.plan_path))
     session.log.sync()
     session.save_summary()
     _remove_note(session)
@@ -74,20 +67,22 @@ def _restore_files(session: Session, restoring: PendingRestore) -> None:
     session.shadow.refresh_annotations()
     left = {each.path for each in done.left}
     files = tuple(each for each in restoring.files if each not in left)
-    session.emit(CheckpointRestored(id=restoring.before, checkpoint=restoring.checkpoint, files=files, left=done.left))
+    session.emit(
+        ev.CheckpointRestored(id=restoring.before, checkpoint=restoring.checkpoint, files=files, left=done.left)
+    )
     if done.left:
         session.emit(_describe_left(done.left))
     if restoring.what == "files" and files and session.state.messages:
         named = [escape_tags(each) for each in files[:MAX_NAMED]]
         text = wrap_tag("system_reminder", render("reminders/restored", files=named, more=len(files) - len(named)))
-        session.emit(MessageAppended(message=UserMessage(content=text, origin="program")))
+        session.emit(ev.MessageAppended(message=UserMessage(content=text, origin="program")))
 
 
-def _describe_left(left: tuple[SkippedPath, ...]) -> Notice:
+def _describe_left(left: tuple[ev.SkippedPath, ...]) -> ev.Notice:
     named = " ".join(f"{each.path}: {each.reason}" for each in left[:MAX_NAMED])
     more = f" And {len(left) - MAX_NAMED} more." if len(left) > MAX_NAMED else ""
     count = "1 path was" if len(left) == 1 else f"{len(left)} paths were"
-    return Notice(level="warning", message=f"{count} left alone. {named}{more}")
+    return ev.Notice(level="warning", message=f"{count} left alone. {named}{more}")
 
 
 def _note_path(session: Session) -> Path:

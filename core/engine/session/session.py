@@ -146,8 +146,6 @@ class Session:
             return configured.price.compute_cost(usage)
         return self.services.models.cost(model, usage)
 
-    # Events.
-
     def _list_edges(self) -> Mapping[type, Listener]:
         """Return what has to happen at the edges of steps and turns, ahead of the event that marks the edge."""
         return {
@@ -205,8 +203,6 @@ class Session:
         """Report a failure to the clients (`path`: of a verdict there), even when the disk is full."""
         self.emit_surely(ev.ErrorRaised(code=problem.code, message=problem.message, hint=problem.hint, path=path))
 
-    # What the user says and runs beside a turn.
-
     def steer(self, text: str, identity: str = "") -> None:
         """Send a message of the user to the running turn and its subagents; one that is too late is given back."""
         identity = identity or new_id("steer")
@@ -238,8 +234,6 @@ class Session:
 
     def _interrupt_turn(self) -> bool:
         return self.context is not None and self.context.interrupt()
-
-    # What is left on the disk.
 
     def build_summary(self) -> SessionSummary:
         """Return the row of this session in a list of sessions."""

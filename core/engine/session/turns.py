@@ -26,9 +26,6 @@ from core.providers.base import SuggestingProvider
 Work = Callable[[TurnContext], Awaitable[None]]
 
 
-# What a turn may do.
-
-
 async def ask_model(
     context: TurnContext, prompt: str, open_files: tuple[str, ...] = (), *, instruction: str = ""
 ) -> None:
@@ -53,9 +50,6 @@ async def compact_history(context: TurnContext) -> None:
     await build_compactor(context).compact((await load_setup(context)).size)
     if list(context.state.messages) == before:
         context.emit(Notice(level="info", message="The history is short: there is nothing to compact."))
-
-
-# From its claim to its end.
 
 
 async def reserve_turn(session: Session) -> None:
@@ -120,9 +114,6 @@ def suggest_prompt(session: Session) -> None:
         session.emit_surely(PromptSuggested(text=found.text, mode=Mode(found.mode or state.mode).value))
 
 
-# The context of a turn, and what lives from one turn to the next.
-
-
 def build_context(session: Session) -> TurnContext:
     """Return a context as a turn begins with it."""
     services, routes, route = session.services, session.routes, session.routes.open()
@@ -173,9 +164,6 @@ def announce_route(session: Session) -> None:
     """Record which model answers from now on, if that is news; not while a turn runs, which goes on as it began."""
     if not session.turn_slot.is_running:
         session.routes.announce()
-
-
-# Ahead of the first turn.
 
 
 def preload(session: Session) -> None:

@@ -35,17 +35,8 @@ def merge_subagent(parent: Session, child: Session) -> SubagentMerged:
     joining = SubagentMerge(parent.shadow, SubagentWork(child.shadow, points[name], name))
     began = child.state.started * 1_000_000
     found = joining.run(origin, since=began, done=known.joined, without=(known.plan,))  # the program keeps the plan
-    return _record_merge(
-        parent,
-        SubagentMerged(
-            id=known.id,
-            paths=found.paths,
-            conflicts=found.conflicts,
-            generated=found.generated,
-            notes=found.notes,
-            refused=found.refused,
-        ),
-    )
+    fields = ("paths", "conflicts", "generated", "notes", "refused")
+    return _record_merge(parent, SubagentMerged(id=known.id, **{name: getattr(found, name) for name in fields}))
 
 
 def _record_merge(parent: Session, event: SubagentMerged) -> SubagentMerged:

@@ -9,7 +9,6 @@ build resumes its session.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -29,19 +28,9 @@ from core.engine.subagents.sessions import create_subagent_session, open_subagen
 from core.errors import AgentTuiError
 from core.modes import Access
 from core.plans.todo_graph import DONE, find_ready
+from core.protocol import events as ev
 from core.protocol.commands import MAX_SUBAGENTS
 from core.protocol.documents import Todo, TodoStatus
-from core.protocol.events import (
-    ChangeResolved,
-    ChangeRevised,
-    MessageAppended,
-    Notice,
-    SubagentMerged,
-    TodoChanged,
-    TurnEnd,
-    TurnFinished,
-    TurnStarted,
-)
 from core.protocol.messages import UserMessage
 from core.state.session import SubagentState
 from core.tasks import TaskOwner, cancel_tasks
@@ -76,10 +65,10 @@ class ParallelBuild:
         self._context = context
         self._spent = TurnBudget(lambda: context.settings.limits)
         self._documents = TurnDocuments(context.emit)
-        context.emit(TurnStarted(prompt=prompt, mode=context.state.mode, model=context.routes.current.id))
-        context.emit(MessageAppended(message=UserMessage(content=wrap_tag("user_query", prompt))))
-        end: tuple[TurnEnd, str] = ("interrupted", "")
-        listening = ((TodoChanged, ChangeRevised, ChangeResolved), lambda _: self._wake.set())
+        context.emit(ev.TurnStarted(prompt=prompt, mode=context.state.mode, model=context.routes.current.id))
+        context.emit(ev.MessageAppended(message=UserMessage(content=wrap_tag("user_query", prompt))))
+        end: tuple[ev.TurnEnd, str] = ("interrupted", "")
+        listening = ((ev.TodoChanged, ev.ChangeRevised, ev.ChangeResolved), lambda _: self._wake.set())
         self._session.recorder.listeners.append(listening)
         self._session.is_building = True
         working = context.working = self._owner.start(self._run_todos(), name="build")
@@ -109,12 +98,8 @@ class ParallelBuild:
                 self._wake.clear()
                 self._review_progress()
         finally:
-            await self._stop_todos(list(self._tasks))
-
-    async def _stop_todos(self, todos: Sequence[str]) -> None:
-        await cancel_tasks([self._tasks.pop(key) for key in todos], limit=STOP_LIMIT)
-
-    # what is to be done
+            running, self._tasks = self._tasks, {}
+            await cancel_tasks(running.values(), limit=STOP_LIMIT)
 
     def _load_todos(self) -> tuple[Todo, ...]:
         """Return the todos as they are now, whoever changed them."""
@@ -135,7 +120,7 @@ class ParallelBuild:
         context = self._context
         if context.state.todos_plan_path == self._plan:
             todos = context.plans.save_todos(self._plan, todos)
-            context.emit(TodoChanged(todos=todos, plan=self._plan))
+            context.emit(ev.TodoChanged(todos=todos, plan=self._plan))
             return
         try:
             context.plans.publish(context.plans.store.edit(self._plan, todos=todos))
@@ -171,8 +156,6 @@ class ParallelBuild:
                 self._tasks[key].cancel()
         for key in [key for key, known in self._conflicted.items() if not find_unresolved_paths(self._session, known)]:
             del self._conflicted[key], self._reasons[key]
-
-    # one todo
 
     async def _build_todo(self, todo: Todo) -> None:
         known = self._find_subagent(todo.id)
@@ -254,7 +237,9 @@ class ParallelBuild:
             return
         if merged.conflicts:
             self._wait_for_user(todo, self._session.state.subagents[runner.id])
-            self._notify_conflict(todo, merged)
+            message = f"{todo.id} clashes with what others did in {', '.join(merged.conflicts)}."
+            hint = "Settle it in the review (t); the todo is ticked off then."
+            self._context.emit(ev.Notice(level="warning", message=message, hint=hint))
             return
         why = await verify_todo(self._context, todo) if todo.verify and others else ""
         if why:
@@ -267,18 +252,7 @@ class ParallelBuild:
         paths = ", ".join(f"`{path}`" for path in find_unresolved_paths(self._session, known))
         self._reasons[todo.id] = f"its changes clash with others in {paths}"
 
-    def _notify_conflict(self, todo: Todo, merged: SubagentMerged) -> None:
-        self._context.emit(
-            Notice(
-                level="warning",
-                message=f"{todo.id} clashes with what others did in {', '.join(merged.conflicts)}.",
-                hint="Settle it in the review (t); the todo is ticked off then.",
-            )
-        )
-
-    # the end
-
-    def _find_outcome(self) -> tuple[TurnEnd, str]:
+    def _find_outcome(self) -> tuple[ev.TurnEnd, str]:
         if self._limit:
             return "limit", self._limit
         failed = [key for key, why in self._reasons.items() if why and key not in self._conflicted]
@@ -286,7 +260,7 @@ class ParallelBuild:
             return "failed", f"{', '.join(failed)}: {self._reasons[failed[0]]}"
         return "done", ""
 
-    def _finish_turn(self, end: tuple[TurnEnd, str]) -> None:
+    def _finish_turn(self, end: tuple[ev.TurnEnd, str]) -> None:
         """Report the end of the turn to the user and, in the history, to the model."""
         context, state = self._context, self._session.state
         told = self._format_result()
@@ -294,7 +268,7 @@ class ParallelBuild:
         self._documents.add_text(told)
         usage = state.current_turn.usage if state.current_turn is not None else self._spent.usage
         context.emit(
-            TurnFinished(
+            ev.TurnFinished(
                 reason=end[0],
                 usage=usage,
                 steps=self._spent.steps,

@@ -64,17 +64,12 @@ class SubagentRunner:
         child.call_permissions.subagent_limits = limits
         todo = task.todo
         _choose_model(child, todo)
-        parent.emit(
-            SubagentStarted(
-                id=child.id,
-                todo=todo.id,
-                plan=task.plan.path,
-                title=todo.content,
-                model=child.state.model,
-                again=self._is_resumed,
-            )
+        plan, again = task.plan.path, self._is_resumed
+        started = SubagentStarted(
+            id=child.id, todo=todo.id, plan=plan, title=todo.content, model=child.state.model, again=again
         )
-        self._reporter = SubagentReporter(parent, child, task.plan.path, todo.id)
+        parent.emit(started)
+        self._reporter = SubagentReporter(parent, child, plan, todo.id)
 
     @property
     def id(self) -> str:
@@ -98,9 +93,8 @@ class SubagentRunner:
             if self._reporter.last_words.endswith("?") and not is_done:
                 return SubagentEnd(reason="done", message=f"It asks: {self._reporter.last_words[-MAX_LAST_WORDS:]}")
             if not (is_done or self.task.todo.verify or self._has_worked):
-                return SubagentEnd(
-                    reason="failed", message=f"It did nothing. {self._reporter.last_words[-MAX_LAST_WORDS:]}".strip()
-                )
+                message = f"It did nothing. {self._reporter.last_words[-MAX_LAST_WORDS:]}".strip()
+                return SubagentEnd(reason="failed", message=message)
             why = await self._verify()
             if not why:
                 return SubagentEnd(reason="done")
