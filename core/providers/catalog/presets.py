@@ -27,10 +27,10 @@ class ProviderPreset(Struct, frozen=True):
     kind: Kind = "openai"
     key_header: str = ""
     host_variable: str = ""
+    local: bool = False
     version_variable: str = ""
     path: str = ""
     dated_path: str = ""
-    local: bool = False
 
 
 # label, address, variable of the key, models
@@ -67,7 +67,8 @@ KNOWN: Final[dict[str, ProviderPreset]] = {
     "groq": ProviderPreset("Groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", ("openai/gpt-oss-120b",)),
     "azure": ProviderPreset(
         "Azure OpenAI",
-        key_variable="AZURE_OPENAI_API_KEY",
+        "",
+        "AZURE_OPENAI_API_KEY",
         key_header="api-key",
         host_variable="AZURE_OPENAI_ENDPOINT",
         version_variable="OPENAI_API_VERSION",

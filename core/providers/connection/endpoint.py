@@ -47,8 +47,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     id: str
     label: str
     base_url: str
-    variable: str = ""
     find_key: KeyFinder = _find_no_key
+    variable: str = ""
     needs_key: bool = False
     key_command: str = ""
     key_header: str = ""

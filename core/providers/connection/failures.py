@@ -56,9 +56,9 @@ class Api(Struct, frozen=True, kw_only=True):
     label: str
     base_url: str
     model: str = ""
+    stall_seconds: float = 120
     key: str = ""
     variable: str = ""
-    stall_seconds: float = 120
     provider: str = ""
     prefixed: bool = True
 
