@@ -92,6 +92,23 @@ async def test_m9_a_red_change_asks_once_more_and_hears_no_key_that_comes_too_so
         assert (verdict.path, verdict.confirmed) == ("AGENTS.md", True)
 
 
+@pytest.mark.parametrize(("key", "sent"), [("y", [("src/old.py", "accept", True)]), ("n", [])])
+async def test_a_deletion_by_itself_is_asked_about_before_the_file_goes(stage, clock, key, sent):
+    gone = change("src/old.py", "delete")
+    async with stage(proposed(gone), answers={q.DiffQuery: diff("src/old.py")}) as on:
+        await reviewing(on, clock)
+        await on.pilot.press("a")
+        await on.until(lambda: isinstance(on.app.screen, ConfirmDialog))
+        assert on.sent(c.HunkResolve) == []
+        dialog = on.app.screen
+        await on.until(lambda: dialog.grace_period._drawn_at is not None)
+        clock[0] += 1
+        await on.pilot.press(key)
+        await on.until(lambda: on.app.screen is on.screen)
+        await on.pilot.pause(0.05)
+        assert [(each.path, each.verdict, each.confirmed) for each in on.sent(c.HunkResolve)] == sent
+
+
 async def test_n16a_a_rename_is_one_row_and_accepted_by_one_key_without_a_question(stage, clock):
     gone = change("src/old.py", "delete")
     new = change(

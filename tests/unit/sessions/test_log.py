@@ -126,11 +126,23 @@ def test_d2_a_second_damage_gets_a_side_file_of_its_own(tmp_path):
     assert side_files(path) == [b"one", b"two"]
 
 
-def test_d7_a_record_of_a_newer_format_is_refused_and_the_file_untouched(tmp_path):
+def test_d2_a_record_that_stands_there_twice_counts_once_and_is_set_aside(tmp_path):
+    path = tmp_path / "log.jsonl"
+    envelopes = written(path, 3)
+    again = records.encode_record(envelopes[2])
+    path.write_bytes(path.read_bytes() + again)
+    _, loaded, mended = load(path)
+    assert loaded == envelopes
+    assert "damaged" in mended
+    assert side_files(path) == [again]
+
+
+@pytest.mark.parametrize("name", [b'"future"', b'"notice"'])
+def test_d7_a_record_of_a_newer_format_is_refused_and_the_file_untouched(tmp_path, name):
     path = tmp_path / "log.jsonl"
     written(path, 2)
     newer = Envelope(v=2, seq=3, session="ses_a", at=1, event=Notice(level="info", message="x"))
-    unknown = records.encode_record(newer).replace(b'"notice"', b'"future"')
+    unknown = records.encode_record(newer).replace(b'"notice"', name)
     raw = unknown[22:-2]
     import zlib
 
