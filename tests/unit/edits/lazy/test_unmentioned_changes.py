@@ -66,3 +66,11 @@ def test_n7_a_line_that_is_there_twice_stays_as_often_as_the_draft_has_it():
     after = before.replace("write(path)", "write(path, 1)")
     assert find_unmentioned_change(before, after, draft) == ""
     assert "check(path)" in find_unmentioned_change(before, after.replace("    check(path)\n", ""), draft)
+
+
+@pytest.mark.parametrize(("place", "is_near"), [(3, True), (4, False)])
+def test_what_goes_stands_within_three_lines_of_one_that_the_draft_has(place, is_near):
+    lines = ["anchor()\n", *(f"step_{number}()\n" for number in range(1, 9))]
+    after = "".join(lines[:place] + lines[place + 1 :])
+    problem = find_unmentioned_change("".join(lines), after, "anchor()\n")
+    assert ("speaks of nothing near" in problem) is not is_near
