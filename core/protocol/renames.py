@@ -45,13 +45,15 @@ class ListedChange(Protocol):
 
 def find_renames(changes: Mapping[str, Change]) -> dict[str, str]:
     """Map the new path of each pending rename to its old one: they get one verdict, the hunks of the new their own."""
-    found = {path: each.renamed_from for path, each in changes.items() if _is_rename(each, changes)}
+    found = {
+        path: each.renamed_from for path, each in changes.items() if each.renamed_from and _is_rename(each, changes)
+    }
     count = Counter(found.values())
     return {new: old for new, old in found.items() if count[old] == 1}
 
 
 def _is_rename(change: Change, changes: Mapping[str, Change]) -> bool:
-    old = changes.get(change.renamed_from) if change.renamed_from and change.base.kind == "absent" else None
+    old = changes.get(change.renamed_from) if change.base.kind == "absent" else None
     return (
         old is not None
         and old.pending.kind == "absent"
