@@ -153,7 +153,6 @@ class _BoxRun:
                 await self._engine.submit(cmd.SessionClose(session=session.session, discard=True))
 
     async def _open(self) -> cmd.Reply:
-        """The session that is kept for this, or a new one."""
         store = SessionStore(self._arguments.directory)
         known = find_kept_session(store) if self._arguments.keep else ""
         mode = self._arguments.mode

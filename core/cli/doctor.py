@@ -187,7 +187,6 @@ async def _models(settings: Settings) -> ModelsAnswer:
 
 
 def _table(found: ModelsAnswer) -> Iterator[tuple[str, str]]:
-    """A row for each provider, in columns: name, state, key, address."""
     rows = [
         (status.id, _standing(status, found), status.key or ("-" if status.local else "no key"), status.base_url)
         for status in found.providers
@@ -205,7 +204,6 @@ def _format_cells(row: tuple[str, ...], widths: list[int]) -> str:
 
 
 def _describe_choice(found: ModelsAnswer) -> str:
-    """The model that a session begins with, and why."""
     if found.default:
         return f"{found.default} ({found.reason})"
     if found.models:

@@ -163,7 +163,6 @@ class _PrintRun:
         return await self._engine.submit(cmd.SessionOpen(mode=arguments.mode or "agent", model=model, effort=effort))
 
     def _list_changes(self) -> list[cmd.AnyCommand]:
-        """Return the commands for options that differ from a resumed session."""
         if not self._is_resumed:
             return []
         said, session = self._arguments, self._session
@@ -193,7 +192,6 @@ class _PrintRun:
                 pass
 
     async def _count_down(self, seconds: float) -> None:
-        """Print once a second how much of a wait is left."""
         end = monotonic() + seconds
         while (left := end - monotonic()) > 0:
             self._printer.count_down(ceil(left))

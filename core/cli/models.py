@@ -68,7 +68,6 @@ def run(arguments: ModelsArguments) -> int:
 
 
 def _cells(row: RouteRow) -> tuple[str, ...]:
-    """One row as it is printed."""
     if not row.model:
         return f"{row.job}", "-", "", "", "", ""
     name = row.model if row.own else f"{row.model} (as chat)"

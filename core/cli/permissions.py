@@ -76,7 +76,6 @@ def line(kept: SavedRule) -> str:
 
 
 def _remove(what: str, remembered: SavedRules, trust: TrustStore) -> int:
-    """`trust`, `all`, or an id."""
     if what == "trust":
         trust.revoke()
         return ExitCode.DONE

@@ -248,7 +248,6 @@ class TextPrinter:
 
 
 def _describe_event(event: ev.AnyEvent) -> str:
-    """Return what a person has to know of an event, "" = nothing."""
     match event:
         case ev.ToolFinished(status=status, tool=tool, summary=summary) if status != "completed":
             return f"! {tool}: {status}{f': {summary}' if summary else ''}"

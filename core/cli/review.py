@@ -176,14 +176,12 @@ class _Verdicts:
                 yield cmd.HunkResolve(session=self._session, path=path, verdict=verdict, confirmed=True)
 
     def _relative(self, name: str) -> str:
-        """The path in the workspace: as it is listed, or absolute."""
         path = Path(name)
         if path.is_absolute() and path.is_relative_to(self._arguments.directory):
             return path.relative_to(self._arguments.directory).as_posix()
         return path.as_posix()
 
     def _list_left(self, state: SessionState) -> list[tuple[str, str]]:
-        """Return what was to be decided and is still pending, with the reason."""
         wanted = self._list_wanted()
         return [
             (format_change_path(change), change.conflict or ("protected" if change.protected else ""))

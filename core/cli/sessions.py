@@ -64,7 +64,6 @@ def _format_day(milliseconds: int) -> str:
 
 
 def _format_title(session: SessionInfo) -> str:
-    """Format the title of a session and its special conditions."""
     notes = ["open now"] * session.locked + [session.problem] * bool(session.problem)
     return _shorten(session.title or "Untitled") + "".join(f" ({_shorten(note)})" for note in notes)
 

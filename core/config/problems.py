@@ -10,14 +10,7 @@ from typing import Any, get_args
 import msgspec
 from msgspec import Struct
 
-from core.config.model_settings import (
-    ModelSettings,
-    ModeSettings,
-    ModeTable,
-    ProviderSettings,
-    RouteSettings,
-    RouteTable,
-)
+from core.config import model_settings as models
 from core.config.settings import (
     CHOICES,
     SHORT_KEYS,
@@ -74,7 +67,6 @@ def find_conflicting_models(path: Path, text: str, settings: Settings) -> Iterat
 
 
 def _find_rule_line(text: str, rule: str) -> int:
-    """Return the 1-indexed line of a string in the table of permissions; 0 when it is not found."""
     inside = False
     for number, line in enumerate(text.splitlines(), 1):
         if header := re.match(r"\s*\[\s*([\w.]+)\s*\]", line):
@@ -115,12 +107,12 @@ _SECTIONS: Mapping[str, type[Struct]] = {
     "edits": EditSettings,
     "ui": InterfaceSettings,
     "context": ContextSettings,
-    "providers": ProviderSettings,
-    "models": ModelSettings,
-    "routes": RouteTable,
-    "routes.": RouteSettings,
-    "modes": ModeTable,
-    "modes.": ModeSettings,
+    "providers": models.ProviderSettings,
+    "models": models.ModelSettings,
+    "routes": models.RouteTable,
+    "routes.": models.RouteSettings,
+    "modes": models.ModeTable,
+    "modes.": models.ModeSettings,
     "dialects": DialectFiles,
     "permissions": PermissionSettings,
 }

@@ -134,12 +134,10 @@ class Engine:
         return self._source
 
     def _switch_directory(self, directory: Path) -> None:
-        """Work in another workspace from the next session on."""
         self._directory, self._source = directory, None
         self._stop_watching()
 
     def _apply_settings(self, services: EngineServices, loaded: LoadedSettings) -> None:
-        """Apply settings to every open session."""
         services.settings, services.bounds = apply_limit_options(loaded, self._options), loaded.bounds
         for session in self._sessions.values():
             session.services.settings, session.services.bounds = services.settings, services.bounds

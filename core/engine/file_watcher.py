@@ -92,7 +92,6 @@ class FileWatcher:
                 self._stop.set()
 
     def _list_directories(self) -> list[str]:
-        """Return the workspace and its directories that are not ignored, the nearest first."""
         root, found = self._workspace.root, [""]
         for directory in found:  # which grows meanwhile
             for name in self._list_children(root / directory):

@@ -105,7 +105,6 @@ class ProjectTrust:
                     self.voices.accept_change(event.path, before.blob if before else "", event.state.blob)
 
     def _iter_trusted_files(self) -> Iterator[tuple[str, bytes]]:
-        """Yield every file of the project that is interpreted, with its bytes."""
         for path in [CONFIGURATION_PATH, *find_rule_files(self._workspace), *self._iter_agents_files()]:
             if (data := self._read_file(path)) is not None:
                 yield path, data

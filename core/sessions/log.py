@@ -114,7 +114,6 @@ def repair_log(path: Path, found: LogExtent) -> str:
 
 
 def _save_damaged_spans(path: Path, spans: Sequence[tuple[int, int]]) -> Path:
-    """Copy the damaged spans of a log to the first free `<log>.damaged-N`."""
     number = 1
     while True:
         side = path.with_name(f"{path.stem}.damaged-{number}")

@@ -101,7 +101,6 @@ def save_snapshot(directory: Path, log: SessionLog, state: SessionState, *, leas
 
 
 def _read_covered_size(path: Path) -> int:
-    """Return the number of bytes of the log that the present snapshot covers."""
     try:
         with path.open("rb") as file:
             return msgspec.json.decode(file.readline(1000), type=SnapshotHead).size

@@ -21,7 +21,7 @@ from core.user_dirs import get_state_dir
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 
 
-def _make_directory(directory: Path) -> Path:
+def _make_directory(directory: Path) -> None:
     """Make a directory that is private to the user. Raises `StateError` with what to do about it."""
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -30,7 +30,6 @@ def _make_directory(directory: Path) -> Path:
             f"the state directory {directory} can't be made: {problem.strerror}.",
             hint="Check its permissions and its disk, or set AGENT_TUI_STATE_DIR to a directory of your own.",
         ) from problem
-    return directory
 
 
 class SessionDirectory:
@@ -143,11 +142,9 @@ class SessionStore:
 
     def create(self) -> SessionDirectory:
         """Create a new, empty, locked session."""
-        for each in (self.home, self.home / "workspaces", self.path, self.sessions_path):
+        path, above = self.sessions_path / new_id("ses"), (self.home, self.home / "workspaces", self.path)
+        for each in (*above, self.sessions_path, path, path / "blobs", path / "outputs"):
             _make_directory(each)
-        path = _make_directory(self.sessions_path / new_id("ses"))
-        for name in ("blobs", "outputs"):
-            _make_directory(path / name)
         return SessionDirectory(path)
 
     def open(self, session: str) -> SessionDirectory:

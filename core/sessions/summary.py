@@ -55,7 +55,6 @@ def build_summary(state: SessionState, *, name: str, size: int) -> SessionSummar
 
 
 def _iterate_latest(state: SessionState) -> Iterator[PromptEntry]:
-    """Iterate over the prompts, the last one first."""
     room = MAX_TOTAL_CHARS
     for turn in reversed(state.turns):
         room -= len(turn.prompt)

@@ -162,7 +162,6 @@ class _StdioServer:
 
 
 async def _skip_line(reader: asyncio.StreamReader, held: int) -> None:
-    """Drop the rest of a line that is too long to be held."""
     while True:
         await reader.readexactly(held)
         try:

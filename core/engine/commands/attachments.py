@@ -115,7 +115,6 @@ def _build_refusal(what: str, kind: str, route: Route, session: Session) -> Comm
 
 
 def _list_configured_models(settings: Settings) -> list[str]:
-    """Return the models that the configuration names, each once."""
     jobs: tuple[ModelJob, ...] = ("chat", "small", "apply", "subagent")
     routes = [settings.resolve_route(job) for job in jobs]
     modes = [settings.get_mode_settings(mode.value).model for mode in Mode]

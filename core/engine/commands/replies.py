@@ -81,7 +81,6 @@ def _check_answers(asked: QuestionAsked, answers: tuple[QuestionAnswer, ...]) ->
 
 
 def _check_options(question: Question, chosen: tuple[str, ...]) -> None:
-    """Raise `CommandRejected` for an unknown option, or several where one is allowed."""
     known = [option.id for option in question.options]
     if strange := [each for each in chosen if each not in known]:
         raise _build_rejection(f"{question.id!r} has no option {strange[0]!r}.", f"Its options are {', '.join(known)}.")

@@ -116,7 +116,6 @@ def _build_left_notice(changes: list[Change]) -> Notice:
 
 
 def _build_bulk_notice(bulks: Sequence[Bulk]) -> Notice:
-    """Notice of the bulks, which a verdict on everything does not touch."""
     waiting, beside = [each for each in bulks if each.needs_verdict], [each for each in bulks if not each.needs_verdict]
     if not waiting:
         files = sum(each.files for each in beside)

@@ -35,7 +35,6 @@ async def report_context(context: TurnContext | None, state: SessionState) -> Co
 
 
 def _describe_losses(state: SessionState) -> tuple[str, ...]:
-    """Describe what the last request lost, and why."""
     count = state.dropped_reasoning_count
     void = f"The reasoning of {count} earlier answer{'' if count == 1 else 's'} is not sent any more." if count else ""
     missed = f"The provider's cache was missed: {state.cache_miss}." if state.cache_miss else ""

@@ -100,7 +100,6 @@ def _rank_key(path: str, wanted: str) -> tuple[int, int, str]:
 
 
 def _find_fuzzy(paths: list[str], wanted: str, limit: int) -> list[str]:
-    """Return paths that hold the pattern's letters in order; if none does, the most similar ones."""
     holding = [path for path in paths if _has_letters_in_order(path.lower(), wanted)]
     return (
         find_nearest_names(wanted, holding, limit=limit)

@@ -40,7 +40,6 @@ def answer_tree(source: QuerySource, query: q.TreeQuery) -> q.TreeAnswer:
 
 
 def _collect_marks(rel: str, session: Session) -> dict[str, str]:
-    """Return the pending mark of each name directly in the directory `rel`."""
     above = "" if rel == "." else f"{rel}/"
     marks: dict[str, str] = {}
     for path, change in session.review.changes.items():

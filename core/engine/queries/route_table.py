@@ -74,7 +74,6 @@ def _build_row(job: ModelJob, model: str, effort: str, settings: Settings, model
 
 
 def _group_usage(state: SessionState | None) -> dict[str, list[ModelUsage]]:
-    """Group the session's usage by job."""
     found: dict[str, list[ModelUsage]] = {}
     for key, usage in state.model_choices.usage.items() if state is not None else ():
         job, _, model = key.partition(" ")

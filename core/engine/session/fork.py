@@ -39,7 +39,6 @@ def fork_session(source: Session, target: SessionDirectory, at: ConversationChec
 
 
 def _link_files(source: Path, target: Path) -> None:
-    """Link all files below a directory; half-written ones are left out."""
     for above, _, names in os.walk(source):
         there = target / Path(above).relative_to(source)
         there.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -50,7 +50,6 @@ def close_open_turn(
 
 
 def _finish_question_document(state: SessionState, call: ev.ToolRequested, emit: Emit) -> None:
-    """Keep a question that stays open in the chat, though its call had no end."""
     asked = next((each for each in state.questions.values() if each.lasting and each.call == call.call), None)
     documents = state.turns[-1].documents
     if asked is not None and documents.get(call.document, call) is None:

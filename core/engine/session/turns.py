@@ -65,7 +65,6 @@ def start_turn(session: Session, work: Work, prompt: str | None) -> None:
 
 
 async def _run_turn(session: Session, work: Work, prompt: str | None) -> None:
-    """Run a turn's work and report what it fails for."""
     turn = session.recorder.turn_id = new_id("turn")
     reason: TurnEnd = "failed"
     message = ""

@@ -102,7 +102,6 @@ class ParallelBuild:
             await cancel_tasks(running.values(), limit=STOP_LIMIT)
 
     def _load_todos(self) -> tuple[Todo, ...]:
-        """Return the todos as they are now, whoever changed them."""
         state = self._context.state
         if state.todos_plan_path == self._plan:
             self._context.plans.refresh()
@@ -174,7 +173,6 @@ class ParallelBuild:
             self._reasons[todo.id] = explain_fault(problem).message
 
     def _find_subagent(self, key: str) -> SubagentState | None:
-        """Return the subagent that worked on a todo last."""
         found = [each for each in self._session.state.subagents.values() if (each.todo, each.plan) == (key, self._plan)]
         return found[-1] if found and found[-1].state != "closed" else None
 
@@ -190,7 +188,6 @@ class ParallelBuild:
         return why or None
 
     async def _run_subagent(self, todo: Todo, known: SubagentState | None, why: str) -> None:
-        """Let a subagent do the todo: the one that began it, or a new one."""
         child = open_subagent_session(self._session, known.id) if known is not None else None
         merges = self._merges if child is None else -1
         limits = SubagentLimits(parent_grants=self._is_granted, budget=self._spent)
@@ -224,7 +221,6 @@ class ParallelBuild:
         )
 
     async def _merge_result(self, runner: SubagentRunner, todo: Todo, merges: int) -> None:
-        """Merge the subagent's work and complete the todo if nothing speaks against it."""
         if all(each.id != todo.id or each.status in DONE for each in self._load_todos()):
             self._reasons[todo.id] = UNWANTED_REASON
             return
@@ -261,7 +257,6 @@ class ParallelBuild:
         return "done", ""
 
     def _finish_turn(self, end: tuple[ev.TurnEnd, str]) -> None:
-        """Report the end of the turn to the user and, in the history, to the model."""
         context, state = self._context, self._session.state
         told = self._format_result()
         append_reminder(context.emit, escape_tags(told))
@@ -278,7 +273,6 @@ class ParallelBuild:
         )
 
     def _format_result(self) -> str:
-        """Format what was done and what is left, in a few lines."""
         todos = [todo for todo in self._load_todos() if self._only in {"", todo.id}]
         done = sum(todo.status == "completed" for todo in todos)
         lines = [f"Built by subagents: {done} of {len(todos)} todos are completed."]

@@ -110,7 +110,6 @@ class SubagentRunner:
 
     @property
     def _has_worked(self) -> bool:
-        """True if it has called a tool, or changed something before."""
         review = self.child.review
         begun = next(iter(review.checkpoints.values()), None)
         return bool(self._reporter.calls) or begun is None or dict(begun.changes) != review.changes

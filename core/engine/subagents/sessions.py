@@ -91,7 +91,6 @@ def _derive_services(parent: Session) -> EngineServices:
 
 
 def _copy_layers(layers: LayerStore, kept: KeptLayers, target: SessionDirectory) -> None:
-    """Copy the kept layers by hard links (there can be many files in them)."""
     if not layers.exists or kept == KeptLayers():
         return
     copy = LayerStore(target.path / "layers")
