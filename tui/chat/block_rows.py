@@ -43,11 +43,8 @@ BlockRenderer = Callable[[TranscriptBlock, int, bool], list[TextRow]]
 
 def has_gap(block: TranscriptBlock, previous: TranscriptBlock | None) -> bool:
     """True if an empty row separates `block` from the one before it."""
-    if previous is None:
-        return False
-    if block.kind == "turn_end":
-        return previous.kind not in _COMPACT
-    return not (block.kind in _COMPACT and previous.kind in _COMPACT)
+    is_close = block.kind in _COMPACT or block.kind == "turn_end"
+    return previous is not None and not (is_close and previous.kind in _COMPACT)
 
 
 def can_open(block: TranscriptBlock) -> bool:
