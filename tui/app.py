@@ -64,7 +64,6 @@ def _load_palette() -> Any:
 
 
 def build_session_request(options: ScreenOptions) -> SessionRequest:
-    """Build the request for the session that a command line asks for."""
     resume, mode, model = "" if options.continue_last else options.resume, options.mode, options.model
     pane, effort = str(getattr(options, "pane", "")), options.effort or ""
     changes: list[commands.ModeSet | commands.ModelSet | commands.EffortSet] = []

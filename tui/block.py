@@ -22,21 +22,21 @@ class TranscriptBlock:
     key: str
     kind: str
     turn: str = ""
+    revision: int = 0
     title: str = ""
     text: str = ""
     hint: str = ""
     level: str = ""
+    document: AnyDocument | None = None
     language: str = ""
     live: str = ""
     output: str = ""
-    document: AnyDocument | None = None
+    duration_ms: int = 0
     status: str = ""
     subject: str = ""
     summary: str = ""
-    duration_ms: int = 0
     usage: Usage | None = None
     steps: int = 0
-    revision: int = 0
     acts: tuple[events.SubagentAction, ...] = ()
     attachments: tuple[Attachment, ...] = ()
 

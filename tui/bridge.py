@@ -310,7 +310,6 @@ class Bridge:
     async def switch(
         self, command: commands.SessionOpen | commands.SessionResume | commands.SessionFork
     ) -> commands.Reply:
-        """Open another session in this window and close the old one."""
         await self._connected.wait()
         assert self._client is not None
         old = self.state.session_id

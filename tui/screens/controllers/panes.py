@@ -32,15 +32,12 @@ MAX_OPEN_FILES: Final = 8
 MAX_FOUND_FILES: Final = 50
 # Where the keys of a scope work: the palette carries their actions out there.
 ACTION_SCOPES: Final = {
-    "prompt": "#prompt",
-    "transcript": "#transcript",
     "review": "ReviewPane",
     "changes": "ChangeList",
     "plan": "PlanPanel",
+    **{name: f"#{name}" for name in ("prompt", "transcript", "approval", "question")},
     "debug": "DebugBoard",
     "files": "FileTree",
-    "approval": "#approval",
-    "question": "#question",
 }
 
 
@@ -304,7 +301,6 @@ class FocusController(Controller):
         self._refuge: Widget | None = None
 
     def move_hidden_focus(self) -> None:
-        """Move the focus from a hidden widget to a visible one, or back."""
         screen = self.context.screen
         focused = screen.focused
         if focused is not None and get_visibility(focused) == "hidden":

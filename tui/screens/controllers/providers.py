@@ -69,7 +69,6 @@ class ProviderController(Controller):
         return remote.get(chosen or "")
 
     async def _add_address(self) -> None:
-        """Ask for an address of the user's own, then for one of the models there."""
         from tui.screens.dialogs.provider import AddressDialog
 
         answer = await self.context.ask(AddressDialog())
@@ -120,7 +119,6 @@ class ProviderController(Controller):
                 return configured
 
     async def _ask_key_for_other(self, models: queries.ModelsAnswer) -> commands.ProviderConfigure | None:
-        """Ask for a key for a provider that the welcome dialog does not name; None: the user went back."""
         from tui.screens.dialogs.provider import KeyDialog
 
         keyless = {each.id: each for each in models.providers if not each.local and not each.key}
