@@ -205,7 +205,5 @@ class StdioClient:
             await self._process.wait()
         await asyncio.wait({self._reading, self._listening}, timeout=1.0)
         self._gone = True
-        if sys.version_info < (3, 12):
-            transport = getattr(self._process, "_transport", None)
-            if transport is not None:
-                transport.close()
+        if sys.version_info < (3, 12) and (transport := getattr(self._process, "_transport", None)) is not None:
+            transport.close()

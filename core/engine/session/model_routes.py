@@ -8,6 +8,7 @@ user is notified; the chosen model then does the job.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final, Literal, get_args
 
@@ -23,7 +24,7 @@ from core.providers.catalog.capabilities import Capabilities
 from core.state.session import SessionState
 
 SIDE_JOBS: Final[tuple[ModelJob, ...]] = ("small", "apply")
-_NO_CHAINS: Final[Mapping[ModelJob, tuple[Route, ...]]] = dict.fromkeys(("chat", *SIDE_JOBS), ())
+_NO_CHAINS: Final[dict[ModelJob, tuple[Route, ...]]] = dict.fromkeys(("chat", *SIDE_JOBS), ())
 EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
 NO_MODEL = "no model is chosen."
 NO_MODEL_HINT = (
@@ -59,26 +60,20 @@ def clamp_effort(effort: str, able: Capabilities) -> str:
     return next(iter(below[-1:] or able.efforts[:1]), "")
 
 
+@dataclass(slots=True, eq=False)
 class ModelRoutes:
     """Opens providers once and keeps them until `close`. `chains`: the routes to try for a job, in order, as `resolve`
     found them; () = the chosen model."""
 
-    def __init__(
-        self,
-        models: ModelAccess,
-        settings: Callable[[], Settings],
-        state: SessionState,
-        emit: Callable[[AnyEvent], None],
-    ) -> None:
-        self._models = models
-        self._settings = settings
-        self._state = state
-        self._emit = emit
-        self._opened: dict[str, Route] = {}
-        self._lock = Lock()
-        self.chains: Mapping[ModelJob, tuple[Route, ...]] = _NO_CHAINS
-        self._problems: dict[str, AgentTuiError] = {}
-        self._reported: set[str] = set()
+    _models: ModelAccess
+    _settings: Callable[[], Settings]
+    _state: SessionState
+    _emit: Callable[[AnyEvent], None]
+    chains: Mapping[ModelJob, tuple[Route, ...]] = field(default_factory=_NO_CHAINS.copy)
+    _opened: dict[str, Route] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+    _problems: dict[str, AgentTuiError] = field(default_factory=dict)
+    _reported: set[str] = field(default_factory=set)
 
     @property
     def current(self) -> Route | None:

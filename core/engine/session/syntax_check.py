@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -24,16 +25,16 @@ MAX_BYTES = 1_000_000  # bytes of a file that is looked at
 MAX_WAITING = 300  # files that wait to be looked at
 
 
+@dataclass(slots=True, eq=False)
 class SyntaxChecker:
     """Checks a session's pending changes. `observe` what becomes of them; `close` before the log is closed."""
 
-    def __init__(self, review: ReviewState, blobs: BlobStore, emit: Callable[[AnyEvent], None]) -> None:
-        self._review = review
-        self._blobs = blobs
-        self._emit = emit
-        self._waiting: dict[str, None] = {}
-        self._tasks = TaskOwner()
-        self._closed = False
+    _review: ReviewState
+    _blobs: BlobStore
+    _emit: Callable[[AnyEvent], None]
+    _waiting: dict[str, None] = field(default_factory=dict)
+    _tasks: TaskOwner = field(default_factory=TaskOwner)
+    _closed: bool = False
 
     def observe(self, event: ChangeProposed | ChangeRevised) -> None:
         """Queue the change of an event for a check."""
