@@ -82,11 +82,15 @@ def mask_secrets(text: str) -> str:
 
 def count_begun(text: str) -> int:
     """Return how many characters at the end of `text` may be the beginning of a known key."""
-    longest = 0
-    for value in list_masked_values():
-        size = min(len(value) - 1, len(text))
-        longest = max(longest, next((count for count in range(size, 0, -1) if text.endswith(value[:count])), 0))
-    return longest
+    return max((count_overlap(text, value) for value in list_masked_values()), default=0)
+
+
+def count_overlap(text: str, value: str) -> int:
+    """Return how many characters at the end of `text` may be the beginning of a value that is not whole."""
+    start = text.find(value[0], max(0, len(text) - len(value) + 1))
+    while start >= 0 and not value.startswith(text[start:]):
+        start = text.find(value[0], start + 1)
+    return len(text) - start if start >= 0 else 0
 
 
 def redact(text: str) -> str:

@@ -31,10 +31,7 @@ def _keep_last_state(line: str) -> str:
 
 
 class PlainTextStream:
-    """The same for text that arrives in chunks.
-
-    What was shown can't be taken back, so a rewritten line is a new one.
-    """
+    """The same for text in chunks. What was shown can't be taken back, so a rewritten line is a new one."""
 
     def __init__(self) -> None:
         self._buffer = ""

@@ -81,10 +81,7 @@ class Execution:
         self._veil.finish()
 
     async def begin(self, box: Box) -> None:
-        """Start the command.
-
-        Raises `AgentTuiError` if it can't be started; then nothing of it ran, and nothing is left.
-        """
+        """Start the command. Raises `AgentTuiError` if it can't be started; then nothing of it ran or is left."""
         ground = self._host
         self._withheld = await asyncio.to_thread(ground.withheld)
         await self.mask_secrets()

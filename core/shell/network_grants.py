@@ -47,17 +47,12 @@ class NetworkGrants:
 
     def list_hosts(self) -> tuple[str, ...]:
         """Return the patterns of hosts that can be reached now, sorted."""
-        standing = set() if self.is_suspended else {*self._session_hosts, *self._list_configured()}
+        configured = (rule.pattern.lower() for rule in select_rules(self._rules(), "WebFetch", "allow"))
+        standing = set() if self.is_suspended else {*self._session_hosts, *configured}
         return tuple(sorted(standing | self._once_hosts))
 
-    def _list_configured(self) -> Iterable[str]:
-        return (rule.pattern.lower() for rule in select_rules(self._rules(), "WebFetch", "allow"))
-
     def is_allowed(self, host: str) -> bool:
-        """True if a command may reach a host now.
-
-        A rule that refuses or asks is stronger than any grant but one for this one command.
-        """
+        """True if a command may reach a host now. Only a grant for this very command outweighs a rule that asks."""
         stricter = {
             rule.choice for rule in select_rules(self._rules(), "WebFetch", "ask", "deny") if rule.matches(host)
         }
@@ -102,16 +97,8 @@ class NetworkGrants:
 
     def _on_passed(self, passed: ProxiedConnection) -> None:
         self._has_received = self._has_received or passed.received > 0
-        self._record(
-            "network.passed",
-            {
-                "host": passed.target.host,
-                "port": passed.target.port,
-                "address": passed.address,
-                "sent": passed.sent,
-                "received": passed.received,
-            },
-        )
+        where = {"host": passed.target.host, "port": passed.target.port, "address": passed.address}
+        self._record("network.passed", where | {"sent": passed.sent, "received": passed.received})
 
     # the proxy
 

@@ -92,14 +92,14 @@ class ProbeOverlay:
         self, place: Path, path: str, probes: Sequence[Probe], shadow: Shadow, run: str
     ) -> Iterable[str]:
         try:
-            found = read_probed_file(shadow, path)
+            file, mode = read_probed_file(shadow, path)
         except (ToolFailed, PathRefused):
             return [probe.id for probe in probes]
-        laid = insert_probes(found.file.text, probes, run)
+        laid = insert_probes(file.text, probes, run)
         if len(laid.lost) < len(probes):
             self._make_directories(place, path, shadow)
-            (place / path).write_bytes(found.file.encode(laid.text))
-            (place / path).chmod(found.mode)
+            (place / path).write_bytes(file.encode(laid.text))
+            (place / path).chmod(mode)
         return laid.lost
 
     def _make_directories(self, place: Path, path: str, shadow: Shadow) -> None:
@@ -132,15 +132,8 @@ class ProbeOverlay:
                 each.unlink()
 
 
-class ProbedFile(Struct, frozen=True, kw_only=True):
-    """A file to be probed: its text, what encodes it, and its mode."""
-
-    file: TextFile
-    mode: int
-
-
-def read_probed_file(shadow: Shadow, path: str) -> ProbedFile:
-    """Read a file as the agent sees it. Raises `ToolFailed` (absent, too large, no text) or `PathRefused`."""
+def read_probed_file(shadow: Shadow, path: str) -> tuple[TextFile, int]:
+    """Return a file as the agent sees it, and its mode. Raises `ToolFailed` (absent, large, no text) or `PathRefused`."""
     found = shadow.stat(path)
     if found is None or found.kind != "file":
         raise ToolFailed(f"There is no file {path}.")
@@ -148,7 +141,7 @@ def read_probed_file(shadow: Shadow, path: str) -> ProbedFile:
     file = decode_text(data) if len(data) <= MAX_PROBED_FILE else None
     if file is None:
         raise ToolFailed(f"{path} is {'too large' if len(data) > MAX_PROBED_FILE else 'no text'}: it takes no probes.")
-    return ProbedFile(file=file, mode=stat.S_IMODE(found.mode))
+    return file, stat.S_IMODE(found.mode)
 
 
 def read_chunks(log: Path, start: int = 0) -> Iterator[bytes]:

@@ -17,8 +17,6 @@ from core.sandbox.unboxed_run import UnboxedProcess
 from core.shell.command_host import CommandRequest
 from core.shell.terminal import Terminal
 
-_START_WAIT = 0.0
-
 
 class PythonRepl:
     """The Python REPL of a session; at most one process at a time."""
@@ -58,8 +56,7 @@ class PythonRepl:
         order = CommandRequest(
             command=command, origin=self._origin, keeps_effects=terminal.keeps_effects(), time_limit=None
         )
-        started = await terminal.start_job(order, on_output, wait=_START_WAIT)
-        running = terminal.get_job(started.job).execution.running if started.job else None
-        if running is None:
+        started = await terminal.start_job(order, on_output, wait=0.0)
+        if not started.job:
             raise ToolFailed(f"Python could not be started: {started.output.strip()[:500] or 'it ended at once'}.")
-        return running
+        return terminal.jobs.get_job(started.job).running

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from core.secrets import count_overlap, redact
+
 MAX_VARIABLES = 200
 MAX_VALUE = 32_000
 _KEPT_BY_SHELL = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})
@@ -42,8 +44,6 @@ class ShellState(Struct, frozen=True, kw_only=True):
 
     def list_public_variables(self) -> dict[str, str]:
         """Return the variables that may be written down: none that looks like a secret."""
-        from core.secrets import redact
-
         return {
             name: value
             for name, value in sorted(self.variables.items())
@@ -84,7 +84,7 @@ class ShellTracker:
             if told := _parse_report(replace_undecodable(self._buffer[start + len(self._open) : end])):
                 self._reports.append(told)
             self._buffer = self._buffer[:start] + self._buffer[end + len(self._close) :]
-        keep = start if start >= 0 else len(self._buffer) - _count_overlap(self._buffer, self._open)
+        keep = start if start >= 0 else len(self._buffer) - count_overlap(self._buffer, self._open)
         self._emit_output(keep)
 
     def finish(self) -> None:
@@ -136,10 +136,6 @@ def _relativize(directory: str, roots: Sequence[Path]) -> tuple[str, str]:
         if Path(directory).is_relative_to(root):
             return Path(directory).relative_to(root).as_posix(), ""
     return ".", f"The shell was left in {directory}, outside of the workspace: the next command starts in its root."
-
-
-def _count_overlap(text: str, mark: str) -> int:
-    return next((size for size in range(min(len(mark) - 1, len(text)), 0, -1) if mark.startswith(text[-size:])), 0)
 
 
 def replace_undecodable(text: str) -> str:

@@ -22,7 +22,7 @@ from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import describe_containment, run_unboxed
 from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.execution import EFFECTS_DROPPED, Execution
-from core.shell.jobs import BackgroundJob, JobTable
+from core.shell.jobs import JobTable
 from core.shell.probe_overlay import ProbeMount
 from core.shell.shell_state import ShellState, ShellTracker
 from core.tasks import TaskOwner
@@ -197,9 +197,6 @@ class Terminal:
             self.host.emit(_build_shell_event(state))
 
     # its end
-
-    def get_job(self, name: str) -> BackgroundJob:
-        return self.jobs.get_job(name)
 
     def squash_layers(self) -> None:
         """Merge what commands kept into one layer at the end of a turn, if none of them lives."""

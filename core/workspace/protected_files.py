@@ -37,11 +37,11 @@ class _RiskTable:
         self._files: dict[tuple[str, ...], str] = {}
         self._endings: dict[str, str] = {}
         for each in names:
-            self._directories |= dict.fromkeys((tuple(name.split("/")) for name in each.directories), each.risk)
-            self._files |= dict.fromkeys(
-                (tuple(name.split("/")) for name in each.files if not name.startswith("*")), each.risk
-            )
-            self._endings |= dict.fromkeys((name[1:] for name in each.files if name.startswith("*")), each.risk)
+            endings = [name for name in each.files.split() if name.startswith("*")]
+            files = [name for name in each.files.split() if name not in endings]
+            self._directories |= {tuple(name.split("/")): each.risk for name in each.directories.split()}
+            self._files |= {tuple(name.split("/")): each.risk for name in files}
+            self._endings |= {name[1:]: each.risk for name in endings}
         self.first_parts = frozenset(name[0] for name in (*self._directories, *self._files) if len(name) > 1)
 
     def find_risk(self, parts: list[str]) -> str | None:

@@ -12,14 +12,14 @@ from msgspec import Struct
 
 
 class RiskyNames(Struct, frozen=True):
-    """Names that share a risk. `risk` completes the sentence "it …".
+    """Names that share a risk, words each. `risk` completes the sentence "it …".
 
     Everything at or below one of the `directories` counts, at any depth.
     """
 
     risk: str
-    directories: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
+    directories: str = ""
+    files: str = ""
 
 
 HOOK_RISK: Final = "runs by itself when git commits, merges or pushes"
@@ -27,131 +27,101 @@ GIT_RISK: Final = "changes what git runs, or where it fetches from, by itself"
 PYTHON_RISK: Final = "runs by itself whenever that Python starts"
 
 
-def _split_words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
 PROTECTED: Final = (
     RiskyNames(
         "changes what the agent may do, or what it is told",
-        _split_words(
-            ".cursor .agent-tui .claude .codex .gemini .windsurf .kiro .roo .clinerules .opencode .factory "
-            ".augment .continue .trae .qodo .junie .aiassistant .agents .qwen .goose .kilocode .amazonq "
-            ".github/instructions .github/prompts .github/agents .github/chatmodes .github/skills "
-            ".github/hooks"
-        ),
-        _split_words(
-            ".cursorrules agents.md agents.override.md agent.md claude.md claude.local.md gemini.md qwen.md "
-            "crush.md warp.md skill.md copilot-instructions.md .windsurfrules .clinerules .roorules .roomodes "
-            ".rules .goosehints .aider.conf.yml .aider.conf.yaml opencode.json opencode.jsonc crush.json "
-            ".crush.json"
-        ),
+        ".cursor .agent-tui .claude .codex .gemini .windsurf .kiro .roo .clinerules .opencode .factory "
+        ".augment .continue .trae .qodo .junie .aiassistant .agents .qwen .goose .kilocode .amazonq "
+        ".github/instructions .github/prompts .github/agents .github/chatmodes .github/skills "
+        ".github/hooks",
+        ".cursorrules agents.md agents.override.md agent.md claude.md claude.local.md gemini.md qwen.md "
+        "crush.md warp.md skill.md copilot-instructions.md .windsurfrules .clinerules .roorules .roomodes "
+        ".rules .goosehints .aider.conf.yml .aider.conf.yaml opencode.json opencode.jsonc crush.json "
+        ".crush.json",
     ),
     RiskyNames(
         "changes what the agent may see",
-        files=_split_words(
-            ".cursorignore .cursorindexingignore .aiexclude .aiignore .geminiignore .aiderignore "
-            ".codeiumignore .clineignore .rooignore .claudeignore"
-        ),
+        files=".cursorignore .cursorindexingignore .aiexclude .aiignore .geminiignore .aiderignore "
+        ".codeiumignore .clineignore .rooignore .claudeignore",
     ),
-    RiskyNames("starts programs for the agent by itself", files=_split_words(".mcp.json mcp.json mcp_config.json")),
+    RiskyNames("starts programs for the agent by itself", files=".mcp.json mcp.json mcp_config.json"),
     RiskyNames(
         "runs by itself when an editor opens the project",
-        _split_words(".vscode .idea .zed .fleet .helix .nova .vs .theia"),
-        _split_words(
-            "*.code-workspace *.sublime-project .lite_project.lua .lazy.lua .nvim-dap.lua .ycm_extra_conf.py "
-            ".solargraph.yml .cargo/config .cargo/config.toml"
-        ),
+        ".vscode .idea .zed .fleet .helix .nova .vs .theia",
+        "*.code-workspace *.sublime-project .lite_project.lua .lazy.lua .nvim-dap.lua .ycm_extra_conf.py "
+        ".solargraph.yml .cargo/config .cargo/config.toml",
     ),
     RiskyNames(
         "runs by itself when the container is built or opened",
-        _split_words(".devcontainer .gitpod .idx .codesandbox"),
-        _split_words(
-            ".devcontainer.json .gitpod.yml .gitpod.dockerfile .replit .stackblitzrc devfile.yaml .devfile.yaml"
-        ),
+        ".devcontainer .gitpod .idx .codesandbox",
+        ".devcontainer.json .gitpod.yml .gitpod.dockerfile .replit .stackblitzrc devfile.yaml .devfile.yaml",
     ),
     RiskyNames(
         HOOK_RISK,
-        _split_words(".husky .githooks .git-hooks .lefthook .lefthook-local"),
-        _split_words(
-            ".pre-commit-config.yaml .pre-commit-config.yml prek.toml .overcommit.yml captainhook.json "
-            "grumphp.yml lefthook.yml lefthook.yaml lefthook.toml lefthook.json .lefthook.yml .lefthook.yaml "
-            ".lefthook.toml .lefthook.json lefthook-local.yml lefthook-local.yaml lefthook-local.toml "
-            "lefthook-local.json .lefthook-local.yml .lefthook-local.yaml .lefthook-local.toml "
-            ".lefthook-local.json .huskyrc .huskyrc.json .huskyrc.js .simple-git-hooks.json "
-            ".simple-git-hooks.js .simple-git-hooks.cjs simple-git-hooks.json simple-git-hooks.js "
-            "simple-git-hooks.cjs .lintstagedrc .lintstagedrc.json .lintstagedrc.yaml .lintstagedrc.yml "
-            ".lintstagedrc.js .lintstagedrc.cjs .lintstagedrc.mjs lint-staged.config.js "
-            "lint-staged.config.cjs lint-staged.config.mjs lint-staged.config.ts"
-        ),
+        ".husky .githooks .git-hooks .lefthook .lefthook-local",
+        ".pre-commit-config.yaml .pre-commit-config.yml prek.toml .overcommit.yml captainhook.json "
+        "grumphp.yml lefthook.yml lefthook.yaml lefthook.toml lefthook.json .lefthook.yml .lefthook.yaml "
+        ".lefthook.toml .lefthook.json lefthook-local.yml lefthook-local.yaml lefthook-local.toml "
+        "lefthook-local.json .lefthook-local.yml .lefthook-local.yaml .lefthook-local.toml "
+        ".lefthook-local.json .huskyrc .huskyrc.json .huskyrc.js .simple-git-hooks.json "
+        ".simple-git-hooks.js .simple-git-hooks.cjs simple-git-hooks.json simple-git-hooks.js "
+        "simple-git-hooks.cjs .lintstagedrc .lintstagedrc.json .lintstagedrc.yaml .lintstagedrc.yml "
+        ".lintstagedrc.js .lintstagedrc.cjs .lintstagedrc.mjs lint-staged.config.js "
+        "lint-staged.config.cjs lint-staged.config.mjs lint-staged.config.ts",
     ),
     RiskyNames(
         "runs by itself on the build server, with its secrets, once it is pushed",
-        _split_words(
-            ".circleci .buildkite .woodpecker .semaphore .builds .tekton .harness .teamcity .azure-pipelines "
-            ".zuul.d zuul.d .copr .github/workflows .github/actions .gitlab/ci .forgejo .gitea"
-        ),
-        _split_words(
-            "*.gitlab-ci.yml *.gitlab-ci.yaml .travis.yml .travis.yaml .drone.yml .drone.yaml .drone.jsonnet "
-            ".drone.star .cirrus.yml .cirrus.star .woodpecker.yml .woodpecker.yaml .build.yml .build.yaml "
-            "*jenkinsfile jenkinsfile.groovy *azure-pipelines.yml *azure-pipelines.yaml "
-            "bitbucket-pipelines.yml bitbucket-pipelines.yaml *appveyor.yml *appveyor.yaml cloudbuild.yaml "
-            "cloudbuild.yml buildspec.yml buildspec.yaml bitrise.yml codemagic.yaml wercker.yml shippable.yml "
-            ".readthedocs.yml .readthedocs.yaml netlify.toml vercel.json .onedev-buildspec.yml .zuul.yaml "
-            "zuul.yaml .packit.yaml .packit.yml .space.kts"
-        ),
+        ".circleci .buildkite .woodpecker .semaphore .builds .tekton .harness .teamcity .azure-pipelines "
+        ".zuul.d zuul.d .copr .github/workflows .github/actions .gitlab/ci .forgejo .gitea",
+        "*.gitlab-ci.yml *.gitlab-ci.yaml .travis.yml .travis.yaml .drone.yml .drone.yaml .drone.jsonnet "
+        ".drone.star .cirrus.yml .cirrus.star .woodpecker.yml .woodpecker.yaml .build.yml .build.yaml "
+        "*jenkinsfile jenkinsfile.groovy *azure-pipelines.yml *azure-pipelines.yaml "
+        "bitbucket-pipelines.yml bitbucket-pipelines.yaml *appveyor.yml *appveyor.yaml cloudbuild.yaml "
+        "cloudbuild.yml buildspec.yml buildspec.yaml bitrise.yml codemagic.yaml wercker.yml shippable.yml "
+        ".readthedocs.yml .readthedocs.yaml netlify.toml vercel.json .onedev-buildspec.yml .zuul.yaml "
+        "zuul.yaml .packit.yaml .packit.yml .space.kts",
     ),
     RiskyNames(
         "runs by itself when a shell enters the directory",
-        _split_words(".mise .config/mise .shadowenv.d"),
-        _split_words(
-            ".envrc .envrc.local .autoenv .autoenv.zsh .autoenv_leave.zsh .rvmrc .rbenv-vars .ondirrc "
-            "mise.toml .mise.toml mise.local.toml .mise.local.toml"
-        ),
+        ".mise .config/mise .shadowenv.d",
+        ".envrc .envrc.local .autoenv .autoenv.zsh .autoenv_leave.zsh .rvmrc .rbenv-vars .ondirrc "
+        "mise.toml .mise.toml mise.local.toml .mise.local.toml",
     ),
     RiskyNames(
         "runs by itself when a shell, an editor or an interpreter starts here",
-        files=_split_words(
-            ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile "
-            ".zlogin .zlogout .kshrc .mkshrc .cshrc .tcshrc .login .logout .inputrc .tmux.conf .screenrc "
-            ".exrc .vimrc .gvimrc .lvimrc .nvimrc .nvim.lua .vim/vimrc .dir-locals.el .dir-locals-2.el .emacs "
-            ".rprofile .renviron .pdbrc .pdbrc.py .irbrc .pryrc .byebugrc .rdbgrc .gdbinit *-gdb.py .lldbinit "
-            ".ghci .ocamlinit .iex.exs .perldb .erlang .octaverc startup.m jupyter_notebook_config.py "
-            "jupyter_server_config.py jupyter_lab_config.py ipython_config.py"
-        ),
+        files=".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile "
+        ".zlogin .zlogout .kshrc .mkshrc .cshrc .tcshrc .login .logout .inputrc .tmux.conf .screenrc "
+        ".exrc .vimrc .gvimrc .lvimrc .nvimrc .nvim.lua .vim/vimrc .dir-locals.el .dir-locals-2.el .emacs "
+        ".rprofile .renviron .pdbrc .pdbrc.py .irbrc .pryrc .byebugrc .rdbgrc .gdbinit *-gdb.py .lldbinit "
+        ".ghci .ocamlinit .iex.exs .perldb .erlang .octaverc startup.m jupyter_notebook_config.py "
+        "jupyter_server_config.py jupyter_lab_config.py ipython_config.py",
     ),
-    RiskyNames(GIT_RISK, files=_split_words(".gitmodules .gitattributes .gitconfig .lfsconfig")),
-    RiskyNames("changes what another version control runs by itself", _split_words(".hg .jj .sl .bzr")),
-    RiskyNames(
-        "lets others in, or runs programs, when ssh connects", _split_words(".ssh"), _split_words("authorized_keys")
-    ),
-    RiskyNames(PYTHON_RISK, files=_split_words("pyvenv.cfg sitecustomize.py usercustomize.py *._pth")),
+    RiskyNames(GIT_RISK, files=".gitmodules .gitattributes .gitconfig .lfsconfig"),
+    RiskyNames("changes what another version control runs by itself", ".hg .jj .sl .bzr"),
+    RiskyNames("lets others in, or runs programs, when ssh connects", ".ssh", "authorized_keys"),
+    RiskyNames(PYTHON_RISK, files="pyvenv.cfg sitecustomize.py usercustomize.py *._pth"),
 )
 _CALLED: Final = "runs when you call the tool that reads it"
 _CHECKS: Final = "runs code of the project when a checker reads it, or an editor's plugin for that"
 _INSTALLS: Final = "decides what an install fetches and runs"
 LABELLED: Final = (
-    RiskyNames("runs whenever pytest starts here", files=("conftest.py",)),
+    RiskyNames("runs whenever pytest starts here", files="conftest.py"),
     RiskyNames(
         _CALLED,
-        files=_split_words(
-            "makefile gnumakefile justfile rakefile taskfile.yml cmakelists.txt package.json setup.py "
-            "noxfile.py tox.ini build.rs build.gradle build.gradle.kts settings.gradle settings.gradle.kts "
-            "pom.xml dockerfile containerfile compose.yaml compose.yml docker-compose.yml docker-compose.yaml "
-            "gulpfile.js gruntfile.js vagrantfile procfile tiltfile earthfile gemfile podfile dangerfile "
-            "guardfile flake.nix shell.nix default.nix devbox.json gradlew mvnw .bazelrc ansible.cfg "
-            "pytest.ini rust-toolchain.toml rust-toolchain"
-        ),
+        files="makefile gnumakefile justfile rakefile taskfile.yml cmakelists.txt package.json setup.py "
+        "noxfile.py tox.ini build.rs build.gradle build.gradle.kts settings.gradle settings.gradle.kts "
+        "pom.xml dockerfile containerfile compose.yaml compose.yml docker-compose.yml docker-compose.yaml "
+        "gulpfile.js gruntfile.js vagrantfile procfile tiltfile earthfile gemfile podfile dangerfile "
+        "guardfile flake.nix shell.nix default.nix devbox.json gradlew mvnw .bazelrc ansible.cfg "
+        "pytest.ini rust-toolchain.toml rust-toolchain",
     ),
     RiskyNames(
         _CHECKS,
-        files=_split_words(
-            ".pylintrc pylintrc .flake8 mypy.ini .rubocop.yml .luacheckrc .clangd .eslintrc.js .eslintrc.cjs "
-            ".prettierrc.js .prettierrc.cjs *.config.js *.config.cjs *.config.mjs *.config.ts *.config.mts"
-        ),
+        files=".pylintrc pylintrc .flake8 mypy.ini .rubocop.yml .luacheckrc .clangd .eslintrc.js .eslintrc.cjs "
+        ".prettierrc.js .prettierrc.cjs *.config.js *.config.cjs *.config.mjs *.config.ts *.config.mts",
     ),
     RiskyNames(
         _INSTALLS,
-        files=_split_words(".npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .pnp.cjs .pnp.loader.mjs bunfig.toml pip.conf"),
+        files=".npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .pnp.cjs .pnp.loader.mjs bunfig.toml pip.conf",
     ),
 )

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from core.secrets import MASK
+from core.secrets import MASK, count_overlap
 from core.workspace.file_names import to_os_name
 from core.workspace.secret_names import may_be_secret
 
@@ -79,7 +79,7 @@ class SecretMasker:
             if value in text:
                 self.masked_count += text.count(value)
                 text = text.replace(value, MASK)
-        keep = max((_count_begun(text, value) for value in self.values), default=0)
+        keep = max((count_overlap(text, value) for value in self.values), default=0)
         self._buffer = text[len(text) - keep :]
         if len(text) > keep:
             self._on_text(text[: len(text) - keep])
@@ -89,12 +89,3 @@ class SecretMasker:
         held, self._buffer = self._buffer, ""
         if held:
             self._on_text(held)
-
-
-def _count_begun(text: str, value: str) -> int:
-    start = text.find(value[0], max(0, len(text) - len(value) + 1))
-    while start >= 0:
-        if value.startswith(text[start:]):
-            return len(text) - start
-        start = text.find(value[0], start + 1)
-    return 0

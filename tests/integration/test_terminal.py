@@ -129,7 +129,7 @@ async def test_s9_jobs_end_with_the_session_and_ctrl_c_reaches_them(tmp_path):
 async def test_the_model_is_told_of_a_job_that_ended_by_itself(tmp_path):
     async with boxed(tmp_path, command("read line; touch done", is_background=True), says(".")) as case:
         await case.turn()
-        job = case.session.terminal.get_job("job_1")
+        job = case.session.terminal.jobs.get_job("job_1")
         await case.session.terminal.jobs.end("job_1")
         assert not job.is_alive
         case.model.steps = [says("noted")]

@@ -93,7 +93,7 @@ class DebugCapability:
         real = shadow.merged_tree.resolve_links(host.workspace.to_relative(path))
         self._permissions.build_path_guard().check(Access.READ, real)
         check_probe_code(real, code)
-        text = read_probed_file(shadow, real).file.text
+        text = read_probed_file(shadow, real)[0].text
         name = f"p{self._state.probe_count + 1}"
         probe = anchor_probe(text, Probe(id=name, path=real, line=line, code=code, hypothesis=hypothesis))
         check_probe_syntax(real, text, insert_probes(text, [probe]).text, probe.line)

@@ -170,10 +170,7 @@ class _BoxLauncher:
         self._group = group
 
     def fork(self) -> int:
-        """Fork and return the launcher's pid.
-
-        As root the server maps the box's user ids: the box may map only its own.
-        """
+        """Fork and return the launcher's pid. As root the server maps the box's user ids: it may map only its own."""
         server = os.getpid()
         ready, tell_ready = os.pipe()
         mapped, tell_mapped = os.pipe()

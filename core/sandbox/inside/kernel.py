@@ -121,12 +121,8 @@ def pivot_root_here() -> None:
     make_syscall(find_syscall_number("pivot_root"), "pivot_root", b".", b".")
 
 
-def unmount_here() -> None:
-    """Detach what is mounted at the working directory, with all below it."""
-    _check_result(_libc.umount2(b".", ctypes.c_int(_DETACH)), "unmount the old root")
-
-
 def unmount(path: bytes) -> None:
+    """Detach what is mounted at a path, with all below it."""
     _check_result(_libc.umount2(path, ctypes.c_int(_DETACH)), f"unmount {_format_path(path)}")
 
 

@@ -59,10 +59,7 @@ class ProxyRefusal(Exception):
 
 
 class _ProxyRequest(Struct, frozen=True):
-    """A parsed request.
-
-    `head`: what is sent on instead of its own head (empty for CONNECT); `body`: bytes that follow.
-    """
+    """A request. `head`: what is sent on instead of its own head (empty for CONNECT); `body`: bytes that follow."""
 
     target: HostAndPort
     head: bytes = b""

@@ -13,7 +13,7 @@ import marshal
 import os
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from core.sandbox.inside.messages import BoxReport, CommandLaunch, OverlayRoot
 
 _GRACE = 2.0
+Listeners = Sequence[Callable[[str], None]]  # of the output, and of the errors if these do not go the same way
 
 
 class PreparedLaunch(Struct, kw_only=True):
@@ -49,14 +50,8 @@ class BoxedProcess(ABC):
 
     start_limit: float | None = None  # seconds
 
-    def __init__(
-        self,
-        launch: PreparedLaunch,
-        request: BoxRequest,
-        on_output: Callable[[str], None],
-        on_errors: Callable[[str], None] | None,
-    ) -> None:
-        self._launch, self._request = launch, request
+    def __init__(self, launch: PreparedLaunch, request: BoxRequest, listeners: Listeners) -> None:
+        self._launch, self._request, self._listeners = launch, request, listeners
         self._control, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.setblocking(False)
         self._loop = asyncio.get_running_loop()
@@ -64,7 +59,6 @@ class BoxedProcess(ABC):
         self._ended = asyncio.Event()
         self._early_output: list[tuple[Callable[[str], None], str]] | None = []
         self._readers: list[OutputReader] = []
-        self._listeners = [each for each in (on_output, on_errors) if each]
         self._stdin: asyncio.WriteTransport | None = None
         self._started_at = monotonic()
         self._timers: list[asyncio.TimerHandle] = []
@@ -251,7 +245,7 @@ class ProcessBox(ABC):
         if "\0" in request.command:
             raise ToolFailed("The command holds a NUL character.", hint="Send it without.")
         launch = await asyncio.to_thread(self._prepare, request)
-        running = self._make_process(launch, request, on_output, on_errors)
+        running = self._make_process(launch, request, [on_output, *([on_errors] if on_errors else [])])
         self._running.add(running)
         running.add_done_callback(self._running.discard)
         await running.start()
@@ -266,13 +260,7 @@ class ProcessBox(ABC):
         """Prepare what the command needs; runs in a thread. Raises `ToolFailed` for what no box could run."""
 
     @abstractmethod
-    def _make_process(
-        self,
-        launch: PreparedLaunch,
-        request: BoxRequest,
-        on_output: Callable[[str], None],
-        on_errors: Callable[[str], None] | None,
-    ) -> BoxedProcess: ...
+    def _make_process(self, launch: PreparedLaunch, request: BoxRequest, listeners: Listeners) -> BoxedProcess: ...
 
 
 def encode_command(limits: BoxLimits, arguments: Iterable[str | bytes], env: Mapping[str, str]) -> CommandLaunch:

@@ -49,10 +49,7 @@ class ForkServerClient:
         return self._process.poll() is None
 
     def launch(self, message: Mapping[str, object], control: int, streams: Sequence[int]) -> None:
-        """Send one launch message.
-
-        `streams`: where output and errors go, and where standard input comes from, if any.
-        """
+        """Launch a box. `streams`: where output and errors go, and where standard input comes from, if any."""
         message_file = os.memfd_create("launch")
         try:
             with os.fdopen(os.dup(message_file), "wb") as file:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,14 @@ from core.errors import ToolFailed
 from core.sandbox import host_paths
 from core.sandbox.box import BoxRequest, Tier
 from core.sandbox.inside import messages
-from core.sandbox.tiers.boxed_process import BoxedProcess, PreparedLaunch, ProcessBox, encode_command, encode_layers
+from core.sandbox.tiers.boxed_process import (
+    BoxedProcess,
+    Listeners,
+    PreparedLaunch,
+    ProcessBox,
+    encode_command,
+    encode_layers,
+)
 from core.sandbox.tiers.fork_server_client import ForkServerClient
 from core.sandbox.tiers.masked_files import remove_masked_changes
 from core.sandbox.toolchains import find_credentials
@@ -47,14 +53,11 @@ class NamespaceBox(ProcessBox):
         end = partial(remove_masked_changes, request)
         return PreparedLaunch(message=build_launch(request), finish=end, undo=end)
 
-    def _make_process(
-        self,
-        launch: PreparedLaunch,
-        request: BoxRequest,
-        on_output: Callable[[str], None],
-        on_errors: Callable[[str], None] | None,
-    ) -> BoxedProcess:
-        return NamespaceProcess(self._ensure_server(), launch, request, on_output, on_errors)
+    def _make_process(self, launch: PreparedLaunch, request: BoxRequest, listeners: Listeners) -> BoxedProcess:
+        server = self._ensure_server()
+        process = NamespaceProcess(launch, request, listeners)
+        process.server = server
+        return process
 
     def _ensure_server(self) -> ForkServerClient:
         """Return the fork server: started with the first command, and again after it has ended."""
@@ -83,6 +86,8 @@ def build_launch(request: BoxRequest) -> NamespaceLaunch:
     # Root can't give files away in a box: else tar would try, and fail.
     roots = {"TAR_OPTIONS": "--no-same-owner"} if os.geteuid() == 0 else {}
     env = {**roots, **request.env, "HOME": str(home), **(_PROXY_ENV if request.proxy else {})}
+    shown = {workspace, home, Path(os.path.realpath(home))}
+    hidden = [path for path in (*host_paths.list_masked(), *request.hidden) if path not in shown]
     bound = host_paths.find_toolchains(request.env)
     command = request.command.encode("utf-8", "surrogateescape")
     return {
@@ -90,18 +95,13 @@ def build_launch(request: BoxRequest) -> NamespaceLaunch:
         **encode_layers(request, bound),
         "cwd": os.fsencode(request.cwd),
         "home": os.fsencode(home),
-        "hidden": [os.fsencode(path) for path in (*_list_hidden(request, workspace, home), *find_credentials(bound))],
+        "hidden": [os.fsencode(path) for path in (*hidden, *find_credentials(bound))],
         "withheld": [os.fsencode(path) for path in request.withheld],
         "proxy": os.fsencode(request.proxy or b""),
         "processes_by_pid": 0,
         "owner": _find_owner(workspace),
         "scratch": request.limits.scratch,
     }
-
-
-def _list_hidden(request: BoxRequest, workspace: Path, home: Path) -> list[Path]:
-    kept = {workspace, home, Path(os.path.realpath(home))}
-    return [path for path in (*host_paths.list_masked(), *request.hidden) if path not in kept]
 
 
 def _find_owner(workspace: Path) -> tuple[int, int] | None:
@@ -116,19 +116,10 @@ def _find_owner(workspace: Path) -> tuple[int, int] | None:
 class NamespaceProcess(BoxedProcess):
     """A command in a box of `NamespaceBox`."""
 
-    def __init__(
-        self,
-        server: ForkServerClient,
-        launch: PreparedLaunch,
-        request: BoxRequest,
-        on_output: Callable[[str], None],
-        on_errors: Callable[[str], None] | None,
-    ) -> None:
-        super().__init__(launch, request, on_output, on_errors)
-        self._server = server
+    server: ForkServerClient
 
     async def _spawn(self, streams: list[int], control: int) -> None:
-        self._server.launch(self._launch.message, control, streams)
+        self.server.launch(self._launch.message, control, streams)
 
     async def _release(self) -> None:
         """See `BoxedProcess`: the server has reaped it."""

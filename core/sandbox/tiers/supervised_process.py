@@ -8,14 +8,13 @@ import errno
 import marshal
 import os
 from abc import abstractmethod
-from collections.abc import Callable
 from pathlib import Path
 
 from core.errors import ToolFailed
 from core.ids import new_id
 from core.sandbox.box import BoxRequest, Tier
 from core.sandbox.python_command import build_python_command
-from core.sandbox.tiers.boxed_process import BoxedProcess, PreparedLaunch, ProcessBox, explain_setup_failure
+from core.sandbox.tiers.boxed_process import BoxedProcess, Listeners, PreparedLaunch, ProcessBox, explain_setup_failure
 from core.sandbox.tiers.project_copy import remove_copy
 
 _END = 8.0
@@ -112,11 +111,5 @@ class SupervisedBox(ProcessBox):
     def _prepare_launch(self, request: BoxRequest) -> PreparedLaunch:
         """Prepare a command that is possible; runs in a thread."""
 
-    def _make_process(
-        self,
-        launch: PreparedLaunch,
-        request: BoxRequest,
-        on_output: Callable[[str], None],
-        on_errors: Callable[[str], None] | None,
-    ) -> BoxedProcess:
-        return SupervisedProcess(launch, request, on_output, on_errors)
+    def _make_process(self, launch: PreparedLaunch, request: BoxRequest, listeners: Listeners) -> BoxedProcess:
+        return SupervisedProcess(launch, request, listeners)

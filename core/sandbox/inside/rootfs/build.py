@@ -87,7 +87,7 @@ def build_overlay_root(root: OverlayRoot, scratch: int, submounts: list[tuple[by
 
 def leave_old_root(old_root: int) -> None:
     os.fchdir(old_root)
-    kernel.unmount_here()
+    kernel.unmount(b".")
     os.chdir(b"/")
     os.close(old_root)
 
