@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """The code of a run of `agent-tui`."""
+    """The code that a run of `agent-tui` ends with."""
 
     DONE = 0
     FAILED = 1

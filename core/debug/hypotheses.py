@@ -30,10 +30,8 @@ def check_hypotheses(hypotheses: Sequence[Hypothesis]) -> None:
             raise ToolInputInvalid(f"{each.id!r} is no id.", hint="Use H1, H2, ….")
         if not each.statement.strip():
             raise ToolInputInvalid(f"{each.id} says nothing.", hint="Say in one sentence what may be the cause.")
-    for what, values in (
-        ("id", [each.id for each in hypotheses]),
-        ("statement", [" ".join(each.statement.casefold().split()) for each in hypotheses]),
-    ):
+    statements = [" ".join(each.statement.casefold().split()) for each in hypotheses]
+    for what, values in (("id", [each.id for each in hypotheses]), ("statement", statements)):
         doubled = [value for value, count in Counter(values).items() if count > 1]
         if doubled:
             raise ToolInputInvalid(f"Two hypotheses have the {what} {doubled[0]!r}.", hint="They have to differ.")

@@ -45,10 +45,8 @@ def _read_birth_time(path: bytes) -> str:
     import ctypes
 
     call = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
-    if call is None:
-        return ""
     found = ctypes.create_string_buffer(_STATX_SIZE)
-    if call(_AT_FDCWD, path, 0, _STATX_BTIME, found) != 0:
+    if call is None or call(_AT_FDCWD, path, 0, _STATX_BTIME, found) != 0:
         return ""
     seconds, nanoseconds = struct.unpack_from("=qI", found.raw, _BTIME)
     is_known = struct.unpack_from("=I", found.raw)[0] & _STATX_BTIME and (seconds or nanoseconds)
@@ -59,10 +57,8 @@ def _read_generation(path: bytes) -> str:
     import ctypes
 
     call = getattr(ctypes.CDLL(None, use_errno=True), "name_to_handle_at", None)
-    if call is None:
-        return ""
     handle = ctypes.create_string_buffer(struct.pack("=Ii", _MAX_HANDLE, 0), 8 + _MAX_HANDLE)
-    if call(_AT_FDCWD, path, handle, ctypes.byref(ctypes.c_int()), 0) != 0:
+    if call is None or call(_AT_FDCWD, path, handle, ctypes.byref(ctypes.c_int()), 0) != 0:
         return ""
     size, kind = struct.unpack_from("=Ii", handle.raw)
     return f"g{kind}:{handle.raw[8 : 8 + size].hex()}"

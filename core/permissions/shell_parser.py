@@ -194,17 +194,12 @@ class _CommandReader:
     def _read_double(self) -> None:
         self._at += 1
         while (letter := self._peek()) != '"':
-            match letter:
-                case "":
-                    raise _Uncertain
-                case "`":
-                    self._read_backticks()
-                case "$":
-                    self._read_substitution()
-                case "\\":
-                    self._at += 2
-                case _:
-                    self._at += 1
+            if not letter:
+                raise _Uncertain
+            if letter in "`$":
+                self._read_piece(letter)
+            else:
+                self._at += 2 if letter == "\\" else 1
         self._at += 1
 
     def _read_substitution(self) -> None:

@@ -133,7 +133,7 @@ class ProbeOverlay:
 
 
 def read_probed_file(shadow: Shadow, path: str) -> tuple[TextFile, int]:
-    """Return a file as the agent sees it, and its mode. Raises `ToolFailed` (absent, large, no text) or `PathRefused`."""
+    """Return a file as the agent sees it, and its mode. Raises `ToolFailed` (none, large, no text) or `PathRefused`."""
     found = shadow.stat(path)
     if found is None or found.kind != "file":
         raise ToolFailed(f"There is no file {path}.")

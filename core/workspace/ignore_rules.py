@@ -49,11 +49,7 @@ class IgnoreRules:
     def open_snapshot(self) -> Callable[[str], Callable[[str, bool], bool]]:
         """Return `match_in` for a tree that does not change meanwhile: each rules file is read once."""
         everywhere = self._load_patterns("", ".git/info/exclude")
-        return _RulesSnapshot(self._load_directory, [("", everywhere)] if everywhere else []).match_in
-
-    def _load_directory(self, directory: str) -> tuple[IgnorePatterns | None, IgnorePatterns | None]:
-        """Return what the rules files of one directory ("" or ending in "/") say."""
-        return self._load_patterns(directory, _GIT), self._load_patterns(directory, _WITHHELD)
+        return _RulesSnapshot(self._load_patterns, [("", everywhere)] if everywhere else []).match_in
 
     def match_withheld_in(self, directory: str) -> Callable[[str, bool], bool]:
         """Return `is_withheld` for the names of a directory that is not withheld itself."""
@@ -101,10 +97,8 @@ class IgnoreRules:
 class _RulesSnapshot:
     """Derives the rules that bind a directory from those that bind the one above it."""
 
-    def __init__(
-        self, own: Callable[[str], tuple[IgnorePatterns | None, IgnorePatterns | None]], first: _RuleStack
-    ) -> None:
-        self._own = own
+    def __init__(self, load: Callable[[str, str], IgnorePatterns | None], first: _RuleStack) -> None:
+        self._load = load
         self._first: tuple[_RuleStack, ...] = (first, [])
         self._known: dict[str, tuple[_RuleStack, ...] | None] = {}  # None: ignored as a whole
 
@@ -133,7 +127,7 @@ class _RulesSnapshot:
             return None
         found = tuple(
             [*stack, (directory, spec)] if spec else stack
-            for stack, spec in zip(above, self._own(directory), strict=True)
+            for stack, spec in zip(above, (self._load(directory, file) for file in (_GIT, _WITHHELD)), strict=True)
         )
         self._known[directory] = found
         return found

@@ -112,8 +112,7 @@ class WithheldFinder:
             covered.update(known.withheld)
             waiting += known.deeper
             for top in known.ignored_below:
-                secrets = self._scan_ignored(top, seen)
-                if secrets is None:
+                if (secrets := self._scan_ignored(top, seen)) is None:
                     whole.append(top.removesuffix("/"))
                 else:
                     masked.update(secrets)

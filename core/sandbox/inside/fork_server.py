@@ -52,17 +52,11 @@ def _reserve_descriptors(requests: int) -> int:
     return moved
 
 
-class _BoxRecord:
-    def __init__(self, launcher: int, control: _socket.socket, group: cgroups.BoxCgroup | None) -> None:
-        self.launcher = launcher
-        self.control = control
-        self.group = group
-
-
 class _Server:
     def __init__(self, requests: int, groups: cgroups.CgroupFactory) -> None:
         self._requests = _socket.socket(fileno=requests)
-        self._boxes: dict[int, _BoxRecord] = {}
+        # Of each running box, by the descriptor that tells its end: its launcher, who is told, and its group.
+        self._boxes: dict[int, tuple[int, _socket.socket, cgroups.BoxCgroup | None]] = {}
         self._groups = groups
         self._poll = select.poll()
         self._poll.register(requests, select.POLLIN)
@@ -101,8 +95,8 @@ class _Server:
             gone = self._poll.poll(_SHUTDOWN_TIMEOUT_MS)
             for watch, _ in gone:
                 self._reap_box(watch)
-            for box in self._boxes.values() if not gone else ():
-                os.kill(box.launcher, signal.SIGKILL)
+            for launcher, _, _ in self._boxes.values() if not gone else ():
+                os.kill(launcher, signal.SIGKILL)
         os._exit(0)
 
     def _launch_box(self, message_file: int, control: _socket.socket, streams: list[int]) -> None:
@@ -118,7 +112,7 @@ class _Server:
         launcher = _BoxLauncher(message, control, streams, group)
         pid = launcher.fork()
         watch = os.pidfd_open(pid)
-        self._boxes[watch] = _BoxRecord(pid, control, group)
+        self._boxes[watch] = (pid, control, group)
         self._poll.register(watch, select.POLLIN)
 
     def _make_group(self, message: NamespaceLaunch) -> cgroups.BoxCgroup | None:
@@ -136,16 +130,16 @@ class _Server:
 
     def _reap_box(self, watch: int) -> None:
         """Reap a launcher that ended, remove its group, and report to the engine that nothing is left."""
-        box = self._boxes.pop(watch)
+        launcher, control, group = self._boxes.pop(watch)
         self._poll.unregister(watch)
         os.close(watch)
-        os.waitpid(box.launcher, 0)
+        os.waitpid(launcher, 0)
         kills = 0
-        if box.group is not None:
-            kills = box.group.count_oom_kills()
-            box.group.remove()
-        _send_report(box.control, ("gone", kills))
-        box.control.close()
+        if group is not None:
+            kills = group.count_oom_kills()
+            group.remove()
+        _send_report(control, ("gone", kills))
+        control.close()
 
 
 def _read_kernel_release() -> tuple[int, int]:

@@ -8,6 +8,7 @@ are; the proxy alone decides which hosts may be reached. Runs in `python -I -S -
 from __future__ import annotations
 
 import _socket
+import contextlib
 import os
 import select
 import signal
@@ -73,10 +74,8 @@ class _Flow:
     def _close(self) -> None:
         self.is_closed = True
         for each, how in ((self.sink, _socket.SHUT_WR), (self.source, _socket.SHUT_RD)):
-            try:
+            with contextlib.suppress(OSError):
                 each.shutdown(how)
-            except OSError:
-                continue
 
 
 class _Connection:

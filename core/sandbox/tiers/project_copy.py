@@ -28,6 +28,7 @@ from core.workspace.tree import Workspace
 CopyKind = Literal["directory", "file", "link", "held", "withheld"]
 _FICLONE = 0x40049409  # FICLONE: share the blocks, where the file system can (Btrfs, XFS, bcachefs)
 _CHUNK = 1 << 24
+_NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ENTRIES_PER_CLOCK_CHECK = 64
 
 
@@ -296,18 +297,18 @@ class _Copier:
             os.mkdir(target)
             os.chmod(target, mode)
         else:
-            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, mode))
+            os.close(os.open(target, _NEW_FILE, mode))
 
     def _copy_file(self, source: bytes, target: bytes) -> None:
         """Copy bytes, permissions and times; no link is followed, and a file that can't be read is left empty."""
         try:
             reader = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except PermissionError:
-            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0))
+            os.close(os.open(target, _NEW_FILE, 0))
             return
         try:
             info = os.fstat(reader)
-            writer = os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            writer = os.open(target, _NEW_FILE, 0o600)
             try:
                 self._copy_bytes(reader, writer)
                 os.fchmod(writer, info.st_mode & 0o777)

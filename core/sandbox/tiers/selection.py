@@ -72,8 +72,12 @@ async def open_box(state: Path, *, wanted: Tier | None = None) -> tuple[Box | No
     `state`: a directory of ours, which commands never see. Reads one file if the tier was found within a day and
     nothing has changed since; else tries the tiers in turn, at most two seconds each. `wanted`: this tier or none.
     """
+    if wanted is Tier.NONE:
+        return None, TierReport(tier=Tier.NONE)
     if wanted is not None:
-        return await _open_one(state, wanted)
+        found = await try_tier(wanted, state)
+        report = TierReport(tier=wanted if found.ok else Tier.NONE, reasons=(found,))
+        return (make_box(wanted, state) if found.ok else None), report
     kept = await asyncio.to_thread(load_cached_report, state)
     if kept is not None:
         with contextlib.suppress(TierUnavailable):
@@ -81,14 +85,6 @@ async def open_box(state: Path, *, wanted: Tier | None = None) -> tuple[Box | No
             return box, msgspec.structs.replace(kept, cached=True)
     report = await find_tier(state)
     return (None if report.tier is Tier.NONE else make_box(report.tier, state)), report
-
-
-async def _open_one(state: Path, wanted: Tier) -> tuple[Box | None, TierReport]:
-    if wanted is Tier.NONE:
-        return None, TierReport(tier=Tier.NONE)
-    found = await try_tier(wanted, state)
-    tier = wanted if found.ok else Tier.NONE
-    return (make_box(wanted, state) if found.ok else None), TierReport(tier=tier, reasons=(found,))
 
 
 async def find_tier(state: Path, *, try_all: bool = False) -> TierReport:

@@ -1,7 +1,7 @@
 """The overlay of one command: the workspace below, the pending layers over it, a fresh upper on top (SAFETY C1, C2).
 
 Layers are named by descriptor (`/proc/self/fd/N`), so no path is too long, none needs escaping, and none can be read
-from `/proc/mounts` inside. Runs in `python -I -S -B` with no more than the modules that `kernel` loads.
+from `/proc/mounts` inside. Runs in `python -I -S -B`.
 """
 
 from __future__ import annotations
