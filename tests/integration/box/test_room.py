@@ -15,7 +15,7 @@ from core.sandbox.results import CommandResult
 from core.shadow.layers import layer_store as layers
 from core.shell.command_host import CommandRequest
 from core.shell.terminal import Terminal
-from tests.integration.box.test_same_as_plain import session_in
+from tests.integration.box.test_same_as_plain import boxed_session
 from tests.support.box_cases import boxes
 
 WRITERS = [tier for tier in boxes() if tier in {Tier.NAMESPACES, Tier.BWRAP_OVERLAY, Tier.BWRAP_MOUNTED}]
@@ -26,7 +26,7 @@ MANY = "n=0; while :; do n=$((n+1)); head -c 1000000 /dev/zero > f$n || exit 9; 
 async def terminal(request, tmp_path, monkeypatch):
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "a").write_text("one\n")
-    async with session_in(tmp_path / "project", request.param) as (engine, session):
+    async with boxed_session(tmp_path / "project", request.param) as (engine, session):
         yield engine.terminal(session)
 
 
