@@ -7,7 +7,7 @@ key help read the same table.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -327,8 +327,8 @@ def check_keymap(keymap: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     return {name: keys for name, keys in keymap.items() if name in known and keys.strip()}, wrong
 
 
-def group_by_scope(keys: Iterable[Key] = KEYS) -> dict[str, list[Key]]:
+def group_by_scope() -> dict[str, list[Key]]:
     table: dict[str, list[Key]] = {}
-    for each in keys:
+    for each in KEYS:
         table.setdefault(each.scope, []).append(each)
     return table

@@ -97,8 +97,7 @@ class KeyFilter:
         focused: Any = self._app.focused
         if hasattr(focused, "classify_key"):
             return cast("KeyKind", focused.classify_key(event))
-        found = self._app.screen.active_bindings.get(event.key)
-        if found is None:
+        if (found := self._app.screen.active_bindings.get(event.key)) is None:
             return "none"
         return "move" if found.binding.id in CURSOR_KEYS else "command"
 

@@ -24,13 +24,8 @@ GIT_RISK: Final = (
     "Accepting the state of git writes commits, branches and the index of your repository. "
     "Your own commits since then are not merged."
 )
-_DIFF_STYLES: Final = {
-    "+": "$text-success",
-    "-": "$text-error",
-    "c": "bold",
-    "@": "$foreground 60%",
-    "d": "$foreground 60%",
-}
+MUTED: Final = "$foreground 60%"
+_DIFF_STYLES: Final = {"+": "$text-success", "-": "$text-error", "c": "bold", "@": MUTED, "d": MUTED}
 MAX_NAMED_FILES: Final = 8  # files of several that are named
 
 
@@ -149,4 +144,4 @@ def _render_preview(preview: GitPreview) -> Content:
 def _style_line(line: str) -> str:
     if line.startswith(("+++", "---")):
         return "bold"
-    return "$foreground 60%" if line.startswith("index ") else _DIFF_STYLES.get(line[:1], "")
+    return MUTED if line.startswith("index ") else _DIFF_STYLES.get(line[:1], "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
@@ -18,16 +18,11 @@ from tui.screens.dialogs.picker import PickerOption
 from tui.text import fit_line, format_path
 from tui.widgets.key_hints import format_hints
 
-RestoredPart = Literal["files", "conversation", "both"]
+RestoredPart = Literal["both", "files", "conversation"]
 MAX_PATHS: Final = 300
 _DISK: Final = {"create": "comes back", "edit": "as it was", "delete": "is removed"}
 _PENDING: Final = {"propose": "waits again", "revise": "waits as it did", "resolve": "waits no more"}
-_KEYS: Final = (
-    ("rewind.both", "both"),
-    ("rewind.files", "files"),
-    ("rewind.conversation", "conversation"),
-    ("rewind.leave", "back"),
-)
+_KEYS: Final = (*((f"rewind.{part}", part) for part in get_args(RestoredPart)), ("rewind.leave", "back"))
 
 
 def build_options(checkpoints: tuple[CheckpointInfo, ...], now: int) -> list[PickerOption]:
