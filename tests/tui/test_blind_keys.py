@@ -152,6 +152,16 @@ async def test_n7b_a_question_stays_in_front_when_the_window_gets_narrow(stage, 
         await on.until(lambda: on.sent(c.QuestionReply))
 
 
+async def test_n7b_words_at_a_question_begin_its_answer_and_not_a_prompt(stage, clock):
+    question = e.QuestionAsked(id="q1", call="c1", questions=(recorded_question(),), title="First", lasting=True)
+    async with stage([*recorded.opening(), START, question]) as on:
+        await on.until(lambda: on.screen.query("#question") and on.screen.query_one("#question").has_focus)
+        clock[0] += 1
+        struck(on, "not any of them", apart=0.001)
+        await on.until(lambda: on.screen.query_one("#question-own").value == "not any of them")
+        assert on.prompt.text == ""
+
+
 def recorded_question():
     from core.protocol import documents as d
 

@@ -20,7 +20,7 @@ from core.protocol.events import QuestionAsked
 from tui.ask import messages
 from tui.ask.question_rows import MUTED, TAKE_TICKED, AnswerDraft, render_body, render_hints, render_tabs
 from tui.ask.question_widgets import FreeTextInput, QuestionBody, QuestionTabs
-from tui.input.keystrokes import KeyKind
+from tui.input.keystrokes import KeyKind, TypedWidget
 from tui.input.visibility import GracePeriod, GuardedWidget
 from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.text import fit_line
@@ -29,7 +29,7 @@ from tui.widgets.text_rows import Piece
 GRACE: Final = 0.4  # seconds after it came up in which nothing is chosen by a key that was meant for something else
 
 
-class QuestionBar(GuardedWidget, Vertical, can_focus=True):
+class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
     """Asks the questions of one call and posts all answers together."""
 
     BINDINGS = get_bindings("question")

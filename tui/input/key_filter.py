@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import monotonic
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from textual import events
 from textual.app import App
@@ -12,7 +12,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
-from tui.input.keystrokes import BURST_GAP, FASTEST_TYPING, KeyKind, Keystroke, KeystrokeBuffer
+from tui.input.keystrokes import BURST_GAP, FASTEST_TYPING, KeyKind, Keystroke, KeystrokeBuffer, TypedWidget
 from tui.input.visibility import get_visibility
 from tui.keymap import CURSOR_KEYS
 
@@ -94,9 +94,8 @@ class KeyFilter:
             self.keystrokes.flush()
 
     def _classify_key(self, event: events.Key) -> KeyKind:
-        focused: Any = self._app.focused
-        if hasattr(focused, "classify_key"):
-            return cast("KeyKind", focused.classify_key(event))
+        if isinstance(focused := self._app.focused, TypedWidget):
+            return focused.classify_key(event)
         if (found := self._app.screen.active_bindings.get(event.key)) is None:
             return "none"
         return "move" if found.binding.id in CURSOR_KEYS else "command"
@@ -109,17 +108,17 @@ class KeyFilter:
     def _carry_out(self, stroke: Keystroke) -> None:
         """Forward a key to the widget it was struck for, if that still has the focus and is still visible."""
         event: Any = stroke.event
-        if event.aim is self._get_visible_focus() and event.aim is not None:
+        focused = self._get_visible_focus()
+        if event.aim is focused and event.aim is not None:
             event.aim._forward_event(event)
+        elif isinstance(event.aim, TypedWidget) and focused is not None and event.aim in focused.ancestors:
+            event.aim.take_text(stroke.character)  # its line has the focus by now
         elif event.aim is None and self._app.focused is None:
             self._app.screen._forward_event(event)
 
     def _insert_text(self, text: str) -> None:
-        focused: Any = self._app.focused
-        if hasattr(focused, "start_free_text"):
-            focused.start_free_text(text)
-        else:
-            self._find_target().take_text(text)
+        focused = self._app.focused
+        (focused if isinstance(focused, TypedWidget) else self._find_target()).take_text(text)
 
     def _accepts_paste(self, event: events.Paste) -> bool:
         """True if a text widget takes the paste. Otherwise it goes to the prompt; it is never read as keys."""

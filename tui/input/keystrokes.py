@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, Literal
 
+from textual.events import Key
+from textual.widget import Widget
+
 BURST_GAP: Final = 0.15  # seconds between two letters from which on they do not belong together
 FASTEST_TYPING: Final = 0.01  # seconds; no hand strikes two keys within it
 
@@ -25,6 +28,16 @@ class Keystroke:
     at: float
     kind: KeyKind
     event: Any = None
+
+
+class TypedWidget(Widget):
+    """A widget that is no line of text and typed at all the same: it knows its keys, and words become its text."""
+
+    def classify_key(self, event: Key) -> KeyKind:
+        raise NotImplementedError
+
+    def take_text(self, text: str) -> None:
+        raise NotImplementedError
 
 
 class KeystrokeBuffer:
