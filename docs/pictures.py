@@ -58,6 +58,12 @@ class Photographer:
         await self._pilot.resize_terminal(*size)
         await self._pilot.pause(STILL)
 
+    async def take_small(self, name: str, *keys: str) -> None:
+        """Take a picture at the small size, after some keys."""
+        await self.resize(SMALL)
+        await self.press(*keys)
+        await self.take(name)
+
     async def next_turn(self, number: int) -> None:
         """Take the suggested prompt; until its turn has ended and the next prompt is suggested."""
         await self.until(lambda: self.state.suggestion is not None)
@@ -120,9 +126,7 @@ async def whole_job(directory: Path) -> None:
         await photographer.until(lambda: app.main.query_one(DiffView).diff is not None)
         await photographer.press("j")
         await photographer.take("review")
-        await photographer.resize(SMALL)
-        await photographer.press("k", "j")
-        await photographer.take("review-small")
+        await photographer.take_small("review-small", "k", "j")
         await photographer.resize(WIDE)
         await photographer.press("ctrl+r", *"/accept all", "enter")
         await photographer.until(lambda: not photographer.state.changes)
@@ -170,36 +174,14 @@ async def questions(directory: Path) -> None:
         await photographer.until(lambda: not photographer.state.is_running)
 
 
-PRICES: Final = """\
-_CACHE = {}
-
-
-def price(item, currency):
-    key = item
-    if key not in _CACHE:
-        _CACHE[key] = _look_up(item, currency)
-    return _CACHE[key]
-
-
-def _look_up(item, currency):
-    rates = {"eur": 1, "usd": 2}
-    return {"tea": 3, "cup": 5}[item] * rates[currency]
-"""
-CHECK: Final = """\
-from prices import price
-
-assert price("tea", "eur") == 3
-assert price("tea", "usd") == 6, price("tea", "usd")
-"""
-
-
 def _till(directory: Path) -> None:
     """A project with a fault, a model that finds it, and commands that run unasked."""
     from core.user_dirs import get_config_dir
+    from tests.support.debugging import FAULT, PRICES
 
     directory.mkdir()
     (directory / "prices.py").write_text(PRICES)
-    (directory / "check.py").write_text(CHECK)
+    (directory / "check.py").write_text(FAULT)
     (directory.parent / "debug.yaml").write_text((ROOT / "docs" / "debug-session.yaml").read_text())
     (get_config_dir() / "config.toml").write_text('[commands]\npolicy = "auto"\n')
     os.chdir(directory.parent)
@@ -220,9 +202,7 @@ async def debugging(directory: Path) -> None:
         await photographer.take("debug")
         await photographer.press("f6", "v")
         await photographer.take("debug-runs")
-        await photographer.resize(SMALL)
-        await photographer.press("g")
-        await photographer.take("debug-small")
+        await photographer.take_small("debug-small", "g")
         await asyncio.sleep(0.6)  # the keys of a card sleep for half a second
         await photographer.press("f")
         await photographer.until(lambda: not photographer.state.is_running)

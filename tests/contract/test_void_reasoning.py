@@ -23,7 +23,7 @@ from tests.contract.test_append_only import (
 )
 from tests.integration.test_engine_provider import opened
 from tests.support import wires
-from tests.support.open_session import engine_in, read_until, run_turn, submit
+from tests.support.open_session import compact, engine_in, read_until, run_turn, submit
 from tests.support.provider_server import ProviderServer
 from tests.support.provider_streams import Say, Step
 
@@ -71,9 +71,7 @@ async def test_a_compaction_makes_reasoning_void_and_says_so(project, monkeypatc
     async with strict(monkeypatch, *steps, more=more) as server, engine_in(project) as engine:
         session = await worked(engine, wire)
         await run_turn(engine, session, "Do you know?")
-        before = engine.state(session).seq
-        await submit(engine, cmd.ContextCompact(session=session))
-        await read_until(engine, session, ev.ContextCompacted, after=before)
+        before = await compact(engine, session)
         await submit(engine, cmd.TurnSubmit(session=session, text="And now?"))
         seen = await read_until(engine, session, ev.TurnFinished, after=before)
         await run_turn(engine, session, "And then?")

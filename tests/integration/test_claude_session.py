@@ -19,7 +19,7 @@ from tests.integration.test_engine_provider import (
     project,
     serving,
 )
-from tests.support.open_session import engine_in, read_until, run_turn, submit
+from tests.support.open_session import compact, engine_in, run_turn, submit
 from tests.support.provider_server import Request
 from tests.support.provider_streams import Call, Say, Step, Think
 
@@ -113,9 +113,7 @@ async def test_after_a_compaction_the_history_begins_anew_and_only_grows_again(p
     async with serving(monkeypatch, *steps, strict=True) as server, engine_in(project) as engine:
         session = await opened(engine, OPUS)
         await played(engine, session, "Read it")
-        before = engine.state(session).seq
-        await submit(engine, cmd.ContextCompact(session=session))
-        await read_until(engine, session, ev.ContextCompacted, after=before)
+        await compact(engine, session)
         await played(engine, session, "Next", "End")
         assert server.rules.refusals == []
     assert [thoughts(each) for each in server.answered] == [0, 1, 2, 0, 0, 1]

@@ -20,7 +20,7 @@ from tests.support.configured import configured
 from tests.support.open_session import engine_in, run_turn, set_keys
 from tests.support.provider_server import ProviderServer
 from tests.support.provider_streams import Call, Step
-from tests.support.story import project_at
+from tests.support.story import TWICE, project_at
 
 FILE = "shop.py"
 BEFORE = """\
@@ -160,18 +160,6 @@ async def test_an_ambiguous_edit_comes_back_with_candidates_and_succeeds_at_the_
         assert await it.diff() == ["-9    price = 0", "+9    price = total(items)"]
 
 
-TWICE = """\
-class Net:
-    def price(self):
-        amount = 1
-        return amount
-
-
-class Gross:
-    def price(self):
-        amount = 1
-        return amount
-"""
 UNDECIDED = """\
 # ... existing code ...
     def price(self):

@@ -24,6 +24,7 @@ WORK = Step(
 )
 ODD = [{}, {"newline": "\r\n"}, {"comments": True}, {"write_size": 3}, {"piece": 1}]
 READERS = {"openai": by_chat, "responses": by_responses, "anthropic": by_messages}
+SAID = ("I search for it now.", "First I look at it.\n\nThen I search.And then I patch.")
 on_every_wire = pytest.mark.parametrize("dialect", READERS)
 
 
@@ -35,8 +36,7 @@ def step(**fields: object) -> Step:
 async def test_the_sdk_accumulates_a_response(how):
     async with provider_server([step(**how)]) as server:
         found = await by_responses(server)
-    assert found.text == "I search for it now."
-    assert found.reasoning == "First I look at it.\n\nThen I search.And then I patch."
+    assert (found.text, found.reasoning) == SAID
     assert found.calls == [("grep", GREP.text()), ("apply_patch", PATCH.free_text())]
     assert found.ids == ["call_0", "call_1"]
     assert found.phases == ["commentary"]
@@ -56,8 +56,7 @@ async def test_the_sdk_accumulates_a_response(how):
 async def test_the_sdk_accumulates_a_message(how):
     async with provider_server([step(**how)]) as server:
         found = await by_messages(server)
-    assert found.text == "I search for it now."
-    assert found.reasoning == "First I look at it.\n\nThen I search.And then I patch."
+    assert (found.text, found.reasoning) == SAID
     assert found.calls == [("grep", GREP.arguments), ("apply_patch", PATCH.arguments)]
     assert [each.type for each in found.whole.content] == ["thinking", "text", "tool_use", "thinking", "tool_use"]
     assert found.stop == "tool_use"

@@ -130,14 +130,20 @@ def directed(project: Path, *steps) -> Engine:
     return Engine(project, options=EngineOptions(watch=False), models=access(steps))
 
 
+async def interrupted_at(engine: Engine) -> tuple[str, ev.QuestionAsked]:
+    """A session, and the question at which its turn was interrupted."""
+    session = await opened(engine, "")
+    asked = await asked_in(engine, session)
+    await run_turn(engine, session, cmd.TurnInterrupt(session=session))
+    return session, asked
+
+
 ASK = ("ask_question", ASKED)
 
 
 async def test_an_answer_that_was_given_and_not_told_is_told_at_the_next_step_there_is(project):
     engine = directed(project, calls(ASK), says("First."), says("Second."))
-    session = await opened(engine, "")
-    asked = await asked_in(engine, session)
-    await run_turn(engine, session, cmd.TurnInterrupt(session=session))
+    session, asked = await interrupted_at(engine)
     runtime = engine._find_session(session)
     runtime.emit(ev.QuestionAnswered(id=asked.id, answers=ANSWERS))  # and then the program is killed
     await engine.close()
@@ -170,9 +176,7 @@ async def test_an_answer_that_follows_the_interrupt_at_once_is_the_beginning_of_
 
 async def test_an_answer_while_another_turn_runs_reaches_that_turn_before_it_ends(project):
     engine = directed(project, calls(ASK), says("Busy."), says("SQLite then."))
-    session = await opened(engine, "")
-    asked = await asked_in(engine, session)
-    await run_turn(engine, session, cmd.TurnInterrupt(session=session))
+    session, asked = await interrupted_at(engine)
     state = engine.state(session)
     before = state.seq
     await engine.submit(cmd.TurnSubmit(session=session, text="Something else"))
@@ -186,9 +190,7 @@ async def test_an_answer_while_another_turn_runs_reaches_that_turn_before_it_end
 
 async def test_a_rewind_to_before_the_answer_opens_the_question_again_and_one_to_before_it_takes_it_away(project):
     engine = directed(project, calls(ASK), says("SQLite."))
-    session = await opened(engine, "")
-    asked = await asked_in(engine, session)
-    await run_turn(engine, session, cmd.TurnInterrupt(session=session))
+    session, asked = await interrupted_at(engine)
     await run_turn(engine, session, reply(session, asked, *ANSWERS))
     state = engine.state(session)
     first, second = state.checkpoints

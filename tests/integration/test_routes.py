@@ -59,12 +59,21 @@ async def test_an_overloaded_model_gives_way_to_the_next_within_the_step_and_is_
         await engine.close()
 
 
-async def test_a_model_that_is_not_known_there_gives_way_at_once(tmp_path, waited):
-    missing = Step(status=404, error="The model `m` does not exist")
-    async with provider_server([missing]) as first, provider_server(["Hello."]) as second:
+@pytest.mark.parametrize(
+    ("refusal", "reason", "asked"),
+    [
+        (Step(status=404, error="The model `m` does not exist"), "done", 1),
+        (Step(status=400, error="messages.3 is not allowed here"), "failed", 0),
+    ],
+)
+async def test_a_model_that_is_not_there_gives_way_at_once_and_a_wrong_request_goes_to_no_other(
+    tmp_path, waited, refusal, reason, asked
+):
+    async with provider_server([refusal]) as first, provider_server(["Hello."]) as second:
         engine, session = await engine_of(tmp_path, falling_back(first, second))
         events = await run_turn(engine, session)
-        assert of(events, ev.TurnFinished)[0].reason == "done"
+        assert of(events, ev.TurnFinished)[0].reason == reason
+        assert len(second.answered) == asked
         assert waited == []
         await engine.close()
 
@@ -82,16 +91,6 @@ async def test_each_fallback_is_asked_in_its_turn_and_the_last_error_ends_the_tu
         assert {each.instead_of for each in of(events, ev.RouteTaken)} == {"first/m"}
         assert of(events, ev.TurnFinished)[0].reason == "failed"
         assert "third" in of(events, ev.TurnFinished)[0].message
-        await engine.close()
-
-
-async def test_a_request_that_is_wrong_is_not_sent_to_another_model(tmp_path, waited):
-    wrong = Step(status=400, error="messages.3 is not allowed here")
-    async with provider_server([wrong]) as first, provider_server(["Hello."]) as second:
-        engine, session = await engine_of(tmp_path, falling_back(first, second))
-        events = await run_turn(engine, session)
-        assert of(events, ev.TurnFinished)[0].reason == "failed"
-        assert second.answered == []
         await engine.close()
 
 

@@ -56,6 +56,14 @@ async def read_until(engine: Engine, session: str, kind: type, *, after: int = 0
     raise AssertionError(f"the stream ended without {kind.__name__}")
 
 
+async def compact(engine: Engine, session: str) -> int:
+    """Have the conversation summarised; returns the number of the event before."""
+    before = engine.state(session).seq
+    await submit(engine, cmd.ContextCompact(session=session))
+    await read_until(engine, session, ev.ContextCompacted, after=before)
+    return before
+
+
 async def run_turn(engine: Engine, session: str, command: str | cmd.AnyCommand = "Do it") -> list[ev.AnyEvent]:
     """The events of a turn, begun by a prompt or a command."""
     before = engine.state(session).seq

@@ -13,6 +13,18 @@ from tests.support.default_model import access_to
 from tests.support.trust import trust
 
 MODEL = "directed/story"
+TWICE = """\
+class Net:
+    def price(self):
+        amount = 1
+        return amount
+
+
+class Gross:
+    def price(self):
+        amount = 1
+        return amount
+"""
 PROSE = "All done.\n\n```python\nprint(1)\n```\nSee it."
 TODOS = [{"id": "a", "content": "First", "dependencies": []}, {"id": "b", "content": "Then", "dependencies": ["a"]}]
 

@@ -11,6 +11,7 @@ from textual.binding import Binding
 from textual.widget import Widget
 
 from core.protocol import commands as c
+from core.protocol import documents as d
 from core.protocol import events as e
 from core.protocol import queries as q
 from core.protocol.review import ChangeDiff
@@ -24,6 +25,17 @@ from tui.screens.dialogs.consent import ChangeConsentDialog
 START = e.TurnStarted(prompt="go", mode="agent", model="m")
 REQUEST = e.ApprovalRequested(
     id="a1", call="c1", kind="command", subject="pytest -q", options=("allow_once", "allow_always", "reject_once")
+)
+QUESTION = e.QuestionAsked(
+    id="q1",
+    call="c1",
+    questions=(
+        d.Question(
+            id="q", text="Which one?", options=tuple(d.Option(id=each, label=each) for each in ("one", "two", "three"))
+        ),
+    ),
+    title="First",
+    lasting=True,
 )
 SIZES = [(60, 16), (80, 24), (120, 40), (200, 60)]
 
@@ -126,13 +138,17 @@ async def test_n7b_an_approval_behind_a_pane_is_told_and_comes_to_the_front_befo
         await on.until(lambda: on.sent(c.ApprovalAnswer))
 
 
+async def asked(on, clock) -> None:
+    """The question has the focus, and has had it for a while."""
+    await on.until(lambda: on.screen.query("#question") and on.screen.query_one("#question").has_focus)
+    clock[0] += 1
+
+
 async def test_n7b_a_question_stays_in_front_when_the_window_gets_narrow(stage, clock):
-    question = e.QuestionAsked(id="q1", call="c1", questions=(recorded_question(),), title="First", lasting=True)
     async with stage(proposed(PRICES), answers={q.DiffQuery: q.DiffAnswer(diff=PRICES)}) as on:
         await on.pilot.pause(0.1)
-        await on.emit(START, question)
-        await on.until(lambda: on.screen.query("#question") and on.screen.query_one("#question").has_focus)
-        clock[0] += 1
+        await on.emit(START, QUESTION)
+        await asked(on, clock)
         await on.pilot.resize_terminal(80, 24)
         await on.pilot.pause(0.1)
         bar = on.screen.query_one("#question")
@@ -153,20 +169,11 @@ async def test_n7b_a_question_stays_in_front_when_the_window_gets_narrow(stage, 
 
 
 async def test_n7b_words_at_a_question_begin_its_answer_and_not_a_prompt(stage, clock):
-    question = e.QuestionAsked(id="q1", call="c1", questions=(recorded_question(),), title="First", lasting=True)
-    async with stage([*recorded.opening(), START, question]) as on:
-        await on.until(lambda: on.screen.query("#question") and on.screen.query_one("#question").has_focus)
-        clock[0] += 1
+    async with stage([*recorded.opening(), START, QUESTION]) as on:
+        await asked(on, clock)
         struck(on, "not any of them", apart=0.001)
         await on.until(lambda: on.screen.query_one("#question-own").value == "not any of them")
         assert on.prompt.text == ""
-
-
-def recorded_question():
-    from core.protocol import documents as d
-
-    options = tuple(d.Option(id=each, label=each) for each in ("one", "two", "three"))
-    return d.Question(id="q", text="Which one?", options=options)
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -135,9 +135,8 @@ async def test_hypotheses_show_their_verdict_and_what_it_cites():
     async with BoardApp().run_test(size=(70, 40)) as pilot:
         assert "Nothing is debugged yet" in await shown(pilot, DebugView())
         text = await shown(pilot, STAGES["judged"])
-        assert "● H1 confirmed · 2 lines" in text
-        assert "✕ H2 rejected · 1 line\n" in text
-        assert "◐ H3 inconclusive" in text
+        for verdict in ("● H1 confirmed · 2 lines", "✕ H2 rejected · 1 line\n", "◐ H3 inconclusive"):
+            assert verdict in text
         assert "r1:3 prices.py:6: key  key=tea currency=usd" in text
         assert "→ The same key" in text
         assert "2 probes in place" in text

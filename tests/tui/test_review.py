@@ -95,8 +95,8 @@ async def test_capitals_judge_what_is_left_of_the_file(key, verdict):
         assert view.diff.change.path == ADDED.change.path
 
 
-@pytest.mark.parametrize("key", ["a", "r", "A", "R", "w", "u"])
-async def test_verdict_keys_sleep_for_half_a_second_after_the_pane_appears(key):
+@pytest.mark.parametrize("key", ["a", "r", "A", "R", "w", "u", "s", "e", "c", "b"])
+async def test_keys_sleep_for_half_a_second_after_the_pane_appears(key):
     app = ReviewApp()
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)

@@ -140,18 +140,6 @@ async def test_keys_that_ask_the_screen_say_what_they_are_about(key, kind):
         assert PATH in (getattr(asked, "path", PATH), asked.change.path if hasattr(asked, "change") else "")
 
 
-@pytest.mark.parametrize("key", ["s", "e", "c", "b"])
-async def test_these_keys_sleep_too_when_the_pane_has_just_come_up(key):
-    app = ReviewApp()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
-        app.pane.browser.start_grace()
-        app.pace = 0.0
-        await settle(pilot, key)
-        assert app.posted == []
-        assert not app.query_one(ReviewInput).display
-
-
 @pytest.mark.parametrize(
     ("more", "words"),
     [

@@ -7,18 +7,10 @@ from pygments.lexers import get_lexer_by_name
 
 from core.languages import _BY_ENDING, _BY_NAME, detect_language
 
+TOLD = {"a/b.py": "python", "A.TSX": "tsx", "deep/Dockerfile": "docker", "Makefile": "make", "py": "", "a.xyz": ""}
 
-@pytest.mark.parametrize(
-    ("path", "language"),
-    [
-        ("a/b.py", "python"),
-        ("A.TSX", "tsx"),
-        ("deep/Dockerfile", "docker"),
-        ("Makefile", "make"),
-        ("py", ""),
-        ("a.xyz", ""),
-    ],
-)
+
+@pytest.mark.parametrize(("path", "language"), TOLD.items())
 def test_names_tell_the_language(path, language):
     assert detect_language(path) == language
 

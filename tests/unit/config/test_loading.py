@@ -64,6 +64,12 @@ def test_everything_can_be_set(user_file):
         ("[modes.plan]\neffort = 3\n", 2, ("modes.plan.effort", "medium")),
         ('[modes.build]\nmodel = "a/b"\n', 1, ("modes.build", "unknown key", "debug")),
         ('model = "a/b"\n[routes.chat]\nmodel = "a/c"\n', 3, ("routes.chat.model", "keep one of them")),
+        ('[ui]\ntheme = "two words"', 2, ("`ui.", "nord")),
+        ("[ui]\n\ntheme = 3", 3, ("`ui.", "nord")),
+        ('[ui.keymap]\n"review.accept" = ""', 1, ("`ui.", "review.accept")),
+        ('[ui.keymap]\n"review.accept" = "ctrl x"', 1, ("`ui.", "review.accept")),
+        ('[ui.keymap]\naccept = "a"', 1, ("`ui.", "review.accept")),
+        ('[ui]\nkeymap = "vi"', 2, ("`ui.", "review.accept")),
     ],
 )
 def test_an_error_names_file_key_line_and_what_is_valid(user_file, text, line, words):
@@ -72,7 +78,8 @@ def test_an_error_names_file_key_line_and_what_is_valid(user_file, text, line, w
         load_settings()
     told = caught.value.format_with_hint()
     assert str(user_file) in told
-    assert f"line {line}" in told
+    assert f"line {line}: " in told
+    assert "regex" not in told
     for word in words:
         assert word in told
 
@@ -143,26 +150,6 @@ def test_the_directories_follow_the_environment(monkeypatch, tmp_path, isolated)
     assert isolated in get_state_dir().parents
     monkeypatch.setenv("AGENT_TUI_STATE_DIR", str(tmp_path / "s"))
     assert get_state_dir() == tmp_path / "s"
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "valid"),
-    [
-        ('[ui]\ntheme = "two words"', 2, "nord"),
-        ("[ui]\n\ntheme = 3", 3, "nord"),
-        ('[ui.keymap]\n"review.accept" = ""', 1, "review.accept"),
-        ('[ui.keymap]\n"review.accept" = "ctrl x"', 1, "review.accept"),
-        ('[ui.keymap]\naccept = "a"', 1, "review.accept"),
-        ('[ui]\nkeymap = "vi"', 2, "review.accept"),
-    ],
-)
-def test_a_theme_or_a_key_that_can_not_be_one_is_refused_with_an_example(user_file, text, line, valid):
-    user_file.write_text(text)
-    with pytest.raises(ConfigError) as caught:
-        load_settings()
-    assert f"line {line}: `ui." in caught.value.message
-    assert "regex" not in caught.value.message
-    assert valid in caught.value.hint
 
 
 def test_how_a_model_is_spoken_with_is_its_own_setting(user_file):

@@ -104,12 +104,15 @@ def test_nothing_is_written_when_nothing_changes(files):
     assert files[PATH] == TEXT.encode()
 
 
+def complete_all(store, known):
+    return store.edit(PATH, todos=tuple(replace(todo, status="completed") for todo in known.todos), base=known)
+
+
 def test_what_was_edited_outside_meanwhile_is_kept(files):
     store = PlanStore(files)
     known = store.load(PATH)
     files[PATH] = TEXT.replace('"First"', '"First of all"').replace("text\n", "text\nmore\n").encode()
-    done = tuple(replace(todo, status="completed") for todo in known.todos)
-    merged = store.edit(PATH, todos=done, base=known)
+    merged = complete_all(store, known)
     assert merged.conflicts == ()
     text = files[PATH].decode()
     assert "status: completed # now" in text
@@ -121,8 +124,7 @@ def test_a_conflict_with_an_outside_edit_is_told_with_what_was_not_taken(files):
     store = PlanStore(files)
     known = store.load(PATH)
     files[PATH] = TEXT.replace("status: pending # now", "status: cancelled # now").encode()
-    done = tuple(replace(todo, status="completed") for todo in known.todos)
-    merged = store.edit(PATH, todos=done, base=known)
+    merged = complete_all(store, known)
     assert [(clash.where, clash.dropped) for clash in merged.conflicts] == [("todo a, status", "completed")]
     assert [todo.status for todo in store.load(PATH).todos] == ["cancelled", "completed"]
 

@@ -49,21 +49,16 @@ def four(files):
 
 
 @pytest.mark.parametrize(
-    ("model", "wanted"),
+    ("wanted", "models"),
     [
-        ("anthropic/claude-sonnet-5-5", "str_replace"),
-        ("openrouter/anthropic/claude-opus-5", "str_replace"),
-        ("openai/gpt-5.2-codex", "patch"),
-        ("openai/o4-mini", "patch"),
-        ("ollama/gpt-oss:20b", "patch"),
-        ("ollama/qwen2.5-coder:7b", "search_replace"),
-        ("work/olmo-3", "search_replace"),
-        ("scripted/demo", "search_replace"),
+        ("str_replace", ["anthropic/claude-sonnet-5-5", "openrouter/anthropic/claude-opus-5"]),
+        ("patch", ["openai/gpt-5.2-codex", "openai/o4-mini", "ollama/gpt-oss:20b"]),
+        ("search_replace", ["ollama/qwen2.5-coder:7b", "work/olmo-3", "scripted/demo"]),
     ],
 )
-def test_a_model_is_offered_what_models_of_its_name_are_best_at(model, wanted):
-    assert guess_edit_format(model) == wanted
-    assert choose_edit_format(model, Settings()) == wanted
+def test_a_model_is_offered_what_models_of_its_name_are_best_at(wanted, models):
+    assert {guess_edit_format(each) for each in models} == {wanted}
+    assert {choose_edit_format(each, Settings()) for each in models} == {wanted}
 
 
 def test_what_is_configured_for_a_model_wins():

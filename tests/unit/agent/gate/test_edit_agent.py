@@ -13,19 +13,8 @@ from core.config import Settings, TurnLimits
 from core.errors import ProviderError
 from core.protocol.messages import Usage
 from tests.support.agent_case import Case, DirectedModel, Step, calls, says
+from tests.support.story import TWICE
 
-TWICE = """\
-class Net:
-    def price(self):
-        amount = 1
-        return amount
-
-
-class Gross:
-    def price(self):
-        amount = 1
-        return amount
-"""
 MARKER = "# ... existing code ...\n"
 DRAFT = f"{MARKER}    def price(self):\n        amount = 1\n        return amount * 2\n{MARKER}"
 CALL = calls(("edit_file", {"target_file": "a.py", "instructions": "In </instructions> Gross.", "code_edit": DRAFT}))

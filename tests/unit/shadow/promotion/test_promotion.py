@@ -59,16 +59,21 @@ def test_the_directory_of_each_file_is_durable_before_the_commit(tmp_path, trace
     assert str((review.root / path).parent) in trace.between(f"swapped {path}", "commit")
 
 
+def two_pending(tmp_path, step) -> ReviewCase:
+    review = ReviewCase(tmp_path, step)
+    for path in ("one/a", "two/b"):
+        review.put(path, b"old\n")
+        review.shadow.write(path, b"new\n")
+    return review
+
+
 def test_the_directory_of_a_file_that_is_put_back_is_durable(tmp_path, trace):
     def step(name: str) -> None:
         trace.append(name)
         if name == "verified two/b":
             (review.root / "two/b").write_bytes(b"mine\n")
 
-    review = ReviewCase(tmp_path, step)
-    for path in ("one/a", "two/b"):
-        review.put(path, b"old\n")
-        review.shadow.write(path, b"new\n")
+    review = two_pending(tmp_path, step)
     with pytest.raises(ReviewConflict):
         review.shadow.resolve("")
     assert (review.root / "one/a").read_bytes() == b"old\n"
@@ -85,10 +90,7 @@ def test_the_directories_of_what_is_finished_after_a_crash_are_durable(tmp_path,
         if name == "swapped one/a":
             raise Killed
 
-    review = ReviewCase(tmp_path, die)
-    for path in ("one/a", "two/b"):
-        review.put(path, b"old\n")
-        review.shadow.write(path, b"new\n")
+    review = two_pending(tmp_path, die)
     with pytest.raises(Killed):
         review.shadow.resolve("")
     trace.append("start")
