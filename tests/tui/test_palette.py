@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from textual.command import CommandList
 
 from core.protocol import events as e
 from core.protocol.queries import DiffAnswer, DiffQuery
@@ -35,7 +36,8 @@ async def chosen(on, words: str) -> None:
     await on.pilot.press("ctrl+p")
     await on.until(lambda: type(on.app.screen).__name__ == "CommandPalette")
     await on.pilot.press(*words)
-    await on.pilot.pause(0.3)
+    found, workers = on.app.screen.query_one(CommandList), on.app.workers
+    await on.until(lambda: found.option_count and all(w.is_finished for w in workers if w.node is on.app.screen))
     await on.pilot.press("enter", "enter")
     await on.until(lambda: on.app.screen is on.screen)
     await on.pilot.pause(0.1)
