@@ -21,7 +21,7 @@ from core.user_dirs import get_state_dir
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 MAX_BYTES = 4 << 20
-_RACY_NANOSECONDS = 50_000_000  # nanoseconds in which two changes may leave the same time
+_COARSEST_TIME = 2_000_000_000  # nanoseconds in which two changes may leave the same time (FAT)
 
 
 class StateFile(Generic[Record]):
@@ -42,22 +42,22 @@ class StateFile(Generic[Record]):
         if self._in_memory is not None:
             return self._in_memory
         try:
-            found = os.lstat(self.path)
-            seen = (found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-            if self._last_read is not None and self._last_read[0] == seen:
-                return self._last_read[1]
             descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError):
             return self._kind()
         except OSError as problem:
             raise self._build_error(problem.strerror or "unreadable") from problem
         with os.fdopen(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            seen = (found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+            if self._last_read is not None and self._last_read[0] == seen:
+                return self._last_read[1]
             data = file.read(MAX_BYTES)
         try:
             record = msgspec.json.decode(data, type=self._kind)
         except msgspec.MsgspecError as problem:
             raise self._build_error(str(problem)) from None
-        is_settled = time.time_ns() - found.st_ctime_ns > _RACY_NANOSECONDS
+        is_settled = time.time_ns() - found.st_ctime_ns > _COARSEST_TIME
         self._last_read = (seen, record) if is_settled else None
         return record
 
@@ -68,6 +68,7 @@ class StateFile(Generic[Record]):
             return self._in_memory
         try:
             with self._lock():
+                self._last_read = None  # what another process answered may not be lost
                 before = self.read()
                 after = change(before)
                 if after != before:

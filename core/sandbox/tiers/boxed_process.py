@@ -74,7 +74,8 @@ class BoxedProcess(ABC):
         self._follow_task.add_done_callback(lambda _: callback(self))
 
     async def start(self) -> None:
-        """Start it and wait until it runs. Raises `ToolFailed`, when all of it is gone, if it never does."""
+        """Start it and wait until it runs. Raises `ToolFailed`, when all of it is gone, if it never does; who cancels a
+        start waits for that no longer than the grace."""
         try:
             await self._open_streams()
             async with asyncio.timeout(self.start_limit):
@@ -82,7 +83,9 @@ class BoxedProcess(ABC):
         except BaseException as error:
             self._is_abandoned = True
             self.kill()
-            await self.wait()
+            await asyncio.wait(
+                {self._follow_task}, timeout=_GRACE if isinstance(error, asyncio.CancelledError) else None
+            )
             raise self._explain_failure(error) from None
         self._started_at = monotonic()
         if self._request.limits.seconds is not None:
@@ -213,7 +216,7 @@ class BoxedProcess(ABC):
         await self._release()
         for reader in self._readers:
             reader.stop()
-        has_run = not self._is_abandoned and self._started.exception() is None
+        has_run = self._started.exception() is None and not self._is_abandoned
         notes = await asyncio.to_thread(self._launch.finish if has_run else self._launch.undo)
         ended: EndReason = forced or ("lost" if self._exit_code is None else "exited")
         if self._kills and forced is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -129,7 +130,8 @@ class GitLayer:
             final = self.outcome.after.get(name, "")
             if final == oid:
                 continue
-            self._get_path(name).unlink(missing_ok=True)
+            with suppress(FileNotFoundError, NotADirectoryError):
+                self._get_path(name).unlink()
             if final and final != self.outcome.before.get(name):
                 self._make_parents(name).write_text(f"{final}\n")
         detached = not self.repository.head.startswith(b"ref: ")

@@ -33,8 +33,8 @@ class CheckpointRecords:
         """The layers of each record, oldest first, by its file name."""
         found, seen = dict[str, tuple[str, ...]](), dict[int, tuple[str, ...]]()
         for path in sorted(self._directory.glob("*.json")):
+            node = path.stat().st_ino
             with suppress(OSError, msgspec.MsgspecError):
-                node = path.stat().st_ino
                 if node not in seen:
                     seen[node] = msgspec.json.decode(path.read_bytes(), type=_NamedLayers).layers
                 found[path.name] = seen[node]
