@@ -12,6 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Under load nothing may fail for being slow: what takes too long is ended by the suite's own limit.
+settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("house")
 
 PINNED = {
     "COLORTERM": "truecolor",
