@@ -216,7 +216,7 @@ def test_every_picture_that_is_shown_is_made_by_the_program():
     shots = {
         str(node.args[0].value)
         for node in ast.walk(ast.parse(text_of(DOCS / "pictures.py")))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in {"take", "take_small"}
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in {"take", "take_small"}
         for argument in node.args[:1]
         if isinstance(argument, ast.Constant)
     }

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.providers.base import ToolSpec
@@ -101,7 +101,7 @@ ANSWERS = st.builds(
 
 @on_every_wire
 @given(step=ANSWERS)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25)
 def test_whatever_is_said_both_read_the_same(dialect, step):
     theirs, ours = asyncio.run(read_by_both(dialect, step))
     assert_agreed(dialect, theirs, ours)

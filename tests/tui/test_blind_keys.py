@@ -111,9 +111,7 @@ async def press_hidden(on, size: tuple[int, int], pane: str) -> None:
         for key in share_of(size, pane, keys_of(widget)):
             if get_visibility(widget) == "hidden" and key != "escape":  # which puts away what covers it
                 on.screen.focused = widget
-                await on.app.on_event(
-                    events.Key(key, key if len(key) == 1 else None)
-                )  # no layout between
+                await on.app.on_event(events.Key(key, key if len(key) == 1 else None))  # no layout between
                 on.app.key_filter.keystrokes.flush()
                 assert on.app.focused is not widget or get_visibility(widget) != "hidden"
     await on.pilot.pause(0.05)

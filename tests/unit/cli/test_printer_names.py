@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from msgspec.structs import replace
 
 from core.cli import box as box_run
@@ -138,7 +138,7 @@ ORDINARY = "pay.py"
 
 
 @pytest.mark.parametrize("printer", PRINTERS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(one=NAMES, other=NAMES)
 @example(one="pay\n+++ b/x", other="pay\n")
 @example(one="р\u0430y.py", other=ORDINARY)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.providers.openai.merged_pieces import MergedPieces
@@ -53,7 +53,6 @@ JSON = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])  # a busy machine draws slowly
 @given(st.lists(st.dictionaries(st.sampled_from(["a", "b", "index", "type"]), JSON, max_size=4), max_size=4))
 def test_whatever_comes_is_put_together_into_json(pieces):
     whole = merged(*pieces)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.shadow.overlay_mount import needs_mounts, output, run
@@ -127,7 +127,7 @@ def ends(place: Path, given_commands: Sequence[str]) -> tuple[Tree, Tree]:
 
 
 @given(st.lists(commands, min_size=1, max_size=3))
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15)
 def test_s2_d10_commands_in_layers_come_to_what_they_do_on_disk_and_back(given_commands):
     place = Path(tempfile.mkdtemp())
     try:
