@@ -7,7 +7,6 @@ from core.agent.context.compaction import Compactor
 from core.agent.context.reminders import Reminders
 from core.agent.gate.approvals import Approver
 from core.agent.gate.capabilities import CapabilityFactory
-from core.agent.gate.edit_agent import resolve_edit
 from core.agent.turn.turn_context import TurnContext
 from core.tools.base import EditRequest
 
@@ -16,6 +15,9 @@ def build_capabilities(context: TurnContext) -> CapabilityFactory:
     """Build the maker of the capabilities of this turn's calls."""
 
     async def apply_edit(request: EditRequest) -> str:
+        # Only an edit that finds no place of its own needs it: read then, not when the program starts.
+        from core.agent.gate.edit_agent import resolve_edit
+
         return await resolve_edit(_build_side_requests(context), request)
 
     approver = Approver(context.user, context.permissions, context.emit)
