@@ -68,7 +68,7 @@ class SavedRules:
         return self._select_valid(self._file.read())
 
     def parse_rules(self) -> tuple[PermissionRule, ...]:
-        kept = self._select_valid(self._file.read())
+        kept = self.load()
         if kept != self._parsed[0]:
             self._parsed = (kept, tuple(parse_rule(each.rule, each.choice, SOURCE) for each in kept if each.rule))
         return self._parsed[1]

@@ -12,11 +12,11 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.providers.catalog.capabilities import Capabilities
-from tests.support.open_session import run_turn
+from tests.support.open_session import run_turn, submit
 from tests.support.program import environment, run
 from tests.support.provider_server import provider_server
 from tests.support.provider_streams import Step
-from tests.support.routed import BUSY, EFFORTFUL, all_of, chat, engine_of, of, sent, served, told
+from tests.support.routed import BUSY, EFFORTFUL, all_of, chat, engine_of, of, served, told
 
 
 @pytest.fixture
@@ -135,12 +135,12 @@ async def test_an_effort_that_was_chosen_is_sent_and_is_there_again_after_a_rest
         settings = Settings(providers=served((first,), "first"), routes=EFFORTFUL)
         engine, session = await engine_of(tmp_path, settings)
         await run_turn(engine, session)
-        await sent(engine, cmd.EffortSet(session=session, effort="high"))
+        await submit(engine, cmd.EffortSet(session=session, effort="high"))
         await run_turn(engine, session)
         await engine.close()
         again = Engine(tmp_path, options=EngineOptions(watch=False))
         again._apply_settings(again._load().services, LoadedSettings(settings=settings))
-        await sent(again, cmd.SessionResume(session=session))
+        await submit(again, cmd.SessionResume(session=session))
         await run_turn(again, session)
         assert [each.json.get("reasoning_effort") for each in first.answered] == [None, "high", "high"]
         assert [each.effort for each in await told(again, session, ev.RouteTaken)] == ["high"]
@@ -151,7 +151,7 @@ async def test_an_effort_that_the_model_does_not_have_is_the_nearest_below_and_t
     async with provider_server(["a", "b", "c"]) as first:
         settings = Settings(providers=served((first,), "first"), routes=EFFORTFUL)
         engine, session = await engine_of(tmp_path, settings)
-        await sent(engine, cmd.EffortSet(session=session, effort="max"))
+        await submit(engine, cmd.EffortSet(session=session, effort="max"))
         await run_turn(engine, session)
         await run_turn(engine, session)
         route = engine.state(session).model_choices.route
@@ -159,7 +159,7 @@ async def test_an_effort_that_the_model_does_not_have_is_the_nearest_below_and_t
         said = [each.message for each in await told(engine, session, ev.Notice) if "effort" in each.message]
         assert len(said) == 1
         assert "first/gpt-5.4 has no effort max: xhigh is used; it has" in said[0]
-        await sent(engine, cmd.ModelSet(session=session, model="first/unknown-thing"))
+        await submit(engine, cmd.ModelSet(session=session, model="first/unknown-thing"))
         said = [each.message for each in await told(engine, session, ev.Notice) if "effort" in each.message]
         assert "first/unknown-thing has no effort to choose, as far as is known: max is not asked for." in said[1]
         await run_turn(engine, session)
@@ -180,7 +180,7 @@ async def test_an_effort_chosen_in_a_mode_with_its_own_holds_for_that_mode(tmp_p
             cmd.ModeSet(session=session, mode="plan"),
             cmd.EffortSet(session=session),
         ):
-            await sent(engine, command)
+            await submit(engine, command)
         taken = [each.effort for each in await told(engine, session, ev.RouteTaken)]
         assert taken == ["low", "high", "medium", "low", "medium", "high"]
         await engine.close()
@@ -190,11 +190,11 @@ async def test_a_turn_that_runs_goes_on_as_it_began(tmp_path, waited):
     async with provider_server([Step(hang="before"), "b"]) as first:
         settings = Settings(providers=served((first,), "first"), routes=EFFORTFUL)
         engine, session = await engine_of(tmp_path, settings)
-        await sent(engine, cmd.TurnSubmit(session=session, text="Do it"))
+        await submit(engine, cmd.TurnSubmit(session=session, text="Do it"))
         await first.hanging.wait()
-        await sent(engine, cmd.EffortSet(session=session, effort="low"))
+        await submit(engine, cmd.EffortSet(session=session, effort="low"))
         assert engine.state(session).model_choices.route is None
-        await sent(engine, cmd.TurnInterrupt(session=session))
+        await submit(engine, cmd.TurnInterrupt(session=session))
         await engine._find_session(session).turn_slot.wait_ended()
         await run_turn(engine, session)
         assert engine.state(session).model_choices.route.effort == "low"

@@ -46,11 +46,5 @@ async def all_of(engine: Engine, session: str) -> AsyncIterator[ev.Envelope]:
 EFFORTFUL = RouteTable(chat=RouteSettings(model="first/gpt-5.4"))
 
 
-async def sent(engine: Engine, command: cmd.AnyCommand) -> None:
-    reply = await engine.submit(command)
-    assert isinstance(reply, cmd.Ack), reply
-    await engine.wait_idle(command.session)
-
-
 async def told(engine: Engine, session: str, kind: type) -> list:
     return of([each.event async for each in all_of(engine, session)], kind)

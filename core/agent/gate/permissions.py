@@ -82,8 +82,7 @@ class CallPermissions(Struct):
 
     def is_granted(self, access: Access) -> bool:
         """True if the mode, and the limits of a subagent, grant an access now."""
-        mode, is_contained = Mode(self.terminal.host.state.mode), self.terminal.is_contained
-        in_mode = is_granted(mode, access, is_contained=is_contained)
+        in_mode = is_granted(self.mode, access, is_contained=self.terminal.is_contained)
         return in_mode and (self.subagent_limits is None or self.subagent_limits.is_allowed(access))
 
     def load_rules(self) -> tuple[PermissionRule, ...]:

@@ -54,10 +54,7 @@ class NamespaceBox(ProcessBox):
         return PreparedLaunch(message=build_launch(request), finish=end, undo=end)
 
     def _make_process(self, launch: PreparedLaunch, request: BoxRequest, listeners: Listeners) -> BoxedProcess:
-        server = self._ensure_server()
-        process = NamespaceProcess(launch, request, listeners)
-        process.server = server
-        return process
+        return NamespaceProcess(self._ensure_server(), launch, request, listeners)
 
     def _ensure_server(self) -> ForkServerClient:
         """Return the fork server: started with the first command, and again after it has ended."""
@@ -116,10 +113,14 @@ def _find_owner(workspace: Path) -> tuple[int, int] | None:
 class NamespaceProcess(BoxedProcess):
     """A command in a box of `NamespaceBox`."""
 
-    server: ForkServerClient
+    def __init__(
+        self, server: ForkServerClient, launch: PreparedLaunch, request: BoxRequest, listeners: Listeners
+    ) -> None:
+        super().__init__(launch, request, listeners)
+        self._server = server
 
     async def _spawn(self, streams: list[int], control: int) -> None:
-        self.server.launch(self._launch.message, control, streams)
+        self._server.launch(self._launch.message, control, streams)
 
     async def _release(self) -> None:
         """See `BoxedProcess`: the server has reaped it."""
