@@ -11,10 +11,9 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from core.dialects.dialect import (
     AnswerEnding,
@@ -59,8 +58,7 @@ class ShellBlock(Struct, frozen=True, kw_only=True):
         return _DONE.fullmatch(self.command) is not None
 
 
-@dataclass(slots=True)
-class ShellBlockReader:
+class ShellBlockReader(Struct, eq=False):
     """Cuts an answer into text and shell blocks, whatever the chunk borders; blocks in other fences are text.
 
     `on_block` is called when a block is complete. What stands before the first backtick or tilde of a line flows on

@@ -8,10 +8,9 @@ marker; one whose info string is `startLine:endLine:path` is a reference to exis
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from core.text.fences import LIST_MARKER, MAX_FENCE_LINE, OPENING_FENCE, Fence, build_fence, dedent_line
 
@@ -49,8 +48,7 @@ _REFERENCE = re.compile(r"(?P<start>\d{1,9}):(?P<end>\d{1,9}):(?P<path>[^\0]+)")
 _LANGUAGE = re.compile(r"[\w+#.-]+")
 
 
-@dataclass(slots=True)
-class Segmenter:
+class Segmenter(Struct, eq=False):
     """Feed it the text in any pieces, then `finish` once; each call returns what became certain."""
 
     _events: list[SegmentEvent] = field(default_factory=list)

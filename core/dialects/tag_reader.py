@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from core.edit_formats import EDIT_TAGS, PATCH_FRAME
 from core.text.fences import MAX_FENCE_LINE, Fence, track_fence
@@ -101,8 +100,7 @@ class _OpenBlock:
             self.line, self.is_long = self.line[-keep:], True
 
 
-@dataclass(slots=True)
-class TagReader:
+class TagReader(Struct, eq=False):
     """Feed it the answer in any pieces, then `finish` once. `on_open` is called with a tag's name as it begins."""
 
     _on_text: Callable[[str], None]

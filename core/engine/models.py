@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from core.config import Settings
 from core.protocol.messages import Usage
@@ -47,8 +48,7 @@ async def _choose_default(settings: Settings) -> str:
     return (await find_default_model(settings)).id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelAccess:
+class ModelAccess(Struct, frozen=True, kw_only=True):
     """Access to models; tests put their own functions in.
 
     `resolve(id, settings)`: the provider and its own name of the model; raises `ConfigError`, `ProviderError`.

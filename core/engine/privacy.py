@@ -7,14 +7,15 @@ kept without the conversation if the user says so, else it is removed with the r
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from core import crash_reports as faults
+from msgspec.structs import replace
+
+from core import crash_reports
 from core.config import Settings
 from core.engine.project_trust import ProjectTrust
 from core.engine.services import EngineServices
@@ -56,7 +57,7 @@ class Privacy:
         """Return the sessions of a workspace. Raises `StateError`."""
         if self._place is None and (settings.privacy if self._wanted is None else self._wanted):
             self._place = PrivateDirectory.create()
-            faults.set_enabled(False)
+            crash_reports.set_enabled(False)
             tempfile.tempdir = str(self._place.path)
         return SessionStore(workspace, home=self.path)
 
@@ -74,7 +75,7 @@ class Privacy:
         place, self._place = self._place, None
         if place is not None:
             tempfile.tempdir = None
-            faults.set_enabled(True)
+            crash_reports.set_enabled(True)
             _forget_layer_places(place.path)
             place.remove()
 
@@ -104,7 +105,7 @@ def _recover_promotion(session: Path, services: EngineServices) -> None:
     if not isinstance(started, SessionStarted):
         return
     workspace = Workspace(Path(started.workspace))
-    there = dataclasses.replace(services, workspace=workspace, trust=ProjectTrust(workspace, for_now=True))
+    there = replace(services, workspace=workspace, trust=ProjectTrust(workspace, for_now=True))
     resume_session(directory, there).remove()
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from core.config import Settings
 from core.engine.models import ModelAccess
@@ -14,8 +15,7 @@ from core.sessions.store import SessionStore
 from core.workspace import Workspace
 
 
-@dataclass(slots=True, kw_only=True)
-class EngineServices:
+class EngineServices(Struct, eq=False, kw_only=True):
     """Made when the first session of a workspace is opened. `settings` may be replaced between turns. `bounds`:
     settings of the project that can't be widened. `interactive`: a user can be asked. `notices` wait for the next
     session."""

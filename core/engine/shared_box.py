@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from core.errors import AgentTuiError
 from core.protocol.events import BoxFound
@@ -30,8 +31,7 @@ TIER_NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoxSearchResult:
+class BoxSearchResult(Struct, frozen=True, kw_only=True):
     """The result of the search. `box` None: commands can't be contained. `cure`: what would help."""
 
     box: Box | None

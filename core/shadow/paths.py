@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from core.errors import PathRefused
 from core.workspace import Workspace
@@ -60,8 +61,7 @@ def inherit(known: dict[str, _Value], directory: str, derive: Callable[[str, _Va
     return found
 
 
-@dataclass
-class AnyAncestor:
+class AnyAncestor(Struct, eq=False):
     """A predicate: True if `covers` holds for one of a path's directories. Each directory is asked about once."""
 
     covers: Callable[[str], bool]

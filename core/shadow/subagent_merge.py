@@ -8,7 +8,6 @@ end, so that it can continue after a crash.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -39,8 +38,7 @@ class SubagentMergeResult(Struct, frozen=True, kw_only=True):
     refused: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class SubagentWork:
+class SubagentWork(Struct, frozen=True):
     """The work of the session of `shadow` since its own checkpoint `name` (`begun`)."""
 
     shadow: Shadow

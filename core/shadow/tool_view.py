@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from core.errors import PathRefused
 from core.protocol.review import Origin
@@ -12,8 +13,7 @@ from core.shadow.shadow import Shadow
 from core.workspace import DirectoryEntry, PathStat
 
 
-@dataclass
-class ShadowView:
+class ShadowView(Struct, eq=False):
     """The file methods of the READ and PROPOSE capabilities over a `Shadow`. Every path is checked on the way in."""
 
     _shadow: Shadow

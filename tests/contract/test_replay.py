@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from core.engine import Engine, EngineOptions
+from core.engine.session.event_bus import EventBus
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.sessions import snapshot
@@ -40,21 +41,21 @@ async def finish_turn(engine: Engine, session: str, prompt: str) -> list[ev.Enve
 
 
 @pytest.fixture
-async def recorded(tmp_path) -> tuple[Path, str, list[dict]]:
+async def recorded(tmp_path, monkeypatch) -> tuple[Path, str, list[dict]]:
     """A session of two turns with verdicts; returns its log and the live state after each durable event."""
     project = project_at(tmp_path / "project")
     engine = Engine(project, options=EngineOptions(watch=False), models=access([*story(), *planning()]))
     reply = await engine.submit(cmd.SessionOpen())
     runtime, live = engine._find_session(reply.session), []
-    publish = runtime.recorder.bus.publish
+    publish = EventBus.publish
 
-    def recording(envelope: ev.Envelope) -> None:
+    def recording(bus: EventBus, envelope: ev.Envelope) -> None:
         if not isinstance(envelope.event, ev.LossyEvent):
             live.append(as_data(runtime.state))
-        publish(envelope)
+        publish(bus, envelope)
 
     live.append(as_data(runtime.state))
-    runtime.recorder.bus.publish = recording
+    monkeypatch.setattr(EventBus, "publish", recording)
     await finish_turn(engine, reply.session, "Do it")
     await engine.submit(cmd.ModeSet(session=reply.session, mode="plan"))
     await finish_turn(engine, reply.session, "Plan it")

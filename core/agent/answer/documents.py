@@ -7,10 +7,9 @@ numbered within the turn in the order in which they began. Those begun in a fail
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from core.clock import monotonic
 from core.dialects.segments import SegmentDelta, Segmenter, SegmentEvent, SegmentFinished, SegmentStarted
@@ -46,8 +45,7 @@ class OpenDocument(Struct, frozen=True, kw_only=True):
         return round((monotonic() - self.started_at) * 1000)
 
 
-@dataclass(slots=True)
-class TurnDocuments:
+class TurnDocuments(Struct, eq=False):
     """The documents of a turn: numbered, started and finished. `ids`: of all that were started."""
 
     emit: Emit
@@ -78,8 +76,7 @@ class TurnDocuments:
         self.finish(ErrorDocument(id=opened.id, sequence=opened.sequence, content=message, metadata=metadata))
 
 
-@dataclass(slots=True)
-class AnswerDocuments:
+class AnswerDocuments(Struct, eq=False):
     """Writer of one answer's text and reasoning into documents. `close` finishes the open one."""
 
     _documents: TurnDocuments

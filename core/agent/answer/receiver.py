@@ -9,9 +9,8 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.agent.answer.call_documents import FinishedCall, build_document, decode_arguments, get_document_kind
@@ -110,8 +109,7 @@ class ModelAnswer(Struct, frozen=True, kw_only=True):
         return self.reason == "paused" and self.message.wire is not None
 
 
-@dataclass(slots=True)
-class AnswerReceiver:
+class AnswerReceiver(Struct, eq=False):
     """The receiver of one attempt at one model call. `first_document`: how many documents stood before it."""
 
     _routes: TurnRoutes

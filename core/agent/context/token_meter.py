@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from operator import is_
 
 import msgspec
+from msgspec import Struct, field
 
 from core.attachments.text_form import estimate_tokens
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage, WireAnswer
@@ -33,8 +33,7 @@ def _measure_message(message: Message) -> int:
             return len("".join(texts).encode("utf-8", "replace")) + 32 * len(message.tool_calls) + 16
 
 
-@dataclass(slots=True)
-class TokenMeter:
+class TokenMeter(Struct, eq=False):
     """An estimate of tokens: about four bytes each, corrected by what the provider last counted for a known request."""
 
     _bytes_per_token: float = BYTES_PER_TOKEN

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from core.agent.context.reminders import append_reminder
 from core.agent.debug.fix_verdict import FixReview
@@ -40,8 +41,7 @@ def check_no_marks(data: bytes) -> None:
         )
 
 
-@dataclass(slots=True)
-class DebugPolicy:
+class DebugPolicy(Struct, eq=False):
     """The debugging policy of one turn."""
 
     _host: CommandHost

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, assert_never
 
 from msgspec import Struct
@@ -60,8 +59,7 @@ class CallLease(Struct):
             raise ToolFailed("This call is over; nothing was done.")
 
 
-@dataclass(slots=True, kw_only=True)
-class FileReader:
+class FileReader(Struct, eq=False, kw_only=True):
     """READ: files as the agent sees them, by functions that lead to no object. `digests`: what the model has read."""
 
     root: str
@@ -93,8 +91,7 @@ class FileReader:
         return hashlib.sha256(self.read(path, 1 << 26)).hexdigest()
 
 
-@dataclass(slots=True, kw_only=True)
-class FileEditor(FileReader):
+class FileEditor(FileReader, eq=False, kw_only=True):
     """PROPOSE: reading, and writes that land in the shadow."""
 
     view: ShadowView
@@ -155,8 +152,7 @@ def build_reader(permissions: CallPermissions, digests: dict[str, str], approved
     return FileReader(**_list_reading(view, permissions, digests, approved))
 
 
-@dataclass(slots=True)
-class UserPrompter:
+class UserPrompter(Struct, eq=False):
     """ASK: questions to the user. It keeps questions and answers for the document of the call."""
 
     _user: UserChannel
@@ -194,8 +190,7 @@ class UserPrompter:
         return True
 
 
-@dataclass(slots=True)
-class CommandRunner:
+class CommandRunner(Struct, eq=False):
     """EXEC: exactly the command that was approved, once, where it was approved to run."""
 
     _python: PythonRepl
@@ -255,8 +250,7 @@ class CommandRunner:
         return f"{EFFECTS_DROPPED}{output}"
 
 
-@dataclass(slots=True)
-class JobController:
+class JobController(Struct, eq=False):
     """JOB: reading and ending commands that run already."""
 
     _jobs: JobTable

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from core.errors import AgentTuiError
 from core.plans.plan_merge import MergedPlan, PlanConflict
@@ -27,8 +28,7 @@ def _build_clash_notice(path: str, clashes: Sequence[PlanConflict]) -> Notice:
     )
 
 
-@dataclass(slots=True)
-class PlanSync:
+class PlanSync(Struct, eq=False):
     """The plan files of one session, kept in step with its todos."""
 
     store: PlanStore

@@ -7,8 +7,8 @@ cancelled, and a passed command for each todo that says how it is proved.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from core.agent.planning.plan_sync import PlanSync
@@ -28,8 +28,7 @@ MAX_NAMED = 6  # todos in a question
 RELEASE, CANCEL, KEEP = "release", "cancel", "keep"
 
 
-@dataclass(slots=True)
-class TodoEditor:
+class TodoEditor(Struct, eq=False):
     """The TODO capability. `_check` raises when the call is over; `_prove` returns why a todo's command failed."""
 
     _plans: PlanSync

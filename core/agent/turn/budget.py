@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from core.config import TurnLimits
 from core.errors import AgentTuiError
@@ -26,8 +25,7 @@ class LimitReached(AgentTuiError):
     code = "limit_reached"
 
 
-@dataclass(slots=True)
-class TurnBudget:
+class TurnBudget(Struct, eq=False):
     """Steps and usage of a turn so far, against `limits` as they hold now. They count for the parent, too."""
 
     _limits: Callable[[], TurnLimits]

@@ -11,7 +11,8 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from core.agent.answer.receiver import ModelAnswer
 from core.agent.context.reminders import append_reminder
@@ -49,8 +50,7 @@ class LoopDetected(AgentTuiError):
     code = "going_in_circles"
 
 
-@dataclass(slots=True)
-class LoopGuard:
+class LoopGuard(Struct, eq=False):
     """Counts of failing calls and poor answers within a turn, at most one per step for the same call."""
 
     _state: SessionState

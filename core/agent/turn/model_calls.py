@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from core.agent.answer.documents import AnswerDocuments, TurnDocuments
 from core.agent.answer.receiver import AnswerReceiver, ModelAnswer
@@ -32,8 +33,7 @@ from core.providers.base import ModelRequest
 from core.state.session import SessionState
 
 
-@dataclass(slots=True)
-class ModelCalls:
+class ModelCalls(Struct, eq=False):
     """The model calls of one turn. `setup`: what requests begin with; replaced when another model goes on."""
 
     setup: PromptSetup

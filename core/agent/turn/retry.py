@@ -7,8 +7,9 @@ started. What was cut in the middle is paid for each time, so its attempts are c
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from core.clock import monotonic
 from core.errors import ProviderError
@@ -23,8 +24,7 @@ PAID_CODES: Final = frozenset({"stream_cut", "stalled", "stream_invalid", "call_
 MAX_PAID_ATTEMPTS: Final = 6
 
 
-@dataclass(slots=True, kw_only=True)
-class Backoff:
+class Backoff(Struct, eq=False, kw_only=True):
     """The pauses of one step, within `budget` seconds. `has_answered`: this server has answered before."""
 
     has_answered: bool = False

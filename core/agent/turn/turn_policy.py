@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from core.agent.context.reminders import append_reminder
 from core.agent.debug.debug_policy import DebugPolicy
@@ -36,8 +37,7 @@ WORK_ACCESSES = frozenset({Access.PROPOSE, Access.EXEC})
 _WORDS = re.compile(r"[A-Za-z0-9]{3,}")
 
 
-@dataclass(slots=True)
-class TurnPolicy:
+class TurnPolicy(Struct, eq=False):
     """The policy of one turn."""
 
     _context: TurnContext

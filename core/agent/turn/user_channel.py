@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from core.protocol.documents import QuestionAnswer
 from core.protocol.events import (
@@ -25,12 +26,11 @@ QUESTION_STILL_OPEN = (
 Answer = TypeVar("Answer", ApprovalResolved, QuestionAnswered)
 
 
-@dataclass(slots=True)
-class UserChannel:
+class UserChannel(Struct, eq=False):
     """Approvals and questions of one session. `is_interactive` False: nobody can be asked, so nothing is granted."""
 
     _emit: Callable[[AnyEvent], None]
-    is_interactive: bool = field(default=True, kw_only=True)
+    is_interactive: bool = True
     _approvals: dict[str, asyncio.Future[ApprovalResolved]] = field(default_factory=dict)
     _questions: dict[str, asyncio.Future[QuestionAnswered]] = field(default_factory=dict)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from core.errors import AgentTuiError, StateError
 from core.protocol.renames import map_conflicting_renames
@@ -15,8 +16,7 @@ from core.state.review import ReviewState
 MAX_BATCH: Final = 250  # files that are promoted in one transaction
 
 
-@dataclass(slots=True)
-class BulkAcceptance:
+class BulkAcceptance(Struct, eq=False):
     """Accepts changes of one session's shadow. `sync`: bring the log to the disk, ahead of what is promoted.
     `report_error(problem, path=)`: report why a verdict on a file failed."""
 

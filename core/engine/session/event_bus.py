@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.clock import now_ms
@@ -22,8 +22,7 @@ READ_BATCH: Final = 512
 MAX_MERGED: Final = 64 * 1024
 
 
-@dataclass(slots=True)
-class _LiveText:
+class _LiveText(Struct, eq=False):
     """Deltas of one document, or output of one call, that wait together; joined only when the client takes them."""
 
     first: Envelope
@@ -37,8 +36,7 @@ class _LiveText:
         return replace(self.first, event=replace(self.first.event, text="".join(self.texts)))
 
 
-@dataclass(slots=True, eq=False)
-class Subscription:
+class Subscription(Struct, eq=False):
     """One client's view of one session. `seen`: the last durable seq that it was given."""
 
     bus: EventBus
@@ -125,8 +123,7 @@ class Subscription:
         return [Envelope(seq=self.seen, session=self.bus.session, at=now_ms(), event=lagged)]
 
 
-@dataclass
-class EventBus:
+class EventBus(Struct, eq=False):
     """The subscribers of one session. `read_back(after, limit, brief)` returns durable events from the log."""
 
     session: str

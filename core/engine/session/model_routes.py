@@ -8,10 +8,10 @@ user is notified; the chosen model then does the job.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final, Literal, get_args
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.agent.turn.routes import Route
@@ -60,8 +60,7 @@ def clamp_effort(effort: str, able: Capabilities) -> str:
     return next(iter(below[-1:] or able.efforts[:1]), "")
 
 
-@dataclass(slots=True, eq=False)
-class ModelRoutes:
+class ModelRoutes(Struct, eq=False):
     """Opens providers once and keeps them until `close`. `chains`: the routes to try for a job, in order, as `resolve`
     found them; () = the chosen model."""
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.edits.syntax import describe_first_flaw
@@ -25,8 +25,7 @@ MAX_BYTES = 1_000_000  # bytes of a file that is looked at
 MAX_WAITING = 300  # files that wait to be looked at
 
 
-@dataclass(slots=True, eq=False)
-class SyntaxChecker:
+class SyntaxChecker(Struct, eq=False):
     """Checks a session's pending changes. `observe` what becomes of them; `close` before the log is closed."""
 
     _review: ReviewState

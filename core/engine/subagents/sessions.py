@@ -7,7 +7,6 @@ and it goes with its parent. Its changes reach the parent by a merge (`merging`)
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from contextlib import suppress
 from pathlib import Path
 
@@ -87,7 +86,7 @@ def _derive_services(parent: Session) -> EngineServices:
     """Return the services for a subagent; its edits always wait for its merge, whatever is configured."""
     settings = derive_subagent_settings(parent.state, parent.settings)
     settings = replace(settings, edits=replace(settings.edits, policy="review"))
-    return dataclasses.replace(parent.services, settings=settings, bounds={})
+    return replace(parent.services, settings=settings, bounds={})
 
 
 def _copy_layers(layers: LayerStore, kept: KeptLayers, target: SessionDirectory) -> None:

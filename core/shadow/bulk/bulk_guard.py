@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
+
+from msgspec import Struct
 
 from core.errors import AgentTuiError, PathRefused, ReviewConflict
 from core.git.index import is_same_index
@@ -27,8 +28,7 @@ Tops = Mapping[str, KeptTop]
 Bases = Mapping[str, FileState]
 
 
-@dataclass
-class BulkGuard:
+class BulkGuard(Struct, eq=False):
     """Compare the project with what commands saw of it."""
 
     workspace: Workspace

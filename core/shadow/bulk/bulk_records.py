@@ -7,7 +7,6 @@ state, `saved` what was replaced in the project. The file `deciding` names the u
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -35,8 +34,7 @@ class BulkDecision(Struct, frozen=True, kw_only=True):
     modes: dict[str, int] = {}
 
 
-@dataclass
-class BulkRecords:
+class BulkRecords(Struct, eq=False):
     """The records of one session's bulk verdicts."""
 
     layers: LayerStore

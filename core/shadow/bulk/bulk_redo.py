@@ -3,8 +3,9 @@ names the verdict."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from core.errors import StateError
 from core.filesystem.removal import remove_path
@@ -15,8 +16,7 @@ from core.shadow.layers.layer_store import KeptLayers, LayerStore
 from core.state.review import ReviewState
 
 
-@dataclass
-class BulkRedo:
+class BulkRedo(Struct, eq=False):
     """The accepted bulks of one session that may be accepted again."""
 
     layers: LayerStore

@@ -11,7 +11,6 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -41,8 +40,7 @@ class TransferStep(Struct, frozen=True, kw_only=True):
     source: LayeredEntry | None = None
 
 
-@dataclass
-class LayerTransfer:
+class LayerTransfer(Struct, eq=False):
     """Transfers for one workspace and the `session` with this directory. `step` is called between any two effects."""
 
     workspace: Workspace

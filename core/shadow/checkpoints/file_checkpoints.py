@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 from msgspec import Struct
@@ -54,8 +53,7 @@ class RestoreResult(Struct, frozen=True, kw_only=True):
     left: tuple[ev.SkippedPath, ...]
 
 
-@dataclass
-class FileCheckpoints:
+class FileCheckpoints(Struct, eq=False):
     """The checkpoints of one session, as far as they concern files."""
 
     tree: MergedTree

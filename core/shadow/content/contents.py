@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.errors import ContentLost
@@ -40,8 +39,7 @@ class ChangeSides(Struct, frozen=True, kw_only=True):
     pending: FileState
 
 
-@dataclass
-class Contents:
+class Contents(Struct, eq=False):
     """States with their bytes in a `BlobStore`. `risks_by_path`: why a path is protected beyond its name (`Risks`)."""
 
     blobs: BlobStore

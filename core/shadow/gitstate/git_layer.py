@@ -11,8 +11,9 @@ import os
 import re
 import stat
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from core.filesystem.open_beneath import open_parent
 from core.git.history import list_references
@@ -36,8 +37,7 @@ _QUIETLY_LEFT = re.compile(
 _KEPT_ANYWAY = {"refs", "logs", "objects", "config", "config.worktree", "hooks", "info", "modules", "worktrees", "lfs"}
 
 
-@dataclass
-class GitLayer:
+class GitLayer(Struct, eq=False):
     """Write the layer of one repository below `place`; `left_out`: what was not taken over."""
 
     tree: MergedTree

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from core.errors import AgentTuiError, ReviewConflict
 from core.git.repository import GitFailed
@@ -26,8 +27,7 @@ HINT = (
 _FORMAT = "commit %H%nAuthor: %an <%ae>%nDate:   %ad%n%n%w(0,4,4)%B"
 
 
-@dataclass
-class GitState:
+class GitState(Struct, eq=False):
     """The states of git of one session; the verdicts of its `state` are what was accepted."""
 
     tree: MergedTree

@@ -11,10 +11,9 @@ import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from core.errors import PathRefused
 from core.filesystem.open_beneath import DIRECTORY, open_beneath, open_parent
@@ -42,8 +41,7 @@ class TreeNode(Struct, frozen=True, kw_only=True):
     layered: LayeredEntry | None = None
 
 
-@dataclass(slots=True)
-class _TreeCache:
+class _TreeCache(Struct, eq=False):
     """Lookups in a tree while the `version` of the review and the record `kept` stay the same. `covered`: True for
     paths below a pending file or link; `shows`: by removed directory, True if it has content again."""
 
@@ -61,8 +59,7 @@ class _ThreadCache(threading.local):
     look: _TreeCache | None = None
 
 
-@dataclass
-class MergedTree:
+class MergedTree(Struct, eq=False):
     """The merged tree. `shown` returns the state of a pending change that the agent sees."""
 
     workspace: Workspace

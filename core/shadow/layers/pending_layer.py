@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -165,8 +164,7 @@ class PendingLayer:
         return PendingRecord(name=name, nodes=same, directories=dict.fromkeys(directories, 0o700))
 
 
-@dataclass
-class _LayerDraft:
+class _LayerDraft(Struct, eq=False):
     """A layer's directory while it is changed from one content to another."""
 
     top: Path

@@ -12,8 +12,9 @@ import os
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from core.errors import ContentLost, PathRefused, ReviewConflict
 from core.filesystem.atomic_write import sync_directory, write_new_file
@@ -28,8 +29,7 @@ from core.workspace.path_status import read_state_at
 TemporaryContent = Literal["nothing", "new", "old", "other"]
 
 
-@dataclass
-class FileSwaps:
+class FileSwaps(Struct, eq=False):
     """Carry out single writes of a transaction. `step` is called between any two effects."""
 
     workspace: Workspace

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -71,8 +70,7 @@ class Transaction(Struct, frozen=True):
     is_committed: bool
 
 
-@dataclass
-class Journal:
+class Journal(Struct, eq=False):
     """`journal.jsonl` of a session, mode 0600."""
 
     path: Path

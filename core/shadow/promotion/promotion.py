@@ -12,7 +12,6 @@ import errno
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -53,18 +52,20 @@ def keep_going(_: str) -> None:
     """The `step` of a promotion that nothing stops."""
 
 
-@dataclass
 class Promotion:
     """Carry out transactions on the workspace. `step` is called between any two effects (tests stop there)."""
 
-    workspace: Workspace
-    blobs: BlobStore
-    journal: Journal
-    emit: Callable[[AnyEvent], None]
-    layers: LayerStore
-    step: Callable[[str], None]
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        blobs: BlobStore,
+        journal: Journal,
+        emit: Callable[[AnyEvent], None],
+        layers: LayerStore,
+        step: Callable[[str], None],
+    ) -> None:
+        self.workspace, self.blobs, self.journal, self.layers = workspace, blobs, journal, layers
+        self.emit, self.step = emit, step
         self._swaps = FileSwaps(self.workspace, self.blobs, self.step)
         self._notices: list[Notice] = []
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 
 from msgspec.structs import replace
@@ -33,15 +32,11 @@ from core.state.review import ReviewState
 _MAX_SCORES = 16_384  # scores of two contents
 
 
-@dataclass
 class RenamePairs:
     """The renames of one session. `emit` tells the log."""
 
-    contents: Contents
-    state: ReviewState
-    emit: Callable[[AnyEvent], None]
-
-    def __post_init__(self) -> None:
+    def __init__(self, contents: Contents, state: ReviewState, emit: Callable[[AnyEvent], None]) -> None:
+        self.contents, self.state, self.emit = contents, state, emit
         self._score = lru_cache(maxsize=_MAX_SCORES)(self._compare)
         self._pieces = lru_cache(maxsize=64)(lambda state: count_pieces(self.contents.read(state)))
         self._version = -1

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from core.errors import PathRefused
 from core.protocol.events import AnyEvent
@@ -14,8 +15,7 @@ from core.state.review import ReviewState
 from core.workspace import ABSENT, Workspace
 
 
-@dataclass
-class ReviewPart:
+class ReviewPart(Struct, eq=False):
     """A part of one session's review. `emit` tells the log, which applies the event to `state`."""
 
     workspace: Workspace

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -32,14 +31,11 @@ _MAX_LINKS = 400  # links
 _READ_BY_GIT = (".git/config", ".git/config.worktree", ".git/hooks")
 
 
-@dataclass
 class Risks:
     """The risks of one session's pending changes. `emit` tells the log which ones have become protected."""
 
-    tree: MergedTree
-    emit: Callable[[AnyEvent], None]
-
-    def __post_init__(self) -> None:
+    def __init__(self, tree: MergedTree, emit: Callable[[AnyEvent], None]) -> None:
+        self.tree, self.emit = tree, emit
         self._root, self._state = self.tree.workspace.root, self.tree.state
         settings = user_dirs.get_config_dir().resolve()  # "" = not in the project
         self._settings = settings.relative_to(self._root).as_posix() if settings.is_relative_to(self._root) else ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -32,8 +31,7 @@ from core.shadow.review.verdict_plan import (
 )
 
 
-@dataclass
-class Verdicts(ReviewPart):
+class Verdicts(ReviewPart, eq=False):
     """Give and undo verdicts on the changes of one session."""
 
     promotion: Promotion
