@@ -68,12 +68,6 @@ def create_file(directory: int, name: bytes, mode: int, *, durable: bool = True)
         raise
 
 
-def write_new_file(directory: int, name: bytes, data: bytes, mode: int) -> None:
-    """Write a new, synced file in an open directory; after an error nothing of it stays. Raises OSError."""
-    with create_file(directory, name, mode) as file:
-        file.write(data)
-
-
 def rename_over(directory: int, temporary: bytes, name: bytes, *, durable: bool = True) -> None:
     """Give a finished file its name, in place of what has it; after an error the file is removed. Raises OSError."""
     try:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from core import user_dirs
 from core.errors import PathRefused
-from core.filesystem.atomic_write import rename_over, write_new_file
+from core.filesystem.atomic_write import create_file, rename_over
 from core.filesystem.open_beneath import DIRECTORY, LinkTarget, follow_links, open_beneath, resolve_links
 from core.filesystem.renaming import make_plan_temporary_name
 from core.protocol.review import FileState
@@ -240,7 +240,8 @@ class Workspace:
             with self.open_parent(rel) as (descriptor, name):
                 present = read_replaceable_mode(descriptor, name, rel)
                 wanted = mode if mode is not None else self.new_file_mode if present is None else present
-                write_new_file(descriptor, temporary, data, wanted)
+                with create_file(descriptor, temporary, wanted) as file:
+                    file.write(data)
                 rename_over(descriptor, temporary, name)
         except OSError as error:
             raise _to_refusal(rel, error) from error

@@ -25,7 +25,7 @@ METHODS = words(
     "create_subprocess_shell subprocess_exec subprocess_shell execute"
 )
 OURS = words(
-    "remove_tree replace_file stream_replacement write_new_file open_beneath open_by_walking exchange_names "
+    "remove_tree replace_file stream_replacement create_file open_beneath open_by_walking exchange_names "
     "move_to_free_name"
 )
 MODULES = words("ctypes dbm git gzip mmap multiprocessing pty shelve sqlite3 subprocess tarfile tempfile")

@@ -133,7 +133,7 @@ PROJECT: dict[str, frozenset[str]] = {
     ),
     "core.workspace.plan_folder": words("PlanFolder.remove_abandoned PlanFolder.write"),
     "core.filesystem.renaming": words("move_to_free_name"),
-    "core.filesystem.atomic_write": words("create_file rename_over replace_file"),
+    "core.filesystem.atomic_write": words("create_file rename_over replace_file stream_replacement"),
     "core.workspace.tree": words(
         "Workspace._open Workspace.make_directories Workspace.remove_directories Workspace.write_atomic"
     ),
@@ -147,7 +147,7 @@ CHANGING = {
         "core.shadow.bulk.layer_transfer",
         "core.shadow.checkpoints.file_checkpoints",
     },
-    "write_new_file": {"core.shadow.promotion.file_swap", "core.workspace.tree"},
+    "create_file": {"core.shadow.promotion.file_swap", "core.workspace.tree"},
     "exchange_names": {"core.shadow.promotion.file_swap"},
 }
 SAMPLES = {

@@ -17,7 +17,7 @@ from typing import Literal
 from msgspec import Struct
 
 from core.errors import ContentLost, PathRefused, ReviewConflict
-from core.filesystem.atomic_write import sync_directory, write_new_file
+from core.filesystem.atomic_write import create_file, sync_directory
 from core.filesystem.renaming import NameInDirectory, exchange_names, move_to_free_name
 from core.protocol.review import FileState
 from core.shadow.content.blob_store import BlobStore
@@ -43,7 +43,8 @@ class FileSwaps(Struct, eq=False):
             if state.kind == "symlink":
                 os.symlink(data, temporary, dir_fd=directory)
                 return
-            write_new_file(directory, temporary, data, state.mode)
+            with create_file(directory, temporary, state.mode) as file:
+                file.write(data)
             if write.aside is None:
                 _keep_owner(directory, names.to_os_name(write.path.rpartition("/")[2]), temporary)
 
