@@ -276,12 +276,12 @@ class Shadow:
     def resolve(
         self, path: str, hunk_ids: tuple[str, ...] = (), verdict: Verdict = "accept", reason: str = ""
     ) -> list[VerdictRecord]:
-        """Accept or reject hunks (none named: all) of a path ("": of all changes that are not protected).
+        """Accept or reject hunks (none named: all) of a path.
 
         Accepted hunks are on disk when this returns. All or nothing; raises `CommandRejected` (not pending),
         `ReviewConflict`, `PathRefused` or `PromotionFailed`.
         """
-        self._rename_pairs.refresh() if path else self.refresh_annotations()
+        self._rename_pairs.refresh()
         try:
             return self._verdicts.resolve(path, hunk_ids, verdict, reason)
         finally:

@@ -9,6 +9,7 @@ import pytest
 from core.protocol import events as ev
 from tests.support.agent_case import Case, calls, says
 from tests.support.boxes import boxed, command
+from tests.support.verdicts import accept_everything
 
 PLAN = {"overview": "O", "plan": "# P", "todos": [{"id": "a", "content": "A"}]}
 WRITES = [
@@ -83,7 +84,7 @@ async def test_m11_what_steers_the_agent_is_told_apart_and_left_when_everything_
     ]
     async with boxed(tmp_path, *steps) as case:
         await case.turn()
-        case.shadow.resolve("")
+        accept_everything(case.shadow)
         assert case.tree() == {"plain": b"x\n"}
         assert set(case.state.changes) == set(STEERING)
         assert all(change.protected for change in case.state.changes.values())

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from core.protocol.events import AnyEvent
+from tests.support.verdicts import accept_everything
 from tests.unit.shadow.review_case import ReviewCase
 
 OLD = {"a": b"a1\na2\na3\n", "gone": b"gone\n", "pic": b"\0old", "run": b"#!/bin/sh\n"}
@@ -68,7 +69,7 @@ def propose(place: Path) -> None:
 
 
 def accept_all(review: ReviewCase) -> None:
-    review.shadow.resolve("")
+    accept_everything(review.shadow)
 
 
 def accept_one_hunk(review: ReviewCase) -> None:
@@ -145,7 +146,7 @@ def test_d6_a_file_that_the_user_edits_after_the_crash_is_kept_and_the_rest_take
             if name == "swapped gone":
                 os._exit(CRASHED)
 
-        LoggedCase(tmp_path, step).shadow.resolve("")
+        accept_everything(LoggedCase(tmp_path, step).shadow)
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == CRASHED
     review = LoggedCase(tmp_path, steps.append)
@@ -159,7 +160,7 @@ def test_d2_a_torn_journal_is_read_up_to_the_tear(tmp_path):
     review = LoggedCase(tmp_path, lambda _: None)
     (review.session / "journal.jsonl").write_bytes(b'{"type":"intent","id":"x","wri\n\0\0\0')
     assert review.shadow.recover() == []
-    review.shadow.resolve("")
+    accept_everything(review.shadow)
     assert review.files() == NEW
 
 

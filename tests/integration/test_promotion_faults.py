@@ -17,6 +17,7 @@ from core.filesystem import renaming
 from core.protocol.events import Notice
 from core.shadow.promotion import file_swap as swapping
 from core.shadow.promotion.promotion import PromotionFailed
+from tests.support.verdicts import accept_everything
 from tests.unit.shadow.review_case import ReviewCase
 
 NOBODY = 65_534
@@ -60,7 +61,7 @@ def in_a_child(work: Callable[[], str]) -> str:
 
 
 def accept_all(review: ReviewCase) -> str:
-    review.shadow.resolve("")
+    accept_everything(review.shadow)
     return "accepted"
 
 
@@ -115,7 +116,7 @@ def test_p14_a_file_changed_between_the_check_and_the_rename_is_not_overwritten(
     for number, path in enumerate(PATHS):
         review.shadow.write(path, b"new %d\n" % number)
     with pytest.raises(ReviewConflict, match=PATHS[3]):
-        review.shadow.resolve("")
+        accept_everything(review.shadow)
     assert review.files() == {path: b"old %d\n" % n if n != 3 else b"mine\n" for n, path in enumerate(PATHS)}
     assert review.state.changes[PATHS[3]].conflict
 
@@ -136,7 +137,7 @@ def test_d4_a_session_that_can_not_be_journalled_writes_nothing(place):
     review = proposed(place)
     (review.session / "journal.jsonl").mkdir()
     with pytest.raises(PromotionFailed, match="journal"):
-        review.shadow.resolve("")
+        accept_everything(review.shadow)
     assert still_as_before(review)
 
 
@@ -150,7 +151,7 @@ def test_p18_directories_made_for_a_promotion_that_failed_are_removed_again(plac
     review.shadow.write("a", b"new\n")
     review.shadow.write("fresh/deep/f", b"new\n")
     with pytest.raises(ReviewConflict):
-        review.shadow.resolve("")
+        accept_everything(review.shadow)
     assert [each.name for each in review.root.iterdir()] == ["a"]
 
 
@@ -302,7 +303,7 @@ def test_n15_temporary_files_go_also_when_their_directory_was_moved_away_meanwhi
     for path in paths:
         review.shadow.write(path, b"new\n")
     with pytest.raises((ReviewConflict, PromotionFailed)):
-        review.shadow.resolve("")
+        accept_everything(review.shadow)
     assert [path for path in review.files() if ".agent-tui-" in path or ".kept-" in path] == []
 
 

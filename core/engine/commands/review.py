@@ -24,6 +24,7 @@ from core.protocol.renames import format_change_path, list_changes
 from core.protocol.review import Bulk, Change, Comment
 from core.shadow.paths import format_paths
 from core.shadow.review.change_groups import group_changes
+from core.shadow.review.verdict_plan import find_hunks
 
 MAX_NAMED = 10
 MAX_TEXT = 4_000_000
@@ -41,11 +42,11 @@ def prepare_resolve(session: Session, command: cmd.HunkResolve) -> Effect:
     change = session.review.changes.get(command.path)
     if change is None:
         raise CommandRejected(f"nothing is pending for {command.path}.", code="change_unknown")
-    _check_hunks(change, command.hunks)
-    meant = group_changes(session.review.changes, [change])
-    guarded = next((each for each in (change, *meant) if each.protected), None)
-    if command.verdict == "accept" and guarded is not None and not command.confirmed:
-        raise _build_unconfirmed(guarded.path, guarded.risk)
+    find_hunks(change, command.hunks)
+    if command.verdict == "accept" and not command.confirmed:
+        meant = group_changes(session.review.changes, [change])
+        if guarded := next((each for each in (change, *meant) if each.protected), None):
+            raise _build_unconfirmed(guarded.path, guarded.risk)
     return partial(_resolve_file, session, command)
 
 
@@ -55,17 +56,6 @@ def _build_unconfirmed(what: str, risk: str) -> CommandRejected:
         hint="It is accepted by itself only, and confirmed.",
         code="confirmation_needed",
     )
-
-
-def _check_hunks(change: Change, hunks: tuple[str, ...]) -> None:
-    known = {hunk.id for hunk in change.hunks}
-    unknown = [hunk for hunk in hunks if hunk not in known]
-    if unknown:
-        raise CommandRejected(
-            f"{change.path} has no pending hunk {unknown[0]}.",
-            hint="The change has moved on; look at it again.",
-            code="hunk_unknown",
-        )
 
 
 def _resolve_file(session: Session, command: cmd.HunkResolve) -> None:

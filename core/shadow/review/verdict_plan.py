@@ -1,4 +1,4 @@
-"""A verdict on one change, planned and not yet carried out, and the events by which it comes to be."""
+"""Verdicts that are planned and not yet carried out: their hunks, and what a rename makes of them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.protocol.events import AnyEvent, ChangeProposed, ChangeResolved, ChangeRevised, FileWritten, VerdictGiven
+from core.errors import CommandRejected
+from core.protocol.events import AnyEvent, ChangeProposed, ChangeResolved, ChangeRevised
 from core.protocol.renames import find_renames
-from core.protocol.review import Change, Verdict, VerdictRecord
+from core.protocol.review import Change, Hunk, Verdict, VerdictRecord
 
 
 class PlannedVerdict(Struct, frozen=True):
@@ -19,13 +20,18 @@ class PlannedVerdict(Struct, frozen=True):
     record: VerdictRecord
     left: Change | None
 
-    def build_events(self) -> list[AnyEvent]:
-        """Return its events, in the order that survives an interruption: the verdict itself comes last."""
-        path, record, events = self.change.path, self.record, list[AnyEvent]()
-        if record.verdict == "accept":
-            events.append(FileWritten(path=path, state=record.base_after, before=record.base_before))
-        events.append(ChangeRevised(change=self.left) if self.left else ChangeResolved(path=path))
-        return [*events, VerdictGiven(verdict=record)]
+
+def find_hunks(change: Change, ids: Iterable[str]) -> tuple[Hunk, ...]:
+    """Return the hunks that a verdict is on (none named: all). Raises `CommandRejected` if one is not pending."""
+    wanted = set(ids)
+    found = tuple(hunk for hunk in change.hunks if not wanted or hunk.id in wanted)
+    if missing := wanted - {hunk.id for hunk in found}:
+        raise CommandRejected(
+            f"{change.path} has no pending hunk {', '.join(sorted(missing))}.",
+            hint="The change has moved on; look at it again.",
+            code="hunk_unknown",
+        )
+    return found
 
 
 def include_rename(change: Change, ids: tuple[str, ...], verdict: Verdict) -> tuple[str, ...]:

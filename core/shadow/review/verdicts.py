@@ -25,6 +25,7 @@ from core.shadow.review.review_part import ReviewPart
 from core.shadow.review.verdict_plan import (
     PlannedVerdict,
     build_pending_events,
+    find_hunks,
     include_rename,
     is_apart_from_rename,
     link_rename_verdicts,
@@ -78,15 +79,17 @@ class Verdicts(ReviewPart, eq=False):
 
     def resolve(self, path: str, ids: tuple[str, ...], verdict: Verdict, reason: str) -> list[VerdictRecord]:
         """Accept or reject hunks; see `Shadow.resolve`."""
-        chosen, changes = self._select_changes(path, ids), self.state.changes
-        ids = include_rename(changes[path], ids, verdict) if ids else ids
-        apart = path if ids and is_apart_from_rename(changes[path], ids) else ""
-        found = group_changes(changes, chosen, apart=apart, accepts=verdict == "accept")
+        if (change := self.state.changes.get(path)) is None:
+            raise CommandRejected(f"Nothing is pending for {path}.", code="not_pending")
+        find_hunks(change, ids)
+        ids = include_rename(change, ids, verdict) if ids else ids
+        apart = path if ids and is_apart_from_rename(change, ids) else ""
+        found = group_changes(self.state.changes, [change], apart=apart, accepts=verdict == "accept")
         if verdict == "accept":
             found = self._require_unmoved(found, path, frozenset(ids))
         return self._carry_out(
-            self._plan_verdict(change, self._select_hunks(change, ids if change.path == path else ()), verdict, reason)
-            for change in found
+            self._plan_verdict(each, find_hunks(each, ids if each.path == path else ()), verdict, reason)
+            for each in found
         )
 
     def accept_files(self, paths: Sequence[str]) -> list[VerdictRecord]:
@@ -97,39 +100,19 @@ class Verdicts(ReviewPart, eq=False):
         )
 
     def _carry_out(self, verdicts: Iterable[PlannedVerdict]) -> list[VerdictRecord]:
-        planned = link_rename_verdicts(self.state.changes, verdicts)
-        accepted = [each for each in planned if each.record.verdict == "accept"]
-        writes = [
-            self.promotion.plan_write(
-                each.change.path, each.record.base_before, each.record.base_after, each.change.pending
-            )
-            for each in accepted
-        ]
-        events = [event for each in planned for event in each.build_events()]
+        planned, writes, events = list(verdicts), list[PathWrite](), list[ev.AnyEvent]()
+        if len(planned) > 1:
+            planned = link_rename_verdicts(self.state.changes, planned)
+        for each in planned:  # of the events, the verdict itself comes last: that order survives an interruption
+            path, record = each.record.path, each.record
+            before, after = record.base_before, record.base_after
+            if record.verdict == "accept":
+                writes.append(self.promotion.plan_write(path, before, after, each.change.pending))
+                events.append(ev.FileWritten(path=path, state=after, before=before))
+            events.append(ev.ChangeRevised(change=each.left) if each.left else ev.ChangeResolved(path=path))
+            events.append(ev.VerdictGiven(verdict=record))
         self._promote(writes, [*events, *build_hard_link_notices(self.workspace, writes)])
         return [each.record for each in planned]
-
-    def _select_changes(self, path: str, ids: tuple[str, ...]) -> list[Change]:
-        changes = self.state.changes
-        if path:
-            if path not in changes:
-                raise CommandRejected(f"Nothing is pending for {path}.", code="not_pending")
-            self._select_hunks(changes[path], ids)
-            return [changes[path]]
-        if ids:
-            raise CommandRejected("Hunks can only be named together with their path.", code="path_missing")
-        return [changes[each] for each in sorted(changes) if not changes[each].protected]
-
-    def _select_hunks(self, change: Change, ids: Iterable[str]) -> tuple[Hunk, ...]:
-        wanted = set(ids)
-        found = tuple(hunk for hunk in change.hunks if not wanted or hunk.id in wanted)
-        if missing := wanted - {hunk.id for hunk in found}:
-            raise CommandRejected(
-                f"{change.path} has no pending hunk {', '.join(sorted(missing))}.",
-                hint="The change has been revised meanwhile: look at it again.",
-                code="hunk_unknown",
-            )
-        return found
 
     def _require_unmoved(self, changes: list[Change], path: str = "", ids: Set[str] = frozenset()) -> list[Change]:
         """Return the changes after a check of the disk. Raises `ReviewConflict` if one of them can't be promoted.
@@ -152,9 +135,11 @@ class Verdicts(ReviewPart, eq=False):
         return [each for each in found if each]
 
     def _plan_verdict(self, change: Change, chosen: tuple[Hunk, ...], verdict: Verdict, reason: str) -> PlannedVerdict:
-        done = {hunk.id for hunk in chosen}
-        left = remove_hunks(change.hunks, done, verdict)
-        sides = self._compute_sides(change, chosen, left, verdict)
+        final = change.pending if verdict == "accept" else change.base
+        sides, left = ChangeSides(base=final, pending=final), tuple[Hunk, ...]()
+        if len(chosen) < len(change.hunks):
+            left = remove_hunks(change.hunks, {hunk.id for hunk in chosen}, verdict)
+            sides = self._divide_sides(change, chosen, verdict)
         before, after = change.base, sides.base
         if verdict == "accept" and change.conflict:
             before, after = self._rebase_on_disk(change, sides.base)
@@ -210,12 +195,8 @@ class Verdicts(ReviewPart, eq=False):
         made = {each for record in self.state.verdicts for each in record.directories if each in above}
         return tuple(sorted(made.union(self.workspace.list_missing_directories(path))))
 
-    def _compute_sides(
-        self, change: Change, chosen: tuple[Hunk, ...], left: tuple[Hunk, ...], verdict: Verdict
-    ) -> ChangeSides:
-        if not left:
-            final = change.pending if verdict == "accept" else change.base
-            return ChangeSides(base=final, pending=final)
+    def _divide_sides(self, change: Change, chosen: tuple[Hunk, ...], verdict: Verdict) -> ChangeSides:
+        """Return both sides after a verdict on a part of the hunks."""
         with explain_lost_content(change.path):
             old, new = self.read_change(change)
         if verdict == "accept":

@@ -26,6 +26,7 @@ from tests.support.box_driver import command_lines
 from tests.support.boxes import boxed as case_in_a_box
 from tests.support.boxes import command
 from tests.support.terminals import all_of
+from tests.support.verdicts import accept_everything
 
 KEY = f"sk-planted-{uuid4().hex}"  # other tests run at the same time, and some tiers show their command lines
 LONG = str(7_000_000 + os.getpid())  # seconds that only our own processes sleep
@@ -130,7 +131,7 @@ async def test_s4_m11_levers_of_a_command_wait_for_a_yes_of_their_own(tmp_path: 
     async with case_in_a_box(tmp_path, command(makes), says("."), tier=tier) as case:
         case.answer_approvals("allow_once")
         await case.turn()
-        case.shadow.resolve("")
+        accept_everything(case.shadow)
         assert case.tree() == {"a": b"1\n"}
         waiting = {path: change.risk for path, change in case.state.changes.items() if change.protected}
         assert set(waiting) == {".cursor/mcp.json", ".vscode/tasks.json", "AGENTS.md"}

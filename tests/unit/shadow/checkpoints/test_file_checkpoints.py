@@ -7,6 +7,7 @@ import pytest
 from core.errors import CommandRejected
 from core.protocol.events import CheckpointCreated
 from core.shadow.checkpoints.file_checkpoints import BULK_GONE, EDITED_SINCE, NOT_KEPT
+from tests.support.verdicts import accept_everything
 from tests.unit.shadow.overlay_mount import needs_mounts, output, run
 from tests.unit.shadow.review_case import ReviewCase
 
@@ -37,7 +38,7 @@ def test_d10_what_waited_waits_again_and_what_was_accepted_is_taken_back(review)
     review.shadow.delete("gone")
     review.shadow.delete("link")
     review.shadow.write("run", b"y\n", mode=0o644)
-    review.shadow.resolve("")
+    accept_everything(review.shadow)
     review.shadow.write("later", b"later\n")
     assert review.disk("gone") is None
     assert review.disk("made/deep/new") == b"new\n"
@@ -82,7 +83,7 @@ def test_d10_a_file_that_the_user_changed_in_the_same_place_is_left_alone_and_na
     checkpoint(review, "one")
     for path in ("a", "b"):
         review.shadow.write(path, TEN.replace(b"3", b"three"))
-    review.shadow.resolve("")
+    accept_everything(review.shadow)
     review.put("a", TEN.replace(b"3", b"mine"))
     restored = review.shadow.checkpoints.restore("one")
     assert [(each.path, each.reason) for each in restored.left] == [("a", EDITED_SINCE)]
@@ -95,7 +96,7 @@ def test_d10_a_file_that_the_user_removed_since_is_left_alone(review):
     review.put("a", TEN)
     checkpoint(review, "one")
     review.shadow.write("a", b"other\n")
-    review.shadow.resolve("")
+    accept_everything(review.shadow)
     (review.root / "a").unlink()
     restored = review.shadow.checkpoints.restore("one")
     assert [each.path for each in restored.left] == ["a"]
@@ -121,7 +122,7 @@ def test_d10_what_waits_again_over_the_users_edit_is_merged_or_a_conflict(review
 def test_d10_a_verdict_that_was_undone_since_is_given_again(review):
     review.put("a", TEN)
     review.shadow.write("a", TEN.replace(b"3", b"three"))
-    review.shadow.resolve("")
+    accept_everything(review.shadow)
     files, verdicts = review.files(), list(review.state.verdicts)
     checkpoint(review, "one")
     review.shadow.undo()
@@ -138,7 +139,7 @@ def test_d10_a_directory_and_a_file_change_places_and_back(review):
     review.shadow.write("d", b"a file\n")
     review.shadow.delete("f")
     review.shadow.write("f/y", b"below\n")
-    review.shadow.resolve("")
+    accept_everything(review.shadow)
     assert review.files() == {"d": b"a file\n", "f/y": b"below\n"}
     assert review.shadow.checkpoints.restore("one").left == ()
     assert review.files() == {"d/x": b"x\n", "f": b"f\n"}
@@ -153,7 +154,7 @@ def test_a_plan_changes_nothing_and_says_what_would_be(review):
     review.put("a", TEN)
     checkpoint(review, "one")
     review.shadow.write("a", b"other\n")
-    review.shadow.resolve("")
+    accept_everything(review.shadow)
     review.shadow.write("b", b"b\n")
     count, files = len(review.events), review.files()
     steps = {each.path: each for each in review.shadow.checkpoints.plan("one")}

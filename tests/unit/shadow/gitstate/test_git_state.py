@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from tests.support.everyday import tree
+from tests.support.verdicts import accept_everything
 from tests.unit.shadow.overlay_mount import needs_mounts, output, run
 from tests.unit.shadow.review_case import ReviewCase
 
@@ -54,7 +55,7 @@ def test_s4_what_makes_git_run_something_is_a_protected_change(project):
         ".git/hooks/pre-commit",
         "sub/.git/config",
     }
-    project.shadow.resolve("")
+    accept_everything(project.shadow)
     assert set(project.state.changes) == {".git/config", ".git/hooks/pre-commit", "sub/.git/config"}
 
 

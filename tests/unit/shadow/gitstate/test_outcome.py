@@ -9,6 +9,7 @@ import zlib
 import pytest
 
 from core.errors import ReviewConflict
+from tests.support.verdicts import accept_everything, reject_everything
 from tests.unit.shadow.overlay_mount import needs_mounts, run
 from tests.unit.shadow.review_case import ReviewCase
 
@@ -151,7 +152,7 @@ def test_n5_of_several_commits_only_what_was_accepted_is_in_any(project):
 def test_n5_a_stash_a_branch_a_tag_and_notes_with_content_that_was_never_accepted_are_refused(project, command, named):
     before = on_disk(project, "git for-each-ref; git rev-parse HEAD")
     run(project, command)
-    project.shadow.resolve("", (), "reject")
+    reject_everything(project.shadow)
     with pytest.raises(ReviewConflict, match=named):
         project.shadow.resolve_bulk(".git")
     assert on_disk(project, "git for-each-ref; git rev-parse HEAD") == before
@@ -229,7 +230,7 @@ def test_n5_what_git_complains_of_is_one_line(project):
 
 def test_n5_nothing_is_told_of_what_is_staged_as_it_was_accepted(project):
     run(project, "git rm -q b.py; echo x > new; git add new; chmod +x a.py; git add a.py")
-    project.shadow.resolve("")
+    accept_everything(project.shadow)
     for path in list(project.state.changes):
         project.shadow.resolve(path)
     assert project.shadow.bulks.git.preview(".git").notes == ()
@@ -315,7 +316,7 @@ def test_n5_a_rebase_under_way_is_refused(project):
     on_disk(project, f"git checkout -qb side; echo s >> b.py; {GIT} commit -qam side; git checkout -q main")
     on_disk(project, f"echo m >> b.py; {GIT} commit -qam main")
     run(project, f"{GIT} rebase side || true")
-    project.shadow.resolve("", (), "reject")
+    reject_everything(project.shadow)
     with pytest.raises(ReviewConflict, match="rebase"):
         project.shadow.resolve_bulk(".git")
 

@@ -12,6 +12,7 @@ from core.protocol.events import CheckpointCreated
 from core.shadow.layers.overlayfs import make_whiteout
 from tests.support.deep import deepen
 from tests.support.steps import few_calls_deep, steps_of
+from tests.support.verdicts import accept_everything, reject_everything
 from tests.unit.shadow.command_layer import Layer
 from tests.unit.shadow.review_case import ReviewCase
 
@@ -50,10 +51,10 @@ def reviewed(review: ReviewCase, levels: int) -> list[tuple[str, Step]]:
         ("checkpoint", lambda: checkpoint(review, "first")),
         ("another deep file", command(review, lambda upper: deepen(upper, levels, "y"))),
         ("reading it", lambda: review.shadow.read("d/" * levels + "x")),
-        ("accept", lambda: review.shadow.resolve("")),
+        ("accept", lambda: accept_everything(review.shadow)),
         ("remove all", command(review, lambda upper: make_whiteout(upper / "d"))),
         ("a command over that", command(review, small)),
-        ("accept the removal", lambda: review.shadow.resolve("")),
+        ("accept the removal", lambda: accept_everything(review.shadow)),
         ("rewind", lambda: review.shadow.checkpoints.restore("first")),
     ]
 
@@ -103,9 +104,9 @@ def the_users(review: ReviewCase, levels: int) -> list[tuple[str, Step]]:
         ("a command", command(review, small)),
         ("remove", command(review, lambda upper: make_whiteout(upper / "d"))),
         ("a command over that", command(review, small)),
-        ("reject", lambda: review.shadow.resolve("", verdict="reject")),
+        ("reject", lambda: reject_everything(review.shadow)),
         ("put a file there", command(review, replaced)),
-        ("accept", lambda: review.shadow.resolve("")),
+        ("accept", lambda: accept_everything(review.shadow)),
     ]
 
 

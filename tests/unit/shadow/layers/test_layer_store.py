@@ -17,6 +17,7 @@ from core.shadow.layers import layer_store as layers_module
 from core.shadow.layers.overlayfs import is_whiteout
 from core.shadow.shadow import Shadow
 from core.state.review import ReviewState
+from tests.support.verdicts import accept_everything
 from tests.unit.shadow.command_layer import ORIGIN, Layer
 from tests.unit.shadow.overlay_mount import needs_mounts, run
 from tests.unit.shadow.review_case import ReviewCase
@@ -76,7 +77,7 @@ def test_s3_a_removed_tree_is_the_deletion_of_each_of_its_files(review):
     assert is_whiteout((pending / "src").lstat())
     review.shadow.resolve("src/deep/b", verdict="reject")
     assert [each.name for each in review.shadow.list_dir("src")] == ["deep"]
-    review.shadow.resolve("")
+    accept_everything(review.shadow)
     assert review.files() == {"src/deep/b": b"src/deep/b"}
 
 
@@ -124,7 +125,7 @@ def test_p10_names_of_any_bytes_come_through(review):
     for name in names:
         Path(os.fsdecode(os.fsencode(layer.dirs.upper) + b"/" + name)).write_bytes(name)
     layer.absorb()
-    review.shadow.resolve("")
+    accept_everything(review.shadow)
     assert sorted(os.fsencode(each.name) for each in review.root.iterdir()) == sorted(names)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import ReviewConflict
+from tests.support.verdicts import accept_everything
 from tests.unit.shadow.command_layer import Layer
 from tests.unit.shadow.review_case import ReviewCase
 
@@ -55,7 +56,7 @@ def test_the_directory_of_each_file_is_durable_before_the_commit(tmp_path, trace
     for new in ("deep/edited", "made/new/created", "top"):
         review.shadow.write(new, b"new\n")
     review.shadow.delete("there/deleted")
-    review.shadow.resolve("")
+    accept_everything(review.shadow)
     assert str((review.root / path).parent) in trace.between(f"swapped {path}", "commit")
 
 
@@ -75,7 +76,7 @@ def test_the_directory_of_a_file_that_is_put_back_is_durable(tmp_path, trace):
 
     review = two_pending(tmp_path, step)
     with pytest.raises(ReviewConflict):
-        review.shadow.resolve("")
+        accept_everything(review.shadow)
     assert (review.root / "one/a").read_bytes() == b"old\n"
     trace.append("end")
     assert str(review.root / "one") in trace.between("verified two/b", "end")
@@ -92,7 +93,7 @@ def test_the_directories_of_what_is_finished_after_a_crash_are_durable(tmp_path,
 
     review = two_pending(tmp_path, die)
     with pytest.raises(Killed):
-        review.shadow.resolve("")
+        accept_everything(review.shadow)
     trace.append("start")
     again = ReviewCase(tmp_path, trace.append)
     assert again.shadow.recover() == ["Finished writing one/a, two/b."]

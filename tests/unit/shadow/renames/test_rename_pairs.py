@@ -7,6 +7,7 @@ import pytest
 from core.errors import ReviewConflict
 from core.protocol.events import FileWritten, VerdictGiven
 from core.protocol.renames import find_renames, group_renames, list_changes
+from tests.support.verdicts import accept_everything, reject_everything
 from tests.unit.shadow.command_layer import Layer
 from tests.unit.shadow.review_case import ReviewCase
 
@@ -41,14 +42,14 @@ def test_n16a_a_rename_is_accepted_by_either_path_and_taken_back_whole(review, s
     review.shadow.undo()
     assert review.files() == {"old.py": of("old.py")}
     assert (find_renames(review.state.changes), review.state.verdicts) == ({"new.py": "old.py"}, [])
-    review.shadow.resolve("")
+    accept_everything(review.shadow)
     assert review.files() == {"new.py": of("old.py")}
 
 
 @pytest.mark.parametrize("said", ["new.py", "old.py", ""])
 def test_n16a_a_rename_is_rejected_by_either_path_and_taken_back_whole(review, said):
     moved(review, ("old.py", "new.py"))
-    review.shadow.resolve(said, verdict="reject")
+    review.shadow.resolve(said, verdict="reject") if said else reject_everything(review.shadow)
     assert not review.state.changes
     review.shadow.undo(review.state.verdicts[0].id)
     assert (find_renames(review.state.changes), review.state.verdicts) == ({"new.py": "old.py"}, [])
@@ -178,7 +179,7 @@ def _dies(place, steps: list[str], *, undoing: bool) -> ReviewCase:
 def test_n16a_a_rename_is_red_if_one_of_its_paths_is(review, old, new):
     moved(review, (old, new))
     assert all(each.protected and each.risk for each in review.state.changes.values())
-    review.shadow.resolve("")
+    accept_everything(review.shadow)
     assert review.files() == {old: of(old)}
     review.shadow.resolve(new)
     review.shadow.undo()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from core.errors import CommandRejected, ReviewConflict
 from core.protocol.renames import find_renames, list_changes
 from core.protocol.review import Change, ConflictChoice, Origin
+from tests.support.verdicts import accept_everything, reject_everything
 from tests.unit.shadow.command_layer import Layer
 from tests.unit.shadow.review_case import ReviewCase
 from tests.unit.shadow.test_subagent_merge import Child
@@ -85,7 +86,8 @@ def test_n16a_it_is_found_however_it_came_about(review, order):
 @pytest.mark.parametrize("verdict", ["accept", "reject"])
 def test_n16a_as_a_whole_it_has_one_verdict_that_is_taken_back_whole(edited, said, verdict):
     before = change(edited)
-    edited.shadow.resolve(said, (), verdict)
+    give_all = accept_everything if verdict == "accept" else reject_everything
+    edited.shadow.resolve(said, (), verdict) if said else give_all(edited.shadow)
     assert edited.files() == ({"pkg/new.py": NEW} if verdict == "accept" else {"old.py": OLD})
     assert not edited.state.changes
     edited.shadow.undo()
@@ -290,7 +292,7 @@ def test_n16a_a_checkpoint_brings_an_edited_rename_back(edited):
     edited.shadow.write("pkg/new.py", b"else\n")
     edited.shadow.checkpoints.restore("c")
     assert (edited.files(), edited.state.changes) == ({"old.py": OLD}, before)
-    edited.shadow.resolve("")
+    accept_everything(edited.shadow)
     assert edited.files() == {"pkg/new.py": NEW}
 
 

@@ -24,6 +24,7 @@ from core.shadow.diff.hunks import (
     select_hunks,
 )
 from core.shadow.diff.text_lines import split_lines
+from tests.support.verdicts import accept_everything
 from tests.unit.shadow.diff.test_hunks import FILE, apply_hunks
 from tests.unit.shadow.review_case import ReviewCase
 from tests.unit.shadow.test_shadow import TEN, edited
@@ -225,7 +226,7 @@ def test_a_deletion_and_an_empty_new_file_can_be_edited_and_a_binary_can_not(rev
     review.shadow.write("bin", b"\0")
     with pytest.raises(CommandRejected, match="binary file"):
         review.shadow.hunk_edits.edit("bin", review.ids("bin")[0], "text")
-    review.shadow.resolve("")
+    accept_everything(review.shadow)
     assert review.files() == {"a": b"one\n", "new": b"text\n", "bin": b"\0"}
 
 

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from tests.support.verdicts import accept_everything
 from tests.unit.shadow.overlay_mount import needs_mounts, run
 from tests.unit.shadow.review_case import ReviewCase
 
@@ -29,7 +30,7 @@ def test_n9_a_directory_becomes_a_repository_with_its_last_part(review, place):
     review.shadow.write("src/a.py", b"")
     assert red(review) == {f"{place}{each}" for each in ("config", "objects/pack/x", "HEAD", "refs/heads/x")}
     assert "for a repository" in review.state.changes[f"{place}config"].risk
-    review.shadow.resolve("")
+    accept_everything(review.shadow)
     assert review.disk(f"{place}config") is None
     assert review.disk("src/a.py") == b""
 
@@ -89,7 +90,7 @@ def test_n9_also_when_the_link_is_pending_and_leads_over_another_one(review):
     review.put("a", b"")
     run(review, "mkdir -p conf/vs; echo evil > conf/vs/tasks.json; ln -s conf step; ln -s step/vs .vscode; echo x > a")
     assert red(review) == {".vscode", "conf/vs/tasks.json"}
-    review.shadow.resolve("")
+    accept_everything(review.shadow)
     assert (review.disk("a"), review.disk("conf/vs/tasks.json")) == (b"x\n", None)
 
 
@@ -174,7 +175,7 @@ def test_n9_what_a_linked_hook_or_the_beginning_of_a_red_name_leads_to_is_red(re
     review.shadow.write(path, b"evil")
     review.shadow.write("sub/other", b"")
     assert red(review) == {path}
-    review.shadow.resolve("")
+    accept_everything(review.shadow)
     assert review.disk(path) != b"evil"
 
 

@@ -20,6 +20,7 @@ from core.shadow.diff.hunks import select_hunks
 from core.shadow.diff.text_lines import split_lines
 from core.shadow.shadow import Shadow
 from core.state.review import ReviewState
+from tests.support.verdicts import accept_everything
 from tests.unit.shadow.review_case import ReviewCase
 from tests.unit.shadow.test_shadow import TEN, edited
 
@@ -70,7 +71,7 @@ def test_everything_is_accepted_at_once_but_what_is_protected(review):
     proposed(review, 2)
     review.shadow.write("b/new", b"b\n")
     review.shadow.write(".vscode/tasks.json", b"{}")
-    review.shadow.resolve("")
+    accept_everything(review.shadow)
     assert review.files() == {"a": edited(TEN, 2), "b/new": b"b\n"}
     assert list(review.state.changes) == [".vscode/tasks.json"]
     assert review.state.changes[".vscode/tasks.json"].protected
@@ -93,7 +94,7 @@ def test_p6_modes_are_kept_and_new_files_follow_the_umask(review):
     review.shadow.write("run", b"new\n")
     review.shadow.write("new", b"new\n")
     review.shadow.write("suid", b"x", None, 0o4755)
-    review.shadow.resolve("")
+    accept_everything(review.shadow)
     modes = [stat.S_IMODE((review.root / each).stat().st_mode) for each in ("run", "new", "suid")]
     assert modes == [0o755, review.workspace.new_file_mode, 0o755]
 
@@ -112,9 +113,9 @@ def test_p14_a_file_edited_in_the_same_place_is_a_conflict_and_nothing_is_writte
     proposed(review, 2, 8)
     review.shadow.write("b", b"b\n")
     users = review.put("a", edited(TEN, 2, into=b"user")).read_bytes()
-    for path in ("a", ""):
+    for accept in (lambda: review.shadow.resolve("a"), lambda: accept_everything(review.shadow)):
         with pytest.raises(ReviewConflict, match="a"):
-            review.shadow.resolve(path)
+            accept()
     assert review.files() == {"a": users}
     assert review.state.changes["a"].conflict
     review.shadow.resolve("a", (), "reject")
@@ -166,7 +167,7 @@ def test_d10_undo_brings_back_bytes_modes_created_and_deleted_files(review):
     review.shadow.write("made", b"made\n")
     before = review.shadow.list_changes()
     review.shadow.resolve("a", (ids[0],))
-    review.shadow.resolve("")
+    accept_everything(review.shadow)
     assert review.files() == {"a": edited(TEN, 2, 8), "made": b"made\n"}
     while review.state.verdicts:
         review.shadow.undo()
