@@ -147,7 +147,12 @@ CHANGING = {
         "core.shadow.bulk.layer_transfer",
         "core.shadow.checkpoints.file_checkpoints",
     },
-    "create_file": {"core.shadow.promotion.file_swap", "core.workspace.tree"},
+    "create_file": {
+        "core.filesystem.atomic_write",
+        "core.shadow.layers.layer_files",
+        "core.shadow.promotion.file_swap",
+        "core.workspace.tree",
+    },
     "exchange_names": {"core.shadow.promotion.file_swap"},
 }
 SAMPLES = {
