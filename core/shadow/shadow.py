@@ -119,15 +119,20 @@ class Shadow:
 
     def list_dir(self, rel: str = ".") -> tuple[DirectoryEntry, ...]:
         """Return the entries of a directory, shadow over workspace: directories first, then the rest, each by name."""
-        real = self.merged_tree.resolve_links(rel)
+        real, is_ignored = self.merged_tree.resolve_links(rel), self.ignore.match_in(rel)
         node = self.merged_tree.find_node(real)
         if self.merged_tree.is_workspace_only or (node is not None and node.kind != "directory" and not node.pending):
-            return self.workspace.list_dir(real)
-        if node is None:
+            names = {each.name: each.kind for each in self.workspace.list_dir(real)}
+        elif node is None:
             raise PathRefused(f"{rel!r} does not exist.", code="not_found")
-        if node.kind != "directory":
+        elif node.kind != "directory":
             raise PathRefused(f"{rel!r}: Not a directory.")
-        found = [DirectoryEntry(name=name, kind=kind) for name, kind in self.merged_tree.list_names(real).items()]
+        else:
+            names = self.merged_tree.list_names(real)
+        found = [
+            DirectoryEntry(name=name, kind=kind, ignored=is_ignored(name, kind == "directory"))
+            for name, kind in names.items()
+        ]
         return tuple(sorted(found, key=lambda each: (each.kind != "directory", each.name)))
 
     # writing
@@ -147,7 +152,8 @@ class Shadow:
         """
         path = self.merged_tree.resolve_parent_links(rel) if data is None else self.merged_tree.resolve_links(rel)
         self._refuse_unwritable(rel, path, creates=data is not None)
-        seen = None if self.merged_tree.stack.find(path) is None else self.merged_tree.read_state_below(path)
+        kept = self.merged_tree.stack.find(path) if self.layers.kept.layers else None
+        seen = None if kept is None else self.merged_tree.read_state_below(path)
         edited = self._proposals.edit(path, data, origin=origin, mode=mode, layered=seen)
         if seen is not None and path not in self.state.changes:
             self.merged_tree.forget(path)

@@ -52,19 +52,15 @@ class IgnoreRules:
         return _RulesSnapshot(self._load_patterns, [("", everywhere)] if everywhere else []).match_in
 
     def match_withheld_in(self, directory: str) -> Callable[[str, bool], bool]:
-        """Return `is_withheld` for the names of a directory that is not withheld itself."""
+        """Return whether a name of a directory is withheld; the directory itself is not."""
         above = "" if directory == "." else f"{directory}/"
         stack = self._collect_rules(f"{above}x", _WITHHELD)
         return lambda name, is_dir: _matches(stack, above + name, is_dir)
 
-    def is_withheld(self, rel: str, is_dir: bool = False) -> bool:
-        """True if a `.cursorignore` keeps the path from the agent."""
-        stack = self._collect_rules(rel, _WITHHELD)
-        return bool(stack) and _is_excluded(stack, rel, is_dir)
-
     def refuse_withheld(self, rel: str) -> None:
-        """Raise `PathRefused` for a path that the user keeps from the agent."""
-        if self.is_withheld(rel):
+        """Raise `PathRefused` for a path that a `.cursorignore` keeps from the agent."""
+        stack = self._collect_rules(rel, _WITHHELD)
+        if stack and _is_excluded(stack, rel, is_dir=False):
             raise PathRefused(f"{rel!r} is excluded by .cursorignore.", code="path_withheld")
 
     def _collect_rules(self, rel: str, file: str) -> _RuleStack:

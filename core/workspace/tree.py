@@ -103,18 +103,6 @@ class Workspace:
 
     # reading
 
-    def open_read(self, rel: str) -> int:
-        """Open a regular file, links within the workspace followed. Never blocks on a FIFO or device."""
-        try:
-            descriptor = self._open(rel, READ_FLAGS)
-        except OSError as error:
-            raise _to_refusal(rel, error) from error
-        mode = os.fstat(descriptor).st_mode
-        if stat.S_ISREG(mode):
-            return descriptor
-        os.close(descriptor)
-        raise PathRefused(f"{rel!r} is not a regular file but {describe_mode(mode)}.", code="not_a_file")
-
     def _open(self, rel: str, flags: int) -> int:
         path = file_names.to_os_name(rel)
         try:
@@ -125,14 +113,21 @@ class Workspace:
         return open_beneath(self._top, resolve_links(self._top, self._root, path), flags)
 
     def read_bytes(self, rel: str, limit: int = MAX_EDITED_BYTES) -> bytes:
-        """Return at most `limit` bytes of a regular file. Raises `PathRefused` if it is none or can't be read."""
-        descriptor = self.open_read(rel)
+        """Return at most `limit` bytes of a regular file, links within the workspace followed.
+
+        Never blocks on a FIFO or device. Raises `PathRefused` if it is no file or can't be read.
+        """
         try:
-            return read_all(descriptor, limit)
+            descriptor = self._open(rel, READ_FLAGS)
+            try:
+                mode = os.fstat(descriptor).st_mode
+                if stat.S_ISREG(mode):
+                    return read_all(descriptor, limit)
+            finally:
+                os.close(descriptor)
         except OSError as error:
             raise _to_refusal(rel, error) from error
-        finally:
-            os.close(descriptor)
+        raise PathRefused(f"{rel!r} is not a regular file but {describe_mode(mode)}.", code="not_a_file")
 
     def stat(self, rel: str) -> PathStat | None:
         """Return what is there, links within the workspace followed; None: nothing (a dangling link is nothing)."""

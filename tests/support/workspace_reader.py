@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from core.agent.answer.call_documents import build_edit_detail
-from core.errors import ToolFailed
+from core.errors import PathRefused, ToolFailed
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.shadow import Shadow
-from core.shadow.tool_view import ShadowView
 from core.state.review import ReviewState
 from core.tools.base import EditRequest, FileEditDetail, LintRun
 from core.tools.linters import LintJob
-from core.workspace import Workspace
+from core.workspace import DirectoryEntry, PathStat, Workspace
 
 
 class WorkspaceEditor:
@@ -25,16 +24,27 @@ class WorkspaceEditor:
         session.mkdir(parents=True)
         state = ReviewState()
         self.workspace = Workspace(self.folder, state_dir=place / "state")
-        self.view = ShadowView(Shadow(self.workspace, BlobStore(session / "blobs"), state.apply, state))
+        self.shadow = Shadow(self.workspace, BlobStore(session / "blobs"), state.apply, state)
         self.put_aside: dict[str, bytes] = {}
         self.seen: dict[str, bytes] = {}
-        self.root = self.view.root
-        self.relative = self.view.relative
-        self.pending_paths = self.view.pending_paths
-        self.stat = self.view.stat
-        self.list_dir = self.view.list_dir
-        self.read_bytes = self.view.read_bytes
+        self.root = str(self.workspace.root)
+        self.relative = self.workspace.to_relative
         self.read_spilled = self.put_aside.get
+
+    def stat(self, path: str) -> PathStat | None:
+        return self.shadow.stat(self.relative(path))
+
+    def read_bytes(self, path: str, limit: int) -> bytes:
+        data = self.shadow.read(self.relative(path), limit)
+        if data is None:
+            raise PathRefused(f"{path!r} does not exist.", code="not_found")
+        return data
+
+    def list_dir(self, path: str) -> tuple[DirectoryEntry, ...]:
+        return self.shadow.list_dir(self.relative(path))
+
+    def pending_paths(self) -> dict[str, str]:
+        return {each.path: each.operation for each in self.shadow.list_changes()}
 
     def put(self, path: str, data: bytes | str) -> Path:
         """A file on disk, as the user has it."""
@@ -57,12 +67,12 @@ class WorkspaceEditor:
         return self.seen.get(self.relative(path)) == self.now(path)
 
     def write(self, path: str, data: bytes) -> FileEditDetail:
-        edited = self.view.write(path, data)
+        edited = self.shadow.edit(self.relative(path), data)
         self.mark_read(path)
         return build_edit_detail(self.relative(path), edited)
 
     def delete(self, path: str) -> FileEditDetail:
-        edited = self.view.delete(path)
+        edited = self.shadow.edit(self.relative(path), None)
         return build_edit_detail(self.relative(path), edited)
 
     async def apply_with_model(self, order: EditRequest) -> str:

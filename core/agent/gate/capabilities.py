@@ -23,7 +23,7 @@ from core.agent.planning.plan_sync import PlanSync
 from core.agent.planning.todo_editor import PlanFileEditor, TodoEditor
 from core.agent.planning.todo_verification import build_prover
 from core.agent.turn.user_channel import UserChannel
-from core.errors import ToolFailed, ToolInputInvalid
+from core.errors import PathRefused, ToolFailed, ToolInputInvalid
 from core.ids import new_id
 from core.modes import Access, Mode
 from core.permissions.approval import Approval
@@ -31,7 +31,7 @@ from core.protocol.documents import Question, QuestionAnswer, Todo
 from core.protocol.events import ApprovalRequested, ModeChanged, ModeName, QuestionAsked, ToolOutput
 from core.protocol.review import Origin
 from core.sandbox.results import CommandResult, JobReport
-from core.shadow.tool_view import ShadowView
+from core.shadow.review.proposals import ShadowEdit
 from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.execution import EFFECTS_DROPPED
 from core.shell.jobs import JobTable
@@ -65,21 +65,29 @@ class FileReader(Struct, eq=False, kw_only=True):
     root: str
     digests: dict[str, str]
     relative: Callable[[str], str]
-    list_dir: Callable[[str], tuple[DirectoryEntry, ...]]
+    list_entries: Callable[[str], tuple[DirectoryEntry, ...]]
     pending_paths: Callable[[], Mapping[str, str]]
     read_spilled: Callable[[str], bytes | None]
     check_path: Callable[[Access, str], None]
     look_up: Callable[[str], PathStat | None]
-    read: Callable[[str, int], bytes]
+    read: Callable[[str, int], bytes | None]
     run_linter: Callable[[LintJob, bool], Awaitable[LintRun]]
 
     def stat(self, path: str) -> PathStat | None:
-        self.check_path(Access.READ, self.relative(path))
-        return self.look_up(path)
+        own = self.relative(path)
+        self.check_path(Access.READ, own)
+        return self.look_up(own)
 
     def read_bytes(self, path: str, limit: int) -> bytes:
-        self.check_path(Access.READ, self.relative(path))
-        return self.read(path, limit)
+        own = self.relative(path)
+        self.check_path(Access.READ, own)
+        data = self.read(own, limit)
+        if data is None:
+            raise PathRefused(f"{own!r} does not exist.", code="not_found")
+        return data
+
+    def list_dir(self, path: str) -> tuple[DirectoryEntry, ...]:
+        return self.list_entries(self.relative(path))
 
     def mark_read(self, path: str) -> None:
         self.digests[self.relative(path)] = self.compute_digest(path)
@@ -88,13 +96,13 @@ class FileReader(Struct, eq=False, kw_only=True):
         return await self.run_linter(job, pending)
 
     def compute_digest(self, path: str) -> str:
-        return hashlib.sha256(self.read(path, 1 << 26)).hexdigest()
+        return hashlib.sha256(self.read_bytes(path, 1 << 26)).hexdigest()
 
 
 class FileEditor(FileReader, eq=False, kw_only=True):
     """PROPOSE: reading, and writes that land in the shadow."""
 
-    view: ShadowView
+    edit: Callable[[str, bytes | None], ShadowEdit]
     lease: CallLease
     apply_edit: ApplyEdit
 
@@ -103,7 +111,7 @@ class FileEditor(FileReader, eq=False, kw_only=True):
         own = self.relative(path)
         self.check_path(Access.PROPOSE, own)
         check_no_marks(data)
-        edited = self.view.write(path, data)
+        edited = self.edit(own, data)
         self.digests[own] = hashlib.sha256(data).hexdigest()
         return build_edit_detail(own, edited)
 
@@ -111,7 +119,7 @@ class FileEditor(FileReader, eq=False, kw_only=True):
         self.lease.check()
         own = self.relative(path)
         self.check_path(Access.PROPOSE, own)
-        edited = self.view.delete(path)
+        edited = self.edit(own, None)
         self.digests.pop(own, None)
         return build_edit_detail(own, edited)
 
@@ -123,33 +131,31 @@ class FileEditor(FileReader, eq=False, kw_only=True):
         return await self.apply_edit(order)
 
 
-def _list_reading(
-    view: ShadowView, permissions: CallPermissions, digests: dict[str, str], approved: Sequence[str]
-) -> dict[str, Any]:
+def _list_reading(permissions: CallPermissions, digests: dict[str, str], approved: Sequence[str]) -> dict[str, Any]:
     """List the fields of a `FileReader`: functions without the objects that they are methods of."""
 
     def detach(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *arguments: function(*arguments)  # noqa: PLW0108 (a bound method leads to its object)
 
-    directory, guard = permissions.terminal.host.directory, permissions.build_path_guard(approved)
+    directory, shadow = permissions.terminal.host.directory, permissions.terminal.host.shadow
+    guard = permissions.build_path_guard(approved)
     return {
-        "root": view.root,
+        "root": str(shadow.workspace.root),
         "digests": digests,
-        "relative": detach(view.relative),
-        "list_dir": detach(view.list_dir),
-        "pending_paths": detach(view.pending_paths),
+        "relative": detach(shadow.workspace.to_relative),
+        "list_entries": detach(shadow.list_dir),
+        "pending_paths": lambda: {each.path: each.operation for each in shadow.list_changes()},
         "read_spilled": lambda path: read_spilled(directory, path),
         "check_path": detach(guard.check),
-        "look_up": detach(view.stat),
-        "read": detach(view.read_bytes),
+        "look_up": detach(shadow.stat),
+        "read": detach(shadow.read),
         "run_linter": lambda job, pending: run_linter(permissions, job, pending=pending),
     }
 
 
 def build_reader(permissions: CallPermissions, digests: dict[str, str], approved: Sequence[str] = ()) -> FileReader:
     """Build a READ capability. `digests`: what the model has read; `approved`: files that the user said yes to."""
-    view = ShadowView(permissions.terminal.host.shadow)
-    return FileReader(**_list_reading(view, permissions, digests, approved))
+    return FileReader(**_list_reading(permissions, digests, approved))
 
 
 class UserPrompter(Struct, eq=False):
@@ -303,9 +309,13 @@ class CapabilityFactory(Struct, frozen=True):
             case Access.PROBE:
                 return DebugCapability(self.approver, self.digests, origin, lease.check)
             case Access.PROPOSE:
-                view = ShadowView(terminal.host.shadow, replace(origin, todo=todo))
-                reading = _list_reading(view, permissions, self.digests, paths)
-                return FileEditor(**reading, view=view, lease=lease, apply_edit=self.apply_edit)
+                shadow, stamp = terminal.host.shadow, replace(origin, todo=todo)
+                return FileEditor(
+                    **_list_reading(permissions, self.digests, paths),
+                    edit=lambda path, data: shadow.edit(path, data, stamp),
+                    lease=lease,
+                    apply_edit=self.apply_edit,
+                )
             case Access.NET | Access.SPAWN | Access.EXTERNAL:
                 raise ToolFailed("This program has no such access.")
             case _:

@@ -30,7 +30,6 @@ from core.protocol.attachment_labels import (
 )
 from core.protocol.events import AttachmentAdded
 from core.protocol.messages import Attachment, ModelJob
-from core.shadow.tool_view import ShadowView
 
 NAME_LENGTH: Final = 120
 
@@ -54,7 +53,10 @@ def _add_attachment(session: Session, made: PreparedAttachment, request: str) ->
 def _read_attachment(session: Session, path: str) -> bytes:
     """Read a file of the workspace as the agent sees it; else, by an absolute path, any file the user may read."""
     try:
-        return ShadowView(session.shadow).read_bytes(path, MAX_INPUT_BYTES + 1)
+        found = session.shadow.read(session.shadow.workspace.to_relative(path), MAX_INPUT_BYTES + 1)
+        if found is None:
+            raise PathRefused(f"{path!r} does not exist.", code="not_found")
+        return found
     except (PathRefused, FileNotFoundError) as refused:
         outside = Path(path).expanduser()
         if not outside.is_absolute():

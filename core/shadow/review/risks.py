@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 
 from msgspec.structs import replace
 
@@ -49,11 +50,11 @@ class Risks:
         if not waiting:
             return
         with self.tree.cache_lookups():
-            directories = {".", *collect_directories(self._state.changes)}
-            bare = {each for each in directories if not is_git_internal(each) and self.tree.is_bare_repository(each)}
             aliases, by_git = self._find_aliases(), self._find_read_by_git()
+            is_bare = cache(lambda path: not is_git_internal(path) and self.tree.is_bare_repository(path))
             found = {
-                each.path: self._find_risk(each, aliases, bare, by_git) or known.get(each.path, "") for each in waiting
+                each.path: self._find_risk(each, aliases, by_git, is_bare) or known.get(each.path, "")
+                for each in waiting
             }
         self._add_renames(found)
         self.tree.contents.risks_by_path = {path: risk for path, risk in found.items() if risk}
@@ -70,7 +71,13 @@ class Risks:
                 if red and not found.get(one, "red"):
                     found[one] = f"{red} (it is one rename with {other})"
 
-    def _find_risk(self, change: Change, aliases: list[tuple[str, str]], bare: set[str], by_git: dict[str, str]) -> str:
+    def _find_risk(
+        self,
+        change: Change,
+        aliases: list[tuple[str, str]],
+        by_git: dict[str, str],
+        is_bare: Callable[[str], bool],
+    ) -> str:
         path = change.path
         if change.pending.kind == "symlink" and (risk := self._find_link_risk(path, change.pending)):
             return risk
@@ -83,8 +90,8 @@ class Risks:
                 alias = f"{link}/{path}" if place == "." else link + path[len(place) :]
                 if (lever := find_file_risk(alias)) and lever.is_protected:
                     return f"{lever.risk} (it is {alias} as well)"
-        inside = next((each for each in list_parents(path) if each in bare), "")
-        if not inside and "." in bare and path.split("/")[0] in _OF_A_REPOSITORY:
+        inside = next(filter(is_bare, list_parents(path)), "")
+        if not inside and path.split("/")[0] in _OF_A_REPOSITORY and is_bare("."):
             inside = "the project itself"
         return f"makes git run what it says: git takes {inside} for a repository" if inside else ""
 
@@ -156,6 +163,8 @@ class Risks:
 
     def _find_read_by_git(self) -> dict[str, str]:
         """Return the places of the project from which git takes what it runs or obeys, with a description of each."""
+        if not (self._root / ".git").exists():
+            return {}
         if self._marks != self._read_marks():
             self._by_git = find_executed_paths(self._root)
             self._marks = self._read_marks()

@@ -9,7 +9,6 @@ import pytest
 from core.errors import PathRefused
 from core.protocol.events import ChangeConflicted, ChangeProposed, ChangeResolved, ChangeRevised
 from core.protocol.review import Origin
-from core.shadow.tool_view import ShadowView
 
 TEN = b"".join(b"line %d\n" % number for number in range(1, 11))
 
@@ -161,20 +160,3 @@ def test_p7_a_second_name_of_the_file_is_mentioned(review):
     assert "2 names" in review.shadow.diff("a").note
     review.shadow.resolve("a")
     assert review.disk("b") == TEN
-
-
-def test_a_tool_sees_the_shadow_by_paths_as_the_model_writes_them(review):
-    review.put(".gitignore", b"*.log\n")
-    review.put("x.log", b"")
-    view = ShadowView(review.shadow, Origin(call="c", tool="write"))
-    done = view.write(f"{review.root}/src/./a.py", b"1\n")
-    assert (done.change.path, done.before, done.after) == ("src/a.py", None, b"1\n")
-    assert view.read_bytes("src/a.py", 1) == b"1"
-    assert dict(view.pending_paths()) == {"src/a.py": "create"}
-    listed = [(each.name, each.kind, each.ignored) for each in view.list_dir(".")]
-    assert listed == [("src", "directory", False), (".gitignore", "file", False), ("x.log", "file", True)]
-    assert view.delete("src/a.py").before == b"1\n"
-    with pytest.raises(PathRefused):
-        view.read_bytes("src/a.py", 1)
-    with pytest.raises(PathRefused):
-        view.write("../x", b"")

@@ -79,14 +79,17 @@ def require_file(stat: PathStat, path: str) -> None:
 
 def read_editable(reader: Reader, path: str) -> TextFile:
     """The text of an existing file that is to be edited. Binary and huge files are refused: never rewritten as text."""
-    stat = require_present(reader, path)
-    require_file(stat, path)
-    if stat.size > _EDIT_LIMIT:
-        raise ToolFailed(f"{path} is too large to edit as text ({stat.size:,} bytes).", hint="Use a command for it.")
-    data = reader.read_bytes(path, _EDIT_LIMIT)
+    try:
+        data = reader.read_bytes(path, _EDIT_LIMIT + 1)
+    except PathRefused:
+        require_file(require_present(reader, path), path)  # says better what is in the way
+        raise
+    if len(data) > _EDIT_LIMIT:
+        size = require_present(reader, path).size
+        raise ToolFailed(f"{path} is too large to edit as text ({size:,} bytes).", hint="Use a command for it.")
     text = decode_text(data)
     if text is None:
-        raise build_not_text_error(path, data, stat.size)
+        raise build_not_text_error(path, data, len(data))
     return text
 
 
