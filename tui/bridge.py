@@ -287,6 +287,7 @@ class Bridge:
                 commands.CommandRun()
                 | commands.VerdictUndo()
                 | commands.HunkResolve()
+                | commands.BulkResolve()
                 | commands.PlanBuild()
                 | commands.ContextCompact()
                 | commands.CheckpointRestore()

@@ -144,6 +144,7 @@ async def survived(command: c.AnyCommand) -> AsyncIterator[tuple[c.Reply, list[c
 ONCE = [
     c.HunkResolve(path="", verdict="accept"),
     c.HunkResolve(path="a.py", hunks=("h1",), verdict="reject"),
+    c.BulkResolve(root=".git", verdict="accept", confirmed=True),
     c.VerdictUndo(),
     c.CommandRun(command="make deploy"),
     c.PlanBuild(path="plan.md"),
