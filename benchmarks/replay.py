@@ -12,7 +12,7 @@ from benchmarks.words import text
 from core.protocol import documents, events
 from core.protocol.messages import AssistantMessage, Usage, UserMessage
 from core.sessions.log import SessionLog
-from core.state.fold import fold_events
+from tests.support.folded import fold_events
 from tests.support.session_log import scan
 from tui.state import ViewState, show_event
 

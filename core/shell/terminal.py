@@ -17,9 +17,8 @@ from msgspec.structs import replace
 from core.errors import PathRefused, ToolFailed
 from core.modes import Mode
 from core.protocol.events import EffectsRecorded, ShellMoved
-from core.sandbox.box import Box, Tier
 from core.sandbox.results import CommandResult
-from core.sandbox.unboxed_run import describe_containment, run_unboxed
+from core.sandbox.unboxed_run import run_unboxed
 from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.execution import EFFECTS_DROPPED, Execution
 from core.shell.jobs import JobTable
@@ -28,18 +27,6 @@ from core.shell.shell_state import ShellState, ShellTracker
 from core.tasks import TaskOwner
 
 DIRECTORY_GONE = "The directory {} is not there any more: the command starts in the workspace root."
-
-
-class NoBox:
-    """The box source of a machine, or a program, that has none."""
-
-    tier = Tier.NONE
-
-    async def find(self) -> Box | None:
-        return None
-
-    def describe(self) -> str:
-        return describe_containment()
 
 
 class Terminal:

@@ -31,15 +31,6 @@ def apply_event(state: SessionState, envelope: ev.Envelope, table: Steps | None 
     return True
 
 
-def fold_events(envelopes: list[ev.Envelope]) -> SessionState:
-    """Return the state after `envelopes`."""
-    records = {each.seq: each for each in envelopes}
-    state = SessionState(recall=lambda wanted: [records[seq] for seq in wanted])
-    for envelope in envelopes:
-        apply_event(state, envelope)
-    return state
-
-
 def _assign(*names: str, **renamed: str) -> Step:
     """Build a step that copies fields of the event, under their own name or as `field_of_the_state="name"`."""
     pairs = tuple({**{name: name for name in names}, **renamed}.items())

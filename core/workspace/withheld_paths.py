@@ -276,9 +276,3 @@ def _read_signature(path: str) -> _Signature | None:
 def _make_racy_safe(signature: _Signature) -> _Signature:
     """Return a signature that nothing equals while a further change could leave the same time."""
     return signature if time.time_ns() - signature[0] > _RACY_NANOSECONDS else (-1, *signature[1:])
-
-
-def find_withheld_paths(workspace: Workspace, ignore: IgnoreRules | None = None) -> tuple[str, ...]:
-    """Scan once without rules of the user's, and return all that is withheld, in any way."""
-    found = WithheldFinder(workspace, ignore or IgnoreRules(workspace)).find_paths()
-    return tuple(sorted((*found.covered, *found.masked)))

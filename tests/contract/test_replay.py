@@ -14,9 +14,9 @@ from core.protocol import events as ev
 from core.sessions import snapshot
 from core.sessions.log import SessionLog
 from core.sessions.store import SessionStore
-from core.state.fold import apply_event, fold_events
+from core.state.fold import apply_event
 from core.state.session import SessionState
-from tests.support.folded import as_data
+from tests.support.folded import as_data, fold_events
 from tests.support.session_log import scan
 from tests.support.story import access, planning, project_at, story
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import psutil
 
 from core.engine.session.session import Session
-from core.state.fold import apply_event, fold_events
+from core.state.fold import apply_event
 from tests.fuzz.project import AWAITED, SECRETS
-from tests.support.folded import as_data
+from tests.support.folded import as_data, fold_events
 from tests.support.session_log import scan
 
 LEFTOVERS = (".tmp", ".part")

@@ -14,8 +14,8 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.sessions.store import SessionStore
-from core.state.fold import fold_events
 from tests.support.agent_case import Step, calls, says
+from tests.support.folded import fold_events
 from tests.support.history import faults
 from tests.support.open_session import run_turn, session_in, submit
 from tests.support.session_log import scan

@@ -22,7 +22,6 @@ from core.protocol import commands as cmd
 from core.sessions.store import SessionStore
 from core.shadow.content.blob_store import BlobStore
 from core.state.debugging import DebugState
-from core.state.fold import fold_events
 from core.user_dirs import get_config_dir, get_state_dir
 from tests.support.debugging import (
     COMPARE,
@@ -41,6 +40,7 @@ from tests.support.debugging import (
     project,
     shop,
 )
+from tests.support.folded import fold_events
 from tests.support.program import PROGRAM
 from tests.support.session_log import scan
 from tui.ask.question_bar import GRACE

@@ -14,8 +14,8 @@ from core.engine.session.recovery import complete_results
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.sessions.store import SessionStore
-from core.state.fold import fold_events
 from core.transports.stdio_client import StdioClient, connect
+from tests.support.folded import fold_events
 from tests.support.session_log import scan
 from tests.support.story import access, project_at
 

@@ -14,8 +14,8 @@ from core.exits import ExitCode
 from core.filesystem.removal import remove_tree
 from core.shadow.paths import walk_directory
 from core.tools.builtin.reading.ripgrep import has_unusual_rules
-from core.workspace import Workspace
-from core.workspace.withheld_paths import find_withheld_paths
+from core.workspace import IgnoreRules, Workspace
+from core.workspace.withheld_paths import WithheldFinder, WithheldPaths
 from tests.support.deep import deepen
 from tests.support.program import ask, environment, run
 from tests.support.provider_streams import Call, Step
@@ -109,6 +109,6 @@ async def test_n15_directories_as_deep_as_a_path_can_be_are_looked_through(deep)
 def test_n15_deep_directories_are_walked_without_recursion(deep):
     workspace = Workspace(deep)
     assert len(walk_directory(workspace, "d") or ()) == DEPTH + 1
-    assert find_withheld_paths(workspace) == ()
+    assert WithheldFinder(workspace, IgnoreRules(workspace)).find_paths() == WithheldPaths()
     assert any(each.endswith("deep.txt") for each in _walk_files(deep))
     assert has_unusual_rules(str(deep)) is False

@@ -16,9 +16,9 @@ from core.protocol.documents import QuestionAnswer
 from core.protocol.messages import ToolMessage
 from core.protocol.review import ConflictChoice
 from core.sessions.store import SessionStore
-from core.state.fold import fold_events
 from tests.support.agent_case import calls, says
 from tests.support.box_tiers import offered
+from tests.support.folded import fold_events
 from tests.support.session_log import scan
 from tests.support.subagents import (
     CALC,

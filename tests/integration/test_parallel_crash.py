@@ -20,10 +20,10 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.review import ConflictChoice
 from core.sessions.store import SessionStore
-from core.state.fold import fold_events
 from core.transports.stdio_client import connect
 from tests.support.agent_case import calls, says
 from tests.support.box_tiers import offered
+from tests.support.folded import fold_events
 from tests.support.session_log import scan
 from tests.support.subagents import KNOWN, ROUNDED, Play, SubagentBuild, access, open_build, play, project_at, statuses
 

@@ -20,10 +20,10 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.documents import ClarificationDocument, QuestionAnswer
 from core.sessions.store import SessionStore
-from core.state.fold import fold_events
 from core.transports.stdio_client import connect
 from tests.integration.test_engine_provider import assert_prefixes_hold, assert_valid, opened, serving
 from tests.support.agent_case import calls, says
+from tests.support.folded import fold_events
 from tests.support.history import faults
 from tests.support.open_session import engine_in, read_until, run_turn, set_keys, submit
 from tests.support.provider_streams import Call, Step

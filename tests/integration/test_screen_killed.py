@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.terminal import Terminal
 from core.sessions.store import SessionStore
-from core.state.fold import fold_events
+from tests.support.folded import fold_events
 from tests.support.session_log import scan
 
 ROOT = Path(__file__).parents[2]

@@ -17,10 +17,11 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.messages import UserMessage
 from core.sessions.store import SessionStore
-from core.state.fold import apply_event, fold_events
+from core.state.fold import apply_event
 from core.transports.stdio_client import connect
 from tests.support.agent_case import Step, calls, says
 from tests.support.configured import configured
+from tests.support.folded import fold_events
 from tests.support.session_log import scan
 from tests.support.story import access, project_at
 

@@ -23,12 +23,14 @@ from core.plans.plan_store import PlanStore
 from core.protocol import events as ev
 from core.protocol.messages import Message, ToolMessage, Usage
 from core.providers.base import Delta, ModelInfo, ModelRequest, StreamEnd, TextDelta, ToolCallDelta, UsageReport
+from core.sandbox.box import Box, Tier
+from core.sandbox.unboxed_run import describe_containment
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.shadow import Shadow
 from core.shell.command_host import BoxSource, CommandHost
 from core.shell.network_grants import NetworkGrants
 from core.shell.python_repl import PythonRepl
-from core.shell.terminal import NoBox, Terminal
+from core.shell.terminal import Terminal
 from core.state.fold import apply_event
 from core.state.review import ReviewState
 from core.state.session import SessionState
@@ -88,6 +90,18 @@ class DirectedModel:
 
     async def close(self) -> None:
         self.steps.clear()
+
+
+class NoBox:
+    """The box source of a machine that has none."""
+
+    tier = Tier.NONE
+
+    async def find(self) -> Box | None:
+        return None
+
+    def describe(self) -> str:
+        return describe_containment()
 
 
 class Case:

@@ -1,4 +1,4 @@
-"""A session's state as plain data, to compare what lives with what a log folds to."""
+"""What a log folds to, and a session's state as plain data, to compare it with what lives."""
 
 from __future__ import annotations
 
@@ -6,7 +6,18 @@ from typing import Any
 
 import msgspec
 
+from core.protocol.events import Envelope
+from core.state.fold import apply_event
 from core.state.session import SessionState
+
+
+def fold_events(envelopes: list[Envelope]) -> SessionState:
+    """The state after `envelopes`."""
+    records = {each.seq: each for each in envelopes}
+    state = SessionState(recall=lambda wanted: [records[seq] for seq in wanted])
+    for envelope in envelopes:
+        apply_event(state, envelope)
+    return state
 
 
 def as_data(state: SessionState) -> dict[str, Any]:

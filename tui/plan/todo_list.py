@@ -82,10 +82,6 @@ class TodoList(CursorView):
     def current_todo(self) -> Todo | None:
         return self._rows[self.cursor].todo if self.cursor < len(self._rows) else None
 
-    @property
-    def visible_todos(self) -> list[Todo]:
-        return [row.todo for row in self._rows]
-
     def select_todo(self, key: str) -> bool:
         """Put the cursor on a todo. False if it is not in the list."""
         at = next((number for number, row in enumerate(self._rows) if row.todo.id == key), None)

@@ -11,7 +11,7 @@ from core.sessions.listing import list_sessions, load_prompts
 from core.sessions.log import SessionLog, read_log
 from core.sessions.store import SessionStore
 from core.sessions.summary import FILE_NAME, MAX_PROMPT_CHARS, build_summary, load_summary, save_summary
-from core.state.fold import fold_events
+from tests.support.folded import fold_events
 from tests.support.session_log import load, scan
 
 

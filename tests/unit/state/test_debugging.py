@@ -8,8 +8,8 @@ from core.protocol import events as ev
 from core.protocol.debug import Evidence, Hypothesis, Probe, ProbeRun
 from core.protocol.review import Change, FileState, Origin
 from core.state.debugging import DebugState
-from core.state.fold import fold_events
 from core.state.session import SessionState
+from tests.support.folded import fold_events
 
 SUPPOSED = tuple(Hypothesis(id=f"H{number}", statement=f"Cause {number}") for number in (1, 2, 3))
 CITED = (Evidence(run="r1", line=1, text="miss"),)

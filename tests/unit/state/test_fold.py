@@ -4,8 +4,9 @@ from core.engine.session.recovery import INTERRUPTED_RESULT, close_open_turn, co
 from core.protocol import events as ev
 from core.protocol.documents import TextDocument
 from core.protocol.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage, WireAnswer
-from core.state.fold import apply_event, fold_events
+from core.state.fold import apply_event
 from core.state.session import SessionState
+from tests.support.folded import fold_events
 
 CALL = ToolCall(id="call_1", name="read_file", arguments="{}")
 EVENTS: list[ev.AnyEvent] = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from core.protocol import events as ev
 from core.protocol.review import FileState, VerdictRecord
-from core.state.fold import fold_events
 from core.state.session import SessionState
+from tests.support.folded import fold_events
 
 
 def verdict(name: str) -> ev.VerdictGiven:

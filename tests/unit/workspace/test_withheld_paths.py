@@ -10,7 +10,7 @@ import pytest
 from core.filesystem.removal import remove_tree
 from core.workspace import IgnoreRules, Workspace
 from core.workspace.secret_names import is_secret, may_be_secret
-from core.workspace.withheld_paths import WithheldFinder, find_withheld_paths
+from core.workspace.withheld_paths import WithheldFinder
 from tests.support.deep import deepen
 
 
@@ -39,21 +39,21 @@ def every(found: WithheldFinder) -> tuple[str, ...]:
 
 def test_p20_secrets_are_withheld_wherever_they_lie(project):
     put(project, ".env", "a/b/.env.local", "a/id_ed25519", "a/.env.example", "a/key.py", "id_rsa.pub", "a/server.pem")
-    assert find_withheld_paths(Workspace(project)) == (".env", "a/b/.env.local", "a/id_ed25519")
+    assert every(withheld(project)) == (".env", "a/b/.env.local", "a/id_ed25519")
 
 
 def test_p20_in_a_repository_only_what_git_ignores_is_a_secret(project):
     put(project, ".env", "a/server.pem", "secrets/x", "tests/.env", "node_modules/p/.env", "node_modules/p/a.pem")
     (project / ".git").mkdir()
     (project / ".gitignore").write_text("/.env\n*.pem\nsecrets/\nnode_modules/\n")
-    assert find_withheld_paths(Workspace(project)) == (".env", "a/server.pem", "node_modules/p/.env", "secrets")
+    assert every(withheld(project)) == (".env", "a/server.pem", "node_modules/p/.env", "secrets")
 
 
 def test_what_cursorignore_names_is_withheld_as_a_whole(project):
     put(project, "a/private/x", "a/private/y", "a/z", "b/keep")
     (project / "a" / ".cursorignore").write_text("private/\n")
     (project / ".cursorignore").write_text("b/\n")
-    assert find_withheld_paths(Workspace(project)) == ("a/private", "b")
+    assert every(withheld(project)) == ("a/private", "b")
 
 
 def test_the_users_rules_come_first(project):
@@ -97,7 +97,7 @@ def test_a_directory_that_can_not_be_read_and_odd_names_are_no_trouble(project):
     os.mkfifo(project / ".npmrc")
     Path(os.fsdecode(os.fsencode(project) + b"/\xff")).mkdir()
     (project / "loop").symlink_to(".")
-    assert find_withheld_paths(Workspace(project)) == ("ok/.env", "w\nx/.env")
+    assert every(withheld(project)) == ("ok/.env", "w\nx/.env")
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_the_first_look_looks_once_at_each_directory(project, monkeypatch):
     looked: list[str] = []
     scandir = os.scandir
     monkeypatch.setattr(os, "scandir", lambda path: (looked.append(path), scandir(path))[1])
-    assert find_withheld_paths(Workspace(project)) == ()
+    assert every(withheld(project)) == ()
     assert len(looked) == len(set(looked)) == 4
 
 
