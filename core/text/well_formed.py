@@ -12,6 +12,7 @@ from collections.abc import Hashable
 from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec import Struct, field
 
 REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -49,11 +50,10 @@ def map_texts(value: Any, change: Any = make_well_formed) -> Any:
     return value
 
 
-class SurrogateJoiner:
+class SurrogateJoiner(Struct, eq=False):
     """Joins what a stream cut between the halves of a character, for each of the texts that it brings."""
 
-    def __init__(self) -> None:
-        self._held: dict[Hashable, str] = {}
+    _held: dict[Hashable, str] = field(default_factory=dict)
 
     def join(self, key: Hashable, piece: str) -> str:
         """Return the part of a text that may be passed on; half a character at its end waits for the other half."""

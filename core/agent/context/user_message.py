@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from core.agent.context.mentions import read_mentions
+from core.agent.context.mentions import MentionedFiles, read_mentions
 from core.agent.context.model_dialect import apply_dialect
 from core.agent.context.prefix import PromptSetup, build_setup
 from core.agent.context.project_facts import describe_git_status
@@ -94,9 +94,11 @@ async def compose_user_message(
     parts += _tag_if_changed(
         context, "open_and_recently_viewed_files", escape_tags("\n".join(open_files[:MAX_OPEN_FILES]))
     )
-    attached = read_mentions(build_reader(context.permissions, context.memory.read_digests), prompt)
-    sender = AttachmentSender(context.shadow.blobs, context.memory.stand_ins, context.emit)
-    shown = await sender.attach_mentioned(attached.pictures) if attached.pictures else MentionedAttachments()
+    attached, shown = MentionedFiles(), MentionedAttachments()
+    if "@" in prompt:
+        attached = read_mentions(build_reader(context.permissions, context.memory.read_digests), prompt)
+        sender = AttachmentSender(context.shadow.blobs, context.memory.stand_ins, context.emit)
+        shown = await sender.attach_mentioned(attached.pictures)
     touched = dict.fromkeys((*open_files, *attached.paths, *context.memory.read_digests, *context.state.changes))
     parts += _render_new_rules(context, made, touched)
     if blocks := (*attached.blocks, *shown.blocks):
