@@ -14,7 +14,7 @@ from core.agent.answer.documents import TurnDocuments
 from core.agent.answer.receiver import ModelAnswer
 from core.agent.context.dropped_reasoning import notify_dropped
 from core.agent.context.prefix import PromptSetup
-from core.agent.context.reminders import append_reminder, return_steers
+from core.agent.context.reminders import Reminders, append_reminder, return_steers
 from core.agent.context.user_message import build_bare_message, compose_user_message, load_setup
 from core.agent.debug.debug_policy import DebugPolicy
 from core.agent.debug.fix_verdict import FixReview
@@ -23,7 +23,7 @@ from core.agent.gate.gated_call import GatedCall
 from core.agent.turn.budget import LimitReached, TurnBudget
 from core.agent.turn.loop_guard import LoopGuard
 from core.agent.turn.model_calls import ModelCalls
-from core.agent.turn.stages import build_capabilities, build_reminders
+from core.agent.turn.stages import build_capabilities
 from core.agent.turn.turn_context import TurnContext
 from core.agent.turn.turn_policy import TurnPolicy
 from core.clock import monotonic
@@ -76,7 +76,14 @@ class Turn:
             context.emit,
             context.turn_id,
         )
-        self._reminders = build_reminders(context)
+        self._reminders = Reminders(
+            context.state,
+            context.memory.announced,
+            context.permissions,
+            context.tools,
+            context.emit,
+            lambda: context.dialect,
+        )
         self._loop_guard = LoopGuard(context.state, context.routes, context.emit)
         fix = FixReview(context.terminal.host, context.user, context.memory.read_digests)
         debugging = DebugPolicy(context.terminal.host, fix, context.permissions, context.turn_id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from core.agent.answer.side_requests import SideRequests
 from core.agent.context.compaction import Compactor
-from core.agent.context.reminders import Reminders
 from core.agent.gate.approvals import Approver
 from core.agent.gate.capabilities import CapabilityFactory
 from core.agent.turn.turn_context import TurnContext
@@ -32,9 +31,3 @@ def build_compactor(context: TurnContext) -> Compactor:
     """Build what shortens the history when the window is full."""
     side = _build_side_requests(context)
     return Compactor(context.state, context.memory, side, context.emit, context.window)
-
-
-def build_reminders(context: TurnContext) -> Reminders:
-    """Build what tells the model the news of the session."""
-    announced, permissions = context.memory.announced, context.permissions
-    return Reminders(context.state, announced, permissions, context.tools, context.emit, lambda: context.dialect)

@@ -119,13 +119,14 @@ def build_context(session: Session) -> TurnContext:
     if session.memory is None:
         session.memory = ModelMemory.of_session(session.directory.path)
     session.call_permissions.is_trusted = services.trust.trusted
+    session.call_permissions.settings = settings = session.settings
     context = TurnContext(
         tools=session.tools,
         id=session.id,
         turn_id=session.recorder.turn_id,
         state=session.state,
         emit=session.emit,
-        settings=session.settings,
+        settings=settings,
         directory=session.directory.path,
         plans=session.plans,
         terminal=session.terminal,
@@ -145,7 +146,6 @@ def build_context(session: Session) -> TurnContext:
         hears=services.trust.is_readable,
         is_private=session.state.is_private,
     )
-    context.use_settings(session.settings)
     if session.context is None or session.context.working is None:
         session.context = context
     routes.announce()
