@@ -25,6 +25,7 @@ from core.engine.project_trust import ProjectTrust
 from core.engine.queries import QUERIES
 from core.engine.queries.source import QuerySource
 from core.engine.services import EngineServices
+from core.engine.session.event_bus import Subscription
 from core.engine.session.fork import fork_session
 from core.engine.session.opening import create_session, resume_session
 from core.engine.session.session import Session
@@ -97,7 +98,7 @@ class Engine:
     async def events(self, session: str, *, after: int = 0, brief: bool = False) -> AsyncGenerator[Envelope]:
         """Yield durable events with `seq > after`, in order and (but for `brief`) without gaps, then live ones."""
         bus = self._find_session(session, subagents=True).recorder.bus
-        async for envelope in bus.subscribe(after, brief=brief).iter_envelopes():
+        async for envelope in Subscription(bus, after, brief).iter_envelopes():
             yield envelope
 
     async def query(self, query: AnyQuery) -> AnyAnswer:
@@ -351,4 +352,4 @@ def _fill(directory: SessionDirectory, create: Callable[[SessionDirectory], Sess
 
 
 def _ack(session: Session) -> cmd.Ack:
-    return cmd.Ack(session=session.id, seq=session.log.last_seq)
+    return cmd.Ack(session=session.id, seq=session.state.seq)

@@ -132,7 +132,7 @@ def _save_damaged_spans(path: Path, spans: Sequence[tuple[int, int]]) -> Path:
 
 
 class SessionLog:
-    """An open log. `last_seq` is the seq of its last record, deferred ones included."""
+    """An open log, which its one writer appends to."""
 
     def __init__(self, path: Path, extent: LogExtent | None = None) -> None:
         self.path = path
@@ -169,16 +169,12 @@ class SessionLog:
             mended, known = repair_log(path, log.extent), None
 
     @property
-    def last_seq(self) -> int:
-        return len(self.extent.starts) + len(self._deferred)
-
-    @property
     def deferred_count(self) -> int:
         """Number of records that wait in memory for the disk to take them."""
         return len(self._deferred)
 
     def append(self, envelope: Envelope) -> None:
-        """Write one record; its seq must be `last_seq + 1`. On `StateError` the log is as it was before."""
+        """Write one record, whose seq must follow the last one's. On `StateError` the log is as it was before."""
         self._deferred.append(envelope)
         try:
             self.flush()

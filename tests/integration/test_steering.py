@@ -17,7 +17,6 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.messages import UserMessage
 from core.sessions.store import SessionStore
-from core.state.fold import apply_event
 from core.transports.stdio_client import connect
 from tests.support.agent_case import Step, calls, says
 from tests.support.configured import configured
@@ -208,10 +207,9 @@ async def test_n6_what_a_killed_engine_had_not_sent_is_given_back_when_the_sessi
         assert "delete the old parser" not in str(state.messages)
 
 
-async def test_n6_a_log_of_an_older_program_leaves_nothing_waiting(project):
-    async with talking(project, says("Done.")) as talk:
-        await talk.begin("begin")
-        await talk.end()
-        state = talk.engine.state(talk.session)
-        apply_event(state, ev.Envelope(seq=state.seq + 1, session=talk.session, at=1, event=ev.TurnSteered(text="old")))
-        assert not state.pending_steers
+def test_n6_a_log_of_an_older_program_leaves_nothing_waiting():
+    told = [ev.TurnStarted(prompt="p", mode="agent", model="m"), ev.TurnSteered(text="old")]
+    envelopes = [ev.Envelope(seq=seq, session="ses_a", at=1, event=event) for seq, event in enumerate(told, 1)]
+    state = fold_events(envelopes)
+    assert state.seq == 2
+    assert not state.pending_steers

@@ -47,7 +47,7 @@ def _summarize_open(source: QuerySource) -> dict[str, SessionSummary]:
 async def answer_idle(source: QuerySource, query: q.IdleQuery) -> q.IdleAnswer:
     session = source.require_session(query.session)
     await session.tasks.wait_idle()
-    return q.IdleAnswer(seq=session.log.last_seq)
+    return q.IdleAnswer(seq=session.state.seq)
 
 
 async def answer_models(source: QuerySource, query: q.ModelsQuery) -> q.ModelsAnswer:

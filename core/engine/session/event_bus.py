@@ -37,7 +37,8 @@ class _LiveText(Struct, eq=False):
 
 
 class Subscription(Struct, eq=False):
-    """One client's view of one session. `seen`: the last durable seq that it was given."""
+    """One client's view of one session: first the events in the log behind `seen`, the last durable seq that it was
+    given (`brief`: not all of them), then live ones."""
 
     bus: EventBus
     seen: int
@@ -89,6 +90,7 @@ class Subscription(Struct, eq=False):
 
     async def iter_envelopes(self) -> AsyncGenerator[Envelope]:
         """Yield durable events after the one the subscription began with, then live ones, until the bus is closed."""
+        self.bus.subscriptions[self] = None
         try:
             while True:
                 if self._is_behind:
@@ -129,12 +131,6 @@ class EventBus(Struct, eq=False):
     session: str
     read_back: Callable[[int, int, bool], list[Envelope]]
     subscriptions: dict[Subscription, None] = field(default_factory=dict)
-
-    def subscribe(self, after: int, *, brief: bool = False) -> Subscription:
-        """Subscribe to events behind `after`: first those in the log (`brief`: not all of them), then live ones."""
-        subscription = Subscription(self, after, brief)
-        self.subscriptions[subscription] = None
-        return subscription
 
     def publish(self, envelope: Envelope) -> None:
         """Offer an event to every subscriber. A durable one must be in the log already."""

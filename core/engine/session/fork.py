@@ -21,14 +21,14 @@ from core.state.session import ConversationCheckpoint
 def fork_session(source: Session, target: SessionDirectory, at: ConversationCheckpoint | None) -> None:
     """Fill the directory of a new session; the log comes last. `StateError` when it can't be written."""
     moment = new_id("fork")
-    source.shadow.layers.freeze(moment, source.log.last_seq)
+    source.shadow.layers.freeze(moment, source.state.seq)
     try:
         _link_files(source.directory.blobs_path, target.blobs_path)
         _link_files(source.directory.outputs_path, target.outputs_path)
         for each in source.directory.path.glob("prefix*.json"):
             link_entry(each, target.path / each.name)
         _copy_layers(source, target, at)
-        _copy_log(source, target, at.seq if at else source.log.last_seq)
+        _copy_log(source, target, at.seq if at else source.state.seq)
     except OSError as error:
         raise StateError(
             f"The session can't be copied to {target.path}: {error.strerror}.", hint="Make room, then try again."

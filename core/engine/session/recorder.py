@@ -108,26 +108,15 @@ class EventRecorder:
         if in_turn and not surely and (prepare := self._ahead.get(type(passed))) is not None:
             prepare(passed)
         is_live = isinstance(passed, ev.LossyEvent)
-        seq, turn = self._log.last_seq + (not is_live), self.turn_id if in_turn or is_live else ""
+        seq, turn = self._state.seq + (not is_live), self.turn_id if in_turn or is_live else ""
         envelope = ev.Envelope(seq=seq, session=self._session, at=now_ms(), event=passed, turn=turn)
         if is_live:
             self.bus.publish(envelope)
-        else:
-            self._record(envelope, surely=surely)
-
-    def emit_outside_turn(self, event: ev.AnyEvent) -> None:
-        """Emit an event that belongs to no turn, though one may run."""
-        self.emit(event, in_turn=False)
-
-    def emit_surely(self, event: ev.AnyEvent) -> None:
-        """Emit an event; if the disk refuses it, keep it in memory and write it as soon as the disk accepts it."""
-        self.emit(event, surely=True)
-
-    def _record(self, envelope: ev.Envelope, *, surely: bool) -> None:
+            return
         try:
-            if (audited := AUDITED.get(type(envelope.event))) is not None:
+            if (audited := AUDITED.get(type(passed))) is not None:
                 kind, fields = audited
-                self._audit.record(kind, {name: getattr(envelope.event, name) for name in fields})
+                self._audit.record(kind, {name: getattr(passed, name) for name in fields})
             self._log.append(envelope)
         except StateError:
             if not surely:
@@ -136,5 +125,13 @@ class EventRecorder:
         apply_event(self._state, envelope)
         self.bus.publish(envelope)
         for kinds, listener in tuple(self.listeners):
-            if isinstance(envelope.event, kinds):
-                listener(envelope.event)
+            if isinstance(passed, kinds):
+                listener(passed)
+
+    def emit_outside_turn(self, event: ev.AnyEvent) -> None:
+        """Emit an event that belongs to no turn, though one may run."""
+        self.emit(event, in_turn=False)
+
+    def emit_surely(self, event: ev.AnyEvent) -> None:
+        """Emit an event; if the disk refuses it, keep it in memory and write it as soon as the disk accepts it."""
+        self.emit(event, surely=True)

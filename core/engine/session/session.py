@@ -95,7 +95,7 @@ class Session:
         self.memory: ModelMemory | None = None
         self.context: TurnContext | None = None
         self.tasks = SessionTasks(self.report_error)
-        self.turn_slot = TurnSlot(self.tasks.others, self._interrupt_turn)
+        self.turn_slot = TurnSlot(self._interrupt_turn)
         self.warm_up: asyncio.Task[None] | None = None
         self.subagents: dict[str, Session] = {}
         self.is_building = False
@@ -174,7 +174,7 @@ class Session:
 
     def create_checkpoint(self, prompt: str, *, before: str = "") -> str:
         """Create a checkpoint of this moment and return its id. Cheap, whatever the session holds."""
-        name, seq = new_id("check"), self.log.last_seq
+        name, seq = new_id("check"), self.state.seq
         generated = self.shadow.layers.freeze(name, seq)
         self.emit(ev.CheckpointCreated(id=name, seq=seq, prompt=prompt, before=before, generated=generated))
         return name

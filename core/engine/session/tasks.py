@@ -82,11 +82,10 @@ class SessionTasks:
 
 
 class TurnSlot:
-    """The one turn that a session may run at a time: claimed, started, interrupted, waited for. `interrupt_work()`
+    """Owns the one turn that a session may run at a time: claimed, started, interrupted, waited for. `interrupt_work()`
     stops what the turn waits for; False: it waits for nothing, so its task is cancelled."""
 
-    def __init__(self, tasks: TaskOwner, interrupt_work: Callable[[], bool]) -> None:
-        self._tasks = tasks
+    def __init__(self, interrupt_work: Callable[[], bool]) -> None:
         self._interrupt_work = interrupt_work
         self._task: asyncio.Task[None] | None = None
         self._is_reserved = False
@@ -116,7 +115,7 @@ class TurnSlot:
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Start the reserved turn."""
-        self._task = self._tasks.start(work, name="turn")
+        self._task = asyncio.create_task(work, name="turn")
         self._is_reserved = False
 
     async def wait_ended(self) -> None:

@@ -34,7 +34,7 @@ async def create_subagent_session(parent: Session) -> Session:
     """Create a session that sees the parent's pending files and nothing of its conversation. Raises `StateError`."""
     directory, shadow = parent.directory.open_subagent(new_id("sub")), parent.shadow
     moment = directory.id
-    shadow.layers.freeze(moment, parent.log.last_seq)
+    shadow.layers.freeze(moment, parent.state.seq)
     try:
         await asyncio.to_thread(_copy_layers, shadow.layers, shadow.layers.kept, directory)
         _copy_blobs(parent, directory)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from core.engine.session.event_bus import MAX_QUEUED, EventBus
+from core.engine.session.event_bus import MAX_QUEUED, EventBus, Subscription
 from core.protocol.events import DocumentDelta, Envelope, Notice, StreamLagged, ToolOutput
 
 
@@ -30,7 +30,7 @@ async def take(stream, count: int) -> list:
 
 
 async def caught_up(tape: Tape, after: int = 0):
-    stream = tape.bus.subscribe(after).iter_envelopes()
+    stream = Subscription(tape.bus, after).iter_envelopes()
     tape.say("ready")
     await take(stream, len(tape.durable) - after)
     return stream
@@ -40,7 +40,7 @@ async def test_a_subscriber_gets_the_past_and_then_what_happens():
     tape = Tape()
     for text in "abc":
         tape.say(text)
-    stream = tape.bus.subscribe(1).iter_envelopes()
+    stream = Subscription(tape.bus, 1).iter_envelopes()
     assert [each.seq for each in await take(stream, 2)] == [2, 3]
     waiting = asyncio.ensure_future(anext(stream))
     await asyncio.sleep(0)
@@ -86,7 +86,7 @@ async def test_a_slow_subscriber_loses_only_lossy_events_and_is_told_once():
 
 async def test_two_subscribers_see_the_same_order():
     tape = Tape()
-    streams = [tape.bus.subscribe(0).iter_envelopes() for _ in range(2)]
+    streams = [Subscription(tape.bus, 0).iter_envelopes() for _ in range(2)]
     for number in range(10):
         tape.say(str(number))
     assert await take(streams[0], 10) == await take(streams[1], 10) == tape.durable
