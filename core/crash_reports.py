@@ -16,7 +16,7 @@ from typing import Final
 
 from core import __version__
 from core.clock import now_ms
-from core.config import load_settings
+from core.config.loading import load_settings
 from core.errors import AgentTuiError
 from core.ids import new_id
 from core.secrets import redact

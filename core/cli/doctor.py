@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from core import __version__
 from core.cli.parsing import Arguments, Front
-from core.config import FILE_NAME, PROJECT_FILE, LoadedSettings, Settings, load_with_notices
+from core.config.loading import PROJECT_FILE, load_with_notices
+from core.config.settings import FILE_NAME, LoadedSettings, Settings
 from core.errors import AgentTuiError
 from core.exits import ExitCode
 from core.permissions.trust import TrustStore

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
-from core.config import load_with_notices
+from core.config.loading import load_with_notices
 from core.errors import ConfigError
 from core.exits import ExitCode
 from core.permissions.saved_rules import SavedRule, SavedRules

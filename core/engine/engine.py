@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from core import demo
-from core.config import LoadedSettings
+from core.config.settings import LoadedSettings
 from core.engine.commands import COMMANDS
 from core.engine.commands.checkpoints import check_idle, find_checkpoint
 from core.engine.commands.limits import announce_limits, apply_limit_options

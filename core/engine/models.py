@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-from core.config import Settings
+from core.config.settings import Settings
 from core.protocol.messages import Usage
 from core.providers.base import Provider
 from core.providers.catalog.capabilities import Capabilities

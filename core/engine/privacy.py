@@ -16,7 +16,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from core import crash_reports
-from core.config import Settings
+from core.config.settings import Settings
 from core.engine.project_trust import ProjectTrust
 from core.engine.services import EngineServices
 from core.engine.session.opening import create_session, resume_session

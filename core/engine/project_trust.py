@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
-from core.config import PROJECT_FILE, LoadedSettings, load_with_notices, read_settings_bytes
+from core.config.loading import PROJECT_FILE, load_with_notices, read_settings_bytes
 from core.config.project_rules import AGENTS_FILE_NAME, find_rule_files, is_rule_path, read_rule_bytes
+from core.config.settings import LoadedSettings
 from core.errors import AgentTuiError, PathRefused, StateError
 from core.permissions.trust import TrustStore, find_instructions, is_empty_directory
 from core.permissions.trusted_files import TrustedFiles, hash_content

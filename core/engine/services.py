@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from core.config import Settings
+from core.config.settings import Settings
 from core.engine.models import ModelAccess
 from core.engine.project_trust import ProjectTrust
 from core.engine.shared_box import SharedBox

@@ -7,7 +7,9 @@ import re
 
 import msgspec
 
-from core.config import FILE_NAME, ProviderSettings, Settings, load_settings
+from core.config.loading import load_settings
+from core.config.model_settings import ProviderSettings
+from core.config.settings import FILE_NAME, Settings
 from core.errors import ConfigError, StateError
 from core.filesystem.atomic_write import replace_file
 from core.protocol import commands as cmd

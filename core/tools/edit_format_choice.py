@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from core.config import Settings
+from core.config.settings import Settings
 from core.edit_formats import EDIT_TOOLS, EditFormat
 from core.providers.catalog.capabilities import find_canonical_name
 

@@ -16,9 +16,9 @@ from typing import get_args
 import msgspec
 import pytest
 
-from core import config
 from core.cli.arguments import parse
-from core.config import narrowing
+from core.config import loading, model_settings, narrowing
+from core.config.settings import Settings
 from core.protocol.commands import AnyCommand
 from core.protocol.events import AnyEvent
 from core.protocol.queries import AnyQuery
@@ -66,15 +66,15 @@ def settings(record: type[msgspec.Struct], above: str = "") -> dict[str, str]:
     for field in msgspec.structs.fields(record):
         default = field.default_factory() if callable(field.default_factory) else field.default
         if (above, field.name) == ("", "routes"):
-            found |= settings(config.RouteSettings, "routes.JOB.")
+            found |= settings(model_settings.RouteSettings, "routes.JOB.")
         elif (above, field.name) == ("", "modes"):
-            found |= settings(config.ModeSettings, "modes.MODE.")
+            found |= settings(model_settings.ModeSettings, "modes.MODE.")
         elif isinstance(default, msgspec.Struct):
             found |= settings(type(default), f"{above}{field.name}.")
         elif (above, field.name) == ("", "providers"):
-            found |= settings(config.ProviderSettings, "providers.NAME.")
+            found |= settings(model_settings.ProviderSettings, "providers.NAME.")
         elif (above, field.name) == ("", "models"):
-            found |= settings(config.ModelSettings, "models.NAME.")
+            found |= settings(model_settings.ModelSettings, "models.NAME.")
         else:
             found[above + field.name] = shown(default)
     return found
@@ -130,11 +130,11 @@ def test_the_example_of_a_configuration_is_valid(tmp_path, monkeypatch):
     monkeypatch.setenv("AGENT_TUI_CONFIG_DIR", str(tmp_path))
     example = text_of(DOCS / "configuration.md").split("```toml\n", 1)[1].split("```", 1)[0]
     (tmp_path / "config.toml").write_text(example, encoding="utf-8")
-    assert config.load_settings().limits.max_steps == 50
+    assert loading.load_settings().limits.max_steps == 50
 
 
 def test_every_setting_is_explained_with_its_default():
-    assert rows(DOCS / "configuration.md", "Settings") == settings(config.Settings)
+    assert rows(DOCS / "configuration.md", "Settings") == settings(Settings)
 
 
 def test_what_a_project_may_narrow_is_told():

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 from msgspec.structs import fields
 
-from core.config import Settings
+from core.config.settings import Settings
 from core.dialects.tag_reader import CALL_TAGS, FRAME_TAGS
 from core.modes import Mode, find_modes_granting
 from core.prompts import ROOT, PromptMissing, list_prompts, load_tool_text, render

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 
-from core.config import Settings
+from core.config.settings import Settings
 from core.engine.models import ModelAccess
 from core.protocol.messages import Usage
 from core.providers.base import (

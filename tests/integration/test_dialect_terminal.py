@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from core.config import ModelSettings, Settings
+from core.config.model_settings import ModelSettings
+from core.config.settings import Settings
 from core.protocol import events as ev
 from core.protocol.documents import TerminalCommandDocument
 from core.sandbox.box import Box, Tier

@@ -42,7 +42,7 @@ def test_a_fresh_machine_is_told_what_to_do_and_nothing_is_made(project, capsys,
 
 async def test_a_server_that_runs_is_shown_with_its_models_and_no_key_is_printed(project, monkeypatch):
     from core.cli.doctor import _models, _table
-    from core.config import Settings
+    from core.config.settings import Settings
 
     async with provider_server() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)

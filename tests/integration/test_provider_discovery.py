@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from core.config import ProviderSettings, Settings
+from core.config.model_settings import ProviderSettings
+from core.config.settings import Settings
 from core.providers.catalog import listing
 from core.providers.catalog import reported as told
 from core.providers.catalog.capabilities import find_capabilities
@@ -166,7 +167,7 @@ async def test_a_header_can_not_smuggle_a_line():
 
 def test_the_search_imports_no_sdk():
     code = (
-        "import asyncio, sys\nfrom core.config import Settings\n"
+        "import asyncio, sys\nfrom core.config.settings import Settings\n"
         "from core.providers.catalog.discovery import discover_models\n"
         "asyncio.run(discover_models(Settings()))\n"
         "print([name for name in ('openai', 'anthropic', 'httpx2', 'pydantic', 'genai_prices') if name in sys.modules])"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from core.config import CommandSettings, PermissionSettings, Settings
+from core.config.settings import CommandSettings, PermissionSettings, Settings
 from core.protocol import events as ev
 from tests.support.agent_case import Case, Step, calls, says
 from tests.support.boxes import AUTO, boxed

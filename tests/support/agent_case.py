@@ -15,7 +15,7 @@ from core.agent.turn.loop import Turn
 from core.agent.turn.routes import Route, TurnRoutes
 from core.agent.turn.turn_context import TurnContext
 from core.agent.turn.user_channel import UserChannel
-from core.config import Settings
+from core.config.settings import Settings
 from core.ids import new_id
 from core.permissions.rules import PermissionRule
 from core.permissions.saved_rules import SavedRules

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from core.config import CommandSettings, Settings
+from core.config.settings import CommandSettings, Settings
 from core.engine.shared_box import SharedBox
 from core.sandbox.box import Tier
 from tests.support.agent_case import Case, Step, calls

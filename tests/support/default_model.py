@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from core.config import Settings
+from core.config.settings import Settings
 from core.engine.models import ModelAccess
 from core.providers.base import Provider
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from core.config import LoadedSettings, ProviderSettings, RouteSettings, RouteTable, Settings
+from core.config.model_settings import ProviderSettings, RouteSettings, RouteTable
+from core.config.settings import LoadedSettings, Settings
 from core.engine import Engine, EngineOptions
 from core.protocol import commands as cmd
 from core.protocol import events as ev

@@ -11,7 +11,7 @@ from core.agent.context.prefix import PromptSetup
 from core.agent.context.prompt_variants import PromptVariants
 from core.agent.context.token_meter import TokenMeter
 from core.agent.turn.budget import TurnBudget
-from core.config import TurnLimits
+from core.config.settings import TurnLimits
 from core.protocol.events import LoadedRule
 
 

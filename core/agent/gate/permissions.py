@@ -13,7 +13,7 @@ from contextlib import suppress
 from msgspec import Struct
 
 from core.agent.turn.budget import SubagentLimits
-from core.config import Settings
+from core.config.settings import Settings
 from core.errors import PathRefused
 from core.modes import Access, Mode, is_granted
 from core.permissions.approval import Approval, hash_value

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from core.config import TurnLimits
+from core.config.settings import TurnLimits
 from core.errors import AgentTuiError
 from core.modes import Access
 from core.protocol.messages import Usage

@@ -19,7 +19,8 @@ from core.agent.planning.plan_sync import PlanSync
 from core.agent.turn.budget import TurnBudget
 from core.agent.turn.routes import TurnRoutes
 from core.agent.turn.user_channel import UserChannel
-from core.config import DialectName, Settings, TurnLimits
+from core.config.model_settings import DialectName
+from core.config.settings import Settings, TurnLimits
 from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.protocol.events import AnyEvent
 from core.shadow.shadow import Shadow

@@ -14,7 +14,7 @@ from core.agent.context.sent_attachments import can_send
 from core.agent.turn.routes import Route
 from core.attachments.pdf import read_pdf_facts
 from core.attachments.preparation import MAX_INPUT_BYTES, PreparedAttachment, prepare_attachment
-from core.config import Settings
+from core.config.settings import Settings
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.engine.session.turns import build_context

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from msgspec.structs import asdict, replace
 
-from core.config import LoadedSettings, Settings, TurnLimits
 from core.config.narrowing import NARROWER
+from core.config.settings import LoadedSettings, Settings, TurnLimits
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.errors import CommandRejected

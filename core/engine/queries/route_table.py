@@ -6,7 +6,7 @@ from typing import get_args
 
 from msgspec.structs import replace
 
-from core.config import Settings
+from core.config.settings import Settings
 from core.engine.models import ModelAccess
 from core.engine.session.model_routes import choose_model, clamp_effort
 from core.modes import Mode

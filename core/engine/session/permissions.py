@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from core.config import Settings
+from core.config.settings import Settings
 from core.engine.services import EngineServices
 from core.errors import AgentTuiError, StateError
 from core.permissions.audit import AuditLog

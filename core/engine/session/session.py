@@ -17,8 +17,8 @@ from core.agent.gate.permissions import CallPermissions
 from core.agent.planning.plan_sync import PlanSync
 from core.agent.turn.turn_context import TurnContext
 from core.agent.turn.user_channel import UserChannel
-from core.config import Settings, TurnLimits
 from core.config.narrowing import apply_bounds
+from core.config.settings import Settings, TurnLimits
 from core.engine.services import EngineServices
 from core.engine.session.bulk_acceptance import BulkAcceptance
 from core.engine.session.model_routes import ModelRoutes

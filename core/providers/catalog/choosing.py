@@ -20,7 +20,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.config import Settings
+from core.config.settings import Settings
 from core.errors import AgentTuiError
 from core.providers.catalog import listing
 from core.providers.catalog.presets import KNOWN, find_preset

@@ -10,7 +10,7 @@ from functools import partial
 
 import msgspec
 
-from core.config import Settings
+from core.config.settings import Settings
 from core.errors import AgentTuiError
 from core.protocol.models import ModelChoice, ProviderStatus
 from core.protocol.queries import ModelsAnswer

@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from core.config import CommandSettings, Settings, TurnLimits, load_settings, load_with_notices
+from core.config.loading import load_settings, load_with_notices
+from core.config.settings import CommandSettings, Settings, TurnLimits
 from core.errors import ConfigError
 from core.modes import Mode
 from core.user_dirs import get_config_dir, get_state_dir

@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from core.config import load_settings
+from core.config.loading import load_settings
 from core.engine.settings_file import save_settings, set_key
 from core.errors import ConfigError
 from core.user_dirs import get_config_dir

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.config import load_with_notices
+from core.config.loading import load_with_notices
 from core.errors import CommandRejected, ConfigError
 from core.modes import Access
 from core.permissions.policy import CommandTerms, check_pattern, decide_call, decide_path

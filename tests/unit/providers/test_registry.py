@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.config import ProviderSettings, Settings
+from core.config.model_settings import ProviderSettings
+from core.config.settings import Settings
 from core.errors import ConfigError
 from core.providers.anthropic.provider import AnthropicProvider
 from core.providers.catalog.presets import KNOWN

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from core.config import ModelSettings, Settings
+from core.config.model_settings import ModelSettings
+from core.config.settings import Settings
 from core.protocol import events as ev
 from core.protocol.documents import ToolCallDocument
 from core.protocol.messages import AssistantMessage

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from core.config import ModelSettings, Settings
+from core.config.model_settings import ModelSettings
+from core.config.settings import Settings
 from core.edits.errors import EditError
 from core.errors import AgentTuiError, ToolFailed, ToolInputInvalid
 from core.prompts import load_tool_text

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.config import ModelSettings, Settings
+from core.config.model_settings import ModelSettings
+from core.config.settings import Settings
 from core.protocol import events as ev
 from core.protocol.documents import FileEditDocument
 from core.protocol.messages import AssistantMessage, ToolMessage, UserMessage, WireAnswer

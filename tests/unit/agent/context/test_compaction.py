@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from core.agent.turn.stages import build_compactor
-from core.config import ContextSettings, Settings
+from core.config.settings import ContextSettings, Settings
 from core.errors import ProviderError
 from core.protocol import events as ev
 from core.protocol.documents import Todo

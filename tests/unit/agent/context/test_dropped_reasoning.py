@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from core.config import ContextSettings, Settings
+from core.config.settings import ContextSettings, Settings
 from core.errors import ProviderError
 from core.protocol import events as ev
 from core.protocol.messages import AssistantMessage, Usage, UserMessage, WireAnswer

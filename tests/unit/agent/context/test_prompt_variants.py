@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from core.agent.context.prompt_variants import PromptVariants, copy_variants
-from core.config import ContextSettings, ModelSettings, Settings
+from core.config.model_settings import ModelSettings
+from core.config.settings import ContextSettings, Settings
 from core.prompts import render
 from core.protocol import events as ev
 from core.tools.toolset import Toolset

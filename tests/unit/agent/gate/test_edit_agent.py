@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.agent.turn.routes import Route
-from core.config import Settings, TurnLimits
+from core.config.settings import Settings, TurnLimits
 from core.errors import ProviderError
 from core.protocol.messages import Usage
 from tests.support.agent_case import Case, DirectedModel, Step, calls, says

@@ -10,7 +10,7 @@ import pytest
 
 from core.agent.gate import gate
 from core.agent.turn.budget import SubagentLimits, TurnBudget
-from core.config import TurnLimits
+from core.config.settings import TurnLimits
 from core.errors import ToolFailed
 from core.modes import Access
 from core.protocol import documents as d

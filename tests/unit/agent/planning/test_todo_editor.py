@@ -5,7 +5,7 @@ import asyncio
 from msgspec.structs import replace
 
 from core.agent.planning import todo_verification as proving
-from core.config import Settings
+from core.config.settings import Settings
 from core.protocol import events as ev
 from core.protocol.documents import QuestionAnswer
 from tests.support.agent_case import Case, calls, says

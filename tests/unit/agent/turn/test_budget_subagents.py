@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.agent.turn.budget import DEFAULT_ACCESSES, LimitReached, SubagentLimits, TurnBudget
-from core.config import TurnLimits
+from core.config.settings import TurnLimits
 from core.modes import Access, Mode, is_granted
 from core.protocol.messages import Usage
 

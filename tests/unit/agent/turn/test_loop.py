@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from core.agent.turn import retry
-from core.config import Settings, TurnLimits
+from core.config.settings import Settings, TurnLimits
 from core.errors import ContextOverflow, ProviderError
 from core.ids import new_id
 from core.protocol import events as ev

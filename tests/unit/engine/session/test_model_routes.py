@@ -4,7 +4,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from core.config import Settings
+from core.config.settings import Settings
 from core.engine.session.model_routes import ModelRoutes
 from core.providers.catalog.capabilities import Capabilities
 from core.state.session import SessionState

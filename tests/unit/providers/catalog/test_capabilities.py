@@ -7,7 +7,7 @@ import pytest
 from anthropic.types.model_param import ModelParam
 from openai.types.shared.chat_model import ChatModel
 
-from core.config import Settings
+from core.config.settings import Settings
 from core.providers.catalog.capabilities import (
     FILE,
     Capabilities,

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.config import ProviderSettings, Settings
+from core.config.model_settings import ProviderSettings
+from core.config.settings import Settings
 from core.errors import ProviderError
 from core.providers.connection import key_command
 from core.providers.connection.keys import KEY_COMMAND
