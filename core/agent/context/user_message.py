@@ -25,10 +25,12 @@ from core.agent.turn.turn_context import TurnContext
 from core.config.project_rules import ProjectRule, find_nested_rules, to_loaded_rule
 from core.protocol.attachment_labels import LABEL_PATTERN, find_attachments
 from core.protocol.events import LoadedRule, Notice, RulesLoaded
-from core.protocol.messages import AssistantMessage, Attachment, UserMessage
+from core.protocol.messages import AssistantMessage, Attachment, Message, UserMessage
 
 GIT_TIMEOUT = 1.0  # seconds
 MAX_OPEN_FILES = 20
+OTHER_TOOLS = "This version of the program has other tools than the one that this session began with."
+OTHER_TOOLS_HINT = "The model is told of them, so the whole conversation is read anew once."
 
 
 async def load_setup(context: TurnContext) -> PromptSetup:
@@ -45,21 +47,14 @@ async def load_setup(context: TurnContext) -> PromptSetup:
             raise
         memory.known_setup = (wanted, await apply_dialect(context, made))
     made = memory.known_setup[1]
-    if made.is_changed:
-        _notify_changed_prefix(context)
+    if made.is_changed and "prefix" not in memory.announced and _has_answered(context.state.messages):
+        memory.announced["prefix"] = "changed"
+        context.emit(Notice(level="info", message=OTHER_TOOLS, hint=OTHER_TOOLS_HINT))
     return made
 
 
-def _notify_changed_prefix(context: TurnContext) -> None:
-    """Notify the user of a changed prefix, once, and only in a session that a model has answered in."""
-    if "prefix" in context.memory.announced or not any(
-        isinstance(each, AssistantMessage) for each in context.state.messages
-    ):
-        return
-    context.memory.announced["prefix"] = "changed"
-    message = "This version of the program has other tools than the one that this session began with."
-    hint = "The model is told of them, so the whole conversation is read anew once."
-    context.emit(Notice(level="info", message=message, hint=hint))
+def _has_answered(messages: Sequence[Message]) -> bool:
+    return any(isinstance(each, AssistantMessage) for each in messages)
 
 
 async def _build_setup(context: TurnContext) -> PromptSetup:
@@ -80,20 +75,18 @@ async def compose_user_message(
     context: TurnContext, prompt: str, open_files: Sequence[str], reminders: Reminders
 ) -> UserMessage:
     """Build the message that the model is sent for a prompt."""
-    made, git, _ = await asyncio.gather(load_setup(context), _read_git_status(context), context.terminal.find_box())
+    root, announced = context.workspace.root, context.memory.announced
+    reading = _read_git_status(root, trusted=context.permissions.is_trusted)
+    made, git, _ = await asyncio.gather(load_setup(context), reading, context.terminal.find_box())
     parts: list[str] = []
     own = (each for each in context.state.messages if isinstance(each, UserMessage))
     if not any("<project_layout>" in each.content for each in own):
-        parts += [
-            wrap_tag("user_info", _format_user_info(context)),
-            wrap_tag("project_layout", escape_tags(made.layout)),
-        ]
+        parts += [wrap_tag("user_info", _format_user_info(root)), wrap_tag("project_layout", escape_tags(made.layout))]
     now, model = datetime.now().astimezone(), escape_tags(context.routes.current.id)
-    parts += _tag_if_changed(context, "now", f"Date: {now:%A, %Y-%m-%d}\nModel: {model}")
-    parts += _tag_if_changed(context, "git_status", escape_tags(git))
-    parts += _tag_if_changed(
-        context, "open_and_recently_viewed_files", escape_tags("\n".join(open_files[:MAX_OPEN_FILES]))
-    )
+    parts += _tag_if_changed(announced, "now", f"Date: {now:%A, %Y-%m-%d}\nModel: {model}")
+    parts += _tag_if_changed(announced, "git_status", escape_tags(git))
+    viewed = escape_tags("\n".join(open_files[:MAX_OPEN_FILES]))
+    parts += _tag_if_changed(announced, "open_and_recently_viewed_files", viewed)
     attached, shown = MentionedFiles(), MentionedAttachments()
     if "@" in prompt:
         attached = read_mentions(build_reader(context.permissions, context.memory.read_digests), prompt)
@@ -117,31 +110,31 @@ def build_bare_message(prompt: str, attachments: Mapping[str, Attachment]) -> Us
     return UserMessage(content=wrap_tag("user_query", prompt), attachments=find_attachments(prompt, attachments))
 
 
-async def _read_git_status(context: TurnContext) -> str:
-    if not context.permissions.is_trusted:
+async def _read_git_status(root: Path, *, trusted: bool) -> str:
+    if not trusted:
         return ""
     try:
         async with asyncio.timeout(GIT_TIMEOUT):
-            return await asyncio.to_thread(describe_git_status, context.workspace.root)
+            return await asyncio.to_thread(describe_git_status, root)
     except TimeoutError:
         return ""
 
 
-def _format_user_info(context: TurnContext) -> str:
+def _format_user_info(root: Path) -> str:
     shell = Path(os.environ.get("SHELL", "")).name or "sh"
     return "\n".join(
         (
             f"OS: {platform.system()} {platform.release()}",
             f"Shell: {escape_tags(shell)}",
-            f"Workspace: {escape_tags(str(context.workspace.root))}",
+            f"Workspace: {escape_tags(str(root))}",
         )
     )
 
 
-def _tag_if_changed(context: TurnContext, tag: str, text: str) -> list[str]:
-    if not text or context.memory.announced.get(tag) == text:
+def _tag_if_changed(announced: dict[str, str], tag: str, text: str) -> list[str]:
+    if not text or announced.get(tag) == text:
         return []
-    context.memory.announced[tag] = text
+    announced[tag] = text
     return [wrap_tag(tag, text)]
 
 
