@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from core.agent.answer.call_results import ResultFormatter
 from core.agent.answer.documents import TurnDocuments
@@ -20,10 +21,12 @@ from core.agent.debug.debug_policy import DebugPolicy
 from core.agent.debug.fix_verdict import FixReview
 from core.agent.gate.gate import Gate
 from core.agent.gate.gated_call import GatedCall
+from core.agent.planning.status_readback import read_back_statuses
 from core.agent.turn.budget import LimitReached, TurnBudget
 from core.agent.turn.loop_guard import LoopGuard
 from core.agent.turn.model_calls import ModelCalls
 from core.agent.turn.stages import build_capabilities
+from core.agent.turn.todo_following import TodoFollower
 from core.agent.turn.turn_context import TurnContext
 from core.agent.turn.turn_policy import TurnPolicy
 from core.clock import monotonic
@@ -54,41 +57,34 @@ class Turn:
     def __init__(
         self, context: TurnContext, prompt: str, open_files: Sequence[str] = (), *, instruction: str = ""
     ) -> None:
-        limits = context.permissions.subagent_limits
-        self.budget = context.budget = context.memory.budget = TurnBudget(
+        host, memory, permissions = context.terminal.host, context.memory, context.permissions
+        state, emit, tools = context.state, context.emit, context.tools
+        limits = permissions.subagent_limits
+        self.budget = context.budget = memory.budget = TurnBudget(
             lambda: context.settings.limits, limits.budget if limits else None
         )
         self.prompt = prompt
         self.ending: tuple[TurnEnd, str] = ("interrupted", "")
         self._context = context
-        self._state = context.state
-        self._emit = context.emit
+        self._state = state
+        self._emit = emit
         self._model_prompt = instruction or prompt
         self._open_files = tuple(open_files)
-        self._documents = TurnDocuments(context.emit)
-        self._capabilities = build_capabilities(context)
+        self._documents = TurnDocuments(emit)
+        capabilities = build_capabilities(context)
         self._gate = Gate(
-            self._documents,
-            self._capabilities,
-            self._capabilities.approver,
-            context.permissions,
-            context.tools,
-            context.emit,
-            context.turn_id,
+            self._documents, capabilities, capabilities.approver, permissions, tools, emit, context.turn_id
         )
-        self._reminders = Reminders(
-            context.state,
-            context.memory.announced,
-            context.permissions,
-            context.tools,
-            context.emit,
-            lambda: context.dialect,
+        self._reminders = Reminders(state, memory.announced, permissions, tools, emit, lambda: context.dialect)
+        self._loop_guard = LoopGuard(state, context.routes, emit)
+        read_back = partial(read_back_statuses, context.plans, context.shadow, memory.announced)
+        self._todos = TodoFollower(
+            state, emit, context.build, context.turn_id, tools, capabilities, read_back, state.todos
         )
-        self._loop_guard = LoopGuard(context.state, context.routes, context.emit)
-        fix = FixReview(context.terminal.host, context.user, context.memory.read_digests)
-        debugging = DebugPolicy(context.terminal.host, fix, context.permissions, context.turn_id)
+        fix = FixReview(host, context.user, memory.read_digests)
+        debugging = DebugPolicy(host, fix, permissions, context.turn_id)
         self._policy = TurnPolicy(
-            context, context.state, context.emit, self._capabilities, debugging, context.state.todos
+            state, emit, context.build, self._todos, debugging, lambda: context.dialect == "command"
         )
         self._started = monotonic()
 
@@ -165,7 +161,7 @@ class Turn:
     async def _run_step(self, model: ModelCalls) -> bool:
         """Run one model call and its tools. Returns False when the turn is done."""
         if self._state.todos_plan_path:
-            self._policy.refresh_todos()
+            self._todos.refresh()
         self._reminders.append_news()
         self.budget.check()
         await model.ensure_room()
@@ -209,11 +205,12 @@ class Turn:
             for call, document in ((unwrap_call(request), document) for request, document in answer.calls)
         ]
         if self._context.build.plan:
-            await self._policy.follow_planned_calls(calls)
+            await self._todos.follow_planned_calls(calls)
         results = ResultFormatter(made.dialect, self._context.terminal.host, self._context.terminal.jobs)
         await self._gate.run(calls, results.format, self._loop_guard.get_warning)
         self._loop_guard.record_calls(calls)
-        await self._policy.record_calls(calls)
+        await self._todos.record_calls(calls)
+        self._policy.record_calls(calls)
         if answer.cut_call:
             append_reminder(self._emit, render("reminders/truncated", call=True))
         results.track_foreground_job(calls, self._context.memory)
