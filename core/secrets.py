@@ -7,6 +7,7 @@ known to `redact` from the moment it exists, so that an error body which echoes 
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final, NoReturn
 
 from core.text.well_formed import make_well_formed
@@ -61,10 +62,12 @@ class Secret:
 
 def register_secret(value: str) -> None:
     """Let `redact` know a value that must never be written down."""
-    if len(value) >= _MIN_LENGTH and make_well_formed(value) == value:
+    if value not in _known and len(value) >= _MIN_LENGTH and make_well_formed(value) == value:
         _known.add(value)
+        list_masked_values.cache_clear()
 
 
+@cache
 def list_masked_values() -> tuple[str, ...]:
     """Return the known values that are masked wherever they stand, the longest first."""
     return tuple(

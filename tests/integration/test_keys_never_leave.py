@@ -106,7 +106,8 @@ def known(monkeypatch):
     monkeypatch.setattr(secrets, "_known", set())
     secrets.register_secret(KEY)
     secrets.register_secret("ollama")
-    return KEY
+    yield KEY
+    secrets.list_masked_values.cache_clear()
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 11, 40])

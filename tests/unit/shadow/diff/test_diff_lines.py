@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.secrets import MASK, Secret
 from core.shadow.diff import diff_lines as difflines
 from core.shadow.diff.word_marks import compute_marks
 from tests.support.work import counted
@@ -99,3 +100,13 @@ def test_of_ten_thousand_new_lines_only_some_are_compared_word_by_word(review, m
     few, many = work(2_000), work(10_000)
     assert len(compared) == difflines.MARKED_PAIRS
     assert many < 5 * 1.2 * few
+
+
+def test_k2_an_excerpt_is_short_and_has_no_key(review):
+    key = Secret("sk-planted-0123456789").reveal()
+    review.put("a", b"one\r\n")
+    change = review.shadow.write("a", f"{key} x\n{'y' * 300}\n".encode())
+    told = (
+        difflines.build_excerpt(change, change.hunks, b"one\r\n", review.shadow.read("a"), limit=at) for at in (2, 3)
+    )
+    assert list(told) == [f"-one\n+{MASK} x\n…", f"-one\n+{MASK} x\n+{'y' * 200}"]
