@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -44,15 +45,11 @@ class LadderMatch(NamedTuple):
 
 
 class Replacement(Struct, frozen=True, kw_only=True):
-    """`start_line`..`end_line` (1-indexed, inclusive) is the first replaced region in the text before the edit;
-    `new_end_line` is its last line afterwards (`start_line - 1` when it was deleted)."""
+    """The text with the replacement in it, the rung that knew its place, and the number of places."""
 
     text: str
     rung: str
     count: int
-    start_line: int
-    end_line: int
-    new_end_line: int
 
 
 def apply_replacement(
@@ -61,15 +58,10 @@ def apply_replacement(
     """Replace `old` by `new`, both literal. `whole_lines`: `old` stands for complete lines, never a part of one. Raises
     `EditError` when `old` is empty, found nowhere, or found at several places without `replace_all`."""
     found = locate(SearchText(text), old, new, replace_all=replace_all, whole_lines=whole_lines)
-    first = min(found.splices)
-    start = find_line_number(text, first.start)
     return Replacement(
         text=apply_splices(text, found.splices),
         rung=found.rung,
         count=1 if found.rung in _ONE_PLACE else len(found.splices),
-        start_line=start,
-        end_line=start + text[first.start : first.end].removesuffix("\n").count("\n"),
-        new_end_line=start + first.text.removesuffix("\n").count("\n") if first.text else start - 1,
     )
 
 
@@ -86,7 +78,8 @@ def locate(
     line that was named as the start, which is taken of several places. Raises `EditError`."""
     if not old:
         raise EditError("The text to find is empty.", hint="Give the exact text that is to be replaced.")
-    for rung, splices in _climb(search_text, old, new, whole_lines):
+    climbs = (climb(search_text, old, new, whole_lines) for climb in (_climb_strict, _climb_lenient))
+    for rung, splices in chain.from_iterable(climbs):
         if not splices:
             continue
         if len(splices) == 1 or rung == "elided" or (replace_all and rung not in _ONE_PLACE):
@@ -98,8 +91,10 @@ def locate(
     raise build_not_found_error(search_text, old)
 
 
-def _climb(search_text: SearchText, old: str, new: str, whole_lines: bool) -> Iterator[tuple[str, list[Splice]]]:
-    yield from _climb_strict(search_text, old, new, whole_lines)
+def _climb_lenient(
+    search_text: SearchText, old: str, new: str, whole_lines: bool
+) -> Iterator[tuple[str, list[Splice]]]:
+    """The rungs on which the words are the same, or nearly so."""
     unlisted = list(_strip_listing(old, new))
     for bare in unlisted:
         yield "line_numbers", list(_find_exact(search_text.text, *bare, whole_lines))

@@ -104,11 +104,11 @@ def test_whole_lines_are_not_matched_inside_of_lines():
     assert applied("xfoo\nfoo\n", "foo\n", "bar\n", whole_lines=True) == ("xfoo\nbar\n", "exact")
 
 
-def test_the_region_is_told_in_lines():
+def test_the_places_are_counted():
     done = apply_replacement("a\nb\nc\nd\n", "b\nc\n", "x\n")
-    assert (done.start_line, done.end_line, done.new_end_line, done.count) == (2, 3, 2, 1)
-    gone = apply_replacement("a\nb\nc\n", "b\n", "")
-    assert (gone.text, gone.start_line, gone.new_end_line) == ("a\nc\n", 2, 1)
+    assert (done.text, done.count) == ("a\nx\nd\n", 1)
+    gone = apply_replacement("b\na\nb\nc\n", "b\n", "", replace_all=True)
+    assert (gone.text, gone.count) == ("a\nc\n", 2)
 
 
 def test_an_empty_text_to_find_is_refused():
