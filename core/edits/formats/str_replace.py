@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from core.edits.errors import EditError, format_part
-from core.edits.matching.ladder import Replacement, apply_replacement
+from core.edits.matching.ladder import locate
+from core.edits.matching.search_text import SearchText
+from core.text.splices import apply_splices
+
+
+class Replacement(Struct, frozen=True):
+    """The text with the replacement in it, the rung that knew its place, and the number of places."""
+
+    text: str
+    rung: str
+    count: int
 
 
 def replace_string(text: str, old_string: str, new_string: str, *, replace_all: bool = False) -> Replacement:
@@ -15,7 +27,9 @@ def replace_string(text: str, old_string: str, new_string: str, *, replace_all: 
             "old_string and new_string are the same, so there is nothing to change.",
             hint="Give the new text in new_string, or leave the call out.",
         )
-    return apply_replacement(text, old_string, new_string, replace_all=replace_all)
+    found = locate(SearchText(text), old_string, new_string, replace_all=replace_all)
+    count = 1 if found.rung == "elided" else len(found.splices)
+    return Replacement(apply_splices(text, found.splices), found.rung, count)
 
 
 class MultiEditResult(NamedTuple):

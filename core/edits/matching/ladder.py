@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import NamedTuple
 
-from msgspec import Struct
-
 from core.edits.errors import EditError
 from core.edits.matching import characters
 from core.edits.matching.characters import find_occurrences
@@ -26,7 +24,7 @@ from core.edits.matching.line_edit import LineEdit
 from core.edits.matching.misspelling import find_misspelt
 from core.edits.matching.search_text import SearchText, replace_look_alikes
 from core.text.lines import carry_endings, find_ending_near, find_line_number, normalise_endings
-from core.text.splices import Splice, apply_splices
+from core.text.splices import Splice
 
 _LISTING = re.compile(r"\s*\d+(?: ?[|→]|\t|: ?)")
 _ONE_PLACE = ("elided", "fuzzy")
@@ -44,27 +42,6 @@ class LadderMatch(NamedTuple):
     splices: list[Splice]
 
 
-class Replacement(Struct, frozen=True, kw_only=True):
-    """The text with the replacement in it, the rung that knew its place, and the number of places."""
-
-    text: str
-    rung: str
-    count: int
-
-
-def apply_replacement(
-    text: str, old: str, new: str, *, replace_all: bool = False, whole_lines: bool = False
-) -> Replacement:
-    """Replace `old` by `new`, both literal. `whole_lines`: `old` stands for complete lines, never a part of one. Raises
-    `EditError` when `old` is empty, found nowhere, or found at several places without `replace_all`."""
-    found = locate(SearchText(text), old, new, replace_all=replace_all, whole_lines=whole_lines)
-    return Replacement(
-        text=apply_splices(text, found.splices),
-        rung=found.rung,
-        count=1 if found.rung in _ONE_PLACE else len(found.splices),
-    )
-
-
 def locate(
     search_text: SearchText,
     old: str,
@@ -74,8 +51,12 @@ def locate(
     whole_lines: bool = False,
     near: int | None = None,
 ) -> LadderMatch:
-    """Find the splices that replace `old` by `new`, on the first rung that knows a place for it. `near`: the 1-indexed
-    line that was named as the start, which is taken of several places. Raises `EditError`."""
+    """Find the splices that replace `old` by `new`, both literal, on the first rung that knows a place for it.
+
+    `whole_lines`: `old` stands for complete lines, never a part of one; `near`: the 1-indexed line that was named as
+    the start, which is taken of several places. Raises `EditError` when `old` is empty, found nowhere, or found at
+    several places without `replace_all`.
+    """
     if not old:
         raise EditError("The text to find is empty.", hint="Give the exact text that is to be replaced.")
     climbs = (climb(search_text, old, new, whole_lines) for climb in (_climb_strict, _climb_lenient))

@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 from core.edits.errors import EditError
 from core.edits.formats.search_replace import apply_blocks
 from core.edits.formats.search_replace_blocks import SearchReplaceBlock, parse_blocks
-from core.edits.matching.ladder import apply_replacement
+from core.edits.formats.str_replace import replace_string
+from core.edits.matching.ladder import locate
+from core.edits.matching.search_text import SearchText
 from core.edits.text_file import decode_text
 from core.text.lines import split_lines
+from core.text.splices import apply_splices
 
 words = st.text(alphabet="abcdefgh(){}=;,.$\\1 é", min_size=1, max_size=12).filter(str.strip)
 unique_lines = st.lists(words, min_size=3, max_size=30, unique_by=str.strip)
@@ -21,6 +24,10 @@ endings = st.sampled_from(["\n", "\r\n"])
 def place(lines: list[str], data) -> tuple[int, int]:
     start = data.draw(st.integers(0, len(lines) - 1))
     return start, data.draw(st.integers(start + 1, len(lines)))
+
+
+def replace_lines(text: str, old: str, new: str) -> str:
+    return apply_splices(text, locate(SearchText(text), old, new, whole_lines=True).splices)
 
 
 @given(st.binary(max_size=300))
@@ -36,8 +43,8 @@ def test_an_exact_edit_is_what_replacing_lines_gives(lines, data):
     text = "".join(f"{line}\n" for line in lines)
     old = "".join(f"{line}\n" for line in lines[first:last])
     new = "".join(f"{line}\n" for line in fresh)
-    done = apply_replacement(text, old, new, whole_lines=True)
-    assert done.text == "".join(f"{line}\n" for line in [*lines[:first], *fresh, *lines[last:]])
+    done = replace_lines(text, old, new)
+    assert done == "".join(f"{line}\n" for line in [*lines[:first], *fresh, *lines[last:]])
 
 
 @given(unique_lines, st.lists(endings, min_size=30, max_size=30), st.booleans(), st.data())
@@ -47,10 +54,10 @@ def test_bytes_outside_of_the_edit_never_change(lines, ends, closed, data):
     rows[-1] = rows[-1] if closed else lines[-1]
     old = "".join(f"{line}  \n" for line in lines[first:last])
     new = data.draw(words) + "\n"
-    done = apply_replacement("".join(rows), old, new, whole_lines=True)
-    assert done.text.startswith("".join(rows[:first]))
-    assert done.text.endswith("".join(rows[last:]))
-    middle = done.text[len("".join(rows[:first])) : len(done.text) - len("".join(rows[last:]))]
+    done = replace_lines("".join(rows), old, new)
+    assert done.startswith("".join(rows[:first]))
+    assert done.endswith("".join(rows[last:]))
+    middle = done[len("".join(rows[:first])) : len(done) - len("".join(rows[last:]))]
     written = new[:-1].rstrip()  # white space that the model puts at the ends of lines is no part of what it means
     assert split_lines(middle).bodies in ([new[:-1]], [written], [rows[first].rstrip("\r\n")])
 
@@ -63,8 +70,8 @@ def test_a_block_taken_out_of_its_indentation_is_put_back_into_it(lines, depth, 
     indent = data.draw(st.sampled_from(["\t", "  ", "    "])) * depth
     text = "".join(f"{indent}{line}\n" for line in bare)
     old = "".join(f"{line}\n" for line in bare[first:last])
-    done = apply_replacement(text, old, "fresh\n    deeper\n", whole_lines=True)
-    rows = split_lines(done.text).bodies
+    done = replace_lines(text, old, "fresh\n    deeper\n")
+    rows = split_lines(done).bodies
     assert rows[first].startswith(f"{indent}fresh")
     assert rows[:first] + rows[first + 2 :] == [f"{indent}{line}" for line in bare[:first] + bare[last:]]
 
@@ -89,7 +96,7 @@ def test_the_parser_answers_or_refuses(content):
 @given(st.text(alphabet="ab \t\r\n", max_size=60), st.text(alphabet="ab \t\r\n", min_size=1, max_size=20))
 def test_any_text_is_replaced_or_refused_without_touching_what_is_around(text, old):
     try:
-        done = apply_replacement(text, old, "NEW")
+        done = replace_string(text, old, "NEW")
     except EditError:
         return
     head, _, tail = done.text.partition("NEW")
@@ -117,4 +124,4 @@ def test_a_function_that_is_not_there_is_never_taken_for_one_that_is(present, ab
     assume(absent not in present)
     text = "".join("\n".join(each) + "\n\n" for each in present)
     with pytest.raises(EditError):
-        apply_replacement(text, "\n".join(absent), "NEW")
+        replace_string(text, "\n".join(absent), "NEW")

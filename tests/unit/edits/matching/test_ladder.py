@@ -3,14 +3,16 @@ from __future__ import annotations
 import pytest
 
 from core.edits.errors import EditError
-from core.edits.matching.ladder import apply_replacement
-from core.edits.matching.search_text import find_sequences
+from core.edits.formats.str_replace import replace_string
+from core.edits.matching.ladder import locate
+from core.edits.matching.search_text import SearchText, find_sequences
+from core.text.splices import apply_splices
 from tests.support.work import counted
 
 
 def applied(text: str, old: str, new: str, **options) -> tuple[str, str]:
-    done = apply_replacement(text, old, new, **options)
-    return done.text, done.rung
+    found = locate(SearchText(text), old, new, **options)
+    return apply_splices(text, found.splices), found.rung
 
 
 @pytest.mark.parametrize(
@@ -79,12 +81,12 @@ def test_each_rung_keeps_the_files_own_bytes(text, old, new, after, rung):
 )
 def test_what_means_something_else_is_refused(text, old):
     with pytest.raises(EditError):
-        apply_replacement(text, old, "new")
+        replace_string(text, old, "new")
 
 
 def test_two_places_at_a_lenient_rung_are_refused_with_both_lines():
     with pytest.raises(EditError, match=r"2 times \(compared leniently: indentation\), at lines 2, 4") as caught:
-        apply_replacement("if a:\n    run()\nif b:\n    run()\n", "\trun()", "\tstop()")
+        replace_string("if a:\n    run()\nif b:\n    run()\n", "\trun()", "\tstop()")
     assert "unique" in caught.value.hint
 
 
@@ -96,7 +98,7 @@ def test_all_places_can_be_replaced_on_a_lenient_rung():
 def test_a_near_block_twice_is_never_fuzzy_matched():
     block = "begin\n  value_{} = compute(x)\n  other = value\nend\n"
     with pytest.raises(EditError) as caught:
-        apply_replacement(block.format("one") + block.format("two"), block.format("oni"), "x")
+        replace_string(block.format("one") + block.format("two"), block.format("oni"), "x")
     assert len(caught.value.candidates) == 2
 
 
@@ -105,15 +107,15 @@ def test_whole_lines_are_not_matched_inside_of_lines():
 
 
 def test_the_places_are_counted():
-    done = apply_replacement("a\nb\nc\nd\n", "b\nc\n", "x\n")
+    done = replace_string("a\nb\nc\nd\n", "b\nc\n", "x\n")
     assert (done.text, done.count) == ("a\nx\nd\n", 1)
-    gone = apply_replacement("b\na\nb\nc\n", "b\n", "", replace_all=True)
+    gone = replace_string("b\na\nb\nc\n", "b\n", "", replace_all=True)
     assert (gone.text, gone.count) == ("a\nc\n", 2)
 
 
 def test_an_empty_text_to_find_is_refused():
     with pytest.raises(EditError, match="is empty"):
-        apply_replacement("a", "", "b")
+        replace_string("a", "", "b")
 
 
 @pytest.mark.parametrize("old", [["same \n", "", ""], ["same \n", "other\n", "same\n"]])
@@ -121,7 +123,7 @@ def test_the_work_for_equal_lines_grows_with_their_number_and_no_faster(old):
     def work(count: int) -> int:
         block = old[0] * (count * 2 // 5) + old[1] + old[2] * (count // 10)
         with counted() as done, pytest.raises(EditError):
-            apply_replacement("same\n" * count, block, "x")
+            replace_string("same\n" * count, block, "x")
         return done.lines
 
     assert work(10_000) < 5 * 1.5 * work(2_000)
