@@ -136,7 +136,7 @@ def _build_command_dialect(context: TurnContext) -> CommandDialect:
         "release": platform.release(),
         "version": platform.version(),
         "machine": platform.machine(),
-        "workspace": str(context.workspace.root),
+        "workspace": str(context.terminal.host.workspace.root),
         "model": context.routes.current.id,
         "shell": "bash",
         "time_limit": texts.timeout,

@@ -60,7 +60,7 @@ def _has_answered(messages: Sequence[Message]) -> bool:
 async def _build_setup(context: TurnContext) -> PromptSetup:
     made = await asyncio.to_thread(
         build_setup,
-        context.workspace,
+        context.terminal.host.workspace,
         context.directory,
         context.tools,
         trusted=context.permissions.is_trusted,
@@ -75,7 +75,8 @@ async def compose_user_message(
     context: TurnContext, prompt: str, open_files: Sequence[str], reminders: Reminders
 ) -> UserMessage:
     """Build the message that the model is sent for a prompt."""
-    root, announced = context.workspace.root, context.memory.announced
+    host, announced = context.terminal.host, context.memory.announced
+    root = host.workspace.root
     reading = _read_git_status(root, trusted=context.permissions.is_trusted)
     made, git, _ = await asyncio.gather(load_setup(context), reading, context.terminal.find_box())
     parts: list[str] = []
@@ -90,7 +91,7 @@ async def compose_user_message(
     attached, shown = MentionedFiles(), MentionedAttachments()
     if "@" in prompt:
         attached = read_mentions(build_reader(context.permissions, context.memory.read_digests), prompt)
-        sender = AttachmentSender(context.shadow.blobs, context.memory.stand_ins, context.emit)
+        sender = AttachmentSender(host.shadow.blobs, context.memory.stand_ins, context.emit)
         shown = await sender.attach_mentioned(attached.pictures)
     touched = dict.fromkeys((*open_files, *attached.paths, *context.memory.read_digests, *context.state.changes))
     parts += _render_new_rules(context, made, touched)
@@ -144,7 +145,8 @@ def _render_new_rules(context: TurnContext, made: PromptSetup, touched: Iterable
     found: list[ProjectRule | LoadedRule] = [
         rule for rule in made.rules.scoped if any(rule.applies_to(path) for path in paths)
     ]
-    found += find_nested_rules(context.workspace, paths, context.hears) if context.permissions.is_trusted else ()
+    if context.permissions.is_trusted:
+        found += find_nested_rules(context.terminal.host.workspace, paths, context.hears)
     found += [
         rule for rule in made.rules.always if f'<rule path="{escape_attribute(rule.path)}">' not in made.prefix.system
     ]

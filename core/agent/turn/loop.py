@@ -77,7 +77,7 @@ class Turn:
         )
         self._reminders = Reminders(state, memory.announced, permissions, tools, emit, lambda: context.dialect)
         self._loop_guard = LoopGuard(state, context.routes, emit)
-        read_back = partial(read_back_statuses, context.plans, context.shadow, memory.announced)
+        read_back = partial(read_back_statuses, context.plans, host.shadow, memory.announced)
         self._todos = TodoFollower(
             state, emit, context.build, context.turn_id, tools, capabilities, read_back, state.todos
         )

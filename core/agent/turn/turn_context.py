@@ -23,12 +23,10 @@ from core.config.model_settings import DialectName
 from core.config.settings import Settings, TurnLimits
 from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.protocol.events import AnyEvent
-from core.shadow.shadow import Shadow
 from core.shell.python_repl import PythonRepl
 from core.shell.terminal import Terminal
 from core.state.session import SessionState
 from core.tools.toolset import Toolset
-from core.workspace import Workspace
 
 
 class BuildTarget(Struct, frozen=True):
@@ -64,16 +62,6 @@ class TurnContext(Struct, kw_only=True):
     build: BuildTarget = BuildTarget()
     budget: TurnBudget = field(default_factory=lambda: TurnBudget(TurnLimits))
     working: asyncio.Task[None] | None = None
-
-    @property
-    def workspace(self) -> Workspace:
-        """The user's files."""
-        return self.terminal.host.workspace
-
-    @property
-    def shadow(self) -> Shadow:
-        """The files as the agent sees and changes them."""
-        return self.terminal.host.shadow
 
     @property
     def dialect(self) -> DialectName:
