@@ -130,23 +130,16 @@ def resolve_links(top: int, root: bytes, path: bytes) -> bytes:
     Raises OSError: EXDEV if a link leads out of the tree, ELOOP if links go round.
     """
     parts = split_components(path)
-    if b".." not in parts and _is_free_of_links(top, b"/".join(parts)):
-        return b"/".join(parts)
+    plain = b"/".join(parts)
+    if b".." not in parts and hasattr(os, "O_PATH"):  # one system call tells that all of it is there, and no link
+        with suppress(OSError):
+            found = open_beneath(top, plain, os.O_PATH)
+            try:
+                if not stat.S_ISLNK(os.fstat(found).st_mode):
+                    return plain
+            finally:
+                os.close(found)
     return follow_links(root, path, lambda part: _read_link(top, part))
-
-
-def _is_free_of_links(top: int, path: bytes) -> bool:
-    """True if all of a path exists and none of it is a link, as far as one system call can tell."""
-    if not hasattr(os, "O_PATH"):
-        return False
-    try:
-        found = open_beneath(top, path, os.O_PATH)
-    except OSError:
-        return False
-    try:
-        return not stat.S_ISLNK(os.fstat(found).st_mode)
-    finally:
-        os.close(found)
 
 
 def follow_links(root: bytes, path: bytes, link_target: LinkTarget) -> bytes:

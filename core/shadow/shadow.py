@@ -54,22 +54,24 @@ class Shadow:
         self.ignore = IgnoreRules(workspace)
         session = blobs.directory.parent
         self.layers = LayerStore(session / "layers")
-        self._promotion = Promotion(workspace, blobs, Journal(session / "journal.jsonl"), self._emit, self.layers, step)
+        self._promotion = Promotion(
+            workspace, blobs, Journal(session / "journal.jsonl"), self._emit_promoted, self.layers, step
+        )
         self._contents = contents = Contents(blobs)
-        review = (workspace, contents, self._emit, state)
+        review = (workspace, contents, emit, state)
         self.hunk_edits, self.conflicts = HunkEdits(*review), Conflicts(*review)
         self._verdicts = Verdicts(*review, self._promotion)
         self._proposals = Proposals(*review)
         tree = MergedTree(workspace, contents, state, self.layers, self._proposals.get_visible_state)
         self.merged_tree = tree
         self._pending_layer = PendingLayer(tree)
-        self._absorber = Absorber(tree, self._proposals, self._emit)
-        self.bulks = BulkVerdicts(tree, self._emit, step)
+        self._absorber = Absorber(tree, self._proposals, emit)
+        self.bulks = BulkVerdicts(tree, emit, step)
         self.checkpoints = FileCheckpoints(tree, self._promotion, self._verdicts, self.bulks)
-        self._rename_pairs = RenamePairs(contents, state, self._emit)
-        self._risks = Risks(tree, self._emit)
+        self._rename_pairs = RenamePairs(contents, state, emit)
+        self._risks = Risks(tree, emit)
 
-    def _emit(self, event: ev.AnyEvent) -> None:
+    def _emit_promoted(self, event: ev.AnyEvent) -> None:
         """Tell the log; what commands left behind no longer hides what the project gets from the review."""
         if isinstance(event, ev.FileWritten) and self.layers.kept.layers:
             change = self.state.changes.get(event.path)  # none: a verdict is undone, and it will be pending again
@@ -222,7 +224,7 @@ class Shadow:
     def squash(self) -> None:
         """Join all kept layers into one, if no command runs over them, and check the bulks against the project."""
         if self.layers.squash():
-            self._emit(build_layers_changed(self.merged_tree))
+            self._log(build_layers_changed(self.merged_tree))
         self.check_bulks()
 
     def check_bulks(self) -> None:
@@ -322,7 +324,7 @@ class Shadow:
         with suppress(OSError):
             self.layers.prune_undo()
         if self.state.layers != self.layers.kept.layers:
-            self._emit(build_layers_changed(self.merged_tree))
+            self._log(build_layers_changed(self.merged_tree))
         self.check_bulks()
         return sentences
 
