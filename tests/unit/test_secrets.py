@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from core.secrets import MASK, Secret, redact
+from core.secrets import MASK, Secret, mask_secrets, redact
 
 KEY = "sk-proj-abcDEF123456_planted-key-7890"
 
@@ -23,6 +23,14 @@ def test_k2_a_known_value_is_taken_out_wherever_it_stands():
     text = 'GET /?token=plainvaluewithoutprefix42 {"x":"plainvaluewithoutprefix42"}'
     assert "plainvaluewithoutprefix42" not in redact(text)
     assert redact(text).count(MASK) == 2
+
+
+def test_k2_a_key_is_masked_from_the_moment_it_is_known():
+    text = "first-planted-key and later-planted-key"
+    Secret("first-planted-key")
+    assert mask_secrets(text) == f"{MASK} and later-planted-key"
+    Secret("later-planted-key")
+    assert mask_secrets(text) == f"{MASK} and {MASK}"
 
 
 @pytest.mark.parametrize(
