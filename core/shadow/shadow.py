@@ -258,7 +258,7 @@ class Shadow:
             return None
         try:
             with explain_lost_content(rel):
-                old, new = self._contents.read(change.counted_state), self._contents.read(change.pending)
+                old, new = self._contents.read_change(change)
         except ContentLost as lost:
             return ChangeDiff(change=change, lines=(), note=lost.format_with_hint())
         return build_diff(change, old, new, context=context, note=self._describe_links(change))

@@ -49,6 +49,10 @@ class Contents(Struct, eq=False):
         """Return the bytes of a state; none for an absent path."""
         return b"" if state.kind == "absent" else self.blobs.get(state.blob)
 
+    def read_change(self, change: Change) -> tuple[bytes, bytes]:
+        """Return the bytes that the hunks of a change are counted in, and the pending ones. Raises `ContentLost`."""
+        return self.read(change.counted_state), self.read(change.pending)
+
     def store(self, state: FileState, data: bytes | None) -> FileState:
         """Store the bytes of a state that was read from disk, and return the state."""
         if data is not None:

@@ -47,7 +47,7 @@ class HunkEdits(ReviewPart):
             self.emit(ChangeRevised(change=alone))
             self._carry_comment_over(path, hunk_id, alone.hunks[0])
             return alone
-        sides = self.read_change(change)
+        sides = self.contents.read_change(change)
         old, new = _slice_side(sides[0], hunk, is_old=True), _slice_side(sides[1], hunk)
         parts = _divide_hunk(old, new, line, detect_encoding(sides[0] or b"".join(new)))
         is_text = _is_text(change) and is_divisible(*sides)
@@ -71,7 +71,7 @@ class HunkEdits(ReviewPart):
         pending any more). Raises `CommandRejected` if it is no text."""
         change, hunk = self.find_hunk(path, hunk_id)
         _require_text(change, hunk)
-        old, new = self.read_change(change)
+        old, new = self.contents.read_change(change)
         before = _slice_side(new, hunk)
         at_end = hunk is change.hunks[-1] and hunk.new_start - 1 + hunk.new_lines == len(split_lines(new))
         lines = _encode_lines(text, new or old, before, at_end=at_end)
@@ -110,7 +110,7 @@ class HunkEdits(ReviewPart):
         mine = tuple(each for each in change.hunks if reach[0] <= each.new_start <= reach[1])
         if mine:
             self._carry_comment_over(change.path, hunk.id, mine[0])
-        excerpt = build_excerpt(change, mine, *self.read_change(change))
+        excerpt = build_excerpt(change, mine, *self.contents.read_change(change))
         self.emit(
             HunkEdited(id=new_id("edit"), path=change.path, start=hunk.new_start, lines=len(lines), excerpt=excerpt)
         )
@@ -135,7 +135,7 @@ class HunkEdits(ReviewPart):
             text=text.strip(),
             start=hunk.new_start,
             lines=hunk.new_lines,
-            excerpt=build_excerpt(change, (hunk,), *self.read_change(change)),
+            excerpt=build_excerpt(change, (hunk,), *self.contents.read_change(change)),
         )
         self.emit(HunkCommented(comment=comment))
 

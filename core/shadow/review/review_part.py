@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from core.errors import PathRefused
 from core.protocol.events import AnyEvent
-from core.protocol.review import Change, FileState
+from core.protocol.review import FileState
 from core.shadow.content.contents import Contents
 from core.shadow.paths import list_parents, walk_directory
 from core.state.review import ReviewState
@@ -43,7 +43,3 @@ class ReviewPart(Struct, eq=False):
     def _is_deletion(self, path: str) -> bool:
         change = self.state.changes.get(path)
         return change is not None and change.pending.kind == "absent"
-
-    def read_change(self, change: Change) -> tuple[bytes, bytes]:
-        """Return the bytes that the hunks of a change are counted in, and the pending ones. Raises `ContentLost`."""
-        return self.contents.read(change.counted_state), self.contents.read(change.pending)

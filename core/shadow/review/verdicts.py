@@ -182,7 +182,7 @@ class Verdicts(ReviewPart, eq=False):
 
     def _build_excerpt(self, change: Change, chosen: tuple[Hunk, ...]) -> str:
         try:
-            return build_excerpt(change, chosen, *self.read_change(change))
+            return build_excerpt(change, chosen, *self.contents.read_change(change))
         except ContentLost:
             with suppress(AgentTuiError):
                 self.read_disk(change.path)  # stores the base anew, if the project still has it
@@ -198,7 +198,7 @@ class Verdicts(ReviewPart, eq=False):
     def _divide_sides(self, change: Change, chosen: tuple[Hunk, ...], verdict: Verdict) -> ChangeSides:
         """Return both sides after a verdict on a part of the hunks."""
         with explain_lost_content(change.path):
-            old, new = self.read_change(change)
+            old, new = self.contents.read_change(change)
         if verdict == "accept":
             base = self.contents.store_file(select_hunks(old, new, chosen), change.counted_state.mode)
             return ChangeSides(base=base, pending=change.pending)
