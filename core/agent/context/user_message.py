@@ -14,9 +14,9 @@ from datetime import datetime
 from pathlib import Path
 
 from core.agent.context.mentions import MentionedFiles, read_mentions
-from core.agent.context.model_dialect import apply_dialect
-from core.agent.context.prefix import PromptSetup, build_setup
+from core.agent.context.prefix import PromptSetup
 from core.agent.context.project_facts import describe_git_status
+from core.agent.context.prompt_setup import load_setup
 from core.agent.context.prompt_tags import escape_attribute, escape_tags, wrap_tag
 from core.agent.context.reminders import Reminders, wrap_reminder
 from core.agent.context.sent_attachments import AttachmentSender, MentionedAttachments
@@ -25,50 +25,10 @@ from core.agent.turn.turn_context import TurnContext
 from core.config.project_rules import ProjectRule, find_nested_rules, to_loaded_rule
 from core.protocol.attachment_labels import LABEL_PATTERN, find_attachments
 from core.protocol.events import LoadedRule, Notice, RulesLoaded
-from core.protocol.messages import AssistantMessage, Attachment, Message, UserMessage
+from core.protocol.messages import Attachment, UserMessage
 
 GIT_TIMEOUT = 1.0  # seconds
 MAX_OPEN_FILES = 20
-OTHER_TOOLS = "This version of the program has other tools than the one that this session began with."
-OTHER_TOOLS_HINT = "The model is told of them, so the whole conversation is read anew once."
-
-
-async def load_setup(context: TurnContext) -> PromptSetup:
-    """Return what requests begin with, built once, also while the user still types. Raises `ConfigError`."""
-    memory = context.memory
-    if memory.setup is None or memory.setup.cancelled():
-        memory.setup = asyncio.ensure_future(_build_setup(context))
-    wanted = (memory.setup, context.settings, context.routes.current.id)
-    if memory.known_setup is None or memory.known_setup[0] != wanted:
-        try:
-            made = await asyncio.shield(memory.setup)
-        except Exception:
-            memory.setup = None
-            raise
-        memory.known_setup = (wanted, await apply_dialect(context, made))
-    made = memory.known_setup[1]
-    if made.is_changed and "prefix" not in memory.announced and _has_answered(context.state.messages):
-        memory.announced["prefix"] = "changed"
-        context.emit(Notice(level="info", message=OTHER_TOOLS, hint=OTHER_TOOLS_HINT))
-    return made
-
-
-def _has_answered(messages: Sequence[Message]) -> bool:
-    return any(isinstance(each, AssistantMessage) for each in messages)
-
-
-async def _build_setup(context: TurnContext) -> PromptSetup:
-    made = await asyncio.to_thread(
-        build_setup,
-        context.terminal.host.workspace,
-        context.directory,
-        context.tools,
-        trusted=context.permissions.is_trusted,
-        hears=context.hears,
-    )
-    if loaded := made.rules.list_loaded():
-        context.emit(RulesLoaded(rules=loaded))
-    return made
 
 
 async def compose_user_message(

@@ -15,8 +15,9 @@ from core.agent.answer.documents import TurnDocuments
 from core.agent.answer.receiver import ModelAnswer
 from core.agent.context.dropped_reasoning import notify_dropped
 from core.agent.context.prefix import PromptSetup
+from core.agent.context.prompt_setup import load_setup
 from core.agent.context.reminders import Reminders, append_reminder, return_steers
-from core.agent.context.user_message import build_bare_message, compose_user_message, load_setup
+from core.agent.context.user_message import build_bare_message, compose_user_message
 from core.agent.debug.debug_policy import DebugPolicy
 from core.agent.debug.fix_verdict import FixReview
 from core.agent.gate.gate import Gate

@@ -14,11 +14,10 @@ from core.agent.answer.documents import AnswerDocuments, TurnDocuments
 from core.agent.answer.receiver import AnswerReceiver, ModelAnswer
 from core.agent.answer.side_requests import record_usage
 from core.agent.context.dropped_reasoning import drop_refused_reasoning
-from core.agent.context.model_dialect import CALLS_IN_TEXT
 from core.agent.context.prefix import PromptSetup
+from core.agent.context.prompt_setup import CALLS_IN_TEXT, load_setup
 from core.agent.context.reminders import Reminders
 from core.agent.context.sent_attachments import AttachmentSender
-from core.agent.context.user_message import load_setup
 from core.agent.turn.budget import TurnBudget
 from core.agent.turn.retry import BUDGET, Backoff
 from core.agent.turn.routes import FALLBACK_BUDGET, TurnRoutes

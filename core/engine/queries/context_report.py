@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from core.agent.context.prompt_setup import load_setup
 from core.agent.context.token_meter import measure_messages
-from core.agent.context.user_message import load_setup
 from core.agent.turn.turn_context import TurnContext
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from core.protocol.queries import ContextAnswer, ContextPart

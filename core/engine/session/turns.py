@@ -43,7 +43,7 @@ async def build_plan(context: TurnContext, prompt: str, target: BuildTarget, ins
 
 async def compact_history(context: TurnContext) -> None:
     """Replace the history by a summary."""
-    from core.agent.context.user_message import load_setup
+    from core.agent.context.prompt_setup import load_setup
     from core.agent.turn.stages import build_compactor
 
     before = list(context.state.messages)
@@ -186,7 +186,7 @@ async def _warm_up(session: Session) -> None:
         await asyncio.to_thread(session.routes.resolve)
         await asyncio.to_thread(importlib.import_module, "core.agent.turn.loop")
         if not session.turn_slot.is_running:
-            from core.agent.context.user_message import load_setup
+            from core.agent.context.prompt_setup import load_setup
 
             await load_setup(build_context(session))
 

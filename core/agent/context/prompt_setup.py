@@ -1,4 +1,4 @@
-"""The dialect of a session's model: which one it speaks, and the prompt that goes with it."""
+"""The setup of requests: rules, layout and prefix, in the dialect that the model of the session speaks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from core.agent.context.memory import ModelMemory
-from core.agent.context.prefix import Prefix, PromptSetup, escape_rules, load_or_save_prefix, render_system_prompt
+from core.agent.context.prefix import (
+    Prefix,
+    PromptSetup,
+    build_setup,
+    escape_rules,
+    load_or_save_prefix,
+    render_system_prompt,
+)
 from core.agent.context.token_meter import measure_prefix
 from core.agent.gate.capabilities import FileReader, build_reader
 from core.agent.gate.permissions import CallPermissions
@@ -25,7 +32,8 @@ from core.dialects.written_edits import WrittenEdit
 from core.edit_formats import EditFormat
 from core.modes import Access
 from core.prompts import load_short_tool_text, load_tool_text, render
-from core.protocol.events import Notice
+from core.protocol.events import Notice, RulesLoaded
+from core.protocol.messages import AssistantMessage, Message
 from core.secrets import mask_secrets
 from core.state.session import SessionState
 from core.tools.edit_format_choice import choose_edit_format
@@ -33,11 +41,51 @@ from core.tools.toolset import Toolset
 from core.user_dirs import get_config_dir
 
 CALLS_IN_TEXT = "{} takes no function calls, so it writes what it wants done into its text (tags)."
+OTHER_TOOLS = "This version of the program has other tools than the one that this session began with."
+OTHER_TOOLS_HINT = "The model is told of them, so the whole conversation is read anew once."
 # What the tags dialect has tags of its own for.
 _TOOLS_WITH_TAGS = frozenset({"search_replace", "edit_blocks", "call_tool"})
 
 
-async def apply_dialect(context: TurnContext, setup: PromptSetup) -> PromptSetup:
+async def load_setup(context: TurnContext) -> PromptSetup:
+    """Return what requests begin with, built once, also while the user still types. Raises `ConfigError`."""
+    memory = context.memory
+    if memory.setup is None or memory.setup.cancelled():
+        memory.setup = asyncio.ensure_future(_build_setup(context))
+    wanted = (memory.setup, context.settings, context.routes.current.id)
+    if memory.known_setup is None or memory.known_setup[0] != wanted:
+        try:
+            made = await asyncio.shield(memory.setup)
+        except Exception:
+            memory.setup = None
+            raise
+        memory.known_setup = (wanted, await _apply_dialect(context, made))
+    made = memory.known_setup[1]
+    if made.is_changed and "prefix" not in memory.announced and _has_answered(context.state.messages):
+        memory.announced["prefix"] = "changed"
+        context.emit(Notice(level="info", message=OTHER_TOOLS, hint=OTHER_TOOLS_HINT))
+    return made
+
+
+def _has_answered(messages: Sequence[Message]) -> bool:
+    return any(isinstance(each, AssistantMessage) for each in messages)
+
+
+async def _build_setup(context: TurnContext) -> PromptSetup:
+    made = await asyncio.to_thread(
+        build_setup,
+        context.terminal.host.workspace,
+        context.directory,
+        context.tools,
+        trusted=context.permissions.is_trusted,
+        hears=context.hears,
+    )
+    if loaded := made.rules.list_loaded():
+        context.emit(RulesLoaded(rules=loaded))
+    return made
+
+
+async def _apply_dialect(context: TurnContext, setup: PromptSetup) -> PromptSetup:
     """Return the setup for the session's model: its dialect, its edit tool, and short prompts for a small window.
 
     For one model of a session it is always the same. Raises `ConfigError` for the texts of its dialect.
