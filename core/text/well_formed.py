@@ -51,23 +51,22 @@ def map_texts(value: Any, change: Any = make_well_formed) -> Any:
 
 
 class SurrogateJoiner(Struct, eq=False):
-    """Joins what a stream cut between the halves of a character, for each of the texts that it brings."""
+    """Joins what a stream cut between the halves of a character, for each of the texts that it brings.
 
-    _held: dict[Hashable, str] = field(default_factory=dict)
+    `waiting`: by text, the half of a character at its end.
+    """
+
+    waiting: dict[Hashable, str] = field(default_factory=dict)
 
     def join(self, key: Hashable, piece: str) -> str:
         """Return the part of a text that may be passed on; half a character at its end waits for the other half."""
         if not piece:
             return ""
-        piece = self._held.pop(key, "") + piece
+        piece = self.waiting.pop(key, "") + piece
         if "\ud800" <= piece[-1] <= "\udbff":
-            self._held[key], piece = piece[-1], piece[:-1]
+            self.waiting[key], piece = piece[-1], piece[:-1]
         return make_well_formed(piece)
 
     def flush(self, key: Hashable) -> str:
         """Return what is left of a text at its end: nothing, or U+FFFD."""
-        return REPLACEMENT if self._held.pop(key, "") else ""
-
-    def list_waiting(self) -> list[Hashable]:
-        """Return the texts of which half a character waits."""
-        return list(self._held)
+        return REPLACEMENT if self.waiting.pop(key, "") else ""

@@ -172,7 +172,7 @@ class AnswerReceiver(Struct, eq=False):
 
     def _flush_halves(self) -> None:
         """Flush halves of characters whose other half never came."""
-        for key in self._halves.list_waiting():
+        for key in list(self._halves.waiting):
             match key:
                 case ("thought", int(index)):
                     self._add_reasoning(ReasoningDelta(self._halves.flush(key), index=index))
