@@ -68,7 +68,7 @@ def _build_row(job: ModelJob, model: str, effort: str, settings: Settings, model
         wanted=effort if took != effort else "",
         efforts=able.efforts,
         fallback=settings.resolve_route(job).fallback,
-        context_window=settings.context.window or able.context_window or models.window(model),
+        context_window=models.resolve_window(model, settings, able),
         priced=models.cost(model, Usage(prompt_tokens=1_000, completion_tokens=1_000)) is not None,
     )
 

@@ -134,7 +134,7 @@ class ModelRoutes(Struct, eq=False):
         asked = effort if effort != took else ""
         if (before.model, before.effort, before.wanted, before.instead_of) == (model, took, asked, ""):
             return
-        window = settings.context.window or able.context_window or self._models.window(model)
+        window = self._models.resolve_window(model, settings, able)
         self._emit(RouteTaken(model=model, effort=took, wanted=asked, context_window=window))
         if asked and (before.model, before.wanted) != (model, asked):
             message = f"{model} has no effort to choose, as far as is known: {asked} is not asked for."
@@ -155,5 +155,5 @@ class ModelRoutes(Struct, eq=False):
         models, settings = self._models, self._settings()
         provider, model = models.resolve(name, settings)
         able = models.capabilities(name, settings)
-        window = settings.context.window or able.context_window or models.window(name)
+        window = models.resolve_window(name, settings, able)
         return Route(provider=provider, model=model, id=name, window=window, capabilities=able)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from core.config.settings import Settings
+from core.engine.models import ModelAccess
 from core.engine.session.model_routes import ModelRoutes
 from core.providers.catalog.capabilities import Capabilities
 from core.state.session import SessionState
@@ -20,9 +21,9 @@ def test_a_provider_that_was_made_for_an_address_of_before_is_not_used():
             asyncio.run(routes.close())
         return SimpleNamespace(made_for=settings.model), name
 
-    models = SimpleNamespace(resolve=resolve, capabilities=lambda *_: Capabilities(), window=lambda _: 0)
+    models = ModelAccess(resolve=resolve, capabilities=lambda *_: Capabilities(), window=lambda _: 0)
     settings_now = [Settings(model="old")]
-    routes = ModelRoutes(models, lambda: settings_now[-1], SessionState(), lambda _: None)  # type: ignore[arg-type]
+    routes = ModelRoutes(models, lambda: settings_now[-1], SessionState(), lambda _: None)
     assert routes.open("openai/x").provider.made_for == "new"
     assert routes.open("openai/x").provider.made_for == "new"
     assert made == ["old", "new"]
