@@ -165,6 +165,8 @@ class Turn:
             self._todos.refresh()
         self._reminders.append_news()
         self.budget.check()
+        if self._context.build.plan:
+            await model.use_model_of(self._todos.find_current())
         await model.ensure_room()
         self._emit(StepStarted(step=self.budget.begin_step()))
         answer = await model.request_answer()

@@ -25,7 +25,6 @@ from core.agent.turn.stages import build_compactor
 from core.agent.turn.turn_context import TurnContext
 from core.clock import pause
 from core.errors import ContextOverflow, ProviderError
-from core.plans.todo_graph import find_ready
 from core.protocol.documents import Todo
 from core.protocol.events import AnyEvent, MessageAppended, Notice, StepFinished, StepRetried
 from core.providers.base import ModelRequest
@@ -164,9 +163,7 @@ class ModelCalls(Struct, eq=False):
         self._emit(StepFinished(step=self._budget.steps, usage=reception.usage, model=self._routes.current.id))
 
     async def ensure_room(self) -> None:
-        """Take the model of the todo at hand, and compact a history that fills the window. Raises `ContextOverflow`."""
-        if self._context.build.plan:
-            await self._follow_todo()
+        """Compact a history that fills the window. Raises `ContextOverflow`."""
         memory, window = self._context.memory, self._context.window
         used = memory.meter.count_tokens(self.setup.size, self._state.messages)
         full, self._is_window_full = self._is_window_full, False
@@ -176,21 +173,14 @@ class ModelCalls(Struct, eq=False):
         if full and memory.meter.count_tokens(self.setup.size, self._state.messages) >= used:
             raise _build_too_long(ContextOverflow("the last answer did not fit into it."))
 
-    async def _follow_todo(self) -> None:
-        todo = self._find_current_todo() if self._context.permissions.is_trusted else None
-        wanted = (todo.model, str(todo.effort)) if todo is not None else ("", "")
+    async def use_model_of(self, todo: Todo | None) -> None:
+        """Take the model and effort that the todo at hand names, if the project is trusted."""
+        heard = todo if self._context.permissions.is_trusted else None
+        wanted = (heard.model, str(heard.effort)) if heard is not None else ("", "")
         if wanted != self._todo_model and self._routes.chain:
             self._todo_model = wanted
             if self._routes.switch_to(*wanted, self._emit):
                 self.setup = await load_setup(self._context)
-
-    def _find_current_todo(self) -> Todo | None:
-        """Return the todo that is built: the chosen one, else the one in progress, else the first that can begin."""
-        build, todos = self._context.build, self._state.todos
-        if build.todo:
-            return next((todo for todo in todos if todo.id == build.todo), None)
-        now = next((todo for todo in todos if todo.status == "in_progress"), None)
-        return now or next(iter(find_ready(todos)), None)
 
     async def _compact(self, *, is_full: bool) -> None:
         await build_compactor(self._context).compact(self.setup.size, is_full=is_full)

@@ -141,6 +141,14 @@ class TodoFollower(Struct, eq=False):
             self._edited_todos.discard(now.id)
             await self._try_statuses("", {now.id: "completed"})
 
+    def find_current(self) -> Todo | None:
+        """Return the todo that is built: the chosen one, else the one in progress, else the first that can begin."""
+        todos = self._state.todos
+        if self._build.todo:
+            return next((todo for todo in todos if todo.id == self._build.todo), None)
+        now = next((todo for todo in todos if todo.status == "in_progress"), None)
+        return now or next(iter(find_ready(todos)), None)
+
     def select_wanted(self, todos: Sequence[Todo]) -> list[Todo]:
         """Return the todos that are to be built."""
         return [todo for todo in todos if self._build.todo in ("", todo.id)]
