@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support import warm_program
 from tests.support.provider_server import ProviderServer, Request, provider_server
 from tests.support.provider_streams import Step
 
@@ -54,7 +55,11 @@ async def run(
     before: Callable[[], None] | None = None,
     seconds: float = 50,
 ) -> Ended:
-    """Run `agent-tui ARGUMENTS` in a project and wait for its end."""
+    """Run `agent-tui ARGUMENTS` in a project and wait for its end; with `before`, in a process started for it."""
+    if before is None and warm_program.is_possible(env):
+        async with asyncio.timeout(seconds):
+            code, out, err = await warm_program.run(project, arguments, env, stdin)
+        return Ended(code, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
     process = await asyncio.create_subprocess_exec(
         *PROGRAM,
         *arguments,
