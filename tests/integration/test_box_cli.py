@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import pty
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,11 +12,14 @@ import pytest
 from core.sandbox.box import Tier
 from tests.support.box_cases import ORDINARY, Boxed, as_user, boxes, ordinary_python, packages, place_of
 from tests.support.box_tiers import found
-from tests.support.program import PROGRAM
+from tests.support.program import PROGRAM, run
 
 
-def program(*arguments: str, cwd: Path, **more: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*PROGRAM, *arguments], cwd=cwd, capture_output=True, text=True, check=False, **more)
+def program(
+    *arguments: str, cwd: Path, env: Mapping[str, str] = os.environ, stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
+    ended = asyncio.run(run(cwd, *arguments, env=env, stdin=stdin.encode()))
+    return subprocess.CompletedProcess(arguments, ended.code, ended.out, ended.err)
 
 
 @pytest.fixture
@@ -167,14 +172,14 @@ def test_time_that_is_over_and_a_box_that_is_not_there_have_codes_of_their_own(p
 def test_output_is_passed_on_byte_for_byte_also_when_its_reader_has_gone(project):
     data = bytes(range(256)) * 300 + b"\xff no newline"
     (project / "data").write_bytes(data)
-    run = [*PROGRAM, "box", "run", ".", "cat data; cat data >&2; touch made"]
-    both = subprocess.run(run, cwd=project, capture_output=True, check=True)
+    words = [*PROGRAM, "box", "run", ".", "cat data; cat data >&2; touch made"]
+    both = subprocess.run(words, cwd=project, capture_output=True, check=True)
     assert both.stdout == data
     assert both.stderr.startswith(data + b"\nbox ")
-    run[-1] = "cat data; touch made"
+    words[-1] = "cat data; touch made"
     source, sink = os.pipe()
     os.close(source)
-    ended = subprocess.run(run, cwd=project, stdout=sink, stderr=subprocess.PIPE, text=True, check=False)
+    ended = subprocess.run(words, cwd=project, stdout=sink, stderr=subprocess.PIPE, text=True, check=False)
     os.close(sink)
     assert ended.returncode == 0
     assert lines(ended.stderr)[1:] == [("created", "made")]
@@ -182,8 +187,8 @@ def test_output_is_passed_on_byte_for_byte_also_when_its_reader_has_gone(project
 
 def test_a_terminal_gets_nothing_that_it_would_act_on_t1(project):
     screen, theirs = pty.openpty()
-    run = [*PROGRAM, "box", "run", ".", "printf '\\033]52;c;aaaa\\a\\033[2Jred\\n\\377'"]
-    subprocess.run(run, cwd=project, stdout=theirs, stderr=subprocess.PIPE, check=True)
+    words = [*PROGRAM, "box", "run", ".", "printf '\\033]52;c;aaaa\\a\\033[2Jred\\n\\377'"]
+    subprocess.run(words, cwd=project, stdout=theirs, stderr=subprocess.PIPE, check=True)
     assert os.read(screen, 4096).decode() == "red\r\n\ufffd"
     os.close(theirs)
     os.close(screen)
@@ -197,7 +202,7 @@ def test_what_ends_a_command_and_what_can_not_be_opened_is_told(project):
     assert lines(flooded.stderr)[1][1].startswith("it wrote more than 10 MB")
     odd = project / "a name\nof 'two' lines"
     odd.mkdir()
-    assert program("box", "run", str(odd), "pwd; cat", cwd=project, input="x").stdout == f"{odd}\n"
+    assert program("box", "run", str(odd), "pwd; cat", cwd=project, stdin="x").stdout == f"{odd}\n"
 
 
 @pytest.mark.parametrize(
