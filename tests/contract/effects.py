@@ -56,7 +56,7 @@ def _flags_of(module: Module) -> dict[str, ast.expr]:
     """What names stand for, so that `os.open(path, _FLAGS)` can be read."""
     return {
         target.id: node.value
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Name)

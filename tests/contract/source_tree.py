@@ -41,6 +41,11 @@ class Module:
         finally:
             gc.enable()
 
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All of the tree, walked through once for all tests that look for something in it."""
+        return list(ast.walk(self.tree))
+
     @property
     def lines(self) -> int:
         return self.text.count("\n")
@@ -52,7 +57,7 @@ class Module:
 
     @property
     def functions(self) -> list[Function]:
-        return [node for node in ast.walk(self.tree) if isinstance(node, Function)]
+        return [node for node in self.nodes if isinstance(node, Function)]
 
 
 @dataclass(frozen=True)

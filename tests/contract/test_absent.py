@@ -28,7 +28,7 @@ LISTENING = frozenset({"start_server", "start_unix_server", "create_server", "cr
 
 
 def called(module: Module) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(module.tree) if isinstance(node, ast.Call))
+    return (node for node in module.nodes if isinstance(node, ast.Call))
 
 
 def name_of(call: ast.Call) -> str:
@@ -36,7 +36,7 @@ def name_of(call: ast.Call) -> str:
 
 
 def texts(module: Module) -> set[str]:
-    return {node.value for node in ast.walk(module.tree) if isinstance(node, ast.Constant) and type(node.value) is str}
+    return {node.value for node in module.nodes if isinstance(node, ast.Constant) and type(node.value) is str}
 
 
 def test_nothing_listens_but_what_is_named():
@@ -98,7 +98,7 @@ def test_d8_no_duration_is_taken_from_the_clock_on_the_wall():
     timed = {
         module.name
         for module in program()
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)
         if any(isinstance(side, ast.Call) and ast.unparse(side.func) in {"time.time", "now_ms"} for side in pair(node))
     }

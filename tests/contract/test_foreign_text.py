@@ -168,7 +168,7 @@ async def test_t1_t2_hostile_names_in_the_dialogs_do_nothing(name):
 def test_widgets_are_given_no_plain_string_that_is_not_a_literal():
     shown = []
     for module in modules("tui"):
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if not isinstance(node, ast.Call) or not node.args:
                 continue
             name = ast.unparse(node.func).split(".")[-1]
@@ -182,7 +182,7 @@ def test_a_toast_is_never_markup():
     wrong = [
         f"{module.name}:{node.lineno}"
         for module in modules("tui")
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".notify")
         if not any(each.arg == "markup" and ast.unparse(each.value) == "False" for each in node.keywords)
     ]

@@ -224,7 +224,7 @@ def test_n2_git_is_started_by_one_module():
     starting = {
         module.name
         for module in program()
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.List | ast.Tuple | ast.Call)
         for each in (node.args[:1] if isinstance(node, ast.Call) else node.elts[:1])
         if isinstance(each, ast.Constant) and isinstance(each.value, str) and each.value == "git"

@@ -58,7 +58,7 @@ def test_modules_are_named_after_one_idea():
 
 
 def test_classes_are_named_after_what_they_are():
-    classes = [(module, node) for module in HOUSE for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)]
+    classes = [(module, node) for module in HOUSE for node in module.nodes if isinstance(node, ast.ClassDef)]
     wrong = [f"{where(module, node)} {node.name}" for module, node in classes if VAGUE_CLASSES.search(node.name)]
     assert wrong == []
 
@@ -90,7 +90,7 @@ def test_tests_wait_for_events_and_do_not_sleep():
     calls = [
         (module, node)
         for module in TESTS
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "sleep"
     ]
     assert [where(module, call) for module, call in calls if [ast.unparse(each) for each in call.args] != ["0"]] == []

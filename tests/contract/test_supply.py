@@ -181,7 +181,7 @@ def imported_by_the_program() -> set[str]:
     strings = {
         node.value.split()[0]
         for module in program()
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.match(r"tree_sitter_\w+", node.value)
     }
     return {owner for name in tops | strings for owner in distributions().get(name, set())}
@@ -201,7 +201,7 @@ def test_n19_the_build_backend_is_locked_too():
 
 def patterns() -> list[tuple[str, str]]:
     """Every regular expression that stands as a literal in the program, with its place."""
-    calls = [(module, node) for module in program() for node in ast.walk(module.tree) if isinstance(node, ast.Call)]
+    calls = [(module, node) for module in program() for node in module.nodes if isinstance(node, ast.Call)]
     return [
         (f"{module.name}:{call.lineno}", call.args[0].value)
         for module, call in calls

@@ -55,7 +55,7 @@ def test_a_docstring_says_what_the_caller_gets():
     wrong = [
         where(module, node)
         for module in HOUSE
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and RIDDLE.match(ast.get_docstring(node) or "")
     ]
