@@ -43,9 +43,12 @@ class MainScreen(Screen[None]):
     BINDINGS = get_bindings("app")
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (41, "-narrow"), (100, "-wide"), (140, "-broad")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (11, "-low"), (24, "-tall")]  # noqa: RUF012
+    AUTO_FOCUS = "#prompt"
 
     def __init__(self, connect: Connect, request: SessionRequest) -> None:
-        super().__init__()
+        # Given at once: each class that comes later has all widgets styled anew.
+        classes = f"-mode-{request.mode} -accent-{SCREEN_MODES[request.mode].accent}"
+        super().__init__(classes=classes if request.resume is not None else f"{classes} -empty")
         self.bridge = Bridge(connect, request, self)
         self._request = request
         self._pending_notice = ""
@@ -72,10 +75,7 @@ class MainScreen(Screen[None]):
         yield Static(Content(TOO_SMALL_NOTICE), id="too-small")
 
     def on_mount(self) -> None:
-        self.add_class(f"-mode-{self._request.mode}", f"-accent-{SCREEN_MODES[self._request.mode].accent}")
-        self.set_class(self._request.resume is None, "-empty")
         self._show_greeting()
-        self.query_one(Prompt).focus()
         self.query_one(StatusBar).show(self.state, "starting…")
         self.screen_layout_refresh_signal.subscribe(self, self._after_layout, immediate=True)
         self.call_after_refresh(self._start)
