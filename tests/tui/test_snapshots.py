@@ -100,11 +100,11 @@ def looks(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., b
                 if app.main.state.seq >= len(scripted.log) or wish is not None:
                     break
                 await pilot.pause(0.01)
-            await pilot.pause(0.2)
+            await pilot.pause()
             for key in keys:
                 await pilot.press(key)
                 app.key_filter.keystrokes.flush()
-            await pilot.pause(0.2)
+            await pilot.pause()
 
         return bool(snap_compare(app, terminal_size=size, run_before=settle))
 
