@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MARK_VARIABLE = "AGENT_TUI_COMMAND"
 _GRACE_SECONDS = 0.1
 _REAP_SECONDS = 1.0
+_POLL_SECONDS = 0.01
 _SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash")
 
 
@@ -153,12 +154,13 @@ async def _kill_all(process: asyncio.subprocess.Process, mark: str) -> None:
     _signal_group(process.pid, signal.SIGKILL)
     for each in family:
         _kill(each)
-    for _ in range(5):  # a child may be forking while it is looked for
-        found = list(_find_marked(mark))
-        if not found:
-            break
+    end = monotonic() + _REAP_SECONDS
+    while found := list(_find_marked(mark)):  # some may be forking meanwhile, or dying
         for each in found:
             _kill(each)
+        if monotonic() > end:
+            break
+        await wait_within(asyncio.sleep(_POLL_SECONDS), _REAP_SECONDS)
     await wait_within(process.wait(), _REAP_SECONDS)
 
 
