@@ -110,10 +110,11 @@ async def press_hidden(on, size: tuple[int, int], pane: str) -> None:
     for widget in hidden:
         for key in share_of(size, pane, keys_of(widget)):
             if get_visibility(widget) == "hidden" and key != "escape":  # which puts away what covers it
-                on.screen.focused = widget
-                await on.app.on_event(events.Key(key, key if len(key) == 1 else None))  # no layout between
-                on.app.key_filter.keystrokes.flush()
-                assert on.app.focused is not widget or get_visibility(widget) != "hidden"
+                with on.app.batch_update():  # no layout between
+                    on.screen.focused = widget
+                    await on.app.on_event(events.Key(key, key if len(key) == 1 else None))
+                    on.app.key_filter.keystrokes.flush()
+                    assert on.app.focused is not widget or get_visibility(widget) != "hidden"
     await on.pilot.pause(0.05)
 
 
@@ -377,3 +378,17 @@ async def test_n16a_a_file_that_is_to_be_deleted_is_shown_as_it_still_is(stage, 
         await on.until(lambda: on.screen.query("FileView") and "import math" in on.screen.query_one("FileView")._lines)
         assert [each.side for each in on.client.queries if isinstance(each, q.FileQuery)] == ["workspace"]
         assert "deleted, once you accept that" in str(on.screen.query_one(".preview--title").content)
+
+
+async def test_n7b_a_key_that_was_struck_for_nothing_is_not_done_by_what_gets_the_focus_meanwhile(stage):
+    async with stage([*recorded.opening(), *recorded.planning()]) as on:
+        await on.panes.show("plan")
+        await on.pilot.pause(0.05)
+        todos = on.app.focused
+        on.screen.set_focus(None)
+        await on.app.on_event(events.Key("b", "b"))
+        on.screen.set_focus(todos)
+        await on.pilot.pause(0.05)
+        assert on.sent(c.PlanBuild) == []
+        await on.pilot.press("b")
+        await on.until(lambda: on.sent(c.PlanBuild))

@@ -57,10 +57,10 @@ class KeyFilter:
         return self._accepts_key(event) if isinstance(event, events.Key) else True
 
     def accepts_bubbled_key(self, event: events.Key) -> bool:
-        """True if a key that its widget has passed on may be looked up; never if another one has the focus by now."""
+        """True if a key that its widget has passed on may be looked up; never if another one has the focus by now, or
+        one has it now where none had."""
         self._struck_at = event.time
-        aim = getattr(event, "aim", None)
-        return aim is None or aim is self._app.focused
+        return getattr(event, "aim", self._app.focused) is self._app.focused
 
     def _get_visible_focus(self) -> Widget | None:
         """Return the widget that has the focus, unless it is hidden: then nothing has it any more."""
