@@ -234,7 +234,7 @@ def as_user(uid: int) -> tuple[str, ...]:
     become = (
         f"import os, sys; os.setgroups([]); os.setgid({uid}); os.setuid({uid}); os.execv(sys.argv[1], sys.argv[1:])"
     )
-    return (sys.executable, "-c", become, ordinary_python())
+    return (sys.executable, "-c", become, sys.executable if uid == os.geteuid() else ordinary_python())
 
 
 @cache
