@@ -32,7 +32,7 @@ run: $(VENV)/.installed
 # Compiled first, or each worker and each program that the tests start would compile all of it again.
 test: $(VENV)/.installed-dev
 	@$(BIN)/python -m compileall -q agent_tui.py core tui tests
-	$(BIN)/python -m pytest -n 4 --dist worksteal -p no:benchmark $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist worksteal -p no:benchmark $(ARGS)
 
 fuzz: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.fuzz $(ARGS)

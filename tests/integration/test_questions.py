@@ -66,7 +66,7 @@ def reply(session: str, asked: ev.QuestionAsked, *answers: QuestionAnswer) -> cm
 
 
 def texts(server) -> str:
-    return json.dumps(server.requests[-1].json["messages"])
+    return json.dumps(server.answered[-1].json["messages"])
 
 
 @both_dialects

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -157,6 +158,29 @@ def settled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("textual.screen.UPDATE_PERIOD", 1 / FRAMES_PER_SECOND)
     for name in ("app", "pilot"):
         monkeypatch.setattr(f"textual.{name}.wait_for_idle", settle)
+
+
+@pytest.fixture
+def snap_compare(snap_compare: Callable[..., bool]) -> Callable[..., bool]:
+    """The look of an app, once it stands still."""
+
+    def compare(app: Any, *, run_before: Callable[[Pilot[Any]], Any] | None = None, **options: Any) -> bool:
+        async def before(pilot: Pilot[Any]) -> None:
+            if run_before is not None and inspect.isawaitable(played := run_before(pilot)):
+                await played
+            await stand_still(pilot)
+
+        return snap_compare(app, run_before=before, **options)
+
+    return compare
+
+
+async def stand_still(pilot: Pilot[Any]) -> None:
+    """Wait until the screen looks twice as it did the moment before."""
+    looks: list[Any] = []
+    while len(looks) < 3 or not looks[-1] == looks[-2] == looks[-3]:
+        await pilot.pause(0.03)
+        looks.append([list(strip) for strip in pilot.app.screen._compositor.render_strips()])
 
 
 @pytest.fixture

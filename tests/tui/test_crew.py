@@ -124,10 +124,11 @@ def test_subagents_look_as_they_did(snap_compare: Any, monkeypatch: pytest.Monke
             while app.main.state.seq < len(client.log):
                 await pilot.pause(0.01)
             client.emit(event)
-        await pilot.pause(0.2)
+        while app.main.state.seq < len(client.log):
+            await pilot.pause(0.01)
+        await pilot.pause()
         for key in keys:
             await pilot.press(key)
-        await pilot.pause(0.3)
 
     assert snap_compare(app, terminal_size=size, run_before=play)
 
