@@ -78,8 +78,8 @@ def decide_path(
     access: Access, path: str, *, rules: Sequence[PermissionRule], is_secret: bool = False
 ) -> PolicyDecision:
     """Decide on a read or an edit of one file, by its workspace-relative path."""
-    kind = _KIND_OF[access]
-    if (rule := find_strictest(each for each in rules if each.kind == kind and each.matches(path))) is not None:
+    matching = (rule for rule in select_rules(rules, _KIND_OF[access]) if rule.matches(path))
+    if (rule := find_strictest(matching)) is not None:
         return PolicyDecision(choice=rule.choice, reason=_format_reason(rule))
     if is_secret and access is Access.READ:
         return PolicyDecision(choice="ask", reason=SECRET_REASON)

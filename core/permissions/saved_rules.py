@@ -65,9 +65,7 @@ class SavedRules:
         return self._file.path
 
     def load(self) -> tuple[SavedRule, ...]:
-        kept = self._file.read().workspaces.get(self._workspace, ())
-        here = _format_identity(self._root) if any(each.choice == "allow" for each in kept) else ""
-        return tuple(each for each in kept if each.choice != "allow" or each.born == here)
+        return self._select_valid(self._file.read())
 
     def parse_rules(self) -> tuple[PermissionRule, ...]:
         kept = self.load()
@@ -102,11 +100,16 @@ class SavedRules:
 
     def _change(self, change: _Change) -> None:
         def replace_rules(book: _RuleBook) -> _RuleBook:
-            now = change(self.load())
+            now = change(self._select_valid(book))
             rest = {name: kept for name, kept in book.workspaces.items() if name != self._workspace}
             return _RuleBook(workspaces=rest | ({self._workspace: now} if now else {}))
 
         self._file.update(replace_rules)
+
+    def _select_valid(self, book: _RuleBook) -> tuple[SavedRule, ...]:
+        kept = book.workspaces.get(self._workspace, ())
+        here = _format_identity(self._root) if any(each.choice == "allow" for each in kept) else ""
+        return tuple(each for each in kept if each.choice != "allow" or each.born == here)
 
 
 def _format_identity(directory: Path) -> str:
