@@ -60,17 +60,10 @@ def build_excerpt(change: Change, chosen: tuple[Hunk, ...], old: bytes, new: byt
     """Return the lines of some hunks as `-` and `+` lines, at most `limit` of them, with keys masked."""
     if change.binary or "symlink" in {change.base.kind, change.pending.kind}:
         return ""
-    before, after = split_lines(old), split_lines(new)
-    rows = (
-        sign + mask_secrets(decode_line(line, encoding)[0][:MAX_WIDTH])[:200]
-        for hunk in chosen
-        for sign, lines, encoding, start, count in (
-            ("-", before, detect_encoding(old), hunk.old_start, hunk.old_lines),
-            ("+", after, detect_encoding(new), hunk.new_start, hunk.new_lines),
-        )
-        for line in lines[start - 1 : start - 1 + count]
-    )
-    shown = list(islice(rows, limit + 1))
+    before = _Side(split_lines(old), detect_encoding(old), "lf")
+    after = _Side(split_lines(new), detect_encoding(new), "lf")
+    rows = (row for index, hunk in enumerate(chosen) for row in _build_hunk_lines(index, hunk, before, after))
+    shown = [("-" if row.kind == "removed" else "+") + mask_secrets(row.text)[:200] for row in islice(rows, limit + 1)]
     return "\n".join((*shown[:limit], "…") if len(shown) > limit else shown)
 
 

@@ -104,7 +104,7 @@ class Promotion:
             for event in events:
                 self.emit(event)
             return
-        writes = arrange_writes(writes) if len(writes) > 1 else writes
+        writes = arrange_writes(writes)
         intent = IntentRecord(id=new_id("txn"), writes=tuple(writes), events=tuple(events))
         for write in writes:
             if not self._is_before(write):

@@ -23,8 +23,7 @@ def group_changes(
     for them, too; and a protected change brings only its own rename along.
     """
     found = {change.path: change for change in chosen}
-    renames = find_renames(changes) if len(found) < len(changes) else {}  # else all are chosen already
-    pairs = [pair for pair in renames.items() if apart not in pair]
+    pairs = [pair for pair in find_renames(changes).items() if apart not in pair]
     others, meant = dict(pairs) | {old: new for new, old in pairs}, frozenset(found)
     waiting = list(found.values())
     while waiting:

@@ -163,8 +163,6 @@ class Risks:
 
     def _find_read_by_git(self) -> dict[str, str]:
         """Return the places of the project from which git takes what it runs or obeys, with a description of each."""
-        if not (self._root / ".git").exists():
-            return {}
         if self._marks != self._read_marks():
             self._by_git = find_executed_paths(self._root)
             self._marks = self._read_marks()

@@ -100,9 +100,8 @@ class Verdicts(ReviewPart, eq=False):
         )
 
     def _carry_out(self, verdicts: Iterable[PlannedVerdict]) -> list[VerdictRecord]:
-        planned, writes, events = list(verdicts), list[PathWrite](), list[ev.AnyEvent]()
-        if len(planned) > 1:
-            planned = link_rename_verdicts(self.state.changes, planned)
+        planned = link_rename_verdicts(self.state.changes, verdicts)
+        writes, events = list[PathWrite](), list[ev.AnyEvent]()
         for each in planned:  # of the events, the verdict itself comes last: that order survives an interruption
             path, record = each.record.path, each.record
             before, after = record.base_before, record.base_after
