@@ -47,6 +47,11 @@ def check_graph(todos: Sequence[Todo], before: Sequence[Todo] = ()) -> None:
         raise ToolInputInvalid(f"The todos are inconsistent: {shown}", hint=hint)
 
 
+def find_in_progress(todos: Sequence[Todo]) -> Todo | None:
+    """Find the todo that is worked at, the first one if there are several; None: none is."""
+    return next((todo for todo in todos if todo.status == "in_progress"), None)
+
+
 def find_ready(todos: Sequence[Todo]) -> tuple[Todo, ...]:
     """Find the pending todos that nothing keeps from being started, in their order."""
     waiting = find_blockers(todos)

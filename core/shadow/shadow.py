@@ -100,6 +100,13 @@ class Shadow:
                 raise
             return None
 
+    def read_existing(self, rel: str, limit: int = MAX_EDITED_BYTES) -> bytes:
+        """Do the same as `read`, and raise `PathRefused` (`not_found`) for a file that does not exist."""
+        data = self.read(rel, limit)
+        if data is None:
+            raise PathRefused(f"{rel!r} does not exist.", code="not_found")
+        return data
+
     def _resolve_allowed(self, rel: str) -> str:
         """Return the path that the links of the tree lead to. Raises `PathRefused`: outside, or kept from the agent."""
         self.ignore.refuse_withheld(rel)
@@ -154,8 +161,7 @@ class Shadow:
         """
         path = self.merged_tree.resolve_parent_links(rel) if data is None else self.merged_tree.resolve_links(rel)
         self._refuse_unwritable(rel, path, creates=data is not None)
-        kept = self.merged_tree.stack.find(path) if self.layers.kept.layers else None
-        seen = None if kept is None else self.merged_tree.read_state_below(path)
+        seen = None if self.merged_tree.stack.find(path) is None else self.merged_tree.read_state_below(path)
         edited = self._proposals.edit(path, data, origin=origin, mode=mode, layered=seen)
         if seen is not None and path not in self.state.changes:
             self.merged_tree.forget(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from core.agent.answer.call_documents import build_edit_detail
-from core.errors import PathRefused, ToolFailed
+from core.errors import ToolFailed
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.shadow import Shadow
 from core.state.review import ReviewState
@@ -35,10 +35,7 @@ class WorkspaceEditor:
         return self.shadow.stat(self.relative(path))
 
     def read_bytes(self, path: str, limit: int) -> bytes:
-        data = self.shadow.read(self.relative(path), limit)
-        if data is None:
-            raise PathRefused(f"{path!r} does not exist.", code="not_found")
-        return data
+        return self.shadow.read_existing(self.relative(path), limit)
 
     def list_dir(self, path: str) -> tuple[DirectoryEntry, ...]:
         return self.shadow.list_dir(self.relative(path))

@@ -23,7 +23,7 @@ from core.agent.planning.plan_sync import PlanSync
 from core.agent.planning.todo_editor import PlanFileEditor, TodoEditor
 from core.agent.planning.todo_verification import build_prover
 from core.agent.turn.user_channel import UserChannel
-from core.errors import PathRefused, ToolFailed, ToolInputInvalid
+from core.errors import ToolFailed, ToolInputInvalid
 from core.ids import new_id
 from core.modes import Access, Mode
 from core.permissions.approval import Approval
@@ -70,7 +70,7 @@ class FileReader(Struct, eq=False, kw_only=True):
     read_spilled: Callable[[str], bytes | None]
     check_path: Callable[[Access, str], None]
     look_up: Callable[[str], PathStat | None]
-    read: Callable[[str, int], bytes | None]
+    read: Callable[[str, int], bytes]
     run_linter: Callable[[LintJob, bool], Awaitable[LintRun]]
 
     def stat(self, path: str) -> PathStat | None:
@@ -81,10 +81,7 @@ class FileReader(Struct, eq=False, kw_only=True):
     def read_bytes(self, path: str, limit: int) -> bytes:
         own = self.relative(path)
         self.check_path(Access.READ, own)
-        data = self.read(own, limit)
-        if data is None:
-            raise PathRefused(f"{own!r} does not exist.", code="not_found")
-        return data
+        return self.read(own, limit)
 
     def list_dir(self, path: str) -> tuple[DirectoryEntry, ...]:
         return self.list_entries(self.relative(path))
@@ -148,7 +145,7 @@ def _list_reading(permissions: CallPermissions, digests: dict[str, str], approve
         "read_spilled": lambda path: read_spilled(directory, path),
         "check_path": detach(guard.check),
         "look_up": detach(shadow.stat),
-        "read": detach(shadow.read),
+        "read": detach(shadow.read_existing),
         "run_linter": lambda job, pending: run_linter(permissions, job, pending=pending),
     }
 

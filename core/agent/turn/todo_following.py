@@ -19,7 +19,7 @@ from core.agent.planning.todo_editor import apply_statuses
 from core.agent.turn.turn_context import BuildTarget
 from core.errors import AgentTuiError
 from core.modes import Access
-from core.plans.todo_graph import find_ready
+from core.plans.todo_graph import find_in_progress, find_ready
 from core.prompts import render
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.events import AnyEvent, Notice
@@ -106,7 +106,7 @@ class TodoFollower(Struct, eq=False):
     async def _follow_work(self, call: str, path: str) -> None:
         """Mark the todo that the model works at, since it does not say so. `path`: what it edits, "" = a command."""
         todos = self._state.todos
-        now = next((todo for todo in todos if todo.status == "in_progress"), None)
+        now = find_in_progress(todos)
         free = self.select_wanted(find_ready(todos if now is None else apply_statuses(todos, {now.id: "completed"})))
         meant = max(free, key=lambda todo: _score_fit(todo, path), default=None)
         if now is None and meant is not None:
@@ -136,7 +136,7 @@ class TodoFollower(Struct, eq=False):
 
     async def complete_current(self) -> None:
         """Complete the todo at hand, if the model is done with it and would not say so."""
-        now = next((todo for todo in self._state.todos if todo.status == "in_progress"), None)
+        now = find_in_progress(self._state.todos)
         if self._is_following and now is not None and now.id in self._edited_todos:
             self._edited_todos.discard(now.id)
             await self._try_statuses("", {now.id: "completed"})
@@ -146,8 +146,7 @@ class TodoFollower(Struct, eq=False):
         todos = self._state.todos
         if self._build.todo:
             return next((todo for todo in todos if todo.id == self._build.todo), None)
-        now = next((todo for todo in todos if todo.status == "in_progress"), None)
-        return now or next(iter(find_ready(todos)), None)
+        return find_in_progress(todos) or next(iter(find_ready(todos)), None)
 
     def select_wanted(self, todos: Sequence[Todo]) -> list[Todo]:
         """Return the todos that are to be built."""

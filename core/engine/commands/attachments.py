@@ -53,10 +53,7 @@ def _add_attachment(session: Session, made: PreparedAttachment, request: str) ->
 def _read_attachment(session: Session, path: str) -> bytes:
     """Read a file of the workspace as the agent sees it; else, by an absolute path, any file the user may read."""
     try:
-        found = session.shadow.read(session.shadow.workspace.to_relative(path), MAX_INPUT_BYTES + 1)
-        if found is None:
-            raise PathRefused(f"{path!r} does not exist.", code="not_found")
-        return found
+        return session.shadow.read_existing(session.workspace.to_relative(path), MAX_INPUT_BYTES + 1)
     except (PathRefused, FileNotFoundError) as refused:
         outside = Path(path).expanduser()
         if not outside.is_absolute():
