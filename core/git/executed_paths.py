@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from core.git.layout import RepositoryLayout, find_layout, read_small_file
+from core.git.layout import RepositoryLayout, find_repository, read_small_file
 from core.git.repository import GitFailed, GitRepository, find_git, read_config_text, read_settings
 from core.git.safe_config import ConfigPairs
 from core.git.temporary_directories import make_temporary_directory
@@ -31,24 +31,36 @@ _MAX_LINKS = 200
 
 
 def find_executed_paths(root: Path) -> dict[str, str]:
-    """Return files and directories below `root` ("." is the root itself), with the risk of a change there."""
-    places = find_layout(root)
+    """Return files and directories below `root` ("." is the root itself), with the risk of a change there.
+
+    `root` is the top of a repository or part of one.
+    """
+    places = find_repository(root)
     if places is None:
         return {}
     found = dict.fromkeys(_list_below(root, _list_linked_hooks(places)), HOOK_RISK)
     try:
         with make_temporary_directory() as directory:
-            users, own, included = _read_settings(GitRepository(find_git(root), directory, root), places)
+            users, own, included = _read_settings(GitRepository(find_git(root), directory, places.root), places)
     except (GitFailed, OSError):
         return found
-    named = (root / Path(value).expanduser() for key, value in (*users, *own) if key == "core.hookspath" and value)
+    top = places.root
+    named = (top / Path(value).expanduser() for key, value in (*users, *own) if key == "core.hookspath" and value)
     found |= dict.fromkeys(_list_below(root, named), HOOK_RISK)
     found |= dict.fromkeys(_list_below(root, included), GIT_RISK)
     programs = (
         word for key, value in own if value and _PROGRAM_SETTINGS.fullmatch(key) for word in _split_command(value)
     )
-    at = [(root / word) for word in programs if "/" in word or (root / word).is_file()]
+    at = [(top / word) for word in programs if "/" in word or (top / word).is_file()]
     return dict.fromkeys((each for each in _list_below(root, at) if each != "."), _PROGRAM_RISK) | found
+
+
+def list_deciding_files(root: Path) -> list[str]:
+    """Return the absolute paths of what decides on `find_executed_paths`, as far as it lies outside of `root`."""
+    places = find_repository(root)
+    if places is None or places.own == root / ".git":
+        return []
+    return [str(places.common / "config"), str(places.own / "config.worktree"), str(places.common / "hooks")]
 
 
 def _list_linked_hooks(places: RepositoryLayout) -> Iterator[Path]:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
+from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from struct import unpack
 
 from msgspec import Struct
 
 _HEADER, _STAT = 12, 40
 _EXTENDED, _NAME_LENGTH = 0x4000, 0x0FFF
+_WORD = 0xFFFFFFFF  # the fields are cut to 32 bits
+_COMPARED = 1_000  # entries
 
 
 class TrackedPaths(Struct, frozen=True):
@@ -28,6 +35,12 @@ class TrackedPaths(Struct, frozen=True):
         at = bisect_left(self.paths, prefix)
         return at < len(self.paths) and self.paths[at].startswith(prefix)
 
+    def select_below(self, directory: bytes) -> TrackedPaths:
+        """Return what is tracked below a directory, named from there."""
+        prefix = directory + b"/"
+        first, end = (bisect_left(self.paths, bound) for bound in (prefix, directory + b"0"))  # "0" follows "/"
+        return TrackedPaths([path[len(prefix) :] for path in self.paths[first:end]], self.facts[first:end])
+
 
 NO_TRACKED_PATHS = TrackedPaths([], [])
 
@@ -46,12 +59,44 @@ def is_same_index(one: bytes, other: bytes) -> bool:
     return old is not None and new is not None and old.facts == new.facts
 
 
+def knows_files_of(data: bytes, root: Path) -> bool:
+    """True if an index has file status of a file that lies below `root`: inode and time of change are that file's.
+
+    A copy of the tree has others. Only the first entries are compared.
+    """
+    for oid in (20, 32):
+        with suppress(IndexError, ValueError):
+            first = islice(_iterate_entries(data, oid), _COMPARED)
+            return any(_is_status_of(data[at : at + _STAT], root, name) for at, _, name in first)
+    return False
+
+
+def _is_status_of(cached: bytes, root: Path, name: bytes) -> bool:
+    seconds, nanoseconds, inode = unpack(">II12xI", cached[:24])
+    try:
+        found = (root / os.fsdecode(name)).lstat()
+    except OSError:
+        return False
+    changed = divmod(found.st_ctime_ns, 1_000_000_000)
+    return inode != 0 and (seconds, nanoseconds, inode) == (changed[0] & _WORD, changed[1], found.st_ino & _WORD)
+
+
 def _parse_entries(data: bytes, oid: int) -> TrackedPaths:
+    paths: list[bytes] = []
+    facts: list[bytes] = []
+    for at, start, name in _iterate_entries(data, oid):
+        paths.append(name)
+        facts.append(data[at + 24 : at + 28] + data[at + _STAT : start] + name)
+    if paths != sorted(paths):
+        raise ValueError("not sorted")
+    return TrackedPaths(paths, facts)
+
+
+def _iterate_entries(data: bytes, oid: int) -> Iterator[tuple[int, int, bytes]]:
+    """Yield where each entry begins, where its name does, and the name. Raises ValueError and IndexError."""
     version, count = int.from_bytes(data[4:8], "big"), int.from_bytes(data[8:12], "big")
     if data[:4] != b"DIRC" or version not in {2, 3, 4}:
         raise ValueError("no index")
-    paths: list[bytes] = []
-    facts: list[bytes] = []
     at, name = _HEADER, b""
     for _ in range(count):
         fixed = at + _STAT + oid
@@ -68,12 +113,8 @@ def _parse_entries(data: bytes, oid: int) -> TrackedPaths:
             following = at + ((end - at + 8) & ~7)
         if not name or (flags & _NAME_LENGTH) != min(len(name), _NAME_LENGTH):
             raise ValueError("no index with names of this length")
-        paths.append(name)
-        facts.append(data[at + 24 : at + 28] + data[at + _STAT : start] + name)
+        yield at, start, name
         at = following
-    if paths != sorted(paths):
-        raise ValueError("not sorted")
-    return TrackedPaths(paths, facts)
 
 
 def _parse_offset(data: bytes, at: int) -> tuple[int, int]:

@@ -1,7 +1,8 @@
 """The places of the parts of a project's repository, if they are the project's own (gitrepository-layout(5)).
 
 A `.git` file or a `commondir` can name any directory on the machine. It is believed only if that directory says the
-same of the project: a linked worktree's by its `gitdir` file, a submodule's by its `core.worktree`.
+same of the project: a linked worktree's by its `gitdir` file, a submodule's by its `core.worktree`, one that was put
+elsewhere by its index (`core.git.repository`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core import user_dirs
+from core.errors import PathRefused
+from core.filesystem.project_root import refuse_wide_root
+
 _MAX_BYTES = 1 << 20
 _HEAD = re.compile(rb"(?:ref: refs/[^\0\n]{1,4000}|[0-9a-f]{40}(?:[0-9a-f]{24})?)\n*\Z")
 
@@ -21,14 +26,14 @@ _HEAD = re.compile(rb"(?:ref: refs/[^\0\n]{1,4000}|[0-9a-f]{40}(?:[0-9a-f]{24})?
 class RepositoryLayout(Struct, frozen=True):
     """`own`: HEAD and index of this worktree; `common`: objects, references and configuration, shared by worktrees.
 
-    `module`: believed only if `core.worktree` leads from `own` to the project.
+    `is_unconfirmed`: a `.git` file names it, and whether it says the same stands in its configuration or index.
     """
 
     root: Path
     own: Path
     common: Path
     head: bytes
-    is_submodule: bool = False
+    is_unconfirmed: bool = False
 
 
 def find_layout(root: Path) -> RepositoryLayout | None:
@@ -42,14 +47,37 @@ def find_layout(root: Path) -> RepositoryLayout | None:
         return None
 
 
-def read_small_file(path: Path) -> bytes:
-    """Return the content of a regular file that is no link. Raises OSError, also for more than a megabyte."""
+def find_repository(directory: Path) -> RepositoryLayout | None:
+    """Return the repository that `directory`, a real path, is the top of or lies in; None: it is in no believed one.
+
+    As for git the nearest `.git` decides. One above is believed on the same file system only, if the user owns it and
+    its top (`safe.directory` names no exceptions here), and if its top is a project: no home, nothing that holds one.
+    """
+    for each in (directory, *directory.parents):
+        if os.path.lexists(each / ".git"):
+            return find_layout(each) if each == directory or _may_hold(each, directory) else None
+    return None
+
+
+def _may_hold(top: Path, directory: Path) -> bool:
+    try:
+        inner, outer, git = (each.lstat() for each in (directory, top, top / ".git"))
+        refuse_wide_root(top, top, user_dirs.get_state_dir(), user_dirs.get_config_dir())
+    except (OSError, PathRefused):
+        return False
+    user = os.geteuid()
+    owners = {user, inner.st_uid} if user == 0 else {user}
+    return inner.st_dev == outer.st_dev and {outer.st_uid, git.st_uid} <= owners
+
+
+def read_small_file(path: Path, limit: int = _MAX_BYTES) -> bytes:
+    """Return the content of a regular file that is no link. Raises OSError, also for more than `limit` bytes."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_BYTES:
+        if not stat.S_ISREG(found.st_mode) or found.st_size > limit:
             raise OSError(f"{path} is no small file")
-        return file.read(_MAX_BYTES)
+        return file.read(limit)
 
 
 def is_of_type(path: Path, kind: int) -> bool:
@@ -63,7 +91,7 @@ def is_of_type(path: Path, kind: int) -> bool:
 def _find_by_git_file(root: Path, git: Path) -> RepositoryLayout | None:
     own = _resolve_named(read_small_file(git).removeprefix(b"gitdir:"), root)
     if not os.path.lexists(own / "commondir"):
-        return _check_layout(RepositoryLayout(root, own, own, b"", is_submodule=True))
+        return _check_layout(RepositoryLayout(root, own, own, b"", is_unconfirmed=True))
     common = _resolve_named(read_small_file(own / "commondir"), own)
     is_ours = own.parent == common / "worktrees" and _resolve_named(read_small_file(own / "gitdir"), own) == git
     return _check_layout(RepositoryLayout(root, own, common, b"")) if is_ours else None

@@ -20,12 +20,14 @@ from threading import Timer
 from msgspec import Struct
 
 from core.errors import AgentTuiError
-from core.git.layout import RepositoryLayout, find_layout, is_of_type, read_small_file
+from core.git.index import knows_files_of
+from core.git.layout import RepositoryLayout, find_layout, find_repository, is_of_type, read_small_file
 from core.git.safe_config import ConfigPairs, find_last, parse_pairs, render_config
 from core.git.temporary_directories import make_temporary_directory
 
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 MAX_OUTPUT_BYTES = 64 << 20  # bytes of an answer
+_MAX_INDEX_BYTES = 256 << 20
 _PASSED_ON = ("HOME", "XDG_CONFIG_HOME")
 _FIXED_ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",
@@ -69,24 +71,68 @@ class GitRepository(Struct, frozen=True):
 
 
 @contextmanager
-def open_repository(root: Path) -> Iterator[GitRepository | None]:
+def open_repository(root: Path, *, may_be_above: bool = False) -> Iterator[GitRepository | None]:
     """Open the repository whose top is `root`, a real path; None: there is none, or it belongs to another project.
 
-    Raises `GitFailed` without git, or if the configuration can't be read.
+    `may_be_above`: also one that `root` lies in. Raises `GitFailed` without git, or if the configuration can't be read.
     """
-    places = find_layout(root)
+    places = find_repository(root) if may_be_above else find_layout(root)
     if places is None:
         yield None
         return
-    git = find_git(root)
     with make_temporary_directory() as directory:
-        made = GitRepository(git, directory, root)
+        made = GitRepository(find_git(root), directory, places.root)
         users, repository = read_settings(made, read_config_text(places))
-        worktree = find_last(repository, "core.worktree")
-        is_ours = not places.is_submodule or (bool(worktree) and (places.own / worktree).resolve() == root)
+        is_ours = _is_believed(places, repository)
         if is_ours:
             populate(made, places, render_config(users, repository, places.head))
         yield made if is_ours else None
+
+
+def find_believed_repository(directory: Path) -> RepositoryLayout | None:
+    """Return the repository that `directory`, a real path, is the top of or lies in, if it says so too.
+
+    Raises `GitFailed`, and OSError.
+    """
+    places = find_repository(directory)
+    if places is None or not places.is_unconfirmed:
+        return places
+    with make_temporary_directory() as nowhere:
+        _, settings = read_settings(GitRepository(find_git(directory), nowhere, places.root), read_config_text(places))
+        return places if _is_believed(places, settings) else None
+
+
+def _is_believed(places: RepositoryLayout, settings: ConfigPairs) -> bool:
+    """True if the repository confirms that the work tree is its own: by `core.worktree`, or without that by an index
+    which knows the very files that lie there (after `--separate-git-dir` nothing else leads back)."""
+    if not places.is_unconfirmed:
+        return True
+    if worktree := find_last(settings, "core.worktree"):
+        return (places.own / worktree).resolve() == places.root
+    try:
+        return knows_files_of(read_small_file(places.own / "index", _MAX_INDEX_BYTES), places.root)
+    except OSError:
+        return False
+
+
+def read_identity(workspace: Path, places: RepositoryLayout | None) -> dict[str, str]:
+    """Return name and email of the user's configuration, for commits in this repository: `includeIf` is heeded.
+
+    Git is told the repository's place and branch, and that it shares our directory, in which there is no configuration.
+    """
+    with make_temporary_directory() as directory:
+        for name in ("objects", "refs"):
+            (directory / name).mkdir()
+        here = {"GIT_DIR": str(places.own), "GIT_COMMON_DIR": str(directory)} if places else {}
+        environment = _build_environment(workspace) | _FIXED_ENVIRONMENT | _name_nowhere(directory) | here
+        asked = [find_git(workspace), "config", "--null", "--list", "--includes"]
+        found = parse_pairs(_run_git(asked, directory, environment, b"", 5.0))
+    names = ("name", "email")
+    return {name: value for name in names if (value := find_last(found, f"user.{name}")) and value.isprintable()}
+
+
+def _name_nowhere(directory: Path) -> dict[str, str]:
+    return {"GIT_DIR": str(directory / "none"), "GIT_CEILING_DIRECTORIES": str(directory)}
 
 
 def populate(repository: GitRepository, places: RepositoryLayout, configuration: str) -> None:
@@ -117,7 +163,7 @@ def read_settings(repository: GitRepository, own: bytes) -> tuple[ConfigPairs, C
     """Return the user's settings, and a repository's from the text of its configuration without its includes."""
     environment = _build_environment(repository.root) | _FIXED_ENVIRONMENT
     asking = [repository.git, "config", "--null", "--list"]
-    nowhere = {"GIT_DIR": str(repository.directory / "none"), "GIT_CEILING_DIRECTORIES": str(repository.directory)}
+    nowhere = _name_nowhere(repository.directory)
     users = parse_pairs(_run_git([*asking, "--includes"], repository.directory, environment | nowhere, b"", 5.0))
     named = [*asking, "--no-includes", "--file", "-"]
     ours = _hide_other_configs(repository.directory) | nowhere

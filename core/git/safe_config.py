@@ -6,7 +6,7 @@ tables list is taken over, each value in one of its known forms.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 ConfigPairs = list[tuple[str, str | None]]
@@ -48,6 +48,11 @@ def render_config(users: ConfigPairs, repository: ConfigPairs, head: bytes) -> s
     settings = ((name.partition("."), value) for name, value in chosen.items())
     lines = [f"[{section}]\n\t{key} = {_quote(value)}\n" for (section, _, key), value in settings]
     return "".join([*lines, *_render_upstream(repository, head)])
+
+
+def render_section(section: str, settings: Mapping[str, str]) -> str:
+    """Return the text of one section."""
+    return f"[{section}]\n" + "".join(f"\t{key} = {_quote(value)}\n" for key, value in settings.items())
 
 
 def find_last(pairs: ConfigPairs, name: str) -> str:

@@ -53,10 +53,11 @@ class BoxRequest(Struct, frozen=True, kw_only=True):
 
     `hidden`: absolute paths that do not exist for it. `withheld`: paths of the workspace whose content it can't read.
     `masked`: files of the workspace that are empty and unreadable for it, though it may delete them with their
-    directory. `readable`: absolute paths added to its view, read-only, by the user's configuration. `proxy`: our
-    listening socket through which it reaches granted hosts; None means no network at all. `interactive`: it has a
-    standard input that `RunningCommand.send` fills. `raw`: output is passed on byte for byte (invalid UTF-8 as in PEP
-    383), else as plain text.
+    directory. `readable`: absolute paths added to its view, read-only. `repository`: git's directory, if it lies
+    outside of the workspace; what a command changes in it is dropped. `git_settings`: the text of its ~/.gitconfig.
+    `proxy`: our listening socket through which it reaches granted hosts; None means no network at all. `interactive`:
+    it has a standard input that `RunningCommand.send` fills. `raw`: output is passed on byte for byte (invalid UTF-8 as
+    in PEP 383), else as plain text.
     """
 
     workspace: Path
@@ -71,6 +72,8 @@ class BoxRequest(Struct, frozen=True, kw_only=True):
     withheld: tuple[str, ...] = ()
     masked: tuple[str, ...] = ()
     readable: tuple[Path, ...] = ()
+    repository: Path | None = None
+    git_settings: str = ""
     proxy: Path | None = None
     limits: BoxLimits = field(default_factory=BoxLimits)
     interactive: bool = False

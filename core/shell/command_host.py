@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -9,9 +10,10 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from core.git.command_view import RepositoryView
 from core.protocol.events import AnyEvent
 from core.protocol.review import Origin
-from core.sandbox.box import Box, Tier
+from core.sandbox.box import Box, BoxLimits, BoxRequest, Tier
 from core.sandbox.environment import build_environment
 from core.shadow.shadow import Shadow
 from core.state.session import SessionState
@@ -41,8 +43,9 @@ async def open_no_proxy() -> Path | None:
 class CommandHost(Struct, frozen=True, kw_only=True):
     """Everything that the commands of a session need.
 
-    `emit_outside_turn`: for events that belong to no turn. `checks`: the user's own patterns of commands that check;
-    `hidden`, `withheld`, `readable` and `cache`: as in `BoxRequest`.
+    `emit_outside_turn`: for events that belong to no turn. `checks`: the user's own patterns of commands that check.
+    `repository`: what a command that starts now sees of it outside of the workspace; slow, as `withheld`. `hidden`,
+    `withheld`, `readable` and `cache`: as in `BoxRequest`.
     """
 
     workspace: Workspace
@@ -54,6 +57,7 @@ class CommandHost(Struct, frozen=True, kw_only=True):
     session_id: str = ""
     box: BoxSource
     checks: Callable[[], tuple[str, ...]] = tuple
+    repository: Callable[[], RepositoryView] = RepositoryView
     withheld: Callable[[], WithheldPaths] = WithheldPaths
     readable: Callable[[], tuple[Path, ...]] = tuple
     hidden: tuple[Path, ...] = ()
@@ -63,6 +67,28 @@ class CommandHost(Struct, frozen=True, kw_only=True):
     def build_environment(self) -> dict[str, str]:
         """Return the environment that a session's shell begins with."""
         return build_environment(os.environ)
+
+    async def build_passing_request(
+        self, command: str, *, lowers: tuple[Path, ...], cwd: str, limits: BoxLimits, is_piped: bool = False
+    ) -> BoxRequest:
+        """Return the request for a command of which nothing stays. `is_piped`: bytes go in and out as they are."""
+        withheld = await asyncio.to_thread(self.withheld)
+        repository = await asyncio.to_thread(self.repository)
+        return BoxRequest(
+            workspace=self.workspace.root,
+            command=command,
+            env=self.build_environment(),
+            lowers=lowers,
+            cwd=cwd,
+            cache=self.ensure_cache(),
+            hidden=(*self.hidden, *withheld.outside),
+            withheld=withheld.covered,
+            masked=withheld.masked,
+            readable=(*self.readable(), *repository.list_readable()),
+            limits=limits,
+            interactive=is_piped,
+            raw=is_piped,
+        )
 
     def ensure_cache(self) -> Path | None:
         """Create and return the cache directory of commands; None if the disk refuses it, which costs only speed."""

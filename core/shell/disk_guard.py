@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from core.clock import monotonic
 from core.filesystem.removal import remove_path
 from core.sandbox.box import BoxLimits, RunningCommand
+from core.sandbox.tiers.repository_changes import name_repository_layer
 from core.shadow.layers.layer_store import MIN_FREE_BYTES, CommandLayer, get_free_bytes, measure_tree
 
 POLL_PERIOD = 0.2  # seconds
@@ -62,7 +63,8 @@ class DiskGuard:
         if free < MIN_FREE_BYTES:
             return f"the disk was nearly full ({free >> 20} MB free, {MIN_FREE_BYTES >> 20} MB are kept)"
         if self._layer is not None and free < self._measure_below:
-            taken = await asyncio.to_thread(measure_tree, self._directory)
+            written = (self._directory, name_repository_layer(self._directory))
+            taken = sum([await asyncio.to_thread(measure_tree, each) for each in written])
             if taken > self._quota:
                 return f"it had written {taken >> 20:,} MB, and there was room for {self._quota >> 20:,} MB"
             self._measure_below = free - (self._quota - taken)

@@ -17,11 +17,13 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from core.errors import AgentTuiError
+from core.git.command_view import RepositoryView
 from core.protocol.events import CheckRecorded, EffectsRecorded, Notice
 from core.protocol.review import Check, FileState
 from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxResult, RunningCommand, Tier
 from core.sandbox.plain_text import strip_escapes
 from core.sandbox.results import CommandResult
+from core.sandbox.tiers.repository_changes import COMMIT_HINT, COMMITS_DROPPED, STASH
 from core.shadow.layers.layer_store import CommandLayer
 from core.shell.check_detection import detect_checks
 from core.shell.command_host import CommandHost, CommandRequest
@@ -36,6 +38,8 @@ MAX_JOB_OUTPUT = 64 << 20  # bytes that a command in the background may write be
 EFFECTS_DROPPED = "Stopped by the user; what it had changed until then was dropped."
 ENDED_FOR_SPACE = "Ended because {}; what it had changed was dropped."
 SECRETS_HIDDEN = "Values that stand in files with secrets were taken out of what it printed."
+STASHED = "Git stashed changes, and a stash can't be kept here: stash and pop in one command."
+TAKEN_BACK = "It took back {}, which waited for the review, and the commit that has it is not kept."
 BOX_LOST = "The box ended before the command did; what the command had changed was dropped."
 
 
@@ -63,6 +67,7 @@ class Execution:
         self._disk_guard: DiskGuard | None = None
         self._pending_before: dict[str, FileState] = {}
         self._withheld = WithheldPaths()
+        self._repository = RepositoryView()
         self.running: RunningCommand | None = None
 
     def _add_output(self, on_output: Callable[[str], None], text: str) -> None:
@@ -84,6 +89,7 @@ class Execution:
         """Start the command. Raises `AgentTuiError` if it can't be started; then nothing of it ran or is left."""
         ground = self._host
         self._withheld = await asyncio.to_thread(ground.withheld)
+        self._repository = await asyncio.to_thread(ground.repository)
         await self.mask_secrets()
         self._pending_before = _list_pending(ground)
         lowers = (*self.request.overlays, *ground.shadow.prepare_lowers())
@@ -100,14 +106,16 @@ class Execution:
             raise
 
     def _build_spec(self, lowers: tuple[Path, ...]) -> BoxRequest:
-        ground, order, layer = self._host, self.request, self._layer
+        ground, order, layer, repository = self._host, self.request, self._layer, self._repository
         is_job = order.time_limit is None
         limits = BoxLimits(seconds=order.time_limit, memory=get_memory_limit())
         limits = replace(limits, output=MAX_JOB_OUTPUT) if is_job else limits
         return BoxRequest(
             workspace=ground.workspace.root,
             command=self.tracker.wrap_command(order.command),
-            env=order.build_environment(self._shell.build_environment(ground.build_environment())),
+            env=order.build_environment(
+                self._shell.build_environment(ground.build_environment() | repository.get_environment())
+            ),
             lowers=lowers,
             upper=layer.upper if layer else None,
             work=layer.work if layer else None,
@@ -117,7 +125,9 @@ class Execution:
             withheld=self._withheld.covered,
             masked=self._withheld.masked,
             proxy=self._proxy,
-            readable=ground.readable(),
+            readable=(*ground.readable(), *repository.list_readable()),
+            repository=repository.directory,
+            git_settings=repository.settings,
             limits=self._disk_guard.limit_file_size(limits) if self._disk_guard else limits,
             interactive=is_job,
             raw=order.is_raw,
@@ -126,6 +136,8 @@ class Execution:
     async def end(self) -> CommandResult:
         """Wait for the end and absorb the effects. Cancelling leaves the command running: then call `abandon`."""
         ended = await self._wait()
+        for note in _list_lost_commits(ended):  # the model may well say that it has committed
+            self._host.emit(Notice(level="warning", message=note, hint=COMMIT_HINT))
         self.finish_output()
         self.output.close()
         return self._build_result(ended, self._take_effects(ended))
@@ -152,6 +164,9 @@ class Execution:
             return self._emit_discarded(ENDED_FOR_SPACE.format(self._disk_guard.reason))
         if layer is None:
             return self._emit_discarded()
+        if reason := self._find_loss(ended, layer):
+            self._drop_layer()
+            return self._emit_discarded(reason)
         try:
             effects = self._host.shadow.absorb(layer, origin=order.origin, started_ns=self._started_ns)
         except AgentTuiError:  # said by whoever waits for the command; half of its effects would be worse than none
@@ -159,6 +174,14 @@ class Execution:
             raise
         self._layer = None
         return format_effects(effects)
+
+    def _find_loss(self, ended: BoxResult, layer: CommandLayer) -> str:
+        """Return why nothing of a command may be kept ("": it may): what only git would have of it is not kept."""
+        lost = _list_lost_commits(ended)
+        if any(STASH in note for note in lost):
+            return STASHED
+        gone = self._host.shadow.list_taken_back(layer) if lost else ()
+        return TAKEN_BACK.format(_format_paths(gone)) if gone else ""
 
     def _emit_discarded(self, *notes: str) -> str:
         order = self.request
@@ -215,6 +238,11 @@ class Execution:
             self._host.shadow.drop_layer(layer)
         except AgentTuiError as problem:
             self._host.emit(Notice(level="warning", message=problem.message, hint=problem.hint))
+
+
+def _list_lost_commits(ended: BoxResult) -> list[str]:
+    """The notes on commits, branches and stashes that are not kept."""
+    return [note for note in ended.notes if note.startswith(COMMITS_DROPPED)]
 
 
 def _list_pending(host: CommandHost) -> dict[str, FileState]:

@@ -231,6 +231,17 @@ class IgnorePatterns:
         return None
 
 
+class OuterPatterns(Struct, frozen=True):
+    """The patterns of a file above the workspace; `prefix`: the way from there to the workspace, with a slash."""
+
+    patterns: IgnorePatterns
+    prefix: bytes
+
+    def match(self, path: bytes, is_dir: bool) -> bool | None:
+        """Return as `IgnorePatterns.match` for a path below the workspace."""
+        return self.patterns.match(self.prefix + path, is_dir)
+
+
 def _parse_line(line: bytes) -> _IgnoreLine | None:
     if line.startswith(b"#"):
         return None

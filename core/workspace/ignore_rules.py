@@ -1,24 +1,31 @@
 """The paths that git ignores, and those that the user keeps from the agent (`.cursorignore`).
 
-The nearest file that decides wins, and nothing below an ignored directory can be brought back (gitignore(5)).
+The nearest file that decides wins, and nothing below an ignored directory can be brought back (gitignore(5)). In a
+workspace that is part of a repository the files above it count as well, up to the repository's top, unless they exclude
+the workspace as a whole: who works there wants to see it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from itertools import accumulate
+from pathlib import Path
 
 from core.errors import PathRefused
-from core.workspace.file_names import to_os_name
-from core.workspace.ignore_patterns import IgnorePatterns
+from core.git.layout import RepositoryLayout, find_repository, read_small_file
+from core.workspace.file_names import from_os_name, to_os_name
+from core.workspace.ignore_patterns import IgnorePatterns, OuterPatterns
 from core.workspace.tree import Workspace
 
 _MAX_BYTES = 1_000_000
-_GIT, _WITHHELD = ".gitignore", ".cursorignore"
+_GIT, _WITHHELD, NOT_INDEXED = ".gitignore", ".cursorignore", ".cursorindexingignore"
+_EXCLUDE = ".git/info/exclude"
 _Signature = tuple[int, int, int] | bytes
 ReadContent = Callable[[str], bytes | None]
-_RuleStack = list[tuple[str, IgnorePatterns]]  # each with the directory it stands in
+_RuleStack = list[tuple[str, IgnorePatterns | OuterPatterns]]  # each with the directory it stands in
 
 
 class IgnoreRules:
@@ -46,10 +53,13 @@ class IgnoreRules:
             return lambda _name, _is_dir: True
         return lambda name, is_dir: name == ".git" or any(_matches(each, above + name, is_dir) for each in stacks)
 
-    def open_snapshot(self) -> Callable[[str], Callable[[str, bool], bool]]:
-        """Return `match_in` for a tree that does not change meanwhile: each rules file is read once."""
-        everywhere = self._load_patterns("", ".git/info/exclude")
-        return _RulesSnapshot(self._load_patterns, [("", everywhere)] if everywhere else []).match_in
+    def open_snapshot(self, *more: str) -> Callable[[str], Callable[[str, bool], bool]]:
+        """Return `match_in` for a tree that does not change meanwhile: each rules file is read once.
+
+        `more`: names of other files with rules, such as `NOT_INDEXED`.
+        """
+        files = (_GIT, _WITHHELD, *more)
+        return _RulesSnapshot(self._load_patterns, files, [self._load_general(file) for file in files]).match_in
 
     def match_withheld_in(self, directory: str) -> Callable[[str, bool], bool]:
         """Return whether a name of a directory is withheld; the directory itself is not."""
@@ -57,19 +67,86 @@ class IgnoreRules:
         stack = self._collect_rules(f"{above}x", _WITHHELD)
         return lambda name, is_dir: _matches(stack, above + name, is_dir)
 
-    def refuse_withheld(self, rel: str) -> None:
+    def refuse_withheld(self, rel: str, *, is_dir: bool = False) -> None:
         """Raise `PathRefused` for a path that a `.cursorignore` keeps from the agent."""
         stack = self._collect_rules(rel, _WITHHELD)
-        if stack and _is_excluded(stack, rel, is_dir=False):
+        if stack and _is_excluded(stack, rel, is_dir):
             raise PathRefused(f"{rel!r} is excluded by .cursorignore.", code="path_withheld")
 
     def _collect_rules(self, rel: str, file: str) -> _RuleStack:
         """Return the rules that bind a path, the nearest last."""
         above = ["", *accumulate(f"{part}/" for part in rel.split("/")[:-1])]
-        stack = [(each, spec) for each in above if (spec := self._load_patterns(each, file))]
-        if file == _GIT and (spec := self._load_patterns("", ".git/info/exclude")):
-            stack.insert(0, ("", spec))
-        return stack
+        own: _RuleStack = [(each, spec) for each in above if (spec := self._load_patterns(each, file))]
+        return [*self._load_general(file), *own]
+
+    # what binds all paths of the workspace
+
+    def is_in_repository(self) -> bool:
+        """True if the workspace is a repository of git, or part of one."""
+        return self._repository is not None
+
+    def is_bound_from_above(self) -> bool:
+        """True if the rules above the workspace count in it."""
+        if self._outer is None:
+            return False
+        rules, inside = self._outer
+        return not _is_excluded(rules._collect_rules(inside, _GIT), inside, True)
+
+    def list_outer_files(self) -> list[Path]:
+        """Return the absolute paths outside of the workspace where rules for it may stand."""
+        found = [self._linked_exclude] if self._linked_exclude else []
+        if self._outer is None:
+            return found
+        rules, inside = self._outer
+        above = [rules._workspace.root / each for each in ("", *accumulate(inside.split("/")[:-1], "{}/{}".format))]
+        return [*found, *rules.list_outer_files(), *(each / file for each in above for file in (_GIT, _WITHHELD))]
+
+    @cached_property
+    def _repository(self) -> RepositoryLayout | None:
+        return find_repository(self._workspace.root)
+
+    @cached_property
+    def _outer(self) -> tuple[IgnoreRules, str] | None:
+        """The rules of the repository that the workspace is part of, and where in it the workspace lies."""
+        found, root = self._repository, self._workspace.root
+        if found is None or found.root == root:
+            return None
+        with suppress(PathRefused):
+            return IgnoreRules(Workspace(found.root)), from_os_name(os.fsencode(root.relative_to(found.root)))
+        return None
+
+    @property
+    def _linked_exclude(self) -> Path | None:
+        """The repository's own rules, where a `.git` file says that they lie elsewhere."""
+        found, root = self._repository, self._workspace.root
+        if found is None or found.root != root or found.common == root / ".git":
+            return None
+        return found.common / "info" / "exclude"
+
+    def _load_general(self, file: str) -> _RuleStack:
+        stack = self._load_outer(file)
+        if file != _GIT:
+            return stack
+        return [("", spec), *stack] if (spec := self._load_patterns("", _EXCLUDE) or self._load_linked()) else stack
+
+    def _load_outer(self, file: str) -> _RuleStack:
+        if self._outer is None:
+            return []
+        rules, inside = self._outer
+        found = rules._collect_rules(inside, file)
+        if _is_excluded(found, inside, True):
+            return []
+        place = to_os_name(inside) + b"/"
+        return [
+            ("", OuterPatterns(spec, place[len(to_os_name(above)) :]))
+            for above, spec in found
+            if isinstance(spec, IgnorePatterns)
+        ]
+
+    def _load_linked(self) -> IgnorePatterns | None:
+        with suppress(OSError):
+            return IgnorePatterns(read_small_file(self._linked_exclude)) if self._linked_exclude else None
+        return None
 
     def _load_patterns(self, directory: str, file: str) -> IgnorePatterns | None:
         rel = f"{directory}{file}"
@@ -93,9 +170,12 @@ class IgnoreRules:
 class _RulesSnapshot:
     """Derives the rules that bind a directory from those that bind the one above it."""
 
-    def __init__(self, load: Callable[[str, str], IgnorePatterns | None], first: _RuleStack) -> None:
+    def __init__(
+        self, load: Callable[[str, str], IgnorePatterns | None], files: Sequence[str], first: Iterable[_RuleStack]
+    ) -> None:
         self._load = load
-        self._first: tuple[_RuleStack, ...] = (first, [])
+        self._files = files
+        self._first = tuple(first)  # for each file what binds all paths
         self._known: dict[str, tuple[_RuleStack, ...] | None] = {}  # None: ignored as a whole
 
     def match_in(self, directory: str) -> Callable[[str, bool], bool]:
@@ -123,7 +203,7 @@ class _RulesSnapshot:
             return None
         found = tuple(
             [*stack, (directory, spec)] if spec else stack
-            for stack, spec in zip(above, (self._load(directory, file) for file in (_GIT, _WITHHELD)), strict=True)
+            for stack, spec in zip(above, (self._load(directory, file) for file in self._files), strict=True)
         )
         self._known[directory] = found
         return found

@@ -71,9 +71,13 @@ class _ScannedDirectory(Struct):
 
 
 class WithheldFinder:
-    """Finds the paths that are kept from commands. `may_read` is asked first, for every file."""
+    """Finds the paths that are kept from commands. `may_read` is asked first, for every file; `left_out`: a directory,
+    ending in a slash, that is not searched."""
 
-    def __init__(self, workspace: Workspace, ignore: IgnoreRules, may_read: ReadRule | None = None) -> None:
+    def __init__(
+        self, workspace: Workspace, ignore: IgnoreRules, may_read: ReadRule | None = None, left_out: str | None = None
+    ) -> None:
+        self._left_out = left_out
         self._root = str(workspace.root)
         self._ignore = ignore
         self._may_read = may_read
@@ -81,6 +85,7 @@ class WithheldFinder:
         self._rules: dict[str, _Signature | None] | None = None
         self._too_large: dict[str, float] = {}
         self._matchers: dict[str, tuple[_Matches, _Matches]] = {}
+        self._is_in_repository = False
         self._lock = threading.Lock()
 
     def clear(self) -> None:
@@ -105,12 +110,13 @@ class WithheldFinder:
         seen: set[str] = set()
         waiting = [""]
         self._matchers.clear()
+        self._is_in_repository = os.path.lexists(f"{self._root}/.git") or self._ignore.is_in_repository()
         while waiting:
             known = self._refresh(waiting.pop(), seen, ignored=False)
             if known is None:
                 continue
             covered.update(known.withheld)
-            waiting += known.deeper
+            waiting += [each for each in known.deeper if each != self._left_out]
             for top in known.ignored_below:
                 if (secrets := self._scan_ignored(top, seen)) is None:
                     whole.append(top.removesuffix("/"))
@@ -150,7 +156,8 @@ class WithheldFinder:
     def _check_rules_changed(self) -> bool:
         """True if files with rules have come, gone or changed since the last call; False at first."""
         names = [".git/info/exclude", *(name for known in self._known.values() for name in known.rules)]
-        now = {name: _read_signature(f"{self._root}/{name}") for name in names}
+        paths = [*map(str, self._ignore.list_outer_files()), *(f"{self._root}/{name}" for name in names)]
+        now = {path: _read_signature(path) for path in paths}
         before, self._rules = self._rules, now
         return before is not None and before != now
 
@@ -251,7 +258,7 @@ class WithheldFinder:
         if not is_secret(path, lambda rel, _: self._ignore.is_ignored(rel, is_dir)):
             return False
         # What git tracks and does not find would be a deletion to it.
-        return self._ignore.is_ignored(path, is_dir) or not os.path.lexists(f"{self._root}/.git")
+        return self._ignore.is_ignored(path, is_dir) or not self._is_in_repository
 
 
 def _is_package(above: str) -> bool:

@@ -328,3 +328,25 @@ async def test_standard_error_is_heard_apart_in_every_tier(tier: Tier):
         await case.close()
     assert "".join(out) == "out\n"
     assert "".join(errors).startswith("err\ncat: nothing")
+
+
+def test_p19_below_the_top_of_a_repository_git_works_and_secrets_above_are_kept(project):
+    part = project / "part"
+    part.mkdir()
+    (part / "b.txt").write_text("b\n")
+    (project / ".gitignore").write_text("node_modules/\n.env\n*.pem\n")
+    (project / ".env").write_text("PASSWORD=above-the-part\n")
+    (project / "node_modules" / "p").mkdir(parents=True)
+    (project / "node_modules" / "p" / ".env").write_text("PASSWORD=above-the-part\n")
+    subprocess.run(["git", "init", "-q", "-b", "trunk"], cwd=project, check=True)
+    before = tree(project)
+    acts = (
+        "cat ../.env ../node_modules/p/.env; cat ../a.txt; git add . && git commit -qm x; echo x > ../a.txt; touch new"
+    )
+    ended = program("box", "run", ".", acts, cwd=part, env={**os.environ, "GIT_AUTHOR_NAME": "t"})
+    assert "above-the-part" not in ended.stdout
+    assert "one\ntwo\nthree\n" in ended.stdout
+    told = dict(lines(ended.stderr))
+    assert told["created"] == "new"
+    assert "lies outside of the workspace" in ended.stderr
+    assert tree(project) == before

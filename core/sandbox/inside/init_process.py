@@ -154,7 +154,7 @@ def _confine_self(message: NamespaceLaunch, trouble_writer: int) -> None:
 
 
 def _list_landlock_rules(message: NamespaceLaunch) -> list[tuple[str, int]]:
-    changed = [message["workspace"], os.path.realpath(message["home"])]
+    changed = [message["workspace"], os.path.realpath(message["home"]), *filter(None, [message["repository"]])]
     rules = [(os.fsdecode(path), landlock.EVERYTHING) for path in changed]
     rules += [(path, landlock.EVERYTHING) for path in ("/tmp", "/var/tmp", "/run", "/dev/shm")]
     return [("/", landlock.READ), ("/dev", landlock.USE), *rules]

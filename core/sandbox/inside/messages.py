@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         """The host's directories as overlays, and a workspace with its layers; bubblewrap is started on such a root.
 
         Paths are absolute and real; `lowers` topmost first. Without an upper (b"") the layer is in memory, as is the
-        layer of `masked` without `masks`.
+        layer of `masked` without `masks`, and what is changed in `repository` without `repository_layer`.
         """
 
         workspace: bytes
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
         masked: list[bytes]
         masks: bytes
         readable: list[bytes]
+        repository: bytes
+        repository_layer: bytes
         cache: bytes
 
     class NamespaceLaunch(CommandLaunch, OverlayRoot):
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
         cwd: bytes
         home: bytes
+        git_settings: bytes
         hidden: list[bytes]
         withheld: list[bytes]
         proxy: bytes
@@ -51,13 +54,15 @@ if TYPE_CHECKING:
     class SupervisorLaunch(CommandLaunch):
         """Launch of one command below a supervisor. `root` None is the host's own root.
 
-        `bubblewrap`: the arguments are bubblewrap's, which writes its status to descriptor STATUS and whose innermost
-        shell says on READY that the command runs. `families`: the socket families that stay allowed. `rules`:
-        Landlock's, None for bubblewrap. `scratch`: bytes that the root may have in memory.
+        `bubblewrap`: the arguments are bubblewrap's, which writes its status to descriptor STATUS, whose innermost
+        shell says on READY that the command runs, and which may take `git_settings` from SETTINGS. `families`: the
+        socket families that stay allowed. `rules`: Landlock's, None for bubblewrap. `scratch`: bytes that the root may
+        have in memory.
         """
 
         cwd: bytes
         bubblewrap: bool
+        git_settings: bytes
         root: OverlayRoot | None
         scratch: int
         rules: list[tuple[str, int]] | None
@@ -83,5 +88,5 @@ CONTROL, PROXY, FIRST_FREE = 3, 4, 5
 PROXY_PORT = 3128
 
 # The descriptors of a supervisor's child, besides the command's own three.
-STATUS, READY, FILTER = 3, 4, 5
+STATUS, READY, FILTER, SETTINGS = 3, 4, 5, 6
 RUNNING = b"r"

@@ -17,7 +17,7 @@ import select
 import signal
 
 from core.sandbox.inside import cgroups, kernel, landlock, messages, processes, seccomp
-from core.sandbox.inside.messages import FILTER, READY, RUNNING, STATUS
+from core.sandbox.inside.messages import FILTER, READY, RUNNING, SETTINGS, STATUS
 from core.sandbox.inside.rootfs import build, mounts
 
 TYPE_CHECKING = False
@@ -109,13 +109,20 @@ def _become_command(
 
 def _arrange_descriptors(message: SupervisorLaunch, status_writer: int, ready_writer: int) -> None:
     """Put the descriptors at their places and close all others. Bubblewrap inherits them, a command does not."""
-    program = os.memfd_create("filter")
-    os.write(program, seccomp.build_filter(message["families"]))
-    os.lseek(program, 0, os.SEEK_SET)
-    moved = [fcntl.fcntl(each, fcntl.F_DUPFD, _HIGH) for each in (status_writer, ready_writer, program)]
-    for place, each in zip((STATUS, READY, FILTER), moved, strict=True):
+    program = _open_content("filter", seccomp.build_filter(message["families"]))
+    settings = _open_content("settings", message["git_settings"])
+    moved = [fcntl.fcntl(each, fcntl.F_DUPFD, _HIGH) for each in (status_writer, ready_writer, program, settings)]
+    for place, each in zip((STATUS, READY, FILTER, SETTINGS), moved, strict=True):
         os.dup2(each, place, inheritable=message["bubblewrap"])
-    kernel.close_from(FILTER + 1)
+    kernel.close_from(SETTINGS + 1)
+
+
+def _open_content(name: str, content: bytes) -> int:
+    """Return the descriptor of an anonymous file with this content."""
+    descriptor = os.memfd_create(name)
+    os.write(descriptor, content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
 
 
 def _enter_overlay_root(root: OverlayRoot, scratch: int) -> None:

@@ -26,6 +26,7 @@ from core.sandbox.box import BoxLimits, BoxRequest, BoxResult, EndReason, Runnin
 from core.sandbox.inside import messages
 from core.sandbox.output import OutputReader
 from core.sandbox.tiers.masked_files import name_mask_layer
+from core.sandbox.tiers.repository_changes import name_repository_layer
 
 if TYPE_CHECKING:
     from core.sandbox.inside.messages import BoxReport, CommandLaunch, OverlayRoot
@@ -288,6 +289,8 @@ def encode_layers(request: BoxRequest, toolchains: Iterable[Path]) -> OverlayRoo
         "masked": [os.fsencode(path) for path in request.masked],
         "masks": os.fsencode(name_mask_layer(request.upper)) if request.upper else b"",
         "readable": [os.fsencode(path) for path in (*toolchains, *request.readable)],
+        "repository": os.fsencode(request.repository or b""),
+        "repository_layer": os.fsencode(name_repository_layer(request.upper)) if request.upper else b"",
         "cache": os.fsencode(request.cache or b""),
     }
 

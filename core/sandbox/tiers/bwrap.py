@@ -10,7 +10,6 @@ import os
 import stat
 import subprocess
 from collections.abc import Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from msgspec import structs
 
 from core.sandbox import host_paths
 from core.sandbox.box import BoxRequest, Tier
-from core.sandbox.inside.messages import FILTER, READY, STATUS
+from core.sandbox.inside.messages import FILTER, READY, SETTINGS, STATUS
 from core.sandbox.inside.rootfs.build import KERNEL_SECRETS
 from core.sandbox.inside.rootfs.mask_layer import create_mask_layer
 from core.sandbox.inside.rootfs.mounts import list_mounts_below
@@ -27,6 +26,7 @@ from core.sandbox.tiers.boxed_process import PreparedLaunch, encode_command, enc
 from core.sandbox.tiers.copy_changes import move_changes
 from core.sandbox.tiers.masked_files import describe_deleted_secrets, name_mask_layer, remove_masked_changes
 from core.sandbox.tiers.project_copy import ProjectCopy, copy_project, remove_copy
+from core.sandbox.tiers.repository_changes import describe_limits, drop_repository_changes, name_repository_layer
 from core.sandbox.tiers.supervised_process import SupervisedBox, name_scratch_directory
 from core.sandbox.toolchains import find_credentials
 from core.sandbox.unboxed_run import find_shell
@@ -102,9 +102,11 @@ class BwrapBox(SupervisedBox):
         inside = [os.fsdecode(path) for path in list_mounts_below(os.fsencode(request.workspace))]
         laid += [word for path in inside for word in ("--ro-bind", path, path)]
 
+        laid = [*_lay_over_repository(request), *laid]
+
         def finish() -> tuple[str, ...]:
             try:
-                return remove_masked_changes(request)
+                return (*remove_masked_changes(request), *drop_repository_changes(request))
             finally:
                 remove_copy(masks)
 
@@ -112,16 +114,19 @@ class BwrapBox(SupervisedBox):
 
     def _prepare_own_overlay(self, request: BoxRequest, scratch: Path) -> PreparedLaunch:
         """Prepare T2b."""
-        place = str(request.workspace)
         root = encode_layers(request, host_paths.find_toolchains(request.env))
 
         def undo() -> tuple[str, ...]:
             if request.upper is not None and request.work is not None:
                 remove_copy(request.work / "work")  # an overlay of the kernel's takes none but its own
-            return remove_masked_changes(request)
+            return finish()
 
-        message = self._build_message(request, ["--bind", place, place], root)
-        return PreparedLaunch(message=message, finish=partial(remove_masked_changes, request), undo=undo)
+        def finish() -> tuple[str, ...]:
+            return (*remove_masked_changes(request), *drop_repository_changes(request))
+
+        shown = [str(each) for each in (request.repository, request.workspace) if each]
+        message = self._build_message(request, [word for each in shown for word in ("--bind", each, each)], root)
+        return PreparedLaunch(message=message, finish=finish, undo=undo)
 
     def _prepare_copy(self, request: BoxRequest, scratch: Path) -> PreparedLaunch:
         """Prepare T2c."""
@@ -135,7 +140,7 @@ class BwrapBox(SupervisedBox):
         inside = tuple(each for each in request.masked if each.startswith(below))
         return PreparedLaunch(
             message=self._build_message(structs.replace(request, withheld=(*request.withheld, *inside)), bound),
-            finish=lambda: capture_changes(copy, request.upper, mounted=True),
+            finish=lambda: (*capture_changes(copy, request.upper, mounted=True), *describe_limits(request)),
             undo=lambda: capture_changes(copy, None, mounted=True),
         )
 
@@ -159,6 +164,7 @@ class BwrapBox(SupervisedBox):
             **encode_command(request.limits, arguments, {**request.env, "HOME": home}),
             "cwd": b"/",
             "bubblewrap": True,
+            "git_settings": request.git_settings.encode("utf-8", "surrogateescape"),
             "root": root,
             "scratch": request.limits.scratch // _SCRATCH_SHARES,
             "rules": None,
@@ -218,7 +224,7 @@ def capture_changes(copy: ProjectCopy, upper: Path | None, *, mounted: bool) -> 
 def _build_start_script(processes: int) -> str:
     """Return what the innermost shell does first: report the start, close our descriptors, limit itself."""
     limit = f"ulimit -u {processes} 2>/dev/null || ulimit -p {processes} 2>/dev/null; "
-    return f'printf r >&{READY}; exec {STATUS}>&- {READY}>&- {FILTER}<&-; {limit}exec "$0" -c "$1"'
+    return f'printf r >&{READY}; exec {STATUS}>&- {READY}>&- {FILTER}<&- {SETTINGS}<&-; {limit}exec "$0" -c "$1"'
 
 
 def _bind_host(request: BoxRequest, state: Path) -> Iterator[str]:
@@ -239,12 +245,27 @@ def _bind_host(request: BoxRequest, state: Path) -> Iterator[str]:
     link = host_paths.find_home(request.env)
     if str(link) != home and any(link.is_relative_to(fresh) for fresh in _FRESH_PLACES):
         yield from ("--symlink", home, str(link))
+    if request.git_settings:
+        yield from ("--file", str(SETTINGS), os.path.join(home, ".gitconfig"))
     bound = host_paths.find_toolchains(request.env)
     for path in (*bound, *request.readable):
         yield from ("--ro-bind-try", str(path), str(path))
     yield from _cover_paths(find_credentials(bound), request, bound)
     if request.cache is not None:
         yield from ("--bind", str(request.cache), os.path.join(home, ".cache"))
+
+
+def _lay_over_repository(request: BoxRequest) -> list[str]:
+    """Return options for a layer over git's directory outside of the workspace."""
+    if request.repository is None:
+        return []
+    place = str(request.repository)
+    if request.upper is None:
+        return ["--overlay-src", place, "--tmp-overlay", place]
+    layer = name_repository_layer(request.upper)
+    for each in (layer, layer / "upper", layer / "work"):
+        each.mkdir(mode=0o700)
+    return ["--overlay-src", place, "--overlay", str(layer / "upper"), str(layer / "work"), place]
 
 
 def _cover_paths(paths: Iterable[Path], request: BoxRequest, bound: Iterable[Path] = ()) -> Iterator[str]:

@@ -22,6 +22,7 @@ from core.sandbox.inside.landlock import EVERYTHING, READ, USE
 from core.sandbox.tiers.boxed_process import PreparedLaunch, encode_command
 from core.sandbox.tiers.bwrap import capture_changes, choose_copy_directory
 from core.sandbox.tiers.project_copy import CopyLimits, copy_project, remove_copy
+from core.sandbox.tiers.repository_changes import describe_limits
 from core.sandbox.tiers.supervised_process import SupervisedBox, name_scratch_directory
 from core.sandbox.toolchains import find_credentials
 from core.sandbox.unboxed_run import find_shell
@@ -58,7 +59,8 @@ class LandlockBox(SupervisedBox):
 
         def finish(upper: Path | None) -> tuple[str, ...]:
             try:
-                return (*capture_changes(copy, upper, mounted=False), *before.describe_changes())
+                found = (*capture_changes(copy, upper, mounted=False), *before.describe_changes())
+                return (*found, *describe_limits(request, is_found=_finds_repository(request)))
             finally:
                 remove_copy(scratch)
 
@@ -66,16 +68,27 @@ class LandlockBox(SupervisedBox):
             (home / ".cache").symlink_to(request.cache)
         command = (find_shell(), "-c", request.command)
         env = {**request.env, "HOME": str(home), "TMPDIR": str(scratch / "tmp")}
+        if request.git_settings:
+            (home / ".gitconfig").write_text(request.git_settings, encoding="utf-8", errors="surrogateescape")
         message: SupervisorLaunch = {
             **encode_command(request.limits, command, env),
             "cwd": os.fsencode(os.path.normpath(copy.root / request.cwd)),
             "bubblewrap": False,
+            "git_settings": b"",
             "root": None,
             "scratch": 0,
             "rules": rules,
             "families": [],
         }
         return PreparedLaunch(message=message, finish=lambda: finish(request.upper), undo=lambda: finish(None))
+
+
+def _finds_repository(request: BoxRequest) -> bool:
+    """True if git finds the repository of the workspace from the copy: by a `.git` file with a full path in it."""
+    try:
+        return (request.workspace / ".git").read_bytes()[:9] == b"gitdir: /"
+    except OSError:
+        return False
 
 
 def withhold_hidden_paths(request: BoxRequest) -> BoxRequest:
@@ -99,8 +112,10 @@ def _list_rules(request: BoxRequest, held: list[Path]) -> Iterator[tuple[str, in
         yield from ((str(path), READ) for path in _list_readable(Path(directory), masked))
     bound = host_paths.find_toolchains(request.env)
     kept_out = (*_list_hidden(request), *find_credentials(bound))
-    for path in (*bound, *request.readable, *held):
+    for path in (*bound, *held):
         yield from ((str(each), READ) for each in _exclude_hidden(path, kept_out))
+    for path in request.readable:  # one of them may hold the workspace, of which the command has a copy
+        yield from ((str(each), READ) for each in _exclude_hidden(path, (*kept_out, request.workspace)))
     if request.cache is not None:
         yield str(request.cache), EVERYTHING
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ from core.sandbox.tiers.boxed_process import (
 )
 from core.sandbox.tiers.fork_server_client import ForkServerClient
 from core.sandbox.tiers.masked_files import remove_masked_changes
+from core.sandbox.tiers.repository_changes import drop_repository_changes
 from core.sandbox.toolchains import find_credentials
 from core.sandbox.unboxed_run import find_shell
 
@@ -50,7 +50,9 @@ class NamespaceBox(ProcessBox):
         self._server: ForkServerClient | None = None
 
     def _prepare(self, request: BoxRequest) -> PreparedLaunch:
-        end = partial(remove_masked_changes, request)
+        def end() -> tuple[str, ...]:
+            return (*remove_masked_changes(request), *drop_repository_changes(request))
+
         return PreparedLaunch(message=build_launch(request), finish=end, undo=end)
 
     def _make_process(self, launch: PreparedLaunch, request: BoxRequest, listeners: Listeners) -> BoxedProcess:
@@ -92,6 +94,7 @@ def build_launch(request: BoxRequest) -> NamespaceLaunch:
         **encode_layers(request, bound),
         "cwd": os.fsencode(request.cwd),
         "home": os.fsencode(home),
+        "git_settings": request.git_settings.encode("utf-8", "surrogateescape"),
         "hidden": [os.fsencode(path) for path in (*hidden, *find_credentials(bound))],
         "withheld": [os.fsencode(path) for path in request.withheld],
         "proxy": os.fsencode(request.proxy or b""),

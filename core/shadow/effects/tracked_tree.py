@@ -9,6 +9,7 @@ from pathlib import Path
 
 from core.errors import PathRefused
 from core.git.index import NO_TRACKED_PATHS, TrackedPaths, parse_index
+from core.git.layout import find_repository
 from core.shadow.effects.path_classes import PathClasses
 from core.shadow.layers.layer_store import CommandLayer
 from core.shadow.layers.merged_tree import MergedTree
@@ -45,27 +46,30 @@ class TrackedTree:
             return None
 
     def _read_tracked(self, upper: Path) -> TrackedPaths:
-        place = upper / ".git" / "index"
+        place, below = upper / ".git" / "index", b""
         if not place.is_file():
             found = self._tree.find_below_pending(".git/index")
-            place = Path(os.fsdecode(found.layered.place)) if found and found.layered else self._find_disk_index()
+            if found and found.layered:
+                place = Path(os.fsdecode(found.layered.place))
+            else:
+                place, below = self._find_disk_index()
         try:
             stats = place.stat()
         except OSError:
             return NO_TRACKED_PATHS
         signature = (str(place), stats.st_mtime_ns, stats.st_size, stats.st_ino)
         if self._known is None or self._known[0] != signature:
-            self._known = (signature, _read_index_file(place))
+            tracked = _read_index_file(place)
+            self._known = (signature, tracked.select_below(below) if below else tracked)
         return self._known[1]
 
-    def _find_disk_index(self) -> Path:
-        """Return the path of the workspace's index; for a worktree, of the one that its `.git` file leads to."""
-        git = self._tree.workspace.root / ".git"
-        with suppress(OSError):
-            if git.is_file():
-                line = git.read_bytes()[:4096].removeprefix(b"gitdir:").strip()
-                return git.parent / os.fsdecode(line) / "index"
-        return git / "index"
+    def _find_disk_index(self) -> tuple[Path, bytes]:
+        """Return the path of the index, and where in its repository the workspace lies (b"": it is the top)."""
+        root = self._tree.workspace.root
+        found = find_repository(root)
+        if found is None:
+            return root / ".git" / "index", b""
+        return found.own / "index", os.fsencode(root.relative_to(found.root)) if found.root != root else b""
 
 
 def _read_index_file(place: Path) -> TrackedPaths:

@@ -24,6 +24,7 @@ HINT = (
     "Accept the hunks that belong to it, or have the agent commit again what you accepted; "
     "rejecting the state of git leaves your repository as it is."
 )
+_ONLY_INDEX = "No reference moves: only what is staged changes."
 _FORMAT = "commit %H%nAuthor: %an <%ae>%nDate:   %ad%n%n%w(0,4,4)%B"
 
 
@@ -87,7 +88,7 @@ def _build_preview(repository: RepositoryCopy, outcome: GitOutcome) -> GitPrevie
     text = _render_commits(repository, become) if become else ""
     return GitPreview(
         root=repository.rel,
-        moves=tuple(moves),
+        moves=tuple(moves or ([] if outcome.refused else [_ONLY_INDEX])),
         commits=len(outcome.fresh),
         text=text[:MAX_PREVIEW_CHARS],
         clipped=len(text) > MAX_PREVIEW_CHARS,

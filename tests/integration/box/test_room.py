@@ -49,6 +49,18 @@ async def test_r3_many_files_beyond_the_quota_end_the_command_and_what_it_change
     assert terminal.host.shadow.read("a") == b"three\n"
 
 
+async def test_r3_what_is_written_to_a_repository_outside_counts_as_well(terminal, tmp_path):
+    for name in ("objects", "refs"):
+        (tmp_path / ".git" / name).mkdir(parents=True)
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/trunk\n")
+    terminal.host.shadow.layers.quota = 60 << 20
+    result = await ran(terminal, f"cd ../.git/objects && {MANY}")
+    assert result.ended == "disk_full"
+    assert "room for 60 MB" in result.effects
+    assert layers.measure_tree(terminal.host.shadow.layers.place) < 1 << 20
+    assert list((tmp_path / ".git" / "objects").iterdir()) == []
+
+
 async def test_r3_no_file_gets_larger_than_there_is_room_for(terminal, tmp_path):
     terminal.host.shadow.layers.quota = 60 << 20
     result = await ran(

@@ -202,3 +202,21 @@ def test_n2_nothing_of_a_look_stays_behind(ground, monkeypatch):
     assert describe_git_status(ground.root)
     assert list(made.iterdir()) == []
     assert sorted((ground.root / ".git").rglob("*")) == before
+
+
+def test_a_part_of_a_repository_is_told_of_the_whole(ground):
+    part = ground.root / "deep"
+    part.mkdir()
+    (part / "new").touch()
+    told = describe_git_status(part).splitlines()
+    assert told[0].startswith(
+        f"repository: {ground.root}, of which deep/ is this workspace; commands can read the rest"
+    )
+    assert told[1] == "branch: trunk"
+    assert set(told[2:]) == {"   M ../a.txt", "  ?? ./"}
+
+
+def test_a_part_of_a_linked_worktree_is_told_of_it(ground):
+    root = linked_worktree(ground)
+    (root / "deep").mkdir()
+    assert "branch: side\n   M ../b.txt" in describe_git_status(root / "deep")

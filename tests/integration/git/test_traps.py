@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from core.agent.context.project_facts import describe_git_status
+from core.git.command_view import find_repository_view
 from tests.support.git_traps import ELSEWHERE, TRAPS, Ground
 
 
@@ -42,7 +43,9 @@ def test_n2_nor_does_it_in_a_linked_worktree_or_below_the_repository(ground, tra
     (ground.root / "below").mkdir()
     (ground.place / "linked" / "a.txt").write_text("changed\n")
     (ground.place / "linked" / ".gitattributes").write_text("*.txt filter=evil diff=evil\n")
-    text = describe_git_status(ground.place / "linked") + describe_git_status(ground.root / "below")
+    places = (ground.place / "linked", ground.root / "below")
+    text = "".join(map(describe_git_status, places))
+    text += "".join(find_repository_view(each).settings for each in (*places, ground.root))
     assert not ground.fired.exists()
     assert ELSEWHERE not in text
 

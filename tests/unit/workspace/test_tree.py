@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from core.errors import PathRefused
 from core.filesystem import open_beneath as beneath
+from core.filesystem.project_root import refuse_wide_root
 from core.workspace import ABSENT, IgnoreRules, Workspace
 from core.workspace import file_names as names
-from core.workspace.tree import refuse_wide_root
 
 
 @pytest.fixture(params=["openat2", "walking"])

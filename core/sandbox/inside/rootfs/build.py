@@ -48,6 +48,7 @@ def build_root(message: NamespaceLaunch, submounts: list[tuple[bytes, int]]) -> 
         plan_readable(plan, overlays, path)
     plan_cache(message, plan)
     plan_fresh_directories(message, plan)
+    plan_repository(message, plan, message["owner"])
     plan_workspace(message, plan, overlays, submounts)
     kernel.pivot_root_here()
     plan.apply()
@@ -76,6 +77,7 @@ def build_overlay_root(root: OverlayRoot, scratch: int, submounts: list[tuple[by
         plan_readable(plan, overlays, path)
     if root["cache"]:
         plan.add_mount(kernel.clone_mount(root["cache"]), root["cache"], is_needed=True)
+    plan_repository(root, plan)
     plan_workspace_overlay(root, plan)
     plan_submounts(plan, overlays, submounts)
     plan.add_mount(kernel.clone_mount(b"/proc"), b"/proc", is_needed=True)
@@ -148,6 +150,8 @@ def plan_fresh_directories(message: NamespaceLaunch, plan: MountPlan) -> None:
         os.mkdir(inside)
         change_owner(inside, message["owner"])
         os.chmod(inside, mode)
+        if place == home and message["git_settings"]:
+            write_file(inside + b"/.gitconfig", message["git_settings"], message["owner"])
         plan.add_mount(kernel.clone_mount(inside, recursive=False), place, is_writable=True)
 
 
@@ -182,6 +186,24 @@ def plan_workspace_overlay(
     plan.add_mount(
         mounts.create_overlay([*lowers, workspace], upper, work), workspace, is_needed=True, is_writable=True
     )
+
+
+def plan_repository(
+    message: NamespaceLaunch | OverlayRoot, plan: MountPlan, owner: tuple[int, int] | None = None
+) -> None:
+    """Plan git's directory outside of the workspace, with a layer over it that is dropped. One that no overlay takes
+    stays as the host's directories are shown."""
+    repository = message["repository"]
+    if not repository:
+        return
+    layer = message["repository_layer"] or _SCRATCH + b"/repository"
+    upper, work = layer + b"/upper", layer + b"/work"
+    for place in (layer, upper, work):
+        os.mkdir(place)
+        change_owner(place, owner)
+    os.chmod(upper, stat.S_IMODE(os.stat(repository).st_mode))
+    with contextlib.suppress(OSError):
+        plan.add_mount(mounts.create_overlay([repository], upper, work), repository, is_writable=True)
 
 
 def plan_submounts(plan: MountPlan, overlays: HostOverlays, submounts: list[tuple[bytes, int]]) -> None:
@@ -237,6 +259,13 @@ def make_read_only(writable: list[bytes]) -> None:
     kernel.set_mount_attributes(kernel.AT_FDCWD, b"/", add=kernel.READ_ONLY | kernel.NO_SUID, recursive=True)
     for place in (*writable, b"/dev/pts"):
         kernel.set_mount_attributes(kernel.AT_FDCWD, place, clear=kernel.READ_ONLY)
+
+
+def write_file(place: bytes, content: bytes, owner: tuple[int, int] | None) -> None:
+    """Write a new file that belongs to the command's user."""
+    with open(place, "xb") as file:
+        file.write(content)
+    change_owner(place, owner)
 
 
 def change_owner(place: bytes, owner: tuple[int, int] | None) -> None:

@@ -48,6 +48,13 @@ def test_a_commit_in_the_box_is_accepted_and_undone_as_one(project):
     assert on_disk(project, "git log --oneline | wc -l; git status --short; git fsck").split() == ["1"]
 
 
+def test_what_is_only_staged_is_shown_as_that(project):
+    project.shadow.write("a.py", b"x = 2\n")
+    run(project, "git add .")
+    project.shadow.resolve("a.py")
+    assert project.shadow.bulks.git.preview(".git").moves == ("No reference moves: only what is staged changes.",)
+
+
 def test_s4_what_makes_git_run_something_is_a_protected_change(project):
     run(project, f"{GIT} config core.pager evil; echo x > .git/hooks/pre-commit; mkdir sub; git init -q sub")
     assert {path for path, change in project.state.changes.items() if change.protected} == {

@@ -1,0 +1,36 @@
+"""Directories that are too wide to be a project: what the agent may work in, and what a project may be part of."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from core.errors import PathRefused
+
+
+def refuse_wide_root(root: Path, spelled: Path, state_dir: Path, config_dir: Path) -> None:
+    """Raise `PathRefused` for a directory that is no single project. `root` is a real path, `spelled` the user's own.
+
+    Settings count as inside if they are *named* below the root (by a `direnv` that sets `XDG_CONFIG_HOME`, for one):
+    the project would decide its own settings. Where a link leads from the home into a repository (dotfiles), they do
+    not.
+    """
+    home = Path.home().resolve()
+    settings = Path(os.path.normpath(config_dir.absolute()))
+    if root == Path(root.anchor):
+        what = "the root of the file system"
+    elif root == home or root in home.parents:
+        what = "your home directory" if root == home else "a directory above your home directory"
+    elif root in state_dir.resolve().parents or root == state_dir.resolve():
+        what = "a directory that holds this program's own state"
+    elif settings.is_relative_to(root) or settings.is_relative_to(spelled.absolute()):
+        what = "a directory that holds this program's own settings"
+    else:
+        return
+    raise PathRefused(f"{root} is {what}, not a project.", hint=_suggest(what))
+
+
+def _suggest(what: str) -> str:
+    if what.endswith("settings"):
+        return "Let AGENT_TUI_CONFIG_DIR or XDG_CONFIG_HOME name a place outside of the project."
+    return "Start in a project's own directory, or name it."

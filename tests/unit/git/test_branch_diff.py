@@ -1,0 +1,65 @@
+"""The difference of a branch, by real git: where it begins, what is told, and what is kept."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from core.git.branch_diff import describe_branch, find_base, render_branch_diff
+from core.git.repository import GitFailed
+
+ANYBODY = ("-c", "user.name=A", "-c", "user.email=a@example.invalid")
+
+
+def git(root, *words):
+    subprocess.run(["git", *ANYBODY, *words], cwd=root, check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path):
+    root = tmp_path / "project"
+    (root / "sub").mkdir(parents=True)
+    git(root, "init", "-q", "-b", "main")
+    (root / "a.txt").write_text("one\n")
+    (root / "sub" / "b.txt").write_text("two\n")
+    (root / "secret.txt").write_text("old\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "first")
+    git(root, "checkout", "-qb", "topic")
+    (root / "a.txt").write_text("one\nmore\n")
+    (root / "secret.txt").write_text("hush\n")
+    git(root, "commit", "-qam", "add more")
+    (root / "sub" / "b.txt").write_text("two and a half\n")
+    return root
+
+
+def test_a_branch_begins_where_it_left_the_main_one(repository):
+    base = find_base(repository)
+    assert describe_branch(base) == "1 commit since main"
+    git(repository, "checkout", "-qf", "main")
+    git(repository, "branch", "-qD", "topic")
+    assert find_base(repository) is None
+
+
+def test_commits_and_what_is_not_committed_are_told_but_no_file_that_is_kept(repository):
+    text = render_branch_diff(repository, lambda path: path != "secret.txt")
+    assert text.startswith("1 commit since main (")
+    assert "add more" in text
+    assert "+more" in text
+    assert "+two and a half" in text
+    assert "hush" not in text
+    assert "1 more files, or such that are kept" in text
+
+
+def test_in_a_subdirectory_only_what_lies_there_is_told(repository):
+    asked = []
+    text = render_branch_diff(repository / "sub", lambda path: not asked.append(path))
+    assert asked == ["b.txt"]
+    assert "+two and a half" in text
+    assert "+more" not in text
+
+
+def test_without_a_repository_that_is_said(tmp_path):
+    with pytest.raises(GitFailed, match="in no git repository"):
+        find_base(tmp_path)
