@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from core.text.line_diff import count_shared_ends, count_shared_head
@@ -66,6 +67,16 @@ def find_line_number(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
 
 
+def find_line_numbers(text: str, offsets: Iterable[int]) -> list[int]:
+    """Return `find_line_number` of each offset; fast for many that ascend."""
+    found, at, line = [], 0, 1
+    for offset in offsets:
+        line = line + text.count("\n", at, offset) if offset >= at else find_line_number(text, offset)
+        at = offset
+        found.append(line)
+    return found
+
+
 def find_ending_near(text: str, offset: int) -> str:
     """The line ending in force at an offset: of its own line, else of the line before; "\\n" in a text without any."""
     place = text.find("\n", offset)
@@ -105,6 +116,14 @@ def split_closed(text: str) -> tuple[list[str], bool]:
     lines = normalise_endings(text).split("\n")
     closed = lines[-1] == "" and len(lines) > 1
     return (lines[:-1], True) if closed else (lines, False)
+
+
+def cut_lines(data: bytes, limit: int) -> bytes:
+    """Return the whole lines of UTF-8 within so many bytes; of a single line that is longer, whole characters."""
+    if len(data) <= limit:
+        return data
+    kept = data[: max(limit, 0)]
+    return kept.rpartition(b"\n")[0] or kept.decode("utf-8", "ignore").encode()
 
 
 def trim_ending(text: str) -> str:

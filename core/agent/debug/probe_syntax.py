@@ -10,8 +10,9 @@ import tokenize
 import warnings
 
 from core.debug.probe_regions import find_region_comments, has_regions
-from core.edits.syntax import describe_flaw, find_new_flaws, find_position
 from core.errors import ToolInputInvalid
+from core.syntax.definitions import find_position
+from core.syntax.flaws import describe_flaw, find_new_flaws
 from core.text.lines import split_lines
 
 _PYTHON = (".py", ".pyi", ".pyw")

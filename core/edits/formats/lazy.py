@@ -24,7 +24,7 @@ from core.edits.lazy.draft_indentation import detect_indent_unit, fit_indentatio
 from core.edits.lazy.line_keys import parse_line_key
 from core.edits.lazy.line_matches import DraftToken, measure_depths
 from core.edits.lazy.markers import expand_elided_body, is_marker, may_be_marker
-from core.edits.syntax import find_flaws
+from core.syntax.flaws import find_flaws
 from core.text.lines import TextLines, split_closed, split_lines
 
 _MANY_PLACES: Final = "its parts fit in more than one place"

@@ -23,7 +23,7 @@ from core.edits.matching.failures import build_ambiguity_error, build_not_found_
 from core.edits.matching.line_edit import LineEdit
 from core.edits.matching.misspelling import find_misspelt
 from core.edits.matching.search_text import SearchText, replace_look_alikes
-from core.text.lines import carry_endings, find_ending_near, find_line_number, normalise_endings
+from core.text.lines import carry_endings, find_ending_near, find_line_numbers, normalise_endings
 from core.text.splices import Splice
 
 _LISTING = re.compile(r"\s*\d+(?: ?[|→]|\t|: ?)")
@@ -65,7 +65,7 @@ def locate(
             continue
         if len(splices) == 1 or rung == "elided" or (replace_all and rung not in _ONE_PLACE):
             return LadderMatch(rung, splices)
-        places = [find_line_number(search_text.text, each.start) for each in splices]
+        places = find_line_numbers(search_text.text, (each.start for each in splices))
         if near is None or places.count(near) != 1:
             raise build_ambiguity_error(search_text, places, rung)
         return LadderMatch(rung, [splices[places.index(near)]])
@@ -119,11 +119,12 @@ def _climb_strict(search_text: SearchText, old: str, new: str, whole_lines: bool
 
 
 def _find_exact(text: str, old: str, new: str, whole_lines: bool) -> Iterator[Splice]:
-    if "\n" in text and "\r" not in text:  # a file whose lines all end with "\n" goes on with that
+    has_returns = "\r" in text
+    if "\n" in text and not has_returns:  # a file whose lines all end with "\n" goes on with that
         new = normalise_endings(new)
     for start in find_occurrences(text, old, whole_lines=whole_lines):
         end = start + len(old)
-        fitted = carry_endings(old, new, find_ending_near(text, end)) if "\r" in text else new
+        fitted = carry_endings(old, new, find_ending_near(text, end)) if has_returns else new
         yield Splice(start, end, fitted)
 
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from core.cli.edits import FORMATS, answer, serve
+from core.transports.edit_service import FORMATS, answer, serve
 from tests.edits_corpus import families, others, written
 from tests.edits_corpus.case import Case
 

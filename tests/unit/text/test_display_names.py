@@ -52,9 +52,10 @@ def test_n14_a_name_can_be_read_back_from_how_it_is_shown(name):
 
 
 @given(NAMES)
+@example("...")
 def test_n14_what_is_shown_of_a_name_has_no_other_form_and_only_letters_of_everyday_alphabets(name):
     left = re.sub(r"‹. U\+[0-9A-F]+›", "", display_name(name), flags=re.DOTALL)
-    assert unicodedata.normalize("NFKC", left).replace("...", "…") == left
+    assert unicodedata.normalize("NFKC", left) == left.replace("…", "...")
     assert not any(unicodedata.category(each) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"} for each in left)
 
 

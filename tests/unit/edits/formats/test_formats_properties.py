@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.edits import matches
-from core.cli.edits import FORMATS, answer
 from core.edits.errors import EditError
 from core.edits.formats.draft import apply_drafts
 from core.edits.formats.lazy import apply_lazy
 from core.edits.formats.line_plan import LineRange, apply_line_plan, find_unplanned_changes, parse_line_plan
 from core.edits.formats.patch import apply_patch
 from core.text.lines import number_lines
+from core.transports.edit_service import FORMATS, answer
 
 words = st.text(alphabet="abcdefgh(){}=;, é", min_size=1, max_size=12).filter(lambda text: text.strip() == text)
 texts = st.lists(words, min_size=1, max_size=20, unique=True)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from core.edits.lazy.unmentioned_changes import find_unmentioned_change
-from core.edits.syntax import describe_first_flaw, find_new_flaws
+from core.syntax.flaws import describe_first_flaw, find_new_flaws
 
 FILE = "".join(f"def f{number}():\n    return {number}\n\n\n" for number in range(8))
 DRAFT = "# ... existing code ...\ndef f3():\n    return 33\n\n\ndef extra():\n    pass\n# ... existing code ...\n"

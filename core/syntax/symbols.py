@@ -1,0 +1,196 @@
+"""Symbols of a file: every name that it defines, with the lines of its definition and what it stands in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from core.syntax.grammars import parse_syntax
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tree_sitter import Node
+
+_FUNCTIONS: Final = frozenset(
+    {
+        "arrow_function",
+        "function_expression",
+        "function",
+        "generator_function",
+        "class",
+    }
+)
+_NAMED: Final = frozenset(  # defined by a name without a body
+    {
+        "type_alias_declaration",
+        "type_spec",
+        "type_item",
+        "const_item",
+        "static_item",
+        "macro_definition",
+        "method",
+        "singleton_method",
+        "module",
+        "class",
+        "method_declaration",
+        "enum_declaration",
+        "interface_declaration",
+        "function_signature",
+        "function_signature_item",
+        "struct_item",
+    }
+)
+_EXPRESSIONS: Final = frozenset({"function_expression", "struct_expression"})  # named, but no definitions
+_VALUES: Final = frozenset({"const_spec", "var_spec"})
+_KINDS: Final = (  # by a part of the node's type, the first that fits
+    ("interface", "interface"),
+    ("trait", "interface"),
+    ("enum", "enum"),
+    ("class", "class"),
+    ("struct", "class"),
+    ("record", "class"),
+    ("module", "module"),
+    ("mod_item", "module"),
+    ("namespace", "module"),
+    ("type", "type"),
+    ("method", "method"),
+    ("constructor", "method"),
+    ("function", "function"),
+    ("macro", "function"),
+)
+_METHOD_OWNERS: Final = frozenset({"class", "interface", "enum"})
+_OUTERMOST: Final = frozenset(
+    {"decorated_definition", "export_statement", "lexical_declaration", "variable_declaration", "type_declaration"}
+)
+_PASSED_BY: Final = frozenset(
+    {"string", "template_string", "comment", "parameters", "formal_parameters", "type_annotation", "jsx_element"}
+)
+_EXPRESSIONS_OF_PYTHON: Final = """
+argument_list assert_statement attribute await binary_operator boolean_operator call comparison_operator
+conditional_expression decorator dictionary dotted_name expression_statement generator_expression identifier
+import_from_statement import_statement integer keyword_argument lambda list list_comprehension not_operator
+pattern_list raise_statement return_statement subscript tuple unary_operator with_clause yield"""
+_PASSED_BY_IN_PYTHON: Final = _PASSED_BY.union(_EXPRESSIONS_OF_PYTHON.split())  # they define nothing, and are many
+
+
+class Symbol(NamedTuple):
+    """A definition: its name, its name with those it stands in (`Class.method`), its 0-indexed lines, inclusive, with
+    its decorators, and what it is: function, method, class, interface, enum, type, module or constant."""
+
+    name: str
+    qualified: str
+    first: int
+    last: int
+    kind: str = "function"
+
+
+def find_symbols(path: str, text: str) -> tuple[Symbol, ...] | None:
+    """Find the symbols that a file defines, nested ones too, in order; None when the language is not known."""
+    root = parse_syntax(path, text)
+    return None if root is None else tuple(_iterate_symbols(root))
+
+
+def match_symbol(symbol: Symbol, name: str) -> bool:
+    """True if a name as people write it (`method`, `Class.method`, `Class::method`) is this symbol's."""
+    wanted = name.replace("::", ".").replace("#", ".")
+    return symbol.name == wanted or f".{symbol.qualified}".endswith(f".{wanted}")
+
+
+def _iterate_symbols(root: Node) -> Iterator[Symbol]:
+    passed_by = _PASSED_BY_IN_PYTHON if root.type == "module" else _PASSED_BY
+    passed_by_at_top = passed_by - {"expression_statement"}  # a constant is one of the outermost assignments
+    waiting: list[tuple[Node, str, str]] = [(root, "", "")]
+    while waiting:
+        node, scope, above = waiting.pop()
+        name = _find_name(node)
+        inner, kind = scope, above
+        if name:
+            receiver = _find_receiver(node)
+            owner = receiver or scope
+            inner = f"{owner}.{name}" if owner else name
+            outer = _find_outermost(node)
+            kind = _classify(node, "class" if receiver else above)
+            yield Symbol(name, inner, outer.start_point[0], outer.end_point[0], kind)
+        elif node.type == "impl_item":
+            inner, kind = _read_text(node.child_by_field_name("type")).partition("<")[0], "class"
+        passed = passed_by_at_top if node is root else passed_by
+        waiting += [(child, inner, kind) for child in reversed(node.named_children) if child.type not in passed]
+
+
+def _classify(node: Node, above: str) -> str:
+    """Return the kind of a definition; `above`: that of what it stands in."""
+    value = node.child_by_field_name("value") or node.child_by_field_name("right")
+    told = value.type if value is not None and value.type in _FUNCTIONS else node.type
+    told = "function" if told == "arrow_function" else told
+    kind = next((kind for part, kind in _KINDS if part in told), "constant")
+    return "method" if kind == "function" and above in _METHOD_OWNERS else kind
+
+
+def _find_name(node: Node) -> str:
+    """Return the name that a node defines, "" = none."""
+    named = node.child_by_field_name("name")
+    if named is None:
+        return _find_assigned_name(node)
+    kind = node.type
+    if kind in _EXPRESSIONS:
+        return ""
+    if node.child_by_field_name("body") is not None or kind in _NAMED:
+        return _read_text(named)
+    is_outer = node.parent is not None and node.parent.parent is not None and node.parent.parent.parent is None
+    value = node.child_by_field_name("value")
+    if kind in _VALUES:
+        return _read_text(named) if is_outer else ""
+    if kind == "variable_declarator":
+        is_exported = node.parent is not None and _find_outermost(node).type == "export_statement"
+        is_function = value is not None and value.type in _FUNCTIONS
+        return _read_text(named) if named.type == "identifier" and (is_outer or is_exported or is_function) else ""
+    is_field = kind in ("public_field_definition", "field_definition", "pair")
+    return _read_text(named) if is_field and value is not None and value.type in _FUNCTIONS else ""
+
+
+def _find_assigned_name(node: Node) -> str:
+    """Return the name of what is defined by an assignment, a pair of an object, or a declarator of C."""
+    kind = node.type
+    if kind == "function_definition":  # of C: the name is in the innermost declarator
+        inner = node.child_by_field_name("declarator")
+        while inner is not None and inner.child_by_field_name("declarator") is not None:
+            inner = inner.child_by_field_name("declarator")
+        return _read_text(inner).rpartition("::")[2]
+    if kind == "assignment":
+        above = node.parent and node.parent.parent
+        left = node.child_by_field_name("left")
+        is_outer = above is not None and above.parent is None
+        return _read_text(left) if is_outer and left is not None and left.type == "identifier" else ""
+    if kind not in ("assignment_expression", "pair", "field_definition"):
+        return ""
+    side, value = ("left", "right") if kind == "assignment_expression" else ("key", "value")
+    given = node.child_by_field_name(value)
+    if given is None or given.type not in _FUNCTIONS:
+        return ""
+    target = node.child_by_field_name(side) or node.child_by_field_name("property")
+    found = _read_text(target).rpartition(".")[2]
+    return found if found.isidentifier() else ""
+
+
+def _find_receiver(node: Node) -> str:
+    """Return the type that a method of Go belongs to, "" = none."""
+    receiver = node.child_by_field_name("receiver") if node.type == "method_declaration" else None
+    words = _read_text(receiver).strip("()").split()
+    return words[-1].lstrip("*").partition("[")[0] if words else ""
+
+
+def _find_outermost(node: Node) -> Node:
+    parent = node.parent
+    while (
+        parent is not None and parent.type in _OUTERMOST and parent.named_child_count <= _count_decorators(parent) + 1
+    ):
+        node, parent = parent, parent.parent
+    return node
+
+
+def _count_decorators(node: Node) -> int:
+    return sum(child.type == "decorator" for child in node.named_children)
+
+
+def _read_text(node: Node | None) -> str:
+    return node.text.decode("utf-8", "replace") if node is not None and node.text is not None else ""
