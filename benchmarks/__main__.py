@@ -28,6 +28,8 @@ NAMES = (
     "prompts",
     "paths",
     "soak",
+    "retrieval",
+    "indexing",
 )
 
 

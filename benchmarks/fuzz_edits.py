@@ -12,7 +12,7 @@ import time
 from importlib import import_module
 from typing import Any
 
-from core.cli.edits import FORMATS, answer
+from core.transports.edit_service import FORMATS, answer
 
 LONGEST = 1.0  # seconds that one edit may take before it is reported
 _LETTERS = "-+=<>@* \n\t\r|#{}\"'`\\…é:0.,"

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 
@@ -56,6 +57,17 @@ async def cancel_tasks(tasks: Iterable[asyncio.Task[Any]], *, limit: float | Non
         task.cancel()
     if waiting:
         await asyncio.wait(waiting, timeout=limit)
+
+
+async def finish_in_thread(work: Callable[[A], T], argument: A) -> T:
+    """Return what `work` returns in a thread. A thread can't be stopped, so who is cancelled goes when it has ended: a
+    lock that is held meanwhile still protects what is worked on."""
+    working = asyncio.ensure_future(asyncio.to_thread(work, argument))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.gather(working, return_exceptions=True)
+        raise
 
 
 def is_loop_running() -> bool:

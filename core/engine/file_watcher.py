@@ -26,7 +26,10 @@ OnChange = Callable[[tuple[str, ...]], None]
 
 
 class FileWatcher:
-    """Calls `tell(paths)` in the loop that started it; no paths = too many to name."""
+    """Calls `tell(paths)` in the loop that started it; no paths = too many to name, or perhaps some were missed.
+
+    `ready` is set when it watches, or can't; `is_partial`: there are more directories than it watches.
+    """
 
     def __init__(self, workspace: Workspace, tell: OnChange) -> None:
         self._workspace = workspace
@@ -34,6 +37,7 @@ class FileWatcher:
         self._tell = tell
         self._stop = threading.Event()
         self.ready = threading.Event()
+        self.is_partial = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
@@ -49,6 +53,8 @@ class FileWatcher:
             while not self._stop.is_set():
                 self._watch_tree()
         except (OSError, RuntimeError) as problem:
+            self.is_partial = True
+            self.ready.set()
             print(f"the workspace is not watched: {problem}", file=sys.stderr)  # noqa: T201
 
     def _watch_tree(self) -> None:
@@ -65,6 +71,8 @@ class FileWatcher:
             recursive=False,
             ignore_permission_denied=True,
         )
+        if self.ready.is_set():  # nobody watched while the tree was listed again
+            self._report(())
         self.ready.set()
         for changes in seen:
             paths, grown = self._filter_changes({path for _, path in changes})
@@ -98,8 +106,9 @@ class FileWatcher:
                 below = f"{directory}/{name}" if directory else name
                 if not self._ignore.is_ignored(below, True):
                     found.append(below)
-            if len(found) >= MAX_DIRECTORIES:
+            if len(found) > MAX_DIRECTORIES:
                 break
+        self.is_partial = len(found) > MAX_DIRECTORIES
         return [str(root / each) for each in found[:MAX_DIRECTORIES]]
 
     def _list_children(self, directory: Path) -> list[str]:

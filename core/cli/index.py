@@ -1,0 +1,239 @@
+"""`agent-tui index`: the index of a project from the shell; what it builds is what sessions use."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final, Literal, get_args
+
+import msgspec
+
+from core.cli.parsing import Arguments, Front, build_parser, parse_count, parse_directory
+from core.exits import ExitCode
+from core.index.database import FILE_NAME, IndexFailed, lock_for_building, remove_index
+from core.index.reader import IndexReader
+from core.protocol.queries.search import IndexStatus, SearchHit
+from core.sessions.store import SessionStore
+from core.text.display_names import display_name, to_one_line
+
+Action = Literal["status", "build", "search", "clear"]
+
+INDEX_USAGE = """\
+agent-tui index [status [--json]] [DIR]
+       agent-tui index build [DIR]
+       agent-tui index search QUERY [--json] [--limit N] [DIR]
+       agent-tui index clear [DIR]"""
+
+INDEX_TEXT = """\
+Search the project by what its code means and says, or show, build or remove the
+index that this is done with. Sessions keep it up to date while they run; build
+and search do so first. A QUERY is a question, a name or the text of an issue;
+- reads it from standard input."""
+
+_SHOWN: Final = 10
+_LISTED: Final = 50
+_POLL_SECONDS: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexArguments(Arguments):
+    front: ClassVar[Front] = "index"
+    action: Action = "status"
+    query: str = ""
+    json: bool = False
+    limit: int | None = None
+
+
+def parse(argv: Sequence[str]) -> IndexArguments:
+    """Check the words behind `agent-tui index`; exits as `core.cli.arguments.parse` does."""
+    parser = build_parser("agent-tui index", INDEX_USAGE, INDEX_TEXT)
+    parser.add_argument("words", nargs="*", metavar="ACTION", help="status (default), build, search QUERY, clear; DIR")
+    parser.add_argument("--json", action="store_true", help="places or status as JSON")
+    parser.add_argument("--limit", type=parse_count, metavar="N", help="the places to print: 10, with --json 50")
+    said = parser.parse_intermixed_args(argv)
+    words: list[str] = said.words
+    action: Action = "status"
+    if words and words[0] in get_args(Action):
+        action, words = words[0], words[1:]  # type: ignore[assignment]  # it is one of them
+    query = ""
+    if action == "search":
+        if not words or not words[0].strip():
+            parser.error('search needs a question: agent-tui index search "where is the price rounded"')
+        query, words = words[0], words[1:]
+    if said.limit is not None and action != "search":
+        parser.error("--limit only goes with search")
+    if said.json and action not in ("search", "status"):
+        parser.error("--json only goes with search and status")
+    directory = parse_directory(words, parser)
+    return IndexArguments(directory=directory, action=action, query=query, json=said.json, limit=said.limit)
+
+
+def run(arguments: IndexArguments) -> int:
+    """Do what was asked; places and status go to standard output, progress to standard error."""
+    database = SessionStore(arguments.directory).path / FILE_NAME
+    match arguments.action:
+        case "status":
+            _show_status(database, arguments)
+        case "clear":
+            _clear(database)
+        case "build":
+            _bring_up_to_date(arguments.directory, database)
+            _show_status(database, arguments)
+        case "search":
+            if not database.exists():
+                _say("there is no index of this project yet: building it first")
+            _bring_up_to_date(arguments.directory, database)
+            _search(database, arguments)
+    return ExitCode.DONE
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"agent-tui: {text}\n")
+
+
+def _show_status(database: Path, arguments: IndexArguments) -> None:
+    reader = IndexReader(database)
+    try:
+        status, models = reader.read_status(), reader.count_by_models()
+    except IndexFailed as problem:
+        status, models = IndexStatus(problem=str(problem)), {}
+    finally:
+        reader.close()
+    if arguments.json:
+        sys.stdout.write(msgspec.json.encode(status).decode() + "\n")
+        return
+    if status.state == "off":
+        sys.stdout.write(f"{status.problem[:1].upper()}{status.problem[1:]} Build it: agent-tui index build\n")
+        return
+    parts = (database, database.with_name(f"{database.name}-wal"))  # what was written last lies in the log
+    size = sum(each.stat().st_size for each in parts if each.exists()) / 1_000_000
+    told = "".join(f"{to_one_line(model)}: {known:,} of these chunks\n" for model, known in models.items())
+    sys.stdout.write(f"{_describe(status)}\n{told}{display_name(str(database))} ({size:.1f} MB)\n")
+
+
+def _describe(status: IndexStatus) -> str:
+    text = f"{status.state}: {status.indexed:,} of {status.files:,} files, {status.chunks:,} chunks"
+    text += f", {status.embedded:,} with a vector"
+    return text + (f" ({to_one_line(status.problem)})" if status.problem else "")
+
+
+def _clear(database: Path) -> None:
+    lock = lock_for_building(database)
+    if lock is None:
+        raise IndexFailed("a session keeps this index up to date.", hint="Close it, or set index.enabled = false.")
+    try:
+        remove_index(database)
+    finally:
+        os.close(lock)
+    sys.stdout.write("The index is removed; the next session or search builds it anew.\n")
+
+
+def _bring_up_to_date(directory: Path, database: Path) -> None:
+    """Build what is missing, or wait until the process that does it is done. Raises `IndexFailed`."""
+    try:
+        lock = lock_for_building(database)
+        lock = _wait_for_other(database) if lock is None else lock
+        if lock is not None:
+            try:
+                _build(directory, database)
+            finally:
+                os.close(lock)
+    except (sqlite3.Error, OSError) as problem:
+        raise IndexFailed(f"the index can't be built: {problem}", hint=f"It lies in {database.parent}.") from problem
+
+
+def _build(directory: Path, database: Path) -> None:
+    from core.index.builder import open_builder
+
+    progress = _Progress()
+    builder = open_builder(directory, database, progress.show)
+    try:
+        try:
+            builder.sweep()
+            builder.finish()
+        except sqlite3.DatabaseError as problem:
+            builder.recover(problem)
+            builder.finish()
+        if builder.status.state == "failed":
+            raise IndexFailed(f"{builder.status.problem}.", hint=f"It lies in {database.parent}.")
+    finally:
+        builder.close()
+        progress.end()
+
+
+def _wait_for_other(database: Path) -> int | None:
+    """Wait for the session that builds it, until the words of all files are in it. Return the lock if that session is
+    gone before."""
+    progress, reader = _Progress(), IndexReader(database)
+    try:
+        while True:
+            with suppress(IndexFailed):  # it is being made
+                status = reader.read_status()
+                if status.state != "building":
+                    return None
+                progress.show(status)
+            if (lock := lock_for_building(database)) is not None:
+                return lock
+            time.sleep(_POLL_SECONDS)
+    finally:
+        reader.close()
+        progress.end()
+
+
+class _Progress:
+    """Progress on one line of a terminal, or line by line in a log; nothing of what takes no time."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + 0.5
+        self._shown = False
+        self._is_terminal = sys.stderr.isatty()
+
+    def show(self, status: IndexStatus) -> None:
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + (0.2 if self._is_terminal else 2.0)
+        self._shown = True
+        sys.stderr.write(f"\r\x1b[2K{_describe(status)}" if self._is_terminal else f"{_describe(status)}\n")
+        sys.stderr.flush()
+
+    def end(self) -> None:
+        if self._shown and self._is_terminal:
+            sys.stderr.write("\r\x1b[2K")
+
+
+def _search(database: Path, arguments: IndexArguments) -> None:
+    from core.index.search.index_search import IndexSearch, SearchRequest
+
+    text = sys.stdin.read() if arguments.query == "-" else arguments.query
+    limit = arguments.limit or (_LISTED if arguments.json else _SHOWN)
+    reader = IndexReader(database)
+    try:
+        found = IndexSearch(reader.connect()).search(SearchRequest(text=text, limit=limit))
+    except sqlite3.Error as problem:
+        raise IndexFailed(f"the index can't be read: {problem}.", hint="agent-tui index clear removes it.") from problem
+    finally:
+        reader.close()
+    sys.stdout.write(_format_json(found) if arguments.json else _format_text(found))
+
+
+def _format_json(found: Sequence[SearchHit]) -> str:
+    rows = [
+        {"path": each.path, "start": each.start, "end": each.end, "symbol": each.symbol, "score": round(each.score, 6)}
+        for each in found
+    ]
+    return msgspec.json.encode(rows).decode() + "\n"
+
+
+def _format_text(found: Sequence[SearchHit]) -> str:
+    if not found:
+        return "Nothing was found.\n"
+    return "".join(
+        f"{display_name(each.path)}:{each.start}-{each.end}{'  ' + to_one_line(each.symbol) if each.symbol else ''}\n"
+        for each in found
+    )

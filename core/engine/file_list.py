@@ -1,0 +1,123 @@
+"""The files of the workspace by name, for completion: listed by ripgrep in a thread, cached until something changes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from core.agent.mentions.project_names import ProjectNames
+from core.errors import ToolFailed
+from core.shadow.paths import collect_directories
+from core.text.similarity import find_nearest_names
+from core.tools.builtin.reading.ripgrep import BARE, UNRULED, find_program, has_unusual_rules, list_scope
+from core.workspace.file_names import from_os_name
+
+MAX_FILES: Final = 200_000
+_SKIPPED_DIRECTORIES: Final = frozenset({".git", "node_modules", ".venv", "__pycache__"})
+
+
+class FileList:
+    """The files of a workspace. Paths are relative to it; files that git ignores are left out."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._files: list[str] | None = None
+        self._names: ProjectNames | None = None
+        self._listing: asyncio.Task[list[str]] | None = None
+
+    def forget(self) -> None:
+        """Drop the cached list."""
+        self._files = self._names = None
+
+    async def find(self, pattern: str, *, limit: int, directories: bool, extra: Sequence[str]) -> tuple[str, ...]:
+        """Return the best matches of `pattern`, best first. `extra`: files that are not on disk yet."""
+        files = await self._load()
+        known = dict.fromkeys([*files, *extra])
+        above = sorted(f"{each}/" for each in collect_directories(known)) if directories else ()
+        return await asyncio.to_thread(_rank, [*known, *above], pattern, limit)
+
+    async def load_names(self) -> ProjectNames:
+        """Return the files by what they are called."""
+        files = await self._load()
+        if self._names is None:
+            self._names = await asyncio.to_thread(ProjectNames, files)
+        return self._names
+
+    async def _load(self) -> list[str]:
+        """Return the list; callers at the same time share one listing."""
+        if self._files is not None:
+            return self._files
+        if self._listing is None:
+            self._listing = asyncio.create_task(asyncio.to_thread(_list_files, self._root))
+            self._listing.add_done_callback(self._cache_result)
+        return await asyncio.shield(self._listing)
+
+    def _cache_result(self, task: asyncio.Task[list[str]]) -> None:
+        self._listing = None
+        if not task.cancelled() and task.exception() is None:
+            self._files = task.result()
+
+
+def _list_files(root: Path) -> list[str]:
+    try:
+        command = [find_program(), "--no-config", "--files", "--null", *list_scope(str(root))]
+        command += [UNRULED] if has_unusual_rules(str(root)) else []
+    except ToolFailed:
+        return _walk_files(root)
+    done = subprocess.run(
+        command, cwd=root, env=BARE, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
+    )
+    names = done.stdout.split(b"\0")[:MAX_FILES]
+    return sorted(from_os_name(name.removeprefix(b"./")) for name in names if name)
+
+
+def _walk_files(root: Path) -> list[str]:
+    """List without ripgrep and without ignore rules: better too many names than none."""
+    found: list[str] = []
+    waiting = [""]
+    while waiting and len(found) < MAX_FILES:
+        above = waiting.pop()
+        with suppress(OSError), os.scandir(root / above) as entries:
+            for each in entries:
+                if not each.is_dir(follow_symlinks=False):
+                    found.append(above + each.name)
+                elif each.name not in _SKIPPED_DIRECTORIES:
+                    waiting.append(f"{above}{each.name}/")
+    return sorted(from_os_name(os.fsencode(each)) for each in found[:MAX_FILES])
+
+
+def _rank(paths: list[str], pattern: str, limit: int) -> tuple[str, ...]:
+    wanted = pattern.strip().lower()
+    if not wanted:
+        return tuple(sorted(paths, key=lambda path: (path.count("/"), path))[:limit])
+    exact = sorted((path for path in paths if wanted in path.lower()), key=lambda path: _rank_key(path, wanted))
+    found = exact[:limit]
+    if len(found) < limit:
+        found += [path for path in _find_fuzzy(paths, wanted, 2 * limit) if path not in set(found)]
+    return tuple(found[:limit])
+
+
+def _rank_key(path: str, wanted: str) -> tuple[int, int, str]:
+    """Sort key: names equal to the pattern first, then those that begin with it, hold it, or lie below it."""
+    name = path.rstrip("/").rpartition("/")[2].lower()
+    places = (name == wanted, name.startswith(wanted), wanted in name)
+    return (places.index(True) if any(places) else len(places), len(path), path)
+
+
+def _find_fuzzy(paths: list[str], wanted: str, limit: int) -> list[str]:
+    holding = [path for path in paths if _has_letters_in_order(path.lower(), wanted)]
+    return (
+        find_nearest_names(wanted, holding, limit=limit)
+        or holding[:limit]
+        or find_nearest_names(wanted, paths, limit=limit)
+    )
+
+
+def _has_letters_in_order(text: str, letters: str) -> bool:
+    rest = iter(text)
+    return all(letter in rest for letter in letters)

@@ -1,0 +1,191 @@
+"""The index of a project as its sessions use it: shared by them, read in threads, built by a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from msgspec.structs import replace
+
+from core.clock import monotonic, pause
+from core.engine.file_watcher import FileWatcher
+from core.engine.index.builder_link import BuilderLink
+from core.index.database import FILE_NAME, IndexFailed
+from core.index.reader import Generation, IndexReader, SymbolPlace
+from core.protocol.queries.search import IndexStatus
+from core.tasks import TaskOwner, finish_in_thread
+
+if TYPE_CHECKING:
+    from core.index.repo_map import RepoMap
+
+T = TypeVar("T")
+
+_START_SECONDS: Final = 1.0
+"""Seconds after the first session was opened, in which its user looks at the screen and types."""
+
+_FOLLOW_SECONDS: Final = 1.0
+_WATCH_SECONDS: Final = 30.0
+_SWEEP_SECONDS: Final = 60.0
+
+
+class ProjectIndex:
+    """The index below `directory`, the project's own in the state directory. `tell` is called with its progress.
+
+    Nothing is started, read or written before `start_soon`, or before something is asked. Where the index is off or
+    fails, questions are answered with nothing, and `status` says why.
+    """
+
+    def __init__(self, root: Path, directory: Path, tell: Callable[[IndexStatus], None], *, enabled: bool) -> None:
+        self._database = database = directory / FILE_NAME
+        self._enabled = enabled
+        self._reader = IndexReader(database)
+        self._reading = asyncio.Lock()
+        self._link = BuilderLink(root, database, self._set_status)
+        self._tell = tell
+        self._tasks = TaskOwner()
+        self._following: asyncio.Task[None] | None = None
+        self._status = IndexStatus(problem="" if enabled else "it is switched off: index.enabled")
+        self._news = asyncio.Event()
+        self._watcher: FileWatcher | None = None
+        self._swept = 0.0
+        self._map: tuple[Generation, RepoMap] | None = None
+        self._loading: asyncio.Task[None] | None = None
+
+    def status(self) -> IndexStatus:
+        """Return how far it is, as it was told last."""
+        return self._status
+
+    def start_soon(self, watcher: FileWatcher) -> None:
+        """Have the index built or brought up to date, a moment from now: what changes from then on is told."""
+        if self._enabled:
+            self._watcher = watcher
+            self._tasks.spawn(self._start_later(watcher), name="index")
+
+    async def _start_later(self, watcher: FileWatcher) -> None:
+        await pause(_START_SECONDS)
+        await asyncio.to_thread(watcher.ready.wait, _WATCH_SECONDS)
+        await self.start()
+
+    async def start(self) -> None:
+        """Have the index built or brought up to date, by this process or by the one that does it already."""
+        if not self._enabled:
+            return
+        try:
+            is_ours = await self._link.ensure()
+        except OSError as problem:
+            self._set_status(IndexStatus(state="failed", problem=f"the index can't be made: {problem}"))
+            return
+        if not is_ours and self._following is None:
+            self._following = self._tasks.start(self._follow(), name="index of another process")
+
+    async def _follow(self) -> None:
+        """Tell how far the builder of another process is, until it is done; take over if that process ends."""
+        try:
+            while not await self._link.ensure() and not self._link.has_given_up:
+                with suppress(IndexFailed):
+                    self._set_status(await self.read(IndexReader.read_status))
+                    if self._status.state == "ready" and self._status.embedded >= self._status.chunks:
+                        return
+                await pause(_FOLLOW_SECONDS)
+        except OSError as problem:
+            self._set_status(IndexStatus(state="failed", problem=f"the index can't be made: {problem}"))
+        finally:
+            self._following = None
+
+    def _set_status(self, status: IndexStatus) -> None:
+        if status != self._status:
+            self._status = status
+            self._news.set()
+            self._tell(status)
+            if status.state == "ready" and self._map is None and self._watcher is not None:
+                self._load_map_soon()  # the first prompt takes it
+
+    async def wait_ready(self, seconds: float) -> IndexStatus:
+        """Wait until the words of all files are in it, or it fails, at most so long; return how far it is then."""
+        await self.start()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._enabled and self._status.state not in ("ready", "failed"):
+                    self._news.clear()
+                    await self._news.wait()
+        return self._status
+
+    def on_disk_changed(self, paths: Sequence[str]) -> None:
+        """Hear that files have changed, () = too many to name."""
+        if self._enabled and not self._link.send(paths):
+            self._tasks.spawn(self.start(), name="index takes over")
+
+    # questions
+
+    async def read(self, work: Callable[[IndexReader], T]) -> T:
+        """Return what `work` finds in the index, in a thread. Raises `IndexFailed`."""
+        if not self._enabled:
+            raise IndexFailed("the index is switched off.", hint="index.enabled = true", code="index_off")
+        self._sweep_unwatched()
+        async with self._reading:
+            return await finish_in_thread(work, self._reader)
+
+    def _sweep_unwatched(self) -> None:
+        """Have all files compared, now and then, where not all of them are watched."""
+        if self._watcher is not None and self._watcher.is_partial and monotonic() - self._swept > _SWEEP_SECONDS:
+            self._swept = monotonic()
+            self._link.send(())
+
+    async def find_symbols(self, names: Iterable[str]) -> Mapping[str, tuple[SymbolPlace, ...]]:
+        """Return where names are defined ("name", "Class.method"), best first; without those that are nowhere."""
+        wanted = tuple(names)
+        try:
+            return await self.read(lambda reader: reader.find_symbols(wanted))
+        except IndexFailed:
+            return {}
+
+    async def build_repo_map(self, budget_tokens: int, focus: Sequence[str], may_show: Callable[[str], bool]) -> str:
+        """Return the signatures of what is most used in the files that `may_show` allows, of those in `focus` first,
+        within a budget; "" without an index. What was loaded before a change serves until the change is loaded, too."""
+        try:
+            if self._map is None:
+                await self._load_map()
+            elif self._map[0] != await self.read(IndexReader.read_generation):
+                self._load_map_soon()
+        except IndexFailed:
+            return ""
+        loaded = self._map
+        if loaded is None:
+            return ""
+        return await asyncio.to_thread(loaded[1].draw, budget_tokens, tuple(sorted(focus)), may_show)
+
+    def _load_map_soon(self) -> None:
+        if self._loading is None:
+            self._loading = self._tasks.start(self._load_map_again(), name="map of the project")
+
+    async def _load_map_again(self) -> None:
+        try:
+            with suppress(IndexFailed):
+                await self._load_map()
+        finally:
+            self._loading = None
+
+    async def _load_map(self) -> None:
+        """Load the references of the project as they are now. Raises `IndexFailed`."""
+
+        def load() -> tuple[Generation, RepoMap]:
+            reader = IndexReader(self._database)  # of its own: on a large project others would wait for seconds
+            try:
+                return reader.load_map()
+            finally:
+                reader.close()
+
+        if self._enabled:
+            self._map = await asyncio.to_thread(load)
+
+    async def close(self) -> None:
+        """End the builder, if it is ours, and close the index. Safe to call twice."""
+        self._enabled = False
+        self._status = replace(self._status, state="off")
+        await self._tasks.cancel()
+        await self._link.close()
+        async with self._reading:
+            self._reader.close()

@@ -1,0 +1,214 @@
+"""The search of a session: the index with pending texts over it, ripgrep where it does not reach yet, and their fusion.
+
+What a session may not read is not found by it, whoever asks: each place comes past the reader of the one who does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sqlite3
+from collections.abc import AsyncIterator, Iterable, Sequence
+from itertools import islice
+from typing import Final, Literal
+
+from msgspec.structs import replace
+
+from core.config.settings import Settings
+from core.engine.index.project_index import ProjectIndex
+from core.engine.index.remote_meaning import EmbedRoute
+from core.errors import AgentTuiError
+from core.index.database import IndexFailed
+from core.index.reader import IndexReader
+from core.index.search.index_search import IndexSearch, SearchRequest
+from core.index.search.place_kinds import weigh_path
+from core.index.search.question import read_question
+from core.index.search.symbol_search import SymbolSearch, is_named
+from core.protocol.queries.search import IndexStatus, SearchAnswer, SearchHit, SearchQuery
+from core.tools.base import Reader
+
+MOST: Final = 200
+"""Hits of an answer, whatever was asked for."""
+
+MOST_PENDING: Final = 500
+"""Pending texts that are searched, by path; of more files what is on disk is found."""
+
+_TEXT_LIMIT: Final = 1_000_000
+_SHOWN_LINES: Final = 8
+_SHOWN_CHARACTERS: Final = 1_000  # of a line
+_SHARES: Final = {"symbols": 1.2, "meaning": 1.0, "text": 0.6}
+_FUSION: Final = 20
+_MOST_WORDS: Final = 12
+
+Part = Literal["symbols", "meaning", "text"]
+
+
+class ProjectSearch:
+    """The searches over the index of a project; what they keep goes when the index is made anew."""
+
+    def __init__(self, index: ProjectIndex, route: EmbedRoute) -> None:
+        self._index = index
+        self._route = route
+        self._connection: sqlite3.Connection | None = None
+
+    async def close(self) -> None:
+        await self._route.close()
+
+    async def search(self, query: SearchQuery, reader: Reader, settings: Settings) -> SearchAnswer:
+        """Return places of the files that `reader` reads. It does not raise, also without an index."""
+        limit = max(0, min(query.limit, MOST))
+        text = query.text.strip()
+        if not text or not limit:
+            return SearchAnswer(status=self._index.status())
+        query = replace(query, text=text, limit=limit)
+        view = _ReadView(reader, settings)
+        parts: tuple[Part, ...] = ("symbols", "meaning", "text") if query.kind == "all" else (query.kind,)
+        lists = [(part, await self._find(part, query, view)) for part in parts]
+        hits = lists[0][1] if len(lists) == 1 else _fuse(lists, text)
+        shown = (view.show(hit) for hit in hits if view.can_read(hit.path))
+        return SearchAnswer(hits=tuple(islice(shown, limit)), status=self.describe(self._index.status()))
+
+    def describe(self, status: IndexStatus) -> IndexStatus:
+        """Return how far the index is with what is to be said of the model of the `embed` route."""
+        return self._route.add_to(status)
+
+    async def _find(self, part: Part, query: SearchQuery, view: _ReadView) -> list[SearchHit]:
+        if part == "text":
+            return [hit async for hit in _grep(view.reader, re.escape(query.text), query.directories)]
+        pending = await asyncio.to_thread(view.load_pending)
+        request = SearchRequest(text=query.text, limit=query.limit * 2, directories=query.directories, pending=pending)
+        if part == "meaning":
+            model, vectors = await self._route.embed_question(view.settings, read_question(query.text))
+            request = replace(request, model=model, vectors=vectors)
+        try:
+            hits = await self._index.read(lambda reader: self._ask(reader, part, request))
+        except IndexFailed:
+            hits = []
+        if part == "meaning" and self._index.status().state != "ready":
+            hits += await self._find_unindexed(query, view.reader, hits)
+        return hits
+
+    def _ask(self, reader: IndexReader, part: Part, request: SearchRequest) -> list[SearchHit]:
+        """Return what the index knows; in its thread."""
+        try:
+            connection = reader.connect()
+            if connection is not self._connection:
+                self._connection = connection
+                self._by_meaning, self._by_name = IndexSearch(connection), SymbolSearch(connection)
+            return (self._by_meaning if part == "meaning" else self._by_name).search(request)
+        except sqlite3.Error as problem:
+            raise IndexFailed(f"the index can't be read: {problem}.") from problem
+
+    async def _find_unindexed(self, query: SearchQuery, reader: Reader, known: Sequence[SearchHit]) -> list[SearchHit]:
+        """Find the files with most of the words among those that are not in the index yet."""
+        question = read_question(query.text)
+        names = [name for name in question.names if name.isidentifier()]
+        words = sorted({*names, *(word for word in question.first_words if len(word) > 3)}, key=lambda word: -len(word))
+        if not words:
+            return []
+        pattern = "|".join(re.escape(word) for word in words[:_MOST_WORDS])
+        by_file: dict[str, list[SearchHit]] = {}
+        async for hit in _grep(reader, pattern, query.directories):
+            by_file.setdefault(hit.path, []).append(hit)
+        indexed = await self._list_indexed(by_file)
+        lowest = min((hit.score for hit in known), default=1.0)
+        found = list[SearchHit]()
+        for path, hits in by_file.items():
+            said = "\n".join(hit.text for hit in hits).lower()
+            share = sum(word.lower() in said for word in words) / len(words)
+            if path not in indexed:
+                found.append(replace(hits[0], score=round(lowest * share * 0.99, 6)))
+        return sorted(found, key=lambda hit: (-hit.score, hit.path))[: query.limit]
+
+    async def _list_indexed(self, paths: Iterable[str]) -> set[str]:
+        wanted = list(paths)
+
+        def look_up(reader: IndexReader) -> set[str]:
+            connection = reader.connect()
+            row = "select 1 from files where path = ?"
+            return {path for path in wanted if connection.execute(row, (path,)).fetchone()}
+
+        try:
+            return await self._index.read(look_up)
+        except (IndexFailed, sqlite3.Error):
+            return set()
+
+
+class _ReadView:
+    """The files as one reader sees them, each read at most once for an answer, and the settings of that moment."""
+
+    def __init__(self, reader: Reader, settings: Settings) -> None:
+        self.reader = reader
+        self.settings = settings
+        self._operations = reader.pending_paths()
+        self._pending: dict[str, str | None] = {}
+        self._lines: dict[str, list[str] | None] = {}
+
+    def load_pending(self) -> dict[str, str | None]:
+        """Return the pending texts by path; None: the file is deleted, no text, or may not be read."""
+        if not self._pending:
+            for path, operation in islice(self._operations.items(), MOST_PENDING):
+                lines = None if operation == "delete" else self._read_lines(path)
+                self._pending[path] = None if lines is None else "\n".join(lines)
+        return self._pending
+
+    def can_read(self, path: str) -> bool:
+        return self._read_lines(path) is not None
+
+    def show(self, hit: SearchHit) -> SearchHit:
+        """Return a hit with its first lines."""
+        lines = self._read_lines(hit.path) or []
+        shown = lines[hit.start - 1 : min(hit.end, hit.start - 1 + _SHOWN_LINES)]
+        text = "\n".join(line[:_SHOWN_CHARACTERS] for line in shown)
+        return replace(hit, text=text, is_changed=hit.is_changed or hit.path in self._operations)
+
+    def _read_lines(self, path: str) -> list[str] | None:
+        if path not in self._lines:
+            try:
+                data = self.reader.read_bytes(path, _TEXT_LIMIT)
+            except (AgentTuiError, OSError, ValueError):
+                self._lines[path] = None
+            else:
+                text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+                self._lines[path] = None if "\0" in text else [each.removesuffix("\r") for each in text.split("\n")]
+        return self._lines[path]
+
+
+async def _grep(reader: Reader, pattern: str, directories: Sequence[str]) -> AsyncIterator[SearchHit]:
+    """Iterate over the lines that match, those of the project's own code first."""
+    from core.tools.builtin.reading.grep import Grep
+
+    exact = any(each.isupper() for each in pattern)
+    for directory in directories or (".",):
+        try:
+            found = await Grep(pattern=pattern[:2000], path=directory, case_sensitive=exact).find_matches(reader)
+        except AgentTuiError:
+            continue
+        for path, rows in sorted(found.files.items(), key=lambda each: (-weigh_path(each[0], frozenset()), each[0])):
+            for row in rows:
+                if row.hit:
+                    yield SearchHit(path=path, start=row.line, end=row.line, kind="text", score=1.0, text=row.text)
+
+
+def _fuse(lists: Sequence[tuple[Part, list[SearchHit]]], text: str) -> list[SearchHit]:
+    """Return one list: places that lie in each other are one, the narrower definition of them, and gain once by each
+    list. What is named as the text says comes before all else."""
+    fused: dict[tuple[str, int], SearchHit] = {}
+    by_path: dict[str, list[tuple[str, int]]] = {}
+    for part, hits in lists:
+        gained = set[tuple[str, int]]()
+        for place, hit in enumerate(hits):
+            inside = next((key for key in by_path.get(hit.path, ()) if _overlaps(fused[key], hit)), None)
+            key = inside or (hit.path, hit.start)
+            if key not in fused:
+                fused[key] = replace(hit, score=0.0)
+                by_path.setdefault(hit.path, []).append(key)
+            if key not in gained:
+                gained.add(key)
+                fused[key] = replace(fused[key], score=fused[key].score + _SHARES[part] / (_FUSION + place))
+    ranked = (replace(hit, score=round(hit.score + is_named(text, hit.symbol), 6)) for hit in fused.values())
+    return sorted(ranked, key=lambda hit: (-hit.score, hit.path, hit.start))
+
+
+def _overlaps(one: SearchHit, other: SearchHit) -> bool:
+    return one.start <= other.start <= one.end or other.start <= one.start <= other.end

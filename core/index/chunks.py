@@ -1,0 +1,179 @@
+"""Chunks: a file cut where its definitions begin and end, into pieces that are about one thing.
+
+A chunk has at most `LONGEST` characters, unless a single line has more. A definition that is longer is cut at those in
+it, then at blank lines; neighbours that are small go together. Text without definitions is cut at blank lines.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Final
+
+from msgspec import Struct
+
+from core.syntax.symbols import Symbol, find_symbols
+
+LONGEST: Final = 1_600
+"""Characters of a chunk, with the ends of its lines."""
+
+_MERGED: Final = 800
+_DEEPEST: Final = 100  # definitions in each other; those in the last one are cut as text
+_COMMENT: Final = re.compile(r"\s*(?:#|//|/\*|\*|--|;;|%|@\w|<!--)")
+
+
+class Chunk(Struct, frozen=True, kw_only=True):
+    """A piece of a file: lines `start` to `end` (1-indexed, inclusive) with their text.
+
+    `symbol` is the first definition that begins there, else the one that it is part of ("Class.method", "" = none),
+    `kind` what that is; `defines`: the names of all definitions that begin there. `part`: which piece it is of a
+    definition or a text that had to be cut, from 0.
+    """
+
+    start: int
+    end: int
+    symbol: str
+    kind: str
+    defines: tuple[str, ...]
+    text: str
+    part: int = 0
+
+
+class CutFile(Struct, frozen=True, kw_only=True):
+    """A text as the index knows it; `lines` without their ends, `chunks` in order, and all but blank lines in one."""
+
+    lines: list[str]
+    symbols: tuple[Symbol, ...]
+    chunks: tuple[Chunk, ...]
+
+
+class _Span(Struct, frozen=True):
+    """Lines `first` up to `after` (0-indexed) of the definition `within`, and their characters; `part` is a chunk's."""
+
+    first: int
+    after: int
+    size: int
+    within: Symbol | None
+    part: int = 0
+
+
+def cut_file(path: str, text: str) -> CutFile:
+    """Return a text with its symbols and chunks. Its language is that of the path."""
+    lines = split_source(text)
+    symbols = find_symbols(path, text) or ()
+    spans = _Cutter(lines, symbols).cut()
+    starts = [symbol.first for symbol in symbols]
+    chunks = (_build_chunk(lines, span, symbols, starts) for span in _merge(spans))
+    return CutFile(lines=lines, symbols=symbols, chunks=tuple(chunk for chunk in chunks if chunk is not None))
+
+
+def split_source(text: str) -> list[str]:
+    """Return the lines of a text without their ends, as they are counted everywhere in the index."""
+    return [line.removesuffix("\r") for line in text.split("\n")]
+
+
+class _Cutter:
+    """Cuts the lines of one file. `symbols` are in the order of their first lines, outer ones first."""
+
+    def __init__(self, lines: Sequence[str], symbols: Sequence[Symbol]) -> None:
+        self._lines = lines
+        self._symbols = symbols
+        self._sizes = [0, *accumulate(len(line) + 1 for line in lines)]
+
+    def cut(self) -> Iterator[_Span]:
+        return self._cut_at(self._symbols, 0, len(self._lines), None)
+
+    def _cut_at(
+        self, symbols: Sequence[Symbol], first: int, after: int, within: Symbol | None, depth: int = 0
+    ) -> Iterator[_Span]:
+        """Cut lines at the outermost of the definitions that are among them."""
+        at = first
+        for symbol, inner in _list_outermost(symbols, first, after):
+            start = self._find_comment(symbol.first, at)
+            yield from self._cut_text(at, start, within)
+            at = symbol.last + 1
+            if self._measure(start, at) > LONGEST:
+                yield from self._cut_at(inner if depth < _DEEPEST else (), start, at, symbol, depth + 1)
+            else:
+                yield _Span(start, at, self._measure(start, at), symbol)
+        yield from self._cut_text(at, after, within)
+
+    def _cut_text(self, first: int, after: int, within: Symbol | None) -> Iterator[_Span]:
+        """Cut lines without definitions: behind the last blank line that leaves enough, else behind any line."""
+        part, start = 0, first
+        while start < after:
+            end = self._find_end(start, after)
+            yield _Span(start, end, self._measure(start, end), within, part)
+            start, part = end, part + 1
+
+    def _find_end(self, start: int, after: int) -> int:
+        if self._measure(start, after) <= LONGEST:
+            return after
+        furthest = max(bisect_left(self._sizes, self._sizes[start] + LONGEST + 1, start, after) - 1, start + 1)
+        for end in range(furthest, start, -1):
+            if self._measure(start, end) < LONGEST // 3:
+                break
+            if not self._lines[end - 1].strip():
+                return end
+        return furthest
+
+    def _find_comment(self, line: int, above: int) -> int:
+        """Return where the comment begins that stands right above a definition."""
+        while line > above and _COMMENT.match(self._lines[line - 1]):
+            line -= 1
+        return line
+
+    def _measure(self, first: int, after: int) -> int:
+        return self._sizes[after] - self._sizes[first]
+
+
+def _list_outermost(symbols: Sequence[Symbol], first: int, after: int) -> Iterator[tuple[Symbol, Sequence[Symbol]]]:
+    """Iterate over the definitions that stand in no other one of these lines, each with those that stand in it."""
+    at, index = first, 0
+    while index < len(symbols):
+        symbol, begin = symbols[index], index + 1
+        index = begin
+        if symbol.first < at or symbol.last >= after:
+            continue
+        while index < len(symbols) and symbols[index].first <= symbol.last:
+            index += 1
+        yield symbol, symbols[begin:index]
+        at = symbol.last + 1
+
+
+def _merge(spans: Iterable[_Span]) -> Iterator[_Span]:
+    """Join neighbours as long as they are small together."""
+    last: _Span | None = None
+    for span in spans:
+        if last is not None and last.size + span.size <= _MERGED:
+            last = _Span(last.first, span.after, last.size + span.size, last.within, last.part)
+            continue
+        if last is not None:
+            yield last
+        last = span
+    if last is not None:
+        yield last
+
+
+def _build_chunk(lines: list[str], span: _Span, symbols: Sequence[Symbol], starts: Sequence[int]) -> Chunk | None:
+    """Return the chunk of a span without the blank lines around it; None if it has no others."""
+    first, after = span.first, span.after
+    while first < after and not lines[first].strip():
+        first += 1
+    while first < after and not lines[after - 1].strip():
+        after -= 1
+    if first == after:
+        return None
+    begun = symbols[bisect_left(starts, first) : bisect_left(starts, after)]
+    about = begun[0] if begun else span.within
+    return Chunk(
+        start=first + 1,
+        end=after,
+        symbol=about.qualified if about else "",
+        kind=about.kind if about else "",
+        defines=tuple(dict.fromkeys(symbol.name for symbol in begun)),
+        text="\n".join(lines[first:after]),
+        part=span.part,
+    )

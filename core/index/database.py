@@ -1,0 +1,191 @@
+"""The index of a project: one SQLite file, written by one builder, read by any number of sessions.
+
+What has been written survives its file: ids of chunks are never used twice, words of removed chunks stay in `fts` and
+drop out in the join with `chunks`, and vectors are kept by the hash of their text. A file that can't be read, or that
+another version has written, is made anew: nothing is in it that is not in the project.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+
+from core.errors import AgentTuiError
+from core.index.words import WORDS_VERSION
+from core.protocol.queries.search import IndexStatus
+
+FILE_NAME: Final = "index.sqlite"
+SCHEMA: Final = 1
+"""Raised with the tables, and with the way in which files are cut into chunks."""
+
+VERSION: Final = f"{SCHEMA}.{WORDS_VERSION}"
+_BUSY_SECONDS: Final = 10.0
+_TABLES: Final = """
+create table meta(key text primary key, value) without rowid;
+create table files(
+    id integer primary key, path text not null unique, changed_ns integer not null, size integer not null,
+    hash blob not null, language text not null);
+create table chunks(
+    id integer primary key autoincrement, file integer not null, start integer not null, end integer not null,
+    symbol text not null, kind text not null, defines text not null, text_hash blob not null, part integer not null);
+create index chunks_of_file on chunks(file);
+create index chunks_of_text on chunks(text_hash);
+create table symbols(
+    name text not null, qualified text not null, file integer not null, start integer not null, end integer not null,
+    kind text not null, signature text not null);
+create index symbols_by_name on symbols(lower(name));
+create index symbols_of_file on symbols(file);
+create table vectors(
+    model text not null, text_hash blob not null, vec blob not null, primary key(model, text_hash)) without rowid;
+create virtual table fts using fts5(
+    body, path, symbol, content='', tokenize="unicode61 remove_diacritics 0 tokenchars '_'");
+"""
+
+
+class IndexFailed(AgentTuiError):
+    """The index can't be read or written."""
+
+    code = "index_failed"
+
+
+def connect_for_reading(path: Path) -> sqlite3.Connection:
+    """Open an index that is there. Raises `IndexFailed`: there is none (yet), or it is none of this version.
+
+    The connection may be used by one thread after the other; what it reads is what was committed last.
+    """
+    try:
+        connection = sqlite3.connect(
+            f"file:{quote(str(path))}?mode=ro",
+            uri=True,
+            timeout=_BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+    except sqlite3.Error as problem:
+        raise IndexFailed(f"the index {path} can't be opened: {problem}.", code="index_absent") from problem
+    try:
+        if read_meta(connection, "version") == VERSION:
+            return connection
+        problem_text = "is none of this version"
+    except sqlite3.Error as problem:
+        problem_text = f"can't be read: {problem}"
+    connection.close()
+    raise IndexFailed(f"the index {path} {problem_text}.", hint="agent-tui index build makes it anew.")
+
+
+def connect_for_writing(path: Path) -> tuple[sqlite3.Connection, str]:
+    """Open the index of a project, or make it; only its builder may. Return it with what was wrong with the one that
+    was there, "" = nothing. Raises `sqlite3.Error`, OSError."""
+    _make_private(path.parent)
+    is_new = not path.exists()
+    try:
+        connection = _open(path)
+        found = read_meta(connection, "version") if not is_new else None
+        if found == VERSION and _is_sound(connection):
+            return connection, ""
+        problem = "" if is_new else f"the index was of another version ({found!s}), and is made anew"
+        connection.close()
+    except sqlite3.DatabaseError as error:
+        if _is_outside_trouble(error):
+            raise
+        problem = f"the index was damaged ({error}), and is made anew"
+    remove_index(path)
+    connection = _open(path)
+    connection.executescript(f"begin;{_TABLES}")
+    write_meta(connection, "version", VERSION)
+    connection.execute("commit")
+    return connection, problem
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    path.touch(mode=0o600)
+    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    connection.executescript("pragma journal_mode = wal; pragma synchronous = normal; pragma temp_store = memory")
+    return connection
+
+
+def _is_sound(connection: sqlite3.Connection) -> bool:
+    """True if what can be looked at cheaply is as it was made; other damage is noticed when it is read."""
+    tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
+    connection.execute("select count(*) from files").fetchone()
+    connection.execute("select max(id) from chunks").fetchone()
+    connection.execute("select rowid from fts where fts match 'self' limit 1").fetchone()
+    return tables >= {"meta", "files", "chunks", "symbols", "vectors", "fts"}
+
+
+def _is_outside_trouble(error: sqlite3.DatabaseError) -> bool:
+    """True if the trouble is with the disk or with another process, which a new file would have, too."""
+    return isinstance(error, sqlite3.OperationalError) and "malformed" not in str(error)
+
+
+def is_damaged(error: sqlite3.Error) -> bool:
+    """True if an error tells that the file is damaged and has to be made anew."""
+    return isinstance(error, sqlite3.DatabaseError) and any(
+        each in str(error) for each in ("malformed", "not a database", "no such table", "corrupt")
+    )
+
+
+def remove_index(path: Path) -> None:
+    """Remove an index with all that belongs to it; who has it open goes on with what was in it. Raises OSError."""
+    for each in (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm", "-journal"))):
+        with suppress(FileNotFoundError):
+            each.unlink()
+
+
+def read_meta(connection: sqlite3.Connection, key: str) -> str | int | bytes | None:
+    """Return a value of the table `meta`; None: there is none, or no such table. Raises `sqlite3.Error`."""
+    if not connection.execute("select 1 from sqlite_master where name = 'meta'").fetchone():
+        return None
+    row = connection.execute("select value from meta where key = ?", (key,)).fetchone()
+    return row[0] if row else None
+
+
+def write_meta(connection: sqlite3.Connection, key: str, value: str | int | bytes) -> None:
+    """Write a value of the table `meta`. Raises `sqlite3.Error`."""
+    connection.execute("insert or replace into meta(key, value) values(?, ?)", (key, value))
+
+
+def read_status(connection: sqlite3.Connection) -> IndexStatus:
+    """Return how far the builder had come with its last commit. Raises `sqlite3.Error`."""
+    found = read_meta(connection, "status")
+    if not isinstance(found, bytes):
+        return IndexStatus(state="building")
+    return msgspec.json.decode(found, type=IndexStatus)
+
+
+def write_status(connection: sqlite3.Connection, status: IndexStatus) -> None:
+    """Keep how far the builder is, for those who only read. Raises `sqlite3.Error`."""
+    write_meta(connection, "status", msgspec.json.encode(status))
+
+
+def find_last_chunk(connection: sqlite3.Connection) -> int:
+    """Return the highest id that a chunk has had, 0 if there was none. Raises `sqlite3.Error`."""
+    row = connection.execute("select seq from sqlite_sequence where name = 'chunks'").fetchone()
+    return int(row[0]) if row else 0
+
+
+def lock_for_building(path: Path) -> int | None:
+    """Return a descriptor that makes its holder the builder of what lies at `path`, until it is closed; None: another
+    process is that. It may be passed on to a child. Raises OSError."""
+    _make_private(path.parent)
+    descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _make_private(directory: Path) -> None:
+    """Make a directory and those above it that are missing, for the user alone. Raises OSError."""
+    for each in (*reversed(directory.parents), directory):
+        if not each.is_dir():
+            each.mkdir(mode=0o700, exist_ok=True)

@@ -1,0 +1,196 @@
+"""A file as the rows of its index: read, cut and split into words where that costs least, in a process of its own."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import time
+from contextlib import suppress
+from typing import Final
+
+from msgspec import Struct
+
+from core.filesystem.open_beneath import open_beneath
+from core.index.chunks import Chunk, cut_file, split_source
+from core.index.walk import LARGEST, FoundFile, is_cut
+from core.index.words import split_words
+from core.languages import detect_language
+from core.syntax.symbols import Symbol
+from core.workspace.file_names import to_os_name
+from core.workspace.path_status import READ_FLAGS, read_all
+
+HASH_BYTES: Final = 16
+_MOST_WORDS_OF: Final = 16_000
+"""Characters of a chunk that are split into words: only one that is a single line has more."""
+
+_LONGEST_LINE: Final = 5_000
+_LONGEST_SIGNATURE: Final = 160
+_TRIES: Final = 3
+_RACY_NS: Final = 50_000_000
+"""Nanoseconds in which two changes may leave the same time: a file as young as this is looked at again."""
+
+UNSURE: Final = 0
+"""The time of change of a file that may have changed while it was read."""
+
+GONE: Final = -1
+"""That of one that is no more."""
+
+
+class ChunkRow(Struct, array_like=True, frozen=True):
+    """A row of `chunks`, and the words of its text and of what it is called."""
+
+    start: int
+    end: int
+    symbol: str
+    kind: str
+    defines: str
+    text_hash: bytes
+    part: int
+    body_words: str
+    symbol_words: str
+
+
+class SymbolRow(Struct, array_like=True, frozen=True):
+    """A row of `symbols`: lines are 1-indexed, inclusive; `signature` is the line in which it gets its name."""
+
+    name: str
+    qualified: str
+    start: int
+    end: int
+    kind: str
+    signature: str
+
+
+class FileRows(Struct, array_like=True, frozen=True):
+    """Everything that the index holds of a file. `hash` b"": its text is not in it."""
+
+    path: str
+    changed: int
+    size: int
+    hash: bytes
+    language: str
+    path_words: str = ""
+    chunks: list[ChunkRow] = []
+    symbols: list[SymbolRow] = []
+
+
+def read_rows(top: int, found: FoundFile) -> FileRows:
+    """Return the rows of a file below the directory descriptor `top`; never raises for what it is or holds."""
+    if not is_cut(found.path, found.size):
+        return _describe_bare(found.path, found.changed, found.size)
+    try:
+        data, changed = _read_settled(top, found.path)
+    except (FileNotFoundError, NotADirectoryError):
+        return _describe_bare(found.path, GONE, 0)
+    except OSError:
+        return describe_unread(found)
+    text = decode_source(data)
+    if text is None:
+        return _describe_bare(found.path, changed, len(data))
+    try:
+        return build_rows(found.path, changed, data, text)
+    except Exception:  # a grammar's own: the file is known by its name, as one is that can't be read
+        return describe_unread(found)
+
+
+def describe_unread(found: FoundFile) -> FileRows:
+    """Return the rows of a file that can't be read now: its name."""
+    return _describe_bare(found.path, UNSURE, found.size)
+
+
+def _describe_bare(path: str, changed: int, size: int) -> FileRows:
+    return FileRows(path, changed, size, b"", detect_language(path))
+
+
+def build_rows(path: str, changed: int, data: bytes, text: str) -> FileRows:
+    """Return the rows of a text that is known."""
+    cut = cut_file(path, text)
+    return FileRows(
+        path,
+        changed,
+        len(data),
+        hash_bytes(data),
+        detect_language(path),
+        " ".join(split_words(path)),
+        [_build_chunk_row(chunk) for chunk in cut.chunks],
+        [_build_symbol_row(symbol, cut.lines) for symbol in cut.symbols],
+    )
+
+
+def read_lines(top: int, path: str) -> list[str]:
+    """Return the lines of a file as they are now, without their ends; none if it can't be read."""
+    try:
+        text = decode_source(_read_settled(top, path)[0])
+    except OSError:
+        return []
+    return split_source(text) if text is not None else []
+
+
+def hash_bytes(data: bytes) -> bytes:
+    """Return the hash by which a file's content is known again."""
+    return hashlib.blake2b(data, digest_size=HASH_BYTES).digest()
+
+
+def hash_text(text: str) -> bytes:
+    """Return the hash by which the text of a chunk is known again, in whatever file."""
+    return hash_bytes(text.encode("utf-8", "surrogatepass"))
+
+
+def decode_source(data: bytes) -> str | None:
+    """Return the text of a file, None if it is binary or made for programs alone; what is no UTF-8 becomes U+FFFD."""
+    if b"\0" in data[:8_192]:
+        return None
+    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+    if "\0" in text:
+        return None
+    longest = max(map(len, text.split("\n"))) if len(text) > _LONGEST_LINE else 0
+    return None if longest > _LONGEST_LINE and _is_dense(text) else text
+
+
+def _is_dense(text: str) -> bool:
+    """True if most of a text stands in lines that nobody reads."""
+    return sum(len(line) for line in text.split("\n") if len(line) > _LONGEST_LINE) * 2 > len(text)
+
+
+def _read_settled(top: int, path: str) -> tuple[bytes, int]:
+    """Return the content of a regular file and when it was changed, `UNSURE` if that may be no more. Raises OSError."""
+    descriptor = open_beneath(top, to_os_name(path), READ_FLAGS)
+    try:
+        for _ in range(_TRIES):
+            before = os.fstat(descriptor)
+            if before.st_size > LARGEST:  # it has grown since it was found
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            data = read_all(descriptor, before.st_size + 1)
+            after = os.fstat(descriptor)
+            if (before.st_ctime_ns, before.st_size) == (after.st_ctime_ns, after.st_size) and len(
+                data
+            ) == after.st_size:
+                young = abs(time.time_ns() - after.st_ctime_ns) < _RACY_NS
+                return data, UNSURE if young else after.st_ctime_ns
+        return data, UNSURE
+    finally:
+        with suppress(OSError):
+            os.close(descriptor)
+
+
+def _build_chunk_row(chunk: Chunk) -> ChunkRow:
+    return ChunkRow(
+        chunk.start,
+        chunk.end,
+        chunk.symbol,
+        chunk.kind,
+        " ".join(chunk.defines),
+        hash_text(chunk.text),
+        chunk.part,
+        " ".join(split_words(chunk.text[:_MOST_WORDS_OF])),
+        " ".join(split_words(f"{chunk.symbol} {' '.join(chunk.defines)}")),
+    )
+
+
+def _build_symbol_row(symbol: Symbol, lines: list[str]) -> SymbolRow:
+    """Return a symbol with the first line of it that holds its name: decorators and comments stand above that."""
+    named = next((line for line in lines[symbol.first : symbol.last + 1] if symbol.name in line), lines[symbol.first])
+    signature = named.strip()[:_LONGEST_SIGNATURE]
+    return SymbolRow(symbol.name, symbol.qualified, symbol.first + 1, symbol.last + 1, symbol.kind, signature)

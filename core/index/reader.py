@@ -1,0 +1,165 @@
+"""Reading an index: the places of names, and how far the builder is. One thread at a time."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from core.index.database import IndexFailed, connect_for_reading, find_last_chunk, read_status
+from core.index.search.static_model import STATIC_MODEL
+from core.protocol.queries.search import IndexStatus
+
+if TYPE_CHECKING:
+    from core.index.repo_map import RepoMap
+
+MOST_PLACES: Final = 50
+"""Places of one name; what has more is asked for in another way."""
+
+_COLUMNS: Final = "files.path, symbols.start, symbols.end, qualified, symbols.kind, signature"
+Generation = tuple[int, int, int]
+
+
+class SymbolPlace(Struct, frozen=True, kw_only=True):
+    """A definition: lines `start` to `end` (1-indexed, inclusive) of `path`. `symbol` is its name with those that it
+    stands in ("Class.method"), `signature` the line in which it gets its name."""
+
+    path: str
+    start: int
+    end: int
+    symbol: str
+    kind: str
+    signature: str
+
+
+class IndexReader:
+    """The index at a path, opened when it is first asked for and again when it was made anew.
+
+    Its methods raise `IndexFailed`: there is none yet, or it can't be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+        self._inode = 0
+
+    def connect(self) -> sqlite3.Connection:
+        """Return the connection, which reads what was committed last."""
+        try:
+            inode = self._path.stat().st_ino
+        except OSError as problem:
+            self.close()
+            raise IndexFailed("there is no index of this project yet.", code="index_absent") from problem
+        if self._connection is None or inode != self._inode:
+            self.close()
+            self._connection, self._inode = connect_for_reading(self._path), inode
+        return self._connection
+
+    def read_generation(self) -> Generation:
+        """Return numbers that are others as soon as other chunks are in it; vectors do not count."""
+        try:
+            connection = self.connect()
+            count = connection.execute("select count(*) from chunks").fetchone()[0]
+            return self._inode, find_last_chunk(connection), count
+        except sqlite3.Error as problem:
+            raise _to_failure(problem) from problem
+
+    def read_status(self) -> IndexStatus:
+        """Return how far the builder had come with its last commit."""
+        try:
+            return read_status(self.connect())
+        except sqlite3.Error as problem:
+            raise _to_failure(problem) from problem
+
+    def count_languages(self) -> tuple[tuple[str, int], ...]:
+        """Return the languages of its files with how many there are of each, the most first."""
+        count = "select language, count(*) from files where language != '' group by language order by 2 desc, 1"
+        try:
+            return tuple(self.connect().execute(count))
+        except sqlite3.Error as problem:
+            raise _to_failure(problem) from problem
+
+    def count_by_models(self) -> dict[str, int]:
+        """Return for each model of the `embed` route that was asked how many chunks have a vector of it."""
+        count = (
+            "select other.model, count(*) from (select distinct model from vectors where model != ?) as other"
+            " cross join chunks join vectors on vectors.model = other.model"
+            " and vectors.text_hash = chunks.text_hash group by other.model order by other.model"
+        )
+        try:
+            return dict(self.connect().execute(count, (STATIC_MODEL,)).fetchall())
+        except sqlite3.Error as problem:
+            raise _to_failure(problem) from problem
+
+    def find_symbols(self, names: Iterable[str]) -> dict[str, tuple[SymbolPlace, ...]]:
+        """Return where names are defined, as they are written ("name", "Class.method", "mod::name", "Class#name"); the
+        same letters in another case count where nothing is spelled as asked. Names without a place are left out."""
+        try:
+            found = {name: _find_places(self.connect(), name) for name in dict.fromkeys(names)}
+        except sqlite3.Error as problem:
+            raise _to_failure(problem) from problem
+        return {name: places for name, places in found.items() if places}
+
+    def complete_symbols(self, prefix: str, limit: int) -> tuple[SymbolPlace, ...]:
+        """Return definitions whose names begin with `prefix` in any case, the shortest first, one for each name."""
+        if not prefix:
+            return ()
+        try:
+            rows = (
+                self.connect()
+                .execute(
+                    f"select {_COLUMNS} from symbols join files on files.id = symbols.file"
+                    " where lower(name) >= lower(?) and lower(name) < lower(?) group by qualified"
+                    " order by length(name), name, files.path limit ?",
+                    (prefix, f"{prefix}\U0010ffff", limit),
+                )
+                .fetchall()
+            )
+        except sqlite3.Error as problem:
+            raise _to_failure(problem) from problem
+        return tuple(
+            SymbolPlace(path=path, start=start, end=end, symbol=symbol, kind=kind, signature=signature)
+            for path, start, end, symbol, kind, signature in rows
+        )
+
+    def load_map(self) -> tuple[Generation, RepoMap]:
+        """Load the references of the project, from which its map is drawn."""
+        from core.index.repo_map import RepoMap
+
+        try:
+            return self.read_generation(), RepoMap(self.connect())
+        except sqlite3.Error as problem:
+            raise _to_failure(problem) from problem
+
+    def close(self) -> None:
+        """Close the connection. Safe to call twice; the reader can be used again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _to_failure(problem: sqlite3.Error) -> IndexFailed:
+    return IndexFailed(f"the index can't be read: {problem}.", hint="agent-tui index build makes it anew.")
+
+
+def _find_places(connection: sqlite3.Connection, name: str) -> tuple[SymbolPlace, ...]:
+    wanted = name.replace("::", ".").replace("#", ".").strip(".")
+    last = wanted.rpartition(".")[2]
+    if not last:
+        return ()
+    rows = connection.execute(
+        f"select {_COLUMNS}, name from symbols join files on files.id = symbols.file where lower(name) = lower(?)"
+        " order by files.path, symbols.start limit 2000",
+        (last,),
+    ).fetchall()
+    for fold in (str, str.lower):
+        fitting = [row for row in rows if f".{fold(row[3])}".endswith(f".{fold(wanted)}")]
+        if fitting:
+            return tuple(
+                SymbolPlace(path=path, start=start, end=end, symbol=symbol, kind=kind, signature=signature)
+                for path, start, end, symbol, kind, signature, _ in fitting[:MOST_PLACES]
+            )
+    return ()

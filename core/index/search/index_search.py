@@ -1,0 +1,222 @@
+"""The search over an index, with what it keeps from question to question: how common words are, and the vectors."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from msgspec import Struct
+
+from core.index.search.lexical import Lexicon, choose_below
+from core.index.search.overlay import Overlay
+from core.index.search.question import SearchQuestion, read_question
+from core.index.search.ranker import Candidate, RankerInput, rank
+from core.index.search.static_model import STATIC_MODEL, load_static_model
+from core.index.search.vectors import VectorMatrix
+from core.protocol.queries.search import SearchHit
+
+DEPTH: Final = 200
+"""Places that are taken from each list."""
+
+WORD_SHARE: Final = {"name": 0.7, "short": 0.75, "long": 0.85}
+"""Weight of words; the rest is that of meaning."""
+
+_BOUND: Final = 500  # parameters of one statement
+_NOTHING_PENDING: Final[Mapping[str, str | None]] = MappingProxyType({})
+
+
+class SearchRequest(Struct, frozen=True, kw_only=True):
+    """A question. `pending`: texts that stand in the place of those in the index, None = deleted. `vectors`: those of
+    the whole text and of its first line by the model `model`, None = that model is not to be asked."""
+
+    text: str
+    limit: int = 50
+    directories: tuple[str, ...] = ()
+    pending: Mapping[str, str | None] = _NOTHING_PENDING
+    model: str = STATIC_MODEL
+    vectors: tuple[bytes, bytes] | None = None
+
+
+class IndexSearch:
+    """Searches through a connection that reads; for one thread at a time. All methods raise `sqlite3.Error`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._lexicon = Lexicon(connection)
+        self._matrix = VectorMatrix(STATIC_MODEL)
+        self._late: set[int] = set()
+        self._version = -1
+        self._chunks = self._counted = 0
+        self._paths = 1
+
+    def search(self, request: SearchRequest) -> list[SearchHit]:
+        """Return the places that answer a question, without their text, best first; the same for the same index and
+        question."""
+        question = read_question(request.text)
+        if not question.words or request.limit < 1:
+            return []
+        self._refresh(request.model)
+        pending = Overlay(request.pending)
+        lists = self._list_by_words(question, request, pending) + self._list_by_meaning(question, request, pending)
+        defined = self._find_definitions(question, pending)
+        keys = {key for found, _ in lists for key in found}.union(*defined.values())
+        candidates = self._load_candidates(keys, request, pending)
+        ranked = rank(
+            question, RankerInput(lists=lists, candidates=candidates, definitions=defined, rarity=self._rate_rarity)
+        )
+        return [_build_hit(candidates[key], score) for key, score in ranked[: request.limit]]
+
+    def _refresh(self, model: str) -> None:
+        """Notice what was committed since the last question."""
+        if model != self._matrix.model:
+            self._matrix, self._late, self._version = VectorMatrix(model), set(), -1
+        version = self._connection.execute("pragma data_version").fetchone()[0]
+        if version == self._version:
+            return
+        self._version = version
+        self._chunks = self._connection.execute("select count(*) from chunks").fetchone()[0]
+        if abs(self._chunks - self._counted) > self._counted // 10:
+            self._lexicon.forget()
+            self._counted = self._chunks
+        self._load_vectors(model)
+
+    def _load_vectors(self, model: str) -> None:
+        """Let go of vectors of chunks that are gone, and load those of chunks that have none yet in the matrix; they
+        come about in the order of the chunks."""
+        self._matrix.keep(self._list_chunks())
+        rows = self._connection.execute(
+            "select chunks.id, vec from chunks left join vectors on model = ? and vectors.text_hash = chunks.text_hash"
+            " where chunks.id > ? order by chunks.id",
+            (model, self._matrix.last),
+        ).fetchall()
+        self._matrix.add((chunk, vec) for chunk, vec in rows if vec is not None and chunk not in self._late)
+        first_without = next((chunk for chunk, vec in rows if vec is None), None)
+        if rows:
+            self._matrix.last = rows[-1][0] if first_without is None else first_without - 1
+        self._late = {chunk for chunk, vec in rows if vec is not None and chunk > self._matrix.last}
+
+    def _list_by_words(
+        self, question: SearchQuestion, request: SearchRequest, pending: Overlay
+    ) -> list[tuple[list[int], float]]:
+        share = WORD_SHARE[question.shape]
+        if question.shape != "long":
+            return [(self._find_by_words(question.words, request, pending), share)]
+        return [
+            (self._find_by_words(question.words, request, pending), share / 2),
+            (self._find_by_words(question.first_words, request, pending), share / 2),
+        ]
+
+    def _find_by_words(self, words: Sequence[str], request: SearchRequest, pending: Overlay) -> list[int]:
+        found = self._lexicon.find(words, DEPTH, _choose_directories(request.directories))
+        found += pending.find_by_words(words, self._lexicon)
+        return [key for key, _ in sorted(found, key=lambda each: (-each[1], each[0]))]
+
+    def _list_by_meaning(
+        self, question: SearchQuestion, request: SearchRequest, pending: Overlay
+    ) -> list[tuple[list[int], float]]:
+        share = 1 - WORD_SHARE[question.shape]
+        vectors = request.vectors
+        if vectors is None:
+            if request.model != STATIC_MODEL:
+                return []
+            embed = load_static_model().embed
+            vectors = embed(question.text), embed(question.first)
+        whole, first = vectors
+        if question.shape != "long" or not first:
+            return [(self._find_nearest(whole, request, pending), share)]
+        return [
+            (self._find_nearest(whole, request, pending), share / 2),
+            (self._find_nearest(first, request, pending), share / 2),
+        ]
+
+    def _list_chunks(self, directories: Sequence[str] = ()) -> list[int]:
+        """Return the ids of all chunks below some directories, () = of all."""
+        below, bound = choose_below(directories)
+        rows = self._connection.execute(
+            f"select chunks.id from files join chunks on chunks.file = files.id where {below}", bound
+        )
+        return [chunk for (chunk,) in rows]
+
+    def _find_nearest(self, vector: bytes, request: SearchRequest, pending: Overlay) -> list[int]:
+        directories = _choose_directories(request.directories)
+        among = self._list_chunks(directories) if directories else None
+        found = self._matrix.find_nearest(vector, DEPTH, among)
+        if pending and request.model == STATIC_MODEL:
+            found += pending.compare(vector)
+            found.sort(key=lambda each: (-each[1], each[0]))
+        return [key for key, _ in found]
+
+    def _find_definitions(self, question: SearchQuestion, pending: Overlay) -> dict[str, list[int]]:
+        """Find the chunks that define what the question names: those of its spelling, else of any."""
+        names = list(question.names)[:_BOUND]
+        lasts = {name: name.rpartition(".")[2] for name in names}
+        marks = ", ".join(["lower(?)"] * len(names))
+        rows = self._connection.execute(
+            "select symbols.name, symbols.qualified, chunks.id from symbols join chunks on chunks.file = symbols.file"
+            f" and symbols.start between chunks.start and chunks.end where lower(symbols.name) in ({marks})"
+            " order by chunks.id",
+            list(lasts.values()),
+        ).fetchall()
+        rows += pending.list_definitions()
+        by_name: defaultdict[str, list[tuple[str, str, int]]] = defaultdict(list)
+        for row in rows:
+            by_name[row[0].lower()].append(row)
+        return {name: _choose_definitions(name, by_name[lasts[name].lower()]) for name in names}
+
+    def _load_candidates(self, keys: Iterable[int], request: SearchRequest, pending: Overlay) -> dict[int, Candidate]:
+        """Load the places of keys, without those that are gone, hidden by pending texts, or elsewhere."""
+        wanted = sorted(keys)
+        found = {key: pending.get_place(key) for key in wanted if key < 0}
+        stored = [key for key in wanted if key > 0]
+        for begin in range(0, len(stored), _BOUND):
+            part = stored[begin : begin + _BOUND]
+            rows = self._connection.execute(
+                "select chunks.id, path, start, end, symbol, kind, defines, part from chunks join files"
+                f" on files.id = chunks.file where chunks.id in ({', '.join('?' * len(part))})",
+                part,
+            )
+            for key, path, start, end, symbol, kind, defines, piece in rows:
+                if not pending.has_hidden(path):
+                    found[key] = Candidate(path, start, end, symbol, kind, tuple(defines.split()), piece)
+        below = tuple(each.strip("/") + "/" for each in request.directories if each.strip("/"))
+        return {key: place for key, place in found.items() if not below or place.path.startswith(below)}
+
+    def _rate_rarity(self, word: str) -> float:
+        """Return how little common a word is in paths: 1 in none, 0 in all."""
+        count = self._lexicon.count(word, "path")
+        return math.log(1 + self._chunks / (1 + count)) / math.log(2 + self._chunks)
+
+
+def _choose_definitions(name: str, rows: Sequence[tuple[str, str, int]]) -> list[int]:
+    """Return the chunks that define a name: qualified as it is, else those of the same case, else all."""
+    last = name.rpartition(".")[2]
+    for fits in (
+        lambda row: "." in name and f".{row[1]}".endswith(f".{name}"),
+        lambda row: row[0] == last,
+        lambda row: True,
+    ):
+        if chosen := [row[2] for row in rows if fits(row)]:
+            return list(dict.fromkeys(chosen))
+    return []
+
+
+def _choose_directories(directories: Sequence[str]) -> tuple[str, ...]:
+    """Return the directories that limit a search; () for all, as one of them is the whole project."""
+    names = tuple(each.strip("/") for each in directories)
+    return names if all(names) else ()
+
+
+def _build_hit(place: Candidate, score: float) -> SearchHit:
+    return SearchHit(
+        path=place.path,
+        start=place.start,
+        end=place.end,
+        symbol=place.symbol,
+        kind=place.kind,
+        score=round(score, 6),
+        is_changed=place.is_changed,
+    )

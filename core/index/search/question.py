@@ -1,0 +1,128 @@
+"""A question as the search reads it: its words, the names and paths in it, and how it wants to be ranked.
+
+An issue is long and full of names: its first line tells most, so it is searched for itself, and words weigh more than
+meaning. A short question is words and meaning in equal parts; of a bare name the definition is wanted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from core.index.search.place_kinds import PlaceKind, list_wanted_kinds
+from core.index.words import split_words
+
+Shape = Literal["name", "short", "long"]
+
+MAX_TEXT: Final = 20_000
+"""Characters of a question that are read: a log that was pasted whole tells no more."""
+
+LONG_WORDS: Final = 30
+STOP_WORDS: Final = frozenset(
+    split_words(
+        "the a an and or of to in is it for with on by as be this that are from at not if when then else we i you can "
+        "should would could does do did has have had was were will but so no which what how where why who there here "
+        "than into its only also any all use used using"
+    )
+)
+
+_NAME = re.compile(r"[^\W\d]\w*(?:(?:\.|::|->|#)[^\W\d]\w*)*")
+_JOINT = re.compile(r"\.|::|->|#")
+# Tried at the beginning of a run of such characters only: a long one without a match must not cost its square.
+_PATH = re.compile(r"(?<![\w.@+\\/-])[\w.@+\\/-]*[\w+-]\.[A-Za-z]\w{0,4}\b|(?<![\w.@+/-])/*(?:[\w.@+-]+/)+[\w@+-]+")
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_ADDRESS = re.compile(r"\b(?:https?|ftp)://\S+")
+_HEADER = re.compile(
+    r"\W*(?:describe the (?:bug|issue)|bug(?: report| description)?|description|summary|issue|problem|checklist"
+    r"|search before asking|what (?:happened|is wrong)|expected \w+|steps to reproduce|environment|version)\W*",
+    re.IGNORECASE,
+)
+_CODED = re.compile(r"\w_\w|[a-z\d][A-Z]|^[A-Z]{2,}[a-z]|^_")
+_TRACEBACK_FRAME = re.compile(r'File "[^"\n]+", line \d+, in (\w+)')
+
+
+class SearchQuestion(Struct, frozen=True, kw_only=True):
+    """`words` are those of the whole text, `first_words` those of its first line; each once, without the common ones.
+
+    `names`: what is named as in code, with its weight (1 = in the first line); `Class.method` stands for itself and
+    for its last part. `paths`: files and modules that are mentioned, with "/" between their parts. `wanted`: kinds of
+    places that are asked for and so not put behind others.
+    """
+
+    text: str
+    first: str
+    words: tuple[str, ...]
+    first_words: tuple[str, ...]
+    names: dict[str, float]
+    paths: tuple[str, ...]
+    shape: Shape
+    wanted: frozenset[PlaceKind]
+
+
+def read_question(text: str) -> SearchQuestion:
+    """Return the question that a text asks."""
+    raw = text.strip()[:MAX_TEXT]
+    closed = raw.rfind("-->") + len("-->")  # behind it no comment ends, and none is looked for
+    told = _ADDRESS.sub(" ", _COMMENT.sub(" ", raw[:closed]) + raw[closed:]).strip() or raw
+    first = _find_first_line(told)
+    shape = _find_shape(told)
+    words = _list_words(told)
+    return SearchQuestion(
+        text=told,
+        first=first,
+        words=words,
+        first_words=_list_words(first) or words,
+        names=_weigh_names(told, first, shape),
+        paths=tuple(dict.fromkeys(_list_paths(raw))),
+        shape=shape,
+        wanted=list_wanted_kinds(first) if shape == "short" else frozenset(),
+    )
+
+
+def _find_first_line(text: str) -> str:
+    """Return the first line that says something: headers of issue templates do not."""
+    lines = [line.strip() for line in text.split("\n")]
+    return next((line for line in lines if line and not _HEADER.fullmatch(line)), text)[:400]
+
+
+def _find_shape(text: str) -> Shape:
+    if _NAME.fullmatch(text.removesuffix("()")):
+        return "name"
+    return "long" if len(text.split()) > LONG_WORDS else "short"
+
+
+def _list_words(text: str) -> tuple[str, ...]:
+    found = dict.fromkeys(split_words(text))
+    return tuple(word for word in found if word not in STOP_WORDS) or tuple(found)
+
+
+def _weigh_names(text: str, first: str, shape: Shape) -> dict[str, float]:
+    """Return what is named as in code; a plain word counts where it is called, quoted, or all that is asked."""
+    weights: dict[str, float] = {}
+    frames = set(_TRACEBACK_FRAME.findall(text))
+    for found in _NAME.finditer(text):
+        name = found[0]
+        around = text[max(0, found.start() - 1) : found.start()] + text[found.end() : found.end() + 1]
+        parts = _JOINT.split(name)
+        if shape != "name" and not (len(parts) > 1 or _is_coded(name, around) or name in frames):
+            continue
+        weight = 1.0 if name in first else 0.4
+        for each in dict.fromkeys((".".join(parts), parts[-1])):
+            if len(each) > 2:
+                weights[each] = max(weight, weights.get(each, 0.0))
+    return weights
+
+
+def _is_coded(name: str, around: str) -> bool:
+    return bool(_CODED.search(name)) or around.endswith("(") or around == "``"
+
+
+def _list_paths(text: str) -> Iterator[str]:
+    for found in _PATH.finditer(text):
+        yield found[0].replace("\\", "/").strip("/.")
+    for found in _NAME.finditer(text):
+        if "." in found[0]:
+            yield found[0].replace(".", "/")

@@ -1,0 +1,151 @@
+"""The ranker makes one list of several; what it weighs was measured on issues of public repositories (docs/index.md).
+
+Reciprocal-rank fusion first; then a place gains if it defines what the question names, if the question's words are in
+its path, if its file is mentioned or has several good places. Tests, examples and documents lose unless they are asked
+for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from msgspec import Struct
+
+from core.index.search.place_kinds import weigh_path
+from core.index.search.question import STOP_WORDS, SearchQuestion
+from core.index.words import split_words
+
+FUSION: Final = 45
+"""Ranks in which the weight of a place in a list halves."""
+
+DEFINED: Final = {"name": 3.0, "short": 0.7, "long": 0.7}
+MENTIONED: Final = 0.3
+PATH_WORDS: Final = 0.6
+FOLDER_WORDS: Final = 0.3
+OTHER_LINES: Final = 0.3
+"""Weight of a word in the path that stands in the question, but not in its first line."""
+
+SEVERAL: Final = 0.3
+_SEVERAL_DECAY: Final = 0.7
+_SEVERAL_MOST: Final = 5
+AGAIN: Final = {"name": 0.8, "short": 0.5, "long": 0.1}
+"""What a further place of a file keeps of its score: many files are more use than many places of one."""
+
+MOST_DEFINITIONS: Final = 10
+"""A name that is defined in more places tells nothing."""
+
+
+class Candidate(Struct, frozen=True):
+    """A chunk that may be an answer; `defines` are the names that are defined in it."""
+
+    path: str
+    start: int
+    end: int
+    symbol: str
+    kind: str
+    defines: tuple[str, ...]
+    part: int = 0
+    is_changed: bool = False
+
+
+class RankerInput(Struct, eq=False, kw_only=True):
+    """Findings for a question: lists of keys with their weights, and the places by their keys.
+
+    `definitions`: for each name the keys of the chunks that define it. `rarity`: 0 to 1, of a word in paths.
+    """
+
+    lists: Sequence[tuple[Sequence[int], float]]
+    candidates: Mapping[int, Candidate]
+    definitions: Mapping[str, Sequence[int]]
+    rarity: Callable[[str], float]
+
+
+def rank(question: SearchQuestion, given: RankerInput) -> list[tuple[int, float]]:
+    """Return the keys of all candidates with their scores, best first; equals by path and line."""
+    scores = _fuse(given)
+    _add_definitions(scores, question, given)
+    _add_paths(scores, question, given.candidates, given.rarity)
+    for key in scores:
+        weight = weigh_path(given.candidates[key].path, question.wanted)
+        scores[key] *= max(weight, 0.6) if question.shape == "name" else weight
+    _spread_files(scores, given.candidates, AGAIN[question.shape])
+    places = given.candidates
+    return sorted(scores.items(), key=lambda each: (-each[1], places[each[0]].path, places[each[0]].start, each[0]))
+
+
+def _fuse(given: RankerInput) -> dict[int, float]:
+    """Return the reciprocal ranks of all lists, added up; the best is 1."""
+    scores: defaultdict[int, float] = defaultdict(float)
+    for keys, weight in given.lists:
+        place = 0
+        for key in keys:
+            if key in given.candidates:
+                place += 1
+                scores[key] += weight / (FUSION + place)
+    best = max(scores.values(), default=1.0) or 1.0
+    return {key: score / best for key, score in scores.items()}
+
+
+def _add_definitions(scores: dict[int, float], question: SearchQuestion, given: RankerInput) -> None:
+    for name, weight in question.names.items():
+        keys = [key for key in given.definitions.get(name, ()) if key in given.candidates]
+        if not 0 < len(keys) <= MOST_DEFINITIONS:
+            continue
+        for key in keys:
+            gain = DEFINED[question.shape] * weight / math.sqrt(len(keys))
+            scores[key] = scores.get(key, 0.0) + gain
+
+
+def _add_paths(
+    scores: dict[int, float],
+    question: SearchQuestion,
+    candidates: Mapping[int, Candidate],
+    rarity: Callable[[str], float],
+) -> None:
+    """Add what the words of a path say, in proportion to the score, and what a mention of the file says."""
+    words = {word: OTHER_LINES * rarity(word) for word in question.words if len(word) > 2 and word not in STOP_WORDS}
+    words |= {word: rarity(word) for word in question.first_words if word in words}
+    gains: dict[str, tuple[float, float]] = {}
+    for key, score in scores.items():
+        path = candidates[key].path
+        if path not in gains:
+            gains[path] = min(_weigh_words(path, words), 1.0), MENTIONED * _is_mentioned(path, question.paths)
+        times, plus = gains[path]
+        scores[key] = score * (1 + times) + plus
+
+
+def _weigh_words(path: str, words: Mapping[str, float]) -> float:
+    name, folders = _split_path(path)
+    own = sum(words.get(word, 0.0) for word in name) / math.sqrt(max(len(name), 1))
+    return PATH_WORDS * (own + FOLDER_WORDS * sum(words.get(word, 0.0) for word in folders))
+
+
+@lru_cache(maxsize=1 << 15)
+def _split_path(path: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the words of a file's name without its ending, and those of its folders."""
+    folders, _, name = path.rpartition("/")
+    return frozenset(split_words(name.rpartition(".")[0] or name)), frozenset(split_words(folders))
+
+
+def _is_mentioned(path: str, mentions: Iterable[str]) -> bool:
+    """True if the end of a path, or of a path without its ending, stands in the question, or the other way round."""
+    whole, bare = f"/{path}", f"/{path.rpartition('.')[0]}"
+    return any(
+        whole.endswith(f"/{each}") or bare.endswith(f"/{each}") or f"/{each}".endswith(whole) for each in mentions
+    )
+
+
+def _spread_files(scores: dict[int, float], candidates: Mapping[int, Candidate], again: float) -> None:
+    """Let the best place of a file gain by its others, and these lose by it."""
+    by_file: defaultdict[str, list[int]] = defaultdict(list)
+    for key in sorted(scores, key=lambda key: (-scores[key], candidates[key].start, key)):
+        by_file[candidates[key].path].append(key)
+    for first, *others in by_file.values():
+        few = enumerate(others[:_SEVERAL_MOST])
+        scores[first] += SEVERAL * sum(scores[key] * _SEVERAL_DECAY**number for number, key in few)
+        for number, key in enumerate(others, 1):
+            scores[key] *= again**number

@@ -1,0 +1,191 @@
+"""Vectors of texts as bytes, and the search among them: the one importer of numpy.
+
+A vector is kept as a float32 scale and one int8 per dimension, of length 1 before it was rounded. All of an index are
+compared, in blocks that stay in the processor's cache: 27,000 take 1.5 ms, 400,000 take 22 ms (recall@50 is 0.99).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+
+BLOCK: Final = 8_192
+GROWTH: Final = 1.25
+_SCALE_BYTES: Final = 4
+
+
+class _Arrays(Struct, eq=False):
+    """One row for each vector, with room for more."""
+
+    ids: NDArray[np.int64]
+    scales: Floats
+    rows: NDArray[np.int8]
+
+
+@cache
+def _prepare_numpy() -> None:
+    """Import numpy with one thread: on products as small as ours its threads cost more by waiting than they save."""
+    name = "OPENBLAS_NUM_THREADS"
+    if name in os.environ:
+        return
+    os.environ[name] = "1"
+    try:
+        import numpy as np  # noqa: F401
+    finally:
+        del os.environ[name]  # it is not for the commands that are started from here
+
+
+class WordTable:
+    """Rows of a static model, by number, from a file that is mapped into memory: only pages that are used are read."""
+
+    def __init__(self, path: Path) -> None:
+        _prepare_numpy()
+        import numpy as np
+
+        self._table = np.load(path, mmap_mode="r")
+
+    def add_up(self, rows: Sequence[int]) -> bytes:
+        """Return the vector of some rows; b"" for none."""
+        import numpy as np
+
+        if not rows:
+            return b""
+        chosen = self._table[list(rows)]
+        return pack_vector(chosen["scale"].astype(np.float32) @ chosen["row"].astype(np.float32))
+
+
+def pack_vector(values: Iterable[float] | Floats) -> bytes:
+    """Return a vector of any length as the bytes that are stored; b"" for one without a direction."""
+    _prepare_numpy()
+    import numpy as np
+
+    vector = np.asarray(values, dtype=np.float32)
+    length = float(np.linalg.norm(vector))
+    if not np.isfinite(length) or length == 0:
+        return b""
+    vector /= length
+    scale = np.float32(np.abs(vector).max() / 127)
+    return bytes(scale.tobytes() + np.rint(vector / scale).astype(np.int8).tobytes())
+
+
+def to_row(numbers: Sequence[int]) -> NDArray[np.int64]:
+    """Return numbers as a matrix of one row, as runtimes of models are given them."""
+    _prepare_numpy()
+    import numpy as np
+
+    return np.array([numbers], np.int64)
+
+
+def compare_vectors(one: bytes, other: bytes) -> float:
+    """Return the cosine of two packed vectors, 0 if there is none."""
+    _prepare_numpy()
+    import numpy as np
+
+    if not one or len(one) != len(other):
+        return 0.0
+    rows = [np.frombuffer(each[_SCALE_BYTES:], dtype=np.int8).astype(np.float32) for each in (one, other)]
+    scale = float(np.linalg.norm(rows[0]) * np.linalg.norm(rows[1]))
+    return round(float(rows[0] @ rows[1]) / scale, 5) if scale else 0.0
+
+
+class VectorMatrix:
+    """The vectors of one model over the chunks of an index, kept from question to question; for one thread at a time.
+
+    `last` is the newest chunk that was offered.
+    """
+
+    def __init__(self, model: str) -> None:
+        _prepare_numpy()
+        self.model = model
+        self.last = 0
+        self._count = 0
+        self._arrays: _Arrays | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, vectors: Iterable[tuple[int, bytes]]) -> None:
+        """Add vectors of chunks; one of another size than the first, or of none, is left out."""
+        import numpy as np
+
+        known = [(chunk, blob) for chunk, blob in vectors if len(blob) > _SCALE_BYTES]
+        size = self._size or (len(known[0][1]) if known else 0)
+        known = [(chunk, blob) for chunk, blob in known if len(blob) == size]
+        if not known:
+            return
+        packed = np.frombuffer(
+            b"".join(blob for _, blob in known), dtype=[("scale", "<f4"), ("row", "i1", size - _SCALE_BYTES)]
+        )
+        start, end = self._count, self._count + len(known)
+        arrays = self._reserve(end, size - _SCALE_BYTES)
+        arrays.ids[start:end] = [chunk for chunk, _ in known]
+        arrays.scales[start:end] = packed["scale"]
+        arrays.rows[start:end] = packed["row"]
+        self._count = end
+
+    @property
+    def _size(self) -> int:
+        """Bytes of a packed vector; 0 = none was added."""
+        return 0 if self._arrays is None else self._arrays.rows.shape[1] + _SCALE_BYTES
+
+    def _reserve(self, count: int, dimensions: int) -> _Arrays:
+        """Return arrays with room for so many, in which the first are what they were."""
+        import numpy as np
+
+        old = self._arrays
+        if old is not None and count <= len(old.ids):
+            return old
+        size = max(int(count * GROWTH), 1024)
+        new = _Arrays(np.zeros(size, np.int64), np.zeros(size, np.float32), np.zeros((size, dimensions), np.int8))
+        if old is not None:
+            for target, source in ((new.ids, old.ids), (new.scales, old.scales), (new.rows, old.rows)):
+                target[: self._count] = source[: self._count]
+        self._arrays = new
+        return new
+
+    def keep(self, chunks: Sequence[int]) -> None:
+        """Let go of all chunks but these."""
+        import numpy as np
+
+        if (old := self._arrays) is None:
+            return
+        kept = np.isin(old.ids[: self._count], np.asarray(chunks, np.int64))
+        if not kept.all():
+            there = np.flatnonzero(kept)
+            self._arrays = _Arrays(old.ids[there], old.scales[there], old.rows[there])
+            self._count = len(there)
+
+    def find_nearest(self, vector: bytes, count: int, among: Sequence[int] | None = None) -> list[tuple[int, float]]:
+        """Return the chunks nearest to a packed vector, with their cosines, nearest first; equals by id. `among`: those
+        that may be found, None = all."""
+        import numpy as np
+
+        if self._arrays is None or not self._count or len(vector) != self._size:
+            return []
+        asked = np.frombuffer(vector[_SCALE_BYTES:], dtype=np.int8).astype(np.float32)
+        asked /= np.linalg.norm(asked)
+        scores = np.empty(self._count, np.float32)
+        for start in range(0, self._count, BLOCK):
+            end = min(start + BLOCK, self._count)
+            scores[start:end] = self._arrays.rows[start:end].astype(np.float32) @ asked
+        scores = np.round(scores * self._arrays.scales[: self._count], 5)
+        ids = self._arrays.ids[: self._count]
+        if among is not None:
+            wanted = np.isin(ids, np.asarray(among, np.int64))
+            ids, scores = ids[wanted], scores[wanted]
+        if count < len(ids):
+            best = np.argpartition(-scores, count - 1)[:count]
+            ids, scores = ids[best], scores[best]
+        found = zip(ids.tolist(), scores.tolist(), strict=True)
+        return sorted(found, key=lambda each: (-each[1], each[0]))

@@ -1,0 +1,159 @@
+"""The files of a project that its index knows: not what git or the user excludes, no secrets, nothing behind a link."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from core.errors import PathRefused
+from core.index.search.place_kinds import is_beside
+from core.syntax.grammars import is_known_language
+from core.workspace import IgnoreRules, Workspace
+from core.workspace.file_names import from_os_name, to_os_name
+from core.workspace.ignore_rules import NOT_INDEXED
+from core.workspace.secret_names import is_secret, may_be_secret
+
+MOST_FILES: Final = 200_000
+_MARKS: Final = frozenset({b"pyvenv.cfg", b"CACHEDIR.TAG"})
+RULE_FILES: Final = frozenset({".gitignore", ".cursorignore", NOT_INDEXED, *map(os.fsdecode, _MARKS)})
+"""Names of files that decide on others."""
+
+LARGEST: Final = 1_000_000
+"""Bytes of a file whose text is read."""
+
+_MOST_RULES: Final = 1_000_000
+# Made by programs, in projects whose rules do not say so; an installed Python is known by its pyvenv.cfg.
+_PROGRAMS_OWN: Final = """
+.git .hg .svn .jj node_modules bower_components __pycache__ .mypy_cache .ruff_cache .pytest_cache .tox .nox .venv .eggs
+.gradle .terraform .next .nuxt .svelte-kit .turbo .parcel-cache .cache .idea"""
+_SKIPPED: Final = frozenset(_PROGRAMS_OWN.split())
+# Pictures, sound, fonts, archives, programs; then text that is written and read by programs.
+_ENDINGS_OF_DATA: Final = """
+png jpg jpeg gif bmp ico webp avif tif tiff psd mp3 mp4 wav ogg webm mov avi flac ttf otf woff woff2 eot pdf zip gz tgz
+bz2 xz zst 7z rar jar war whl so o a dylib dll exe bin class pyc pyo wasm node db sqlite sqlite3 mo parquet npy npz pkl
+onnx pt h5 dbf shp shx dcm
+po pot svg csv tsv map lock sum geojson snap ndjson jsonl log"""
+_DATA: Final = frozenset(_ENDINGS_OF_DATA.split())
+_GENERATED: Final = re.compile(
+    r".*[.-]min\.(?:js|mjs|css)|.*\.bundle\.js|package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|go\.sum"
+)
+
+_DAY: Final = 86_400
+
+
+class FoundFile(NamedTuple):
+    """A file of the project. `changed` is when it was changed or renamed last (st_ctime_ns, which nobody can set);
+    `modified` the time that users see, in seconds."""
+
+    path: str
+    changed: int
+    size: int
+    modified: int
+
+
+class ProjectWalk:
+    """Finds the files below a workspace. Its rules are read when it is made, so it serves one walk.
+
+    `known`: paths that are no secrets, which is not looked at again.
+    """
+
+    def __init__(self, workspace: Workspace, known: Container[str] = ()) -> None:
+        self._workspace = workspace
+        self._root = os.fsencode(workspace.root)
+        self._known = known
+        self._listed: dict[str, set[bytes]] = {}
+        self._match_in = IgnoreRules(workspace, self._read_rules).open_snapshot(NOT_INDEXED)
+
+    def iterate_files(self, directory: str = ".") -> Iterator[FoundFile]:
+        """Iterate over the files below a directory that is itself not excluded; in no order. What can't be read is
+        passed over."""
+        waiting = [directory]
+        while waiting:
+            at = waiting.pop()
+            above = "" if at == "." else f"{at}/"
+            entries = self._list(above)
+            self._listed[above] = names = {entry.name for entry in entries}
+            if above and not _MARKS.isdisjoint(names):
+                continue
+            is_ignored = self._match_in(at)
+            for entry in entries:
+                name = from_os_name(entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    waiting += [] if name in _SKIPPED or is_ignored(name, True) else [above + name]
+                elif (found := self._examine(entry, above + name, name, is_ignored)) is not None:
+                    yield found
+
+    def find(self, path: str) -> list[FoundFile]:
+        """Return the file at a path, or all files below it; none if it is excluded, or there is none."""
+        directory, _, name = path.rpartition("/")
+        if not _SKIPPED.isdisjoint(path.split("/")) or self._is_behind_link(directory) or self._is_marked(directory):
+            return []
+        is_ignored, wanted = self._match_in(directory or "."), to_os_name(name)
+        entry = next((each for each in self._list(f"{directory}/" if directory else "") if each.name == wanted), None)
+        if entry is None:
+            return []
+        if entry.is_dir(follow_symlinks=False):
+            return [] if is_ignored(name, True) else list(self.iterate_files(path))
+        found = self._examine(entry, path, name, is_ignored)
+        return [] if found is None else [found]
+
+    def _is_behind_link(self, directory: str) -> bool:
+        place = (self._root + b"/" + to_os_name(directory)).rstrip(b"/")
+        return os.path.realpath(place) != place
+
+    def _is_marked(self, directory: str) -> bool:
+        """True if a program has made a directory, or one above it."""
+        parts = to_os_name(directory).split(b"/") if directory else []
+        above = (b"/".join((self._root, *parts[:count])) for count in range(1, len(parts) + 1))
+        return any(os.path.lexists(each + b"/" + mark) for each in above for mark in _MARKS)
+
+    def _list(self, above: str) -> list[os.DirEntry[bytes]]:
+        with suppress(OSError), os.scandir(self._root + b"/" + to_os_name(above)) as entries:
+            return list(entries)
+        return []
+
+    def _examine(
+        self, entry: os.DirEntry[bytes], path: str, name: str, is_ignored: Callable[[str, bool], bool]
+    ) -> FoundFile | None:
+        """Return the entry of a directory if it is a file that belongs to the project."""
+        if not entry.is_file(follow_symlinks=False) or is_ignored(name, False):
+            return None
+        if path not in self._known and may_be_secret(name) and is_secret(path, lambda _path, _is_dir: False):
+            return None
+        with suppress(OSError):
+            status = entry.stat(follow_symlinks=False)
+            return FoundFile(path, status.st_ctime_ns, status.st_size, int(status.st_mtime))
+        return None
+
+    def _read_rules(self, path: str) -> bytes | None:
+        """Return the content of a file with rules; most directories that were listed have none."""
+        directory, slash, name = path.rpartition("/")
+        listed = self._listed.get(directory + slash)
+        if listed is not None and os.fsencode(name) not in listed:
+            return None
+        with suppress(PathRefused):
+            return self._workspace.read_bytes(path, _MOST_RULES)
+        return None
+
+
+def is_cut(path: str, size: int) -> bool:
+    """True if the text of a file is worth being cut: not of pictures, tables and bundles, which are known by name."""
+    name = path.rpartition("/")[2].lower()
+    return size <= LARGEST and name.rpartition(".")[2] not in _DATA and not _GENERATED.fullmatch(name)
+
+
+def sort_by_use(files: Iterable[FoundFile]) -> list[FoundFile]:
+    """Sort files: source, tests, other text, and what is known by its name alone; in each the last modified day
+    first. Git is not asked what is changed: the index is built before a project is trusted."""
+    return sorted(files, key=lambda found: (_classify(found), -(found.modified // _DAY), found.path))
+
+
+def _classify(found: FoundFile) -> int:
+    if not is_cut(found.path, found.size):
+        return 3
+    if not is_known_language(found.path):
+        return 2
+    return 1 if is_beside(found.path) else 0

@@ -1,0 +1,80 @@
+"""Words of code and prose as the index compares them: an identifier is itself and its parts, a part is stemmed.
+
+The same words are looked for as were stored, so a change here asks for a new index (`WORDS_VERSION`).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+WORDS_VERSION: Final = 1
+MAX_WORD: Final = 64
+"""Characters of a word that is kept; what is longer is data (base64, hashes), and nobody asks for it."""
+
+_WORD = re.compile(r"\w+")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
+_KEPT_S = ("ss", "us", "is")
+_VOWELS = frozenset("aeiouy")
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text in their order, lower-cased and stemmed, each identifier whole and in parts.
+
+    `parseHTTPHeaders` gives parsehttpheaders, pars, http, header; `state_dict` gives state_dict, stat, dict.
+    """
+    words: list[str] = []
+    extend = words.extend
+    for identifier in _WORD.findall(text):
+        extend(_stem_identifier(identifier))
+    return words
+
+
+@lru_cache(maxsize=1 << 17)
+def _stem_identifier(identifier: str) -> tuple[str, ...]:
+    words = split_identifier(identifier)
+    if len(words) == 1:
+        return (stem(words[0]),)
+    return (words[0], *map(stem, words[1:])) if words else ()
+
+
+def split_identifier(identifier: str) -> tuple[str, ...]:
+    """Return an identifier in lower case and, if it has several parts, these behind it; () for a digit or for data."""
+    if len(identifier) > MAX_WORD:
+        return ()
+    parts = [part.lower() for part in _PART.findall(identifier) if len(part) > 1 or not part.isdigit()]
+    whole = identifier.lower()
+    if len(parts) == 1 and len(parts[0]) >= len(whole) - 1:
+        return (whole,) if parts[0] == whole else (whole, parts[0])
+    return (whole, *parts) if parts else ()
+
+
+def stem(word: str) -> str:
+    """Return a word without plural, -ed, -ing and a mute e, so that the forms of a word are one."""
+    if len(word) < 4:
+        return word
+    if word[-1] == "s" and not word.endswith(_KEPT_S):
+        word = _strip_plural(word)
+    if word.endswith("ing") and len(word) > 5:
+        word = _strip_suffix(word, 3)
+    elif word.endswith("ed") and len(word) > 4:
+        word = _strip_suffix(word, 2)
+    return word[:-1] if word[-1] == "e" and len(word) > 3 else word
+
+
+def _strip_plural(word: str) -> str:
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("sses", "xes", "ches", "shes", "zes")):
+        return word[:-2]
+    return word[:-1]
+
+
+def _strip_suffix(word: str, length: int) -> str:
+    """Return the stem before a suffix; the word itself where nothing that can be spoken would be left."""
+    rest = word[:-length]
+    if _VOWELS.isdisjoint(rest):
+        return word
+    doubled = len(rest) > 3 and rest[-1] == rest[-2] and rest[-1] not in "lsz"
+    return rest[:-1] if doubled else rest

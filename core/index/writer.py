@@ -1,0 +1,140 @@
+"""Writing an index. What is written is seen by readers at the end of each `commit`, all of it or nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from core.index.database import find_last_chunk, read_meta, write_meta
+from core.index.file_rows import GONE, FileRows
+
+_DEAD_SHARE = 0.2
+_FEW = 2_000  # dead chunks that are not worth it
+_WRITTEN = "written"
+
+
+class KnownFile(NamedTuple):
+    """The time of change and the size that a file had when it was written."""
+
+    changed: int
+    size: int
+
+
+class IndexWriter:
+    """Writes through the one connection of a builder. All methods raise `sqlite3.Error`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    @contextmanager
+    def commit(self) -> Iterator[None]:
+        """Commit what is written in the block, or nothing of it if it fails."""
+        self._connection.execute("begin immediate")
+        try:
+            yield
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("rollback")
+            raise
+        self._connection.execute("commit")
+
+    def write(self, rows: FileRows) -> None:
+        """Write a file in the place of what was known of it; nothing but its time if its content is the same."""
+        if rows.changed == GONE:
+            self.remove([rows.path])
+            return
+        known = self._connection.execute("select id, hash from files where path = ?", (rows.path,)).fetchone()
+        if known is not None:
+            self._connection.execute(
+                "update files set changed_ns = ?, size = ?, hash = ? where id = ?",
+                (rows.changed, rows.size, rows.hash, known[0]),
+            )
+            if known[1] == rows.hash:
+                return
+            self._remove_chunks(known[0])
+            self._write_chunks(known[0], rows)
+            return
+        added = self._connection.execute(
+            "insert into files(path, changed_ns, size, hash, language) values(?, ?, ?, ?, ?)",
+            (rows.path, rows.changed, rows.size, rows.hash, rows.language),
+        )
+        self._write_chunks(int(added.lastrowid or 0), rows)
+
+    def _write_chunks(self, file: int, rows: FileRows) -> None:
+        numbered = list(enumerate(rows.chunks, find_last_chunk(self._connection) + 1))
+        self._connection.executemany(
+            "insert into chunks(id, file, start, end, symbol, kind, defines, text_hash, part)"
+            " values(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                (number, file, row.start, row.end, row.symbol, row.kind, row.defines, row.text_hash, row.part)
+                for number, row in numbered
+            ),
+        )
+        self._connection.executemany(
+            "insert into fts(rowid, body, path, symbol) values(?, ?, ?, ?)",
+            ((number, row.body_words, rows.path_words, row.symbol_words) for number, row in numbered),
+        )
+        self._connection.executemany(
+            "insert into symbols(name, qualified, file, start, end, kind, signature) values(?,?,?,?,?,?,?)",
+            (
+                (each.name, each.qualified, file, each.start, each.end, each.kind, each.signature)
+                for each in rows.symbols
+            ),
+        )
+
+    def _remove_chunks(self, file: int) -> None:
+        """Remove the chunks of a file; their words stay, and drop out where they are joined."""
+        self._connection.execute("delete from chunks where file = ?", (file,))
+        self._connection.execute("delete from symbols where file = ?", (file,))
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """Remove files."""
+        for path in paths:
+            row = self._connection.execute("delete from files where path = ? returning id", (path,)).fetchone()
+            if row is not None:
+                self._remove_chunks(row[0])
+
+    def load_known(self) -> dict[str, KnownFile]:
+        """Load what tells of each file whether it has changed."""
+        rows = self._connection.execute("select path, changed_ns, size from files")
+        return {path: KnownFile(changed, size) for path, changed, size in rows}
+
+    def list_below(self, path: str) -> list[str]:
+        """Return the path itself and all below it, as far as they are in the index."""
+        rows = self._connection.execute(
+            "select path from files where path = ? or path > ? and path < ?", (path, f"{path}/", f"{path}0")
+        )
+        return [found for (found,) in rows]
+
+    def count_files(self) -> int:
+        found: int = self._connection.execute("select count(*) from files").fetchone()[0]
+        return found
+
+    def count_chunks(self, last: int | None = None) -> int:
+        """Count the chunks, those up to an id if one is given."""
+        limit = "" if last is None else f" where id <= {last:d}"
+        found: int = self._connection.execute(f"select count(*) from chunks{limit}").fetchone()[0]
+        return found
+
+    # words of what is gone
+
+    def has_many_dead(self) -> bool:
+        """True if so many chunks are gone whose words are still there that searching becomes slower by it."""
+        first = read_meta(self._connection, _WRITTEN)
+        written = find_last_chunk(self._connection) - (first if isinstance(first, int) else 0)
+        dead = written - self.count_chunks()
+        return dead > _FEW and dead > written * _DEAD_SHARE
+
+    def forget_all(self) -> None:
+        """Remove all files with their words, so that they can be written again."""
+        for table in ("files", "chunks", "symbols"):
+            self._connection.execute(f"delete from {table}")
+        self._connection.execute("insert into fts(fts) values('delete-all')")
+        write_meta(self._connection, _WRITTEN, find_last_chunk(self._connection))
+
+    def optimise(self) -> None:
+        """Merge the words into one tree, which is searched fastest, and give the log back to the disk."""
+        self._connection.execute("insert into fts(fts) values('optimize')")
+        self._connection.execute("pragma wal_checkpoint(truncate)")

@@ -1,0 +1,114 @@
+"""The search through the real engine: the index that a process of its own builds, and pending edits over it."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.engine.index import project_search
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol import queries as q
+from core.protocol.review import Origin
+from tests.support.agent_case import calls, says
+from tests.support.open_session import run_turn, session_in, submit
+from tests.support.story import access
+from tests.support.trust import trust
+
+TILL = "class Till:\n    def add_tax(self, price):\n        return price * self.rate\n"
+MAIL = "def send_receipt(address):\n    '''E-mail the customer.'''\n    post(address)\n"
+RENAME = {"file_path": "shop/till.py", "old_string": "add_tax", "new_string": "include_levy"}
+PLAY = (
+    calls(("read_file", {"target_file": "shop/till.py"})),
+    calls(("search_replace", RENAME)),
+    calls(("codebase_search", {"query": "include_levy"})),
+    says("Done."),
+)
+
+
+@pytest.fixture
+def project(tmp_path):
+    root = tmp_path / "project"
+    (root / "shop").mkdir(parents=True)
+    (root / "shop" / "till.py").write_text(TILL)
+    (root / "shop" / "mail.py").write_text(MAIL)
+    (root / ".env").write_text("TOKEN=send_receipt\n")
+    trust(root)
+    return root
+
+
+async def find(engine, session, text, kind="meaning"):
+    answer = await engine.query(q.SearchQuery(session=session, text=text, kind=kind))
+    assert isinstance(answer, q.SearchAnswer), answer
+    return answer.hits
+
+
+async def test_before_there_is_an_index_files_are_found_by_their_words(project):
+    async with session_in(project, access()) as (engine, session):
+        hits = await find(engine, session, "send_receipt")
+        assert [hit.path for hit in hits] == ["shop/mail.py"], "and what is secret is not"
+        assert hits[0].text.startswith("def send_receipt")
+
+
+async def test_a_pending_edit_is_found_before_it_is_accepted_and_its_old_text_is_not(project):
+    async with session_in(project, access(PLAY)) as (engine, session):
+        await engine._load().services.index.wait_ready(30)
+        (before, *_) = await find(engine, session, "add_tax")
+        assert (before.path, before.start, before.is_changed) == ("shop/till.py", 1, False)
+        events = await run_turn(engine, session)
+        (searched,) = [e for e in events if isinstance(e, ev.ToolFinished) and e.tool == "codebase_search"]
+        assert searched.status == "completed"
+        for kind in ("meaning", "symbols", "text", "all"):
+            (first, *_) = await find(engine, session, "include_levy", kind)
+            assert (first.path, first.is_changed) == ("shop/till.py", True), kind
+            assert "include_levy" in first.text
+        for kind in ("symbols", "text"):
+            assert "shop/till.py" not in [hit.path for hit in await find(engine, session, "add_tax", kind)], kind
+        assert not [hit for hit in await find(engine, session, "add_tax") if "add_tax" in hit.text]
+
+        await submit(engine, cmd.HunkResolve(session=session, path="shop/till.py", verdict="reject"))
+        (after, *_) = await find(engine, session, "add_tax", "all")
+        assert (after.path, after.is_changed) == ("shop/till.py", False)
+        assert not [hit for hit in await find(engine, session, "include_levy", "all") if "include_levy" in hit.text]
+
+
+async def test_what_is_named_as_was_asked_comes_before_what_speaks_of_it(project):
+    uses = "".join(
+        f"        make_formatter = self.get_formatter({n})  # make_formatter of a parser\n" for n in range(20)
+    )
+    (project / "shop" / "argparse.py").write_text(f"class HelpFormatter:\n    def get_formatter(self):\n{uses}")
+    (project / "tests").mkdir()
+    (project / "tests" / "test_help.py").write_text("def make_formatter():\n    return HelpFormatter\n")
+    async with session_in(project, access()) as (engine, session):
+        await engine._load().services.index.wait_ready(30)
+        for text in ("make_formatter", "MAKE_FORMATTER()"):
+            hits = await find(engine, session, text, "all")
+            assert (hits[0].path, hits[0].symbol) == ("tests/test_help.py", "make_formatter"), hits
+        assert len({(hit.path, hit.start) for hit in hits}) == len(hits)
+
+
+async def test_what_the_tool_answers_names_places_and_says_what_is_pending(project):
+    async with session_in(project, access(PLAY)) as (engine, session):
+        await engine._load().services.index.wait_ready(30)
+        await run_turn(engine, session)
+        (result,) = [m.content for m in engine.state(session).messages if "include_levy(self" in str(m.content)][-1:]
+        assert "shop/till.py:1-3 Till (changed in the shadow)\nclass Till:" in result
+
+
+async def test_any_question_is_answered(project):
+    async with session_in(project, access()) as (engine, session):
+        for text in ("", " ", "(", "a" * 30_000, "\\", "'", "日本"):
+            for kind in ("all", "symbols", "text", "meaning"):
+                assert isinstance(await find(engine, session, text, kind), tuple)
+        assert await find(engine, session, "send_receipt", "text")
+
+
+async def test_of_more_pending_files_than_are_searched_the_rest_is_found_as_it_is_on_disk(project, monkeypatch):
+    monkeypatch.setattr(project_search, "MOST_PENDING", 1)
+    async with session_in(project, access()) as (engine, session):
+        await engine._load().services.index.wait_ready(30)
+        for path, text in (("shop/mail.py", MAIL), ("shop/till.py", TILL)):
+            engine._sessions[session].shadow.edit(path, f"{text}# levy\n".encode(), Origin(tool="write"))
+        hits = await find(engine, session, "levy")
+        assert [hit.path for hit in hits if "levy" in hit.text] == ["shop/mail.py"]
+        (first, *_) = await find(engine, session, "add_tax")
+        assert (first.path, first.is_changed) == ("shop/till.py", True)
