@@ -10,11 +10,13 @@ import json
 import posixpath
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from msgspec import Struct, field
+
+from core.protocol.language import Diagnostic
 
 NOT_INSTALLED: Final = 113  # exit code of `script` when there is no such program
 PLACES: Final = (".venv/bin", "venv/bin", "node_modules/.bin")
@@ -23,15 +25,6 @@ _CACHE: Final = '"${XDG_CACHE_HOME:-$HOME/.cache}"'
 _AT: Final = re.compile(r"\s*(?:vet: )?(?P<path>[^\s:][^:]*):(?P<line>\d+):(?:(?P<column>\d+):?)? *(?:- )?(?P<text>.+)")
 _IN_BRACKETS: Final = re.compile(r"(?P<path>[^\s(][^(]*)\((?P<line>\d+),(?P<column>\d+)\): (?P<text>.+)")
 _SCRIPTS: Final = frozenset(["js", "jsx", "mjs", "cjs", "ts", "tsx", "mts", "cts", "vue", "svelte"])
-
-
-class LintProblem(Struct, frozen=True, kw_only=True):
-    """A complaint of a linter. `path` is relative to the workspace, lines and columns are 1-indexed, 0 = unknown."""
-
-    path: str
-    line: int
-    column: int
-    text: str
 
 
 class Linter(Struct, frozen=True, kw_only=True):
@@ -170,14 +163,15 @@ def _quote_files(job: LintJob) -> list[str]:
     return [shlex.quote(f"./{posixpath.relpath(path, job.directory)}") for path in job.files]
 
 
-def parse_problems(job: LintJob, output: str, root: str) -> list[LintProblem]:
+def parse_problems(job: LintJob, output: str, root: str) -> list[Diagnostic]:
     """Return what the output of a job says, in its order. `root` is the workspace's absolute path."""
     rows = _parse_json(output) if LINTERS[job.linter].reads_json else _parse_lines(output)
     found = []
     for path, line, column, text in rows:
         inside = posixpath.normpath(posixpath.join(root, job.directory, path))
         if inside.startswith(f"{root}/") and not text.startswith("note:"):
-            found.append(LintProblem(path=inside[len(root) + 1 :], line=line, column=column, text=text[:500]))
+            place = inside[len(root) + 1 :]
+            found.append(Diagnostic(path=place, line=line, column=column, message=text[:500], source=job.linter))
     return found
 
 
@@ -200,15 +194,3 @@ def _parse_json(output: str) -> Iterator[tuple[str, int, int, str]]:
                 yield str(file["filePath"]), int(each.get("line") or 0), int(each.get("column") or 0), text
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return
-
-
-def find_new_problems(now: Sequence[LintProblem], before: Sequence[LintProblem]) -> list[LintProblem]:
-    """The problems of `now` that `before` has not: by file and text, since lines move; the nearest are the old ones."""
-    fresh: dict[tuple[str, str], list[LintProblem]] = {}
-    for each in now:
-        fresh.setdefault((each.path, each.text), []).append(each)
-    for old in before:
-        if alike := fresh.get((old.path, old.text)):
-            alike.remove(min(alike, key=lambda each: abs(each.line - old.line)))
-    kept = {id(each) for alike in fresh.values() for each in alike}
-    return [each for each in now if id(each) in kept]

@@ -6,29 +6,43 @@ tool that comes back after it was cancelled or ran out of time can no longer hav
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from core.agent.answer.call_documents import build_edit_detail
+from core.agent.context.told_rules import fetch_rules
 from core.agent.debug.debug_capability import DebugCapability
 from core.agent.debug.debug_policy import check_no_marks
 from core.agent.gate.approvals import ALLOWING_DECISIONS, Approver
 from core.agent.gate.lint_runner import run_linter
+from core.agent.gate.name_lookup import NO_LOOKUP, NameLookup, SearchProject, search_nothing
 from core.agent.gate.permissions import CallPermissions
 from core.agent.planning.plan_sync import PlanSync
 from core.agent.planning.todo_editor import PlanFileEditor, TodoEditor
 from core.agent.planning.todo_verification import build_prover
 from core.agent.turn.user_channel import UserChannel
-from core.errors import ToolFailed, ToolInputInvalid
+from core.config.rules.notes import ProjectNotes
+from core.errors import PathRefused, ToolFailed, ToolInputInvalid
 from core.ids import new_id
 from core.modes import Access, Mode
 from core.permissions.approval import Approval
 from core.protocol.documents import Question, QuestionAnswer, Todo
-from core.protocol.events import ApprovalRequested, ModeChanged, ModeName, QuestionAsked, ToolOutput
+from core.protocol.events import (
+    ApprovalRequested,
+    DiagnosticsReported,
+    ModeChanged,
+    ModeName,
+    Notice,
+    QuestionAsked,
+    ToolOutput,
+)
+from core.protocol.language import Place
+from core.protocol.queries import SearchAnswer, SearchQuery
 from core.protocol.review import Origin
 from core.sandbox.results import CommandResult, JobReport
 from core.shadow.review.proposals import ShadowEdit
@@ -37,12 +51,16 @@ from core.shell.execution import EFFECTS_DROPPED
 from core.shell.jobs import JobTable
 from core.shell.python_repl import PythonRepl
 from core.shell.spill import read_spilled
-from core.tools.base import EditRequest, FileEditDetail, LintRun
+from core.tools.base import EditRequest, FetchedRules, FileEditDetail, LintRun
 from core.tools.linters import LintJob
 from core.workspace import DirectoryEntry, PathStat
 
+if TYPE_CHECKING:
+    from core.lsp.questions import LocationKind, NamePosition
+
 ApplyEdit = Callable[[EditRequest], Awaitable[str]]
 MAX_COMMAND_SECONDS = 600.0
+NOTE_HINT = "/memory keeps it for later sessions, or drops it."
 MAX_STOPPED_OUTPUT = 4_000  # characters of output that the model is told of a command that was stopped
 
 
@@ -72,6 +90,9 @@ class FileReader(Struct, eq=False, kw_only=True):
     look_up: Callable[[str], PathStat | None]
     read: Callable[[str, int], bytes]
     run_linter: Callable[[LintJob, bool], Awaitable[LintRun]]
+    find_rules: Callable[[tuple[str, ...]], Awaitable[FetchedRules]]
+    names: NameLookup = NO_LOOKUP
+    search_project: SearchProject = search_nothing
 
     def stat(self, path: str) -> PathStat | None:
         own = self.relative(path)
@@ -87,7 +108,33 @@ class FileReader(Struct, eq=False, kw_only=True):
         return self.list_entries(self.relative(path))
 
     def mark_read(self, path: str) -> None:
-        self.digests[self.relative(path)] = self.compute_digest(path)
+        own = self.relative(path)
+        self.digests[own] = self.compute_digest(path)
+        self.names.note_read(own)
+
+    async def diagnose(self, paths: tuple[str, ...]) -> tuple[DiagnosticsReported, ...]:
+        return await self.names.diagnose(tuple(map(self.relative, paths)))
+
+    async def find_places(self, kind: LocationKind, at: NamePosition) -> tuple[Place, ...]:
+        return tuple(self._hide_kept(each) for each in await self.names.locate(kind, at))
+
+    async def describe_name(self, at: NamePosition) -> str:
+        return await self.names.describe(at)
+
+    def _hide_kept(self, place: Place) -> Place:
+        """Return the place without its text where that is kept from the agent."""
+        try:
+            if not place.path.startswith("/"):
+                self.check_path(Access.READ, place.path)
+        except PathRefused:
+            return replace(place, text="")
+        return place
+
+    async def search(self, query: SearchQuery) -> SearchAnswer:
+        return await self.search_project(query, self)
+
+    async def fetch_rules(self, names: tuple[str, ...]) -> FetchedRules:
+        return await self.find_rules(names)
 
     async def lint(self, job: LintJob, *, pending: bool) -> LintRun:
         return await self.run_linter(job, pending)
@@ -123,6 +170,10 @@ class FileEditor(FileReader, eq=False, kw_only=True):
     def has_read_current(self, path: str) -> bool:
         return self.digests.get(self.relative(path)) == self.compute_digest(path)
 
+    async def plan_rename(self, at: NamePosition, new_name: str) -> dict[str, str]:
+        self.lease.check()
+        return await self.names.plan_rename(at, new_name)
+
     async def apply_with_model(self, order: EditRequest) -> str:
         self.lease.check()
         return await self.apply_edit(order)
@@ -140,12 +191,13 @@ def _list_reading(permissions: CallPermissions, digests: dict[str, str], approve
         "root": str(shadow.workspace.root),
         "digests": digests,
         "relative": detach(shadow.workspace.to_relative),
-        "list_entries": detach(shadow.list_dir),
+        "list_entries": detach(shadow.list_open_dir),
         "pending_paths": lambda: {each.path: each.operation for each in shadow.list_changes()},
         "read_spilled": lambda path: read_spilled(directory, path),
         "check_path": detach(guard.check),
         "look_up": detach(shadow.stat),
         "read": detach(shadow.read_existing),
+        "find_rules": lambda names: fetch_rules(permissions, names, tuple(digests)),
         "run_linter": lambda job, pending: run_linter(permissions, job, pending=pending),
     }
 
@@ -176,6 +228,14 @@ class UserPrompter(Struct, eq=False):
         asked = QuestionAsked(id=new_id("ask"), call=self._call, questions=questions, title=title, lasting=True)
         self.answers = (await self._user.ask(asked)).answers
         return self.answers
+
+    async def propose_note(self, text: str, why: str) -> None:
+        self._lease.check()
+        if self._host.state.is_private:
+            raise ToolFailed("this session is private: nothing of it is kept, and no notes are.")
+        notes = ProjectNotes(self._host.workspace.root)
+        note = await asyncio.to_thread(notes.add, text, why, is_kept=False)
+        self._host.emit(Notice(level="info", message=f"A note waits for you: {note.text}", hint=NOTE_HINT))
 
     async def request_mode(self, mode: str, explanation: str) -> bool:
         self._lease.check()
@@ -286,6 +346,8 @@ class CapabilityFactory(Struct, frozen=True):
     plans: PlanSync
     digests: dict[str, str]
     apply_edit: ApplyEdit
+    names: NameLookup = NO_LOOKUP
+    search: SearchProject = search_nothing
 
     def build(
         self, access: Access, origin: Origin, approval: Approval, lease: CallLease, paths: Sequence[str] = ()
@@ -295,7 +357,9 @@ class CapabilityFactory(Struct, frozen=True):
         todo = next((each.id for each in terminal.host.state.todos if each.status == "in_progress"), "")
         match access:
             case Access.READ:
-                return build_reader(permissions, self.digests, paths)
+                reader = build_reader(permissions, self.digests, paths)
+                reader.names, reader.search_project = self.names, self.search
+                return reader
             case Access.ASK:
                 return UserPrompter(self.approver.user, terminal.host, origin.call, lease)
             case Access.TODO | Access.PLAN:
@@ -312,6 +376,8 @@ class CapabilityFactory(Struct, frozen=True):
                     edit=lambda path, data: shadow.edit(path, data, stamp),
                     lease=lease,
                     apply_edit=self.apply_edit,
+                    names=self.names,
+                    search_project=self.search,
                 )
             case Access.NET | Access.SPAWN | Access.EXTERNAL:
                 raise ToolFailed("This program has no such access.")

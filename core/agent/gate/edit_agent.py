@@ -18,10 +18,10 @@ from core.agent.context.prompt_tags import escape_tags, wrap_tag
 from core.edits.errors import EditError
 from core.edits.formats.line_plan import apply_line_plan, find_unplanned_changes, parse_line_plan
 from core.edits.lazy.unmentioned_changes import find_unmentioned_change
-from core.edits.syntax import describe_first_flaw
 from core.errors import ProviderError
 from core.prompts import render
 from core.protocol.messages import AssistantMessage, Message, UserMessage
+from core.syntax.flaws import describe_first_flaw
 from core.text.lines import number_lines
 from core.tools.base import EditRequest
 

@@ -21,6 +21,7 @@ from core.agent.answer.documents import TurnDocuments
 from core.agent.debug.debug_policy import explain_held_back
 from core.agent.gate.approvals import Approver
 from core.agent.gate.capabilities import CallLease, CapabilityFactory, CommandRunner, UserPrompter
+from core.agent.gate.edit_diagnostics import EditDiagnostics
 from core.agent.gate.gated_call import CallStopped, GatedCall
 from core.agent.gate.permissions import PATH_ACCESSES, CallPermissions
 from core.agent.turn.user_channel import QUESTION_STILL_OPEN
@@ -59,6 +60,7 @@ class Gate(Struct):
     tools: Toolset
     emit: Callable[[AnyEvent], None]
     turn_id: str
+    diagnostics: EditDiagnostics
 
     async def run(self, calls: Sequence[GatedCall], format_result: ResultFormat, get_warning: ResultFormat) -> None:
         """Run all calls of one step; each gets its one answer, also when cancelled, and `get_warning` after it."""
@@ -179,6 +181,8 @@ class Gate(Struct):
                 await self._retry_with_network(call, call.tool.command)
             finally:
                 self.permissions.network_grants.revoke_once()
+        if call.access is Access.PROPOSE and call.status == "completed":
+            call.text = "\n".join(filter(None, (call.text, await self.diagnostics.describe_edit())))
         call.text, spilled = clip_text(
             self.permissions.terminal.host.directory, call.request.id, f"{call.format_aside()}{call.text}"
         )

@@ -14,9 +14,7 @@ from msgspec.structs import replace
 
 from core.agent.gate.permissions import CallPermissions
 from core.errors import ToolFailed
-from core.modes import Access
-from core.permissions.policy import CommandTerms, decide_call
-from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxResult
+from core.sandbox.box import Box, BoxLimits, BoxResult
 from core.shell.terminal import Terminal
 from core.tools.base import LintRun
 from core.tools.linters import LINTERS, SIDES, LintJob, build_script, format_command
@@ -36,26 +34,13 @@ async def run_linter(permissions: CallPermissions, job: LintJob, *, pending: boo
             "was not run: nothing on this machine holds a command well enough to run it unasked.",
             hint="Run the linter with run_terminal_cmd instead, where the mode allows it.",
         )
-    _check_allowed(permissions, job)
+    if reason := permissions.explain_unasked(format_command(job), job.directory):
+        raise ToolFailed(f"was not run: {reason}")
     if not pending and (there := _narrow_to_disk(terminal.host.workspace, job)) is not job:
         if there is None:
             return EMPTY_RUN
         job = there
     return await _run_boxed(terminal, box, job, pending=pending)
-
-
-def _check_allowed(permissions: CallPermissions, job: LintJob) -> None:
-    if not permissions.is_trusted:
-        raise ToolFailed("was not run: the user has not said that they trust this project.")
-    terms = CommandTerms(
-        is_contained=True,
-        is_unasked=True,
-        is_manual=permissions.settings.commands.policy == "human",
-        directory=job.directory,
-    )
-    decided = decide_call(Access.EXEC, format_command(job), terms, rules=permissions.load_rules())
-    if decided.choice != "allow":
-        raise ToolFailed(f"was not run: {decided.reason or 'the user wants to be asked about commands.'}")
 
 
 def _narrow_to_disk(workspace: Workspace, job: LintJob) -> LintJob | None:
@@ -68,20 +53,9 @@ def _narrow_to_disk(workspace: Workspace, job: LintJob) -> LintJob | None:
 
 async def _run_boxed(terminal: Terminal, box: Box, job: LintJob, *, pending: bool) -> LintRun:
     host, output = terminal.host, _BoundedOutput()
-    kept = await asyncio.to_thread(host.withheld)
     lowers: tuple[Path, ...] = host.shadow.prepare_lowers() if pending else host.shadow.layers.list_uppers()
-    spec = BoxRequest(
-        workspace=host.workspace.root,
-        command=build_script(job, SIDES[pending]),
-        env=host.build_environment(),
-        lowers=lowers,
-        cwd=job.directory,
-        cache=host.ensure_cache(),
-        hidden=(*host.hidden, *kept.outside),
-        withheld=kept.covered,
-        masked=kept.masked,
-        readable=host.readable(),
-        limits=BoxLimits(seconds=TIME_LIMIT),
+    spec = await host.build_passing_request(
+        build_script(job, SIDES[pending]), lowers=lowers, cwd=job.directory, limits=BoxLimits(seconds=TIME_LIMIT)
     )
     running = await box.start(spec, output.add)
     try:

@@ -20,6 +20,7 @@ from core.permissions.approval import Approval, hash_value
 from core.permissions.policy import CommandTerms, PolicyDecision, decide_call, decide_path
 from core.permissions.rules import PermissionRule
 from core.permissions.saved_rules import SavedRules
+from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.shell.network_grants import NetworkGrants
 from core.shell.terminal import Terminal
 from core.tools.base import Tool
@@ -62,7 +63,7 @@ class PathGuard(Struct, frozen=True):
 
 
 class CallPermissions(Struct):
-    """The permissions of one session. `is_trusted`: the user trusts the project.
+    """The permissions of one session. `is_trusted`: the user trusts the project; `hears`: these bytes of a file of it.
 
     `subagent_limits`: what a subagent may at most; None: it is the user's own session. What a mode grants depends on
     whether commands are contained, which is known once `terminal.find_box` was awaited.
@@ -73,7 +74,13 @@ class CallPermissions(Struct):
     saved_rules: SavedRules
     network_grants: NetworkGrants
     is_trusted: bool = True
+    hears: TrustCheck = trust_everything
     subagent_limits: SubagentLimits | None = None
+
+    @property
+    def rule_check(self) -> TrustCheck | None:
+        """The check of what a rule file of the project says; None: none of them is read."""
+        return self.hears if self.is_trusted else None
 
     @property
     def mode(self) -> Mode:
@@ -108,6 +115,19 @@ class CallPermissions(Struct):
             mode=self.mode.value,
             network=self.network_grants.list_hosts(),
         )
+
+    def explain_unasked(self, command: str, directory: str) -> str:
+        """Explain why a command of the program's own may not run without a question, "" = it may."""
+        if not self.is_trusted:
+            return "the user has not said that they trust this project."
+        terms = CommandTerms(
+            is_contained=True,
+            is_unasked=True,
+            is_manual=self.settings.commands.policy == "human",
+            directory=directory,
+        )
+        decided = decide_call(Access.EXEC, command, terms, rules=self.load_rules())
+        return "" if decided.choice == "allow" else decided.reason or "the user wants to be asked about commands."
 
     def decide(self, access: Access, tool: Tool[object], *, is_typed: bool = False) -> PolicyDecision:
         """Decide on a call by rules and policy, before anybody is asked. `is_typed`: the user typed this command."""

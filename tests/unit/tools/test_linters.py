@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from core.lsp.findings import find_new_diagnostics
+from core.protocol.language import Diagnostic
 from core.tools.linters import (
     LintJob,
-    LintProblem,
     build_script,
-    find_new_problems,
     format_command,
     parse_problems,
     plan_jobs,
@@ -20,8 +20,8 @@ def job(linter: str, *files: str, directory: str = ".") -> LintJob:
     return LintJob(linter=linter, directory=directory, files=files)
 
 
-def problem(line: int, text: str = "E1 wrong", path: str = "a.py") -> LintProblem:
-    return LintProblem(path=path, line=line, column=1, text=text)
+def problem(line: int, text: str = "E1 wrong", path: str = "a.py") -> Diagnostic:
+    return Diagnostic(path=path, line=line, message=text)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def problem(line: int, text: str = "E1 wrong", path: str = "a.py") -> LintProble
 )  # fmt: skip
 def test_each_linters_output_is_read(linter, directory, output, found):
     seen = [
-        (each.path, each.line, each.column, each.text)
+        (each.path, each.line, each.column, each.message)
         for each in parse_problems(job(linter, directory=directory), output, ROOT)
     ]
     assert seen == ([found] if found else [])
@@ -74,10 +74,10 @@ def test_each_linters_output_is_read(linter, directory, output, found):
 
 def test_what_was_there_before_is_not_new_wherever_it_moved():
     before = [problem(5), problem(9), problem(20, "E2 other")]
-    assert find_new_problems([problem(7), problem(11), problem(2, "E2 other")], before) == []
-    assert find_new_problems([problem(1), problem(7), problem(11)], before) == [problem(1)]
-    assert find_new_problems([problem(5, path="b.py"), problem(5)], before) == [problem(5, path="b.py")]
-    assert find_new_problems([], before) == []
+    assert find_new_diagnostics([problem(7), problem(11), problem(2, "E2 other")], before) == []
+    assert find_new_diagnostics([problem(1), problem(7), problem(11)], before) == [problem(1)]
+    assert find_new_diagnostics([problem(5, path="b.py"), problem(5)], before) == [problem(5, path="b.py")]
+    assert find_new_diagnostics([], before) == []
 
 
 def test_a_linter_runs_where_its_configuration_is_nearest():

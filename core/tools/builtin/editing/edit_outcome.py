@@ -8,8 +8,8 @@ from __future__ import annotations
 from asyncio import to_thread
 from collections.abc import Sequence
 
-from core.edits.syntax import describe_flaw, find_flaws, find_new_flaws
 from core.protocol.review import Hunk
+from core.syntax.flaws import describe_flaw, find_flaws, find_new_flaws
 from core.text.lines import normalise_endings, split_lines
 from core.tools.base import FileEditDetail, ToolOutcome
 

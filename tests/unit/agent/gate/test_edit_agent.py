@@ -92,6 +92,16 @@ async def test_a_plan_that_breaks_the_file_is_not_taken(tmp_path):
     assert case.state.changes == {}
 
 
+async def test_a_plan_whose_result_parses_and_does_not_compile_is_not_taken(tmp_path):
+    case = case_with(tmp_path, [says(plan((10, 10, "return amount * 2"))), says("[]")])
+    draft = DRAFT.replace("        return amount * 2", "return amount * 2")
+    case.model.steps = [calls(("edit_file", {"target_file": "a.py", "code_edit": draft})), says("Done.")]
+    await case.turn()
+    again = case.fitter.requests[1].messages[-1].content
+    assert "would not any more: line 10: 'return' outside function" in again
+    assert case.state.changes == {}
+
+
 async def test_a_file_that_changed_meanwhile_is_not_written_over(tmp_path):
     case = case_with(tmp_path, [])
     case.fitter.steps = [[lambda: (case.project / "a.py").write_text("mine\n"), *says(GOOD)]]

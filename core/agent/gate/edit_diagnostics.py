@@ -1,0 +1,67 @@
+"""Diagnostics of the agent's edits, told where it helps: in the result of the edit that made an error, before the next
+step when they come late, and once at the end of a turn that leaves errors behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+from core.agent.context.prompt_tags import escape_tags
+from core.agent.context.reminders import append_reminder
+from core.lsp.findings import format_diagnostics
+from core.lsp.language_servers import LanguageServers
+from core.prompts import render
+from core.protocol.events import AnyEvent
+from core.protocol.language import Diagnostic
+from core.state.session import SessionState
+
+EDIT_BUDGET: Final = 1.0  # seconds that an edit waits for what is said of it
+LATE_BUDGET: Final = 0.1  # seconds, once an edit has waited in vain
+TURN_BUDGET: Final = 3.0  # seconds that the end of a turn waits
+
+
+class EditDiagnostics(Struct, eq=False):
+    """The diagnostics of one turn."""
+
+    _servers: LanguageServers
+    _state: SessionState
+    _emit: Callable[[AnyEvent], None]
+    _has_edited: bool = False
+    _is_late: bool = False
+    _has_handed_back: bool = False
+
+    async def describe_edit(self) -> str:
+        """Return what is new since the last edit, for its result; "" when nothing is known of it (yet)."""
+        self._has_edited = True
+        settled = await self._servers.settle(LATE_BUDGET if self._is_late else EDIT_BUDGET)
+        self._is_late = not settled
+        news = self._servers.take_news()
+        names = ", ".join(self._servers.take_sources())
+        if news:
+            return "\n".join((f"New since this edit ({names}):", *format_diagnostics(news)))
+        return f"{names}: nothing new." if names and settled else ""
+
+    def append_late(self) -> None:
+        """Tell the model what came after the result of its edit."""
+        if self._has_edited and (news := self._servers.take_news()):
+            append_reminder(self._emit, render("reminders/diagnostics_late", lines=_escape_lines(news)))
+
+    async def should_continue(self) -> bool:
+        """True if the turn goes on, since its edits leave errors behind; the model is told which. Once in a turn."""
+        if not self._has_edited or self._has_handed_back:
+            return False
+        await self._servers.settle(TURN_BUDGET)
+        errors = self._servers.list_errors()
+        if not errors:
+            return False
+        self._has_handed_back = True
+        self._servers.take_news()
+        append_reminder(self._emit, render("reminders/diagnostics_left", lines=_escape_lines(errors)))
+        return True
+
+
+def _escape_lines(found: list[Diagnostic]) -> str:
+    return escape_tags("\n".join(format_diagnostics(found)))

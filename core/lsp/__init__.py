@@ -1,0 +1,1 @@
+"""Language servers: a small client, and the servers of a session in their boxes."""

@@ -1,0 +1,100 @@
+"""The files of a session as one server sees them: what it says of their pending text and not of the user's own.
+
+The user's own text is looked at with every other file as the user has it, so that an error which an edit makes
+elsewhere is not taken for an old one. That is done once for each text; afterwards a check is one change and one answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct, field
+
+from core.lsp.connection import ServerConnection
+from core.lsp.findings import find_new_diagnostics
+from core.lsp.positions import split_text
+from core.lsp.project_texts import TextPair
+from core.protocol.language import Diagnostic
+
+CHECK_LIMIT: Final = 20.0  # seconds that a server has for the diagnostics of one file
+MOST_UNANSWERED: Final = 3  # in a row
+MOST_FILES: Final = 20  # files that are looked at again after an edit of one of them
+
+
+class Baseline(Struct, frozen=True):
+    """The diagnostics of the user's own text."""
+
+    text: str
+    lines: Sequence[str]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+class CheckedFiles(Struct, eq=False):
+    """The files that a server was given, by path. `unanswered`: how many answers in a row did not come in time."""
+
+    pairs: dict[str, TextPair] = field(default_factory=dict)
+    baselines: dict[str, Baseline] = field(default_factory=dict)
+    unanswered: int = 0
+
+    @property
+    def is_silent(self) -> bool:
+        """True if the server has left too much unanswered to be waited for any longer."""
+        return self.unanswered >= MOST_UNANSWERED
+
+    async def update(self, server: ServerConnection, wanted: Mapping[str, TextPair | None]) -> None:
+        """Give the server these files as they are now (None = gone), and learn what it says of the user's texts."""
+        for path, pair in wanted.items():
+            if pair is None:
+                self.forget(server, path)
+            else:
+                self.pairs[path] = pair
+        if unknown := [path for path in wanted if not self._is_base_known(path)]:
+            await self._learn_bases(server, unknown)
+        for path, pair in self.pairs.items():
+            server.set_text(path, pair.text)
+
+    def forget(self, server: ServerConnection, path: str) -> None:
+        """Take a file back."""
+        self.pairs.pop(path, None)
+        server.close_document(path)
+
+    def _is_base_known(self, path: str) -> bool:
+        pair, known = self.pairs.get(path), self.baselines.get(path)
+        return pair is None or pair.base is None or (known is not None and known.text == pair.base)
+
+    async def _learn_bases(self, server: ServerConnection, unknown: Iterable[str]) -> None:
+        for path, pair in self.pairs.items():
+            if pair.base is not None:
+                server.set_text(path, pair.base)
+        for path in unknown:
+            base = self.pairs[path].base
+            found = await self._diagnose(server, path) if base is not None else ()
+            if base is not None and found is not None:
+                self.baselines[path] = Baseline(base, split_text(base), found)
+
+    async def check(self, server: ServerConnection, changed: Iterable[str], *, alone: bool) -> None:
+        """Have the changed files looked at, and the other ones, unless each stands `alone`."""
+        paths = [path for path in changed if path in self.pairs]
+        others = [] if alone else [path for path in reversed(self.pairs) if path not in paths]
+        for path in (*paths, *others[: MOST_FILES - len(paths)]):
+            await self._diagnose(server, path)
+
+    async def _diagnose(self, server: ServerConnection, path: str) -> tuple[Diagnostic, ...] | None:
+        if self.is_silent:
+            return None
+        found = await server.diagnose(path, seconds=CHECK_LIMIT)
+        self.unanswered = 0 if found is not None else self.unanswered + 1
+        return found
+
+    def find_new(self, server: ServerConnection, path: str) -> list[Diagnostic] | None:
+        """Return what the pending text has and the user's has not; None: not known (yet)."""
+        document, pair = server.documents.get(path), self.pairs.get(path)
+        if document is None or pair is None or document.diagnostics is None or document.text != pair.text:
+            return None
+        if pair.base is None or not document.diagnostics:
+            return list(document.diagnostics)
+        base = self.baselines.get(path)
+        if base is None or base.text != pair.base:
+            return None
+        return find_new_diagnostics(document.diagnostics, base.diagnostics, document.lines.list_lines(), base.lines)

@@ -1,0 +1,166 @@
+"""The client of one language server: requests and their answers, and what a server asks of us.
+
+It knows messages and no documents. Bytes go out by `send` and come in by `feed`; what breaks the protocol or floods
+ends the connection with a reason, and every request that waits gets it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from core.errors import ToolFailed
+from core.lsp.framing import FrameReader, build_frame
+from core.lsp.messages import UNREADABLE
+
+MOST_UNASKED: Final = 64 << 20  # bytes of messages that a server may send between two of our requests
+METHOD_NOT_FOUND: Final = -32601
+CANCELLED: Final = (-32800, -32801, -32802)  # by us, since the content changed, by the server: worth asking again
+_NOTHING: Final = msgspec.Raw(b"null")
+
+
+class RpcError(Struct, frozen=True):
+    code: int = 0
+    message: str = ""
+
+
+class RpcMessage(Struct, frozen=True):
+    """Any message: a request has id and method, a notification a method alone, an answer an id alone."""
+
+    id: int | str | None = None
+    method: str = ""
+    params: msgspec.Raw = _NOTHING
+    result: msgspec.Raw = _NOTHING
+    error: RpcError | None = None
+
+
+class RequestRefused(ToolFailed, code="server_refused"):
+    """The server answered with an error; `number` is its code."""
+
+    number = 0
+
+
+class ServerGone(ToolFailed, code="server_gone"):
+    """There is no server (any more) that could answer."""
+
+
+class LspClient:
+    """A connection. `on_notification(method, params)` gets what a server tells; `settings` are those it may ask for."""
+
+    def __init__(
+        self,
+        send: Callable[[bytes], None],
+        on_notification: Callable[[str, msgspec.Raw], None],
+        settings: Mapping[str, Any],
+    ) -> None:
+        self._send, self._on_notification, self._settings = send, on_notification, settings
+        self._frames = FrameReader()
+        self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
+        self._last_id = 0
+        self._unasked = 0
+        self.problem = ""
+        self.on_end: Callable[[], None] = lambda: None
+
+    def feed(self, data: bytes) -> None:
+        """Take what the server wrote. A message that can't be read is passed over; a stream that can't be is left."""
+        if self.problem:
+            return
+        self._unasked += len(data)
+        try:
+            for body in self._frames.feed(data):
+                try:
+                    self._receive(msgspec.json.decode(body, type=RpcMessage))
+                except UNREADABLE:
+                    continue
+        except ToolFailed as problem:
+            self.fail(problem.message)
+        if self._unasked > MOST_UNASKED:
+            self.fail("It floods its client with messages.")
+
+    def fail(self, reason: str) -> None:
+        """End the connection: whoever waits is told why."""
+        self.problem = self.problem or reason
+        for each in self._waiting.values():
+            if not each.done():
+                each.set_exception(ServerGone(self.problem))
+        self._waiting.clear()
+        self.on_end()
+
+    async def request(self, method: str, params: object, *, seconds: float) -> msgspec.Raw:
+        """Return the result. Raises `RequestRefused`, `ServerGone`, and `TimeoutError` after so many seconds."""
+        if self.problem:
+            raise ServerGone(self.problem)
+        self._last_id += 1
+        number = self._last_id
+        answer: asyncio.Future[msgspec.Raw] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer
+        self._unasked = 0
+        self._write({"id": number, "method": method, "params": params})
+        try:
+            async with asyncio.timeout(seconds):
+                return await answer
+        except (TimeoutError, asyncio.CancelledError):
+            if not self.problem:
+                self.notify("$/cancelRequest", {"id": number})
+            raise
+        finally:
+            self._waiting.pop(number, None)
+
+    def notify(self, method: str, params: object) -> None:
+        """Tell the server something; nothing comes back."""
+        if not self.problem:
+            self._write({"method": method, "params": params})
+
+    def _write(self, message: Mapping[str, object]) -> None:
+        self._send(build_frame(msgspec.json.encode({"jsonrpc": "2.0", **message})))
+
+    def _receive(self, message: RpcMessage) -> None:
+        if message.method and message.id is not None:
+            self._answer(message)
+        elif message.method:
+            self._on_notification(message.method, message.params)
+        elif isinstance(message.id, int) and (waiting := self._waiting.get(message.id)) and not waiting.done():
+            if message.error is None:
+                waiting.set_result(message.result)
+            else:
+                refused = RequestRefused(message.error.message[:500] or "The server refused.")
+                refused.number = message.error.code
+                waiting.set_exception(refused)
+
+    def _answer(self, asked: RpcMessage) -> None:
+        """Answer what a server asks: some wait for it before they say anything else."""
+        match asked.method:
+            case "workspace/configuration":
+                self._write({"id": asked.id, "result": self._find_settings(asked.params)})
+            case (
+                "client/registerCapability"
+                | "client/unregisterCapability"
+                | "window/workDoneProgress/create"
+                | "window/showMessageRequest"
+                | "workspace/diagnostic/refresh"
+                | "workspace/semanticTokens/refresh"
+                | "workspace/inlayHint/refresh"
+                | "workspace/codeLens/refresh"
+                | "workspace/workspaceFolders"
+            ):
+                self._write({"id": asked.id, "result": None})
+            case "workspace/applyEdit":
+                self._write({"id": asked.id, "result": {"applied": False}})
+            case _:
+                self._write({"id": asked.id, "error": {"code": METHOD_NOT_FOUND, "message": "not known here"}})
+
+    def _find_settings(self, params: msgspec.Raw) -> list[object]:
+        """Return the settings of each section that is asked for, None where there are none."""
+        asked: Any = msgspec.json.decode(params)
+        found: list[object] = []
+        for item in asked["items"] if isinstance(asked, dict) and isinstance(asked.get("items"), list) else []:
+            value: object = self._settings or None
+            section = item.get("section") if isinstance(item, dict) else None
+            for name in section.split(".") if isinstance(section, str) and section else ():
+                value = value.get(name) if isinstance(value, Mapping) else None
+            found.append(value)
+        return found

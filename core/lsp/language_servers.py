@@ -1,0 +1,287 @@
+"""The language servers of a session: begun with the first edit or question of a language, asked after each edit.
+
+They run in the box over the merged view and are given the pending texts, so nothing is written for them. Nobody waits
+for them longer than asked: what comes late is told later. What they find new is an event for each file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from core.config.settings import ServerSettings
+from core.errors import AgentTuiError, ToolFailed
+from core.languages import detect_language
+from core.lsp.findings import find_new_diagnostics, sort_diagnostics
+from core.lsp.project_texts import ProjectTexts, TextPair
+from core.lsp.server_table import FoundServer, ServerFinder, configure_servers
+from core.modes import Access, Mode
+from core.protocol import events as ev
+from core.protocol.language import Diagnostic
+from core.shell.command_host import CommandHost
+from core.tasks import TaskOwner, is_loop_running
+from core.text.lines import split_lines
+
+if TYPE_CHECKING:  # the protocol is read when the first server begins
+    from core.lsp.checked_files import CheckedFiles
+    from core.lsp.connection import QuestionKind, ServerConnection
+    from core.lsp.supervision import StartServer, SupervisedServer
+
+MOST_SERVERS: Final = 6
+QUESTION_LIMIT: Final = 20.0  # seconds that a question for diagnostics waits
+MOST_READ: Final = 20  # files that the model has read and that are looked at when others change
+MOST_CHANGED: Final = 200  # files that are looked at after a command that changed very many
+_REPORTED: Final = frozenset({"error", "warning"})
+ServerKey = tuple[str, str]
+Pairs = dict[str, TextPair | None]
+
+
+class LanguageServers:
+    """The servers of one session. `explain_refusal(command, directory)`: why one may not run, "" = it may."""
+
+    def __init__(
+        self,
+        host: CommandHost,
+        get_settings: Callable[[], Mapping[str, ServerSettings]],
+        explain_refusal: Callable[[str, str], str],
+        start: StartServer | None = None,
+    ) -> None:
+        self.texts = ProjectTexts(host.shadow)
+        self._host, self._get_settings, self._explain_refusal = host, get_settings, explain_refusal
+        self._start = start
+        self._servers: dict[ServerKey, SupervisedServer] = {}
+        self._files: dict[ServerKey, CheckedFiles] = {}
+        self._found: dict[tuple[str, str], tuple[FoundServer, ...]] = {}
+        self._dirty: dict[str, None] = {}
+        self._read: dict[str, None] = {}
+        self._told: dict[str, tuple[tuple[Diagnostic, ...], Sequence[str]]] = {}
+        self._looked: dict[str, None] = {}
+        self._disk_count = 0
+        self._work: asyncio.Task[None] | None = None
+        self._tasks = TaskOwner()
+        self._is_closed = False
+
+    # what happens in the session
+
+    def observe_change(self, event: ev.ChangeProposed | ev.ChangeRevised | ev.ChangeResolved) -> None:
+        """Take note of a change; it is looked at as soon as possible."""
+        self._mark_dirty(event.path if isinstance(event, ev.ChangeResolved) else event.change.path)
+
+    def observe_read(self, path: str) -> None:
+        """Take note of a file that the model has read, where it may edit: what is done elsewhere may break it."""
+        if path not in self._read and Access.PROPOSE in Mode(self._host.state.mode).rules.grants:
+            self._read[path] = None
+            for oldest in list(self._read)[:-MOST_READ]:
+                del self._read[oldest]
+            self._mark_dirty(path)
+
+    def observe_disk(self, paths: Iterable[str]) -> None:
+        """Take note of files that changed on disk (none = too many to name)."""
+        given = {path for files in self._files.values() for path in files.pairs}
+        paths = tuple(paths)
+        for path in given.intersection(paths):
+            self._mark_dirty(path)
+        if self._servers and (not paths or any(path not in given and detect_language(path) for path in paths)):
+            self._disk_count += 1  # the servers are begun anew before they are asked again
+        self._found.clear()
+
+    def _mark_dirty(self, path: str) -> None:
+        if self._is_closed or not detect_language(path) or not is_loop_running():
+            return
+        self._dirty[path] = None
+        if self._work is None or self._work.done():
+            self._work = self._tasks.start(self._check_dirty(), name="language servers")
+
+    # checks
+
+    async def settle(self, seconds: float) -> bool:
+        """Wait for what is being looked at, at most so long. True if nothing is left."""
+        if self._work is not None and not self._work.done():
+            await asyncio.wait({self._work}, timeout=seconds)
+        return self._work is None or self._work.done()
+
+    async def _check_dirty(self) -> None:
+        while self._dirty and not self._is_closed:
+            paths = tuple(self._dirty)[-MOST_CHANGED:]
+            self._dirty.clear()
+            if not await self.are_possible():
+                return
+            plans: dict[ServerKey, Pairs] = {}
+            for path, pair, servers in await asyncio.to_thread(self._plan_checks, paths):
+                for found in servers:
+                    plans.setdefault(self._admit(found), {})[path] = pair
+            plans.pop(("", ""), None)
+            await asyncio.gather(*(self._check(self._servers[key], pairs) for key, pairs in plans.items()))
+
+    def _plan_checks(self, paths: Iterable[str]) -> list[tuple[str, TextPair | None, tuple[FoundServer, ...]]]:
+        return [(path, self.texts.load_pair(path), self._find_servers(path)) for path in paths]
+
+    async def are_possible(self) -> bool:
+        """True if a server may run: the box can hold it unasked."""
+        box = await self._host.box.find()
+        return box is not None and box.tier.can_run_unasked
+
+    def _find_servers(self, path: str) -> tuple[FoundServer, ...]:
+        language = detect_language(path)
+        place = (str(PurePosixPath(path).parent), language)
+        found = self._found.get(place)  # which may be cleared meanwhile
+        if found is None:
+            found = self._found[place] = tuple(self.build_finder().find_servers(path, language))
+        return found
+
+    def build_finder(self) -> ServerFinder:
+        """Return what finds the servers of this project."""
+        return ServerFinder(
+            root=str(self._host.workspace.root),
+            specs=configure_servers(self._get_settings()),
+            read=self.texts.read_beginning,
+            exists=self.texts.exists,
+            search_path=self._host.build_environment()["PATH"],
+        )
+
+    def _admit(self, found: FoundServer) -> ServerKey:
+        """Return the key of the server to ask; ("", "") if none may be."""
+        from core.lsp.boxed_server import format_command, start_in_box
+        from core.lsp.checked_files import CheckedFiles
+        from core.lsp.supervision import SupervisedServer
+
+        key, host = found.key, self._host
+        if key not in self._servers:
+            if len(self._servers) >= MOST_SERVERS or self._explain_refusal(format_command(found), found.directory):
+                return "", ""
+            start = self._start or partial(start_in_box, host)
+            self._servers[key] = SupervisedServer(found, host.workspace.root, start, self._report_given_up)
+            self._files[key] = CheckedFiles()
+        return ("", "") if self._servers[key].given_up else key
+
+    def _report_given_up(self, server: SupervisedServer) -> None:
+        message = f"The language server {server.name} is not used any more: {server.given_up}."
+        self._host.emit_outside_turn(ev.Notice(level="warning", message=message, hint="`agent-tui doctor` lists them."))
+
+    async def _check(self, server: SupervisedServer, pairs: Pairs) -> None:
+        while not server.given_up:
+            try:
+                await self._check_once(server, pairs)
+                break
+            except AgentTuiError as problem:
+                if problem.code != "server_gone":  # else it is begun again, or given up with a word
+                    break
+
+    async def _check_once(self, server: SupervisedServer, pairs: Pairs) -> None:
+        files, is_linter = self._files[server.found.key], server.found.spec.is_linter
+        async with server.lock:
+            connection, changed = await self._prepare(server, pairs)
+            await files.check(connection, changed, alone=is_linter)
+            if files.is_silent:
+                files.unanswered = 0
+                server.record_crash("it does not answer")
+            self._looked[server.name] = None
+            self._publish({*changed, *([] if is_linter else files.pairs)})
+            connection.on_push = lambda path: self._publish({path})
+
+    async def _prepare(self, server: SupervisedServer, pairs: Pairs) -> tuple[ServerConnection, list[str]]:
+        """Return the server, with these files as they are now, and their paths; of one that was begun for it, those of
+        all pending files. Raises `ToolFailed`."""
+        files, spec = self._files[server.found.key], server.found.spec
+        marks = frozenset((*spec.roots, *spec.marks, *spec.within))
+        stamp = (self.texts.compute_stamp(marks, is_linter=spec.is_linter), self._disk_count)
+        if server.stamp != stamp:
+            server.stop()
+        connection = await server.ensure_running()
+        wanted = dict(pairs)
+        if not connection.documents:
+            files.pairs.clear()
+            server.stamp = stamp
+            wanted = await asyncio.to_thread(self._load_known, server.found) | wanted
+        await files.update(connection, wanted)
+        return connection, list(wanted)
+
+    def _load_known(self, found: FoundServer) -> Pairs:
+        """Return the files of a server that are pending or were read."""
+        known = list(dict.fromkeys((*self._host.shadow.state.changes, *self._read)))[-MOST_CHANGED:]
+        mine = (path for path in known if found.key in {each.key for each in self._find_servers(path)})
+        return {path: self.texts.load_pair(path) for path in mine}
+
+    @asynccontextmanager
+    async def borrow(self, path: str, kind: QuestionKind) -> AsyncIterator[ServerConnection]:
+        """Give the first server of a file that answers such questions, with the file as it is. Raises `ToolFailed`."""
+        if await self.are_possible() and not self._is_closed:
+            for found in await asyncio.to_thread(self._find_servers, path):
+                key = self._admit(found)
+                if key not in self._servers or found.spec.is_linter:
+                    continue
+                async with self._servers[key].lock:
+                    pair = await asyncio.to_thread(self.texts.load_pair, path)
+                    connection, _ = await self._prepare(self._servers[key], {path: pair})
+                    if path in connection.documents and connection.can_answer(kind):
+                        yield connection
+                        return
+        raise ToolFailed(f"No language server here answers that for {path}.", hint="Use grep.", code="server_missing")
+
+    # what is found
+
+    def _publish(self, paths: Iterable[str]) -> None:
+        """Emit what is new in these files, as far as it is news."""
+        review = self._host.shadow.state
+        for path in sorted(paths):
+            sources, found = [], list[Diagnostic]()
+            for key, files in self._files.items():
+                connection = self._servers[key].connection
+                new = files.find_new(connection, path) if connection is not None else None
+                if new is not None:
+                    sources.append(key[0])
+                    found += [each for each in new if each.severity in _REPORTED]
+            if not sources:
+                continue
+            known = review.diagnostics.get(path)
+            event = ev.DiagnosticsReported(
+                path=path, diagnostics=tuple(sort_diagnostics(found)), sources=tuple(dict.fromkeys(sources))
+            )
+            if path not in review.changes and not found:
+                event = ev.DiagnosticsReported(path=path)
+            if event != (known or ev.DiagnosticsReported(path=path)):
+                self._host.emit_outside_turn(event)
+
+    async def diagnose(self, paths: Iterable[str]) -> tuple[ev.DiagnosticsReported, ...]:
+        """Return what is known of these files once the servers have looked at them, or had the time to."""
+        paths = tuple(paths)
+        for path in paths:
+            self._mark_dirty(path)
+        await self.settle(QUESTION_LIMIT)
+        reported = self._host.shadow.state.diagnostics
+        return tuple(reported[path] for path in paths if path in reported)
+
+    def take_news(self) -> list[Diagnostic]:
+        """Return what is new and was not returned before, errors first."""
+        news: list[Diagnostic] = []
+        review = self._host.shadow.state
+        for path in self._told.keys() - review.diagnostics.keys():
+            del self._told[path]
+        for path, event in review.diagnostics.items():
+            if path in self._told and self._told[path][0] is event.diagnostics:
+                continue
+            lines = split_lines(self.texts.read(path) or "").bodies
+            told, told_lines = self._told.get(path, ((), ()))
+            news += find_new_diagnostics(event.diagnostics, told, lines, told_lines)
+            self._told[path] = (event.diagnostics, lines)
+        return sort_diagnostics(news)
+
+    def list_errors(self) -> list[Diagnostic]:
+        """Return the errors that are new in the pending texts."""
+        reported = self._host.shadow.state.diagnostics.values()
+        return sort_diagnostics(each for event in reported for each in event.diagnostics if each.severity == "error")
+
+    def take_sources(self) -> tuple[str, ...]:
+        """Return the names of the servers that looked at something since they were last returned."""
+        names, self._looked = tuple(self._looked), {}
+        return names
+
+    async def close(self) -> None:
+        """End all servers."""
+        self._is_closed = True
+        await self._tasks.cancel()
+        await asyncio.gather(*(each.close() for each in self._servers.values()))

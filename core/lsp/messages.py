@@ -1,0 +1,158 @@
+"""Messages of language servers as records: read leniently, as no two of them say it alike."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import quote, unquote, urlsplit
+
+import msgspec
+from msgspec import Struct, field
+
+from core.errors import ToolFailed
+from core.lsp.positions import LineTable, Range
+from core.protocol.language import Diagnostic, Severity
+
+MOST_DIAGNOSTICS: Final = 2_000  # of one file; a server that has more to say has said enough
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""Raised where a message is read that is none; what stands in a `Raw` is looked at late."""
+
+_LONGEST_MESSAGE: Final = 1_000
+_LONGEST_HOVER: Final = 20_000
+_LONGEST_ADDRESS: Final = 4_096
+_SEVERITIES: Final[dict[int, Severity]] = {1: "error", 2: "warning", 3: "information", 4: "hint"}
+
+
+class WireDiagnostic(Struct, frozen=True):
+    range: Range = Range()
+    message: str | dict[str, Any] = ""
+    severity: int | None = None
+    code: int | str | None = None
+
+
+class DiagnosticReport(Struct, frozen=True):
+    """The answer to a pull. `kind` "unchanged": as they were."""
+
+    kind: str = "full"
+    items: list[msgspec.Raw] = field(default_factory=list)
+
+
+class PublishedDiagnostics(Struct, frozen=True):
+    uri: str = ""
+    version: int | None = None
+    diagnostics: list[msgspec.Raw] = field(default_factory=list)
+
+
+class Location(Struct, frozen=True, rename="camel"):
+    """A `Location` or a `LocationLink`."""
+
+    uri: str = ""
+    range: Range = Range()
+    target_uri: str = ""
+    target_selection_range: Range | None = None
+
+    def get_target(self) -> tuple[str, Range]:
+        return (self.target_uri, self.target_selection_range or Range()) if self.target_uri else (self.uri, self.range)
+
+
+class TextEdit(Struct, frozen=True, rename="camel"):
+    range: Range = Range()
+    new_text: str = ""
+
+
+def parse_diagnostics(items: list[msgspec.Raw], path: str, lines: LineTable, server: str) -> tuple[Diagnostic, ...]:
+    """Return what a server says of a file; what is no diagnostic is passed over, a wrong range brought into it."""
+    found: list[Diagnostic] = []
+    for raw in items[:MOST_DIAGNOSTICS]:
+        try:
+            item = msgspec.json.decode(raw, type=WireDiagnostic)
+        except UNREADABLE:
+            continue
+        line, column = lines.find_place(item.range.start)
+        end = max((line, column), lines.find_place(item.range.end))
+        message = item.message if isinstance(item.message, str) else str(item.message.get("value", ""))
+        found.append(
+            Diagnostic(
+                path=path,
+                line=line,
+                column=column,
+                end_line=end[0],
+                end_column=end[1],
+                severity=_SEVERITIES.get(item.severity or 1, "error"),
+                message=message[:_LONGEST_MESSAGE],
+                code="" if item.code is None else str(item.code)[:100],
+                source=server,
+            )
+        )
+    return tuple(found)
+
+
+def _decode_answer(raw: msgspec.Raw) -> Any:
+    """Return an answer of any shape. Raises `ToolFailed`."""
+    try:
+        return msgspec.json.decode(raw)
+    except UNREADABLE:
+        raise ToolFailed("The language server's answer can't be read.", hint="Use grep.") from None
+
+
+def parse_locations(raw: msgspec.Raw) -> list[tuple[str, Range]]:
+    """Return address and range of each place in an answer: None, one, or many. Raises `ToolFailed`."""
+    value = _decode_answer(raw)
+    found = []
+    for each in value if isinstance(value, list) else [value] if value else []:
+        try:
+            found.append(msgspec.convert(each, Location).get_target())
+        except msgspec.ValidationError:
+            continue
+    return [(uri, span) for uri, span in found if len(uri) <= _LONGEST_ADDRESS]
+
+
+def parse_hover(raw: msgspec.Raw) -> str:
+    """Return the Markdown of a hover, "" = there is none. Raises `ToolFailed`."""
+    value = _decode_answer(raw)
+    contents = value.get("contents") if isinstance(value, dict) else None
+    parts = contents if isinstance(contents, list) else [contents]
+    return "\n\n".join(filter(None, map(_format_marked, parts)))[:_LONGEST_HOVER]
+
+
+def _format_marked(part: Any) -> str:
+    if isinstance(part, str):
+        return part.strip()
+    if not isinstance(part, dict) or not isinstance(part.get("value"), str):
+        return ""
+    language = part.get("language")
+    return f"```{language}\n{part['value']}\n```" if isinstance(language, str) else str(part["value"]).strip()
+
+
+def parse_workspace_edit(raw: msgspec.Raw) -> dict[str, list[TextEdit]] | None:
+    """Return the edits by address; None: it wants files created, renamed or deleted, too, or is none. Raises
+    `ToolFailed`."""
+    value = _decode_answer(raw)
+    if not isinstance(value, dict):
+        return None
+    found: dict[str, list[TextEdit]] = {}
+    try:
+        if isinstance(value.get("documentChanges"), list):
+            for each in value["documentChanges"]:
+                edits = msgspec.convert(each["edits"], list[TextEdit])
+                found.setdefault(str(each["textDocument"]["uri"]), []).extend(edits)
+        elif isinstance(value.get("changes"), dict):
+            found = msgspec.convert(value["changes"], dict[str, list[TextEdit]])
+    except (msgspec.ValidationError, KeyError, TypeError):
+        return None
+    return found
+
+
+def build_uri(path: str) -> str:
+    """Return the address of an absolute path."""
+    return "file://" + quote(path.encode("utf-8", "surrogateescape"), safe="/~:@!$&'()*+,;=-._")
+
+
+def parse_uri(uri: str) -> str:
+    """Return the absolute path of an address; "" for what is no file here."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return ""
+    if parts.scheme != "file" or parts.netloc not in {"", "localhost"}:
+        return ""
+    return unquote(parts.path, errors="surrogateescape")

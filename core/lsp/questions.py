@@ -1,0 +1,122 @@
+"""Questions about a name: where it is defined and used, what is said of it, and what renaming it would change.
+
+A server's places are brought into the text as the agent sees it. Outside of the workspace a place has no text: only the
+box may read there. A rename is taken as a whole or not at all, and only where each place holds the old name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from core.errors import ToolFailed, ToolInputInvalid
+from core.lsp.connection import ServerConnection
+from core.lsp.language_servers import LanguageServers
+from core.lsp.messages import TextEdit, parse_hover, parse_locations, parse_workspace_edit
+from core.lsp.positions import LineTable
+from core.protocol.language import Place
+from core.text.splices import Splice, apply_splices
+
+ANSWER_LIMIT: Final = 10.0  # seconds
+MOST_PLACES: Final = 500
+_LONGEST_TEXT: Final = 300
+_NAME: Final = re.compile(r"[^\W\d]\w*", re.UNICODE)
+LocationKind = Literal["definition", "references"]
+
+
+class NamePosition(Struct, frozen=True, kw_only=True):
+    """A place of a name in a file as it is pending: 1-indexed line and column, in characters."""
+
+    path: str
+    line: int
+    column: int
+
+
+async def locate(servers: LanguageServers, kind: LocationKind, at: NamePosition) -> tuple[Place, ...]:
+    """Return the places where a name is defined or used, by path and line. Raises `ToolFailed`: no server knows."""
+    async with servers.borrow(at.path, kind) as connection:
+        params = _build_params(connection, at)
+        if kind == "references":
+            params["context"] = {"includeDeclaration": True}
+        answer = await _ask(connection, f"textDocument/{kind}", params)
+        found = parse_locations(answer)[:MOST_PLACES]
+        tables: dict[str, LineTable | None] = {}
+        places = []
+        for uri, span in found:
+            path = connection.to_relative(uri)
+            if path not in tables:
+                text = servers.texts.read(path) if path and not path.startswith("/") else None
+                tables[path] = LineTable(text, connection.encoding) if text is not None else None
+            lines = tables[path]
+            if lines is None:
+                places.append(Place(path=path or uri, line=max(0, span.start.line) + 1))
+                continue
+            line, column = lines.find_place(span.start)
+            end, _ = lines.find_place(span.end)
+            text = lines.get_line(line - 1).strip()[:_LONGEST_TEXT]
+            places.append(Place(path=path, line=line, column=column, end_line=end, text=text))
+        return tuple(sorted(dict.fromkeys(places), key=lambda each: (each.path, each.line, each.column)))
+
+
+async def describe_name(servers: LanguageServers, at: NamePosition) -> str:
+    """Return signature and documentation of a name as Markdown, "" = nothing is known. Raises `ToolFailed`."""
+    async with servers.borrow(at.path, "hover") as connection:
+        return parse_hover(await _ask(connection, "textDocument/hover", _build_params(connection, at)))
+
+
+async def plan_rename(servers: LanguageServers, at: NamePosition, new_name: str) -> dict[str, str]:
+    """Return the new texts by path. Raises `ToolInputInvalid` for no name, `ToolFailed` for what can't be done."""
+    if not _NAME.fullmatch(new_name):
+        raise ToolInputInvalid(f"{new_name!r} is no name.", hint="Give letters, digits and underscores.")
+    async with servers.borrow(at.path, "rename") as connection:
+        old = _read_name(connection, at)
+        params = _build_params(connection, at) | {"newName": new_name}
+        edits = parse_workspace_edit(await _ask(connection, "textDocument/rename", params))
+        if edits is None:
+            raise ToolFailed(f"{connection.name} wants more than edits for it; nothing was changed.")
+        found = {connection.to_relative(uri): each for uri, each in edits.items() if each}
+        if not found:
+            raise ToolFailed(f"{connection.name} can't rename {old!r} here.", hint="Name a place where it is defined.")
+        return {path: _apply_edits(servers, connection, path, found[path], old) for path in found}
+
+
+def _build_params(connection: ServerConnection, at: NamePosition) -> dict[str, object]:
+    document = connection.documents[at.path]
+    position = document.lines.find_position(at.line, at.column)
+    return {"textDocument": {"uri": document.uri}, "position": position}
+
+
+async def _ask(connection: ServerConnection, method: str, params: Mapping[str, object]) -> msgspec.Raw:
+    try:
+        return await connection.client.request(method, params, seconds=ANSWER_LIMIT)
+    except TimeoutError:
+        raise ToolFailed(f"{connection.name} did not answer within {ANSWER_LIMIT:.0f} s.", hint="Use grep.") from None
+
+
+def _read_name(connection: ServerConnection, at: NamePosition) -> str:
+    line = connection.documents[at.path].lines.get_line(at.line - 1)
+    found = next((each for each in _NAME.finditer(line) if each.start() < at.column <= each.end() + 1), None)
+    if found is None:
+        raise ToolInputInvalid(f"There is no name at {at.path}:{at.line}:{at.column}.", hint="Read the file again.")
+    return found[0]
+
+
+def _apply_edits(
+    servers: LanguageServers, connection: ServerConnection, path: str, edits: Sequence[TextEdit], old: str
+) -> str:
+    text = servers.texts.read(path) if path and not path.startswith("/") else None
+    if text is None:
+        raise ToolFailed(f"{old!r} is used in {path or 'a place'} that can't be edited here; nothing was changed.")
+    lines = LineTable(text, connection.encoding)
+    splices = sorted(
+        Splice(lines.find_offset(each.range.start), lines.find_offset(each.range.end), each.new_text) for each in edits
+    )
+    fits = all(text[each.start : each.end] == old for each in splices)
+    if not fits or any(one.end > other.start for one, other in pairwise(splices)):
+        raise ToolFailed(f"What {connection.name} says of {path} does not fit its text; nothing was changed.")
+    return apply_splices(text, splices)

@@ -1,0 +1,209 @@
+"""The language servers that are known, what the user's configuration makes of them, and where they are found.
+
+A server is looked for in the project's environments (`.venv/bin`, `venv/bin`, `node_modules/.bin`) around the file and
+above it, then on PATH. None is ever fetched.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from core.config.settings import ServerSettings
+
+PLACES: Final = (".venv/bin", "venv/bin", "node_modules/.bin")
+_PYTHON: Final = ("pyproject.toml", "setup.py", "setup.cfg")
+_SCRIPTS: Final = ("typescript", "tsx", "javascript", "jsx")
+
+
+class ServerSpec(Struct, frozen=True, kw_only=True):
+    """A server. `roots`: files that mark the directory it is started for. Of a `group` one alone runs for a language.
+
+    `marks`: files that make it the project's choice; `within`: words that do in shared ones. `options` are sent when it
+    begins, `bare_options` in their place where nothing configures it. `is_linter`: one file says nothing of others.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    languages: tuple[str, ...]
+    roots: tuple[str, ...] = ()
+    group: str = ""
+    marks: tuple[str, ...] = ()
+    within: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    bare_options: Mapping[str, Any] = field(default_factory=dict)
+    is_linter: bool = False
+    is_native_typescript: bool = False
+
+
+KNOWN: Final[tuple[ServerSpec, ...]] = (
+    ServerSpec(
+        name="ty",
+        command=("ty", "server"),
+        languages=("python",),
+        roots=("ty.toml", *_PYTHON),
+        group="python",
+        marks=("ty.toml",),
+        within={"pyproject.toml": "[tool.ty"},
+    ),
+    *(
+        ServerSpec(
+            name=name,
+            command=(f"{name}-langserver", "--stdio"),
+            languages=("python",),
+            roots=("pyrightconfig.json", *_PYTHON),
+            group="python",
+            marks=("pyrightconfig.json",),
+            within={"pyproject.toml": f"[tool.{name}"},
+        )
+        for name in ("basedpyright", "pyright")
+    ),
+    ServerSpec(
+        name="ruff",
+        command=("ruff", "server"),
+        languages=("python",),
+        roots=("ruff.toml", ".ruff.toml", *_PYTHON),
+        marks=("ruff.toml", ".ruff.toml"),
+        within={"pyproject.toml": "[tool.ruff"},
+        bare_options={"settings": {"lint": {"select": ["E9", "F"]}}},
+        is_linter=True,
+    ),
+    ServerSpec(
+        name="typescript",
+        command=("tsc", "--lsp", "--stdio"),
+        languages=_SCRIPTS,
+        roots=("tsconfig.json", "jsconfig.json", "package.json"),
+        group="typescript",
+        is_native_typescript=True,
+    ),
+    ServerSpec(
+        name="typescript-language-server",
+        command=("typescript-language-server", "--stdio"),
+        languages=_SCRIPTS,
+        roots=("tsconfig.json", "jsconfig.json", "package.json"),
+        group="typescript",
+    ),
+    ServerSpec(name="gopls", command=("gopls",), languages=("go",), roots=("go.work", "go.mod")),
+    ServerSpec(
+        name="rust-analyzer",
+        command=("rust-analyzer",),
+        languages=("rust",),
+        roots=("Cargo.toml",),
+        options={"checkOnSave": False, "cargo": {"buildScripts": {"enable": False}}},
+    ),
+    ServerSpec(
+        name="clangd",
+        command=("clangd", "--background-index=false"),
+        languages=("c", "cpp"),
+        roots=("compile_commands.json", "compile_flags.txt", ".clangd"),
+    ),
+)
+
+
+class FoundServer(Struct, frozen=True, kw_only=True):
+    """A server to be started: `program` is where it lies, `directory` the root that it is started for."""
+
+    spec: ServerSpec
+    program: str
+    directory: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.spec.name, self.directory
+
+
+def configure_servers(configured: Mapping[str, ServerSettings]) -> tuple[ServerSpec, ...]:
+    """Return the servers as the user configured them, theirs first; without those that are switched off."""
+    own = [
+        _apply_settings(name, next((each for each in KNOWN if each.name == name), None), settings)
+        for name, settings in configured.items()
+        if settings.enabled
+    ]
+    known = [each for each in KNOWN if each.name not in configured]
+    return (*(each for each in own if each.command and each.languages), *known)
+
+
+def _apply_settings(name: str, known: ServerSpec | None, settings: ServerSettings) -> ServerSpec:
+    spec = known or ServerSpec(name=name, command=(), languages=())
+    own = {
+        key: getattr(settings, key) for key in ("command", "languages", "roots", "settings") if getattr(settings, key)
+    }
+    return replace(spec, **own)
+
+
+class ServerFinder(Struct, frozen=True, kw_only=True):
+    """Finds the servers of a file. `read(path)`: the first bytes of a file of the project, None = there is none."""
+
+    root: str
+    specs: tuple[ServerSpec, ...]
+    read: Callable[[str], bytes | None]
+    exists: Callable[[str], bool]
+    search_path: str
+
+    def find_servers(self, path: str, language: str) -> Iterator[FoundServer]:
+        """Yield what is to run for a file: all servers of its language, of a group the first that is there."""
+        taken: set[str] = set()
+        wanted = [each for each in self.specs if language in each.languages]
+        for spec in sorted(wanted, key=lambda each: not (each.group and self.is_configured(each, path))):
+            if spec.group in taken:
+                continue
+            program = self.find_program(spec, path)
+            if program:
+                taken |= {spec.group} if spec.group else set()
+                yield FoundServer(
+                    spec=self._complete(spec, path), program=program, directory=self._find_root(spec, path)
+                )
+
+    def find_program(self, spec: ServerSpec, path: str = "") -> str:
+        """Return the absolute path of a server's program, "" = it is not there."""
+        name = spec.command[0]
+        if "/" in name:
+            return name if name.startswith("/") and Path(name).exists() else ""
+        above = [str(each) for each in PurePosixPath(path or ".").parents] or ["."]
+        own = (posixpath.normpath(f"{each}/{place}/{name}") for each in above for place in PLACES)
+        near = next((f"{self.root}/{each}" for each in own if self.exists(each)), "")
+        program = near or shutil.which(name, path=self.search_path) or ""
+        return program if not spec.is_native_typescript or self._is_native_typescript(program) else ""
+
+    def is_configured(self, spec: ServerSpec, path: str) -> bool:
+        """True if a file beside this one or above it speaks of the server."""
+        for above in PurePosixPath(path).parents:
+            if any(self.exists(str(above / mark)) for mark in spec.marks):
+                return True
+            if any(words.encode() in (self.read(str(above / name)) or b"") for name, words in spec.within.items()):
+                return True
+        return False
+
+    def _complete(self, spec: ServerSpec, path: str) -> ServerSpec:
+        is_bare = spec.bare_options and not spec.options and not self.is_configured(spec, path)
+        return replace(spec, options=spec.bare_options) if is_bare else spec
+
+    def _find_root(self, spec: ServerSpec, path: str) -> str:
+        for above in PurePosixPath(path).parents:
+            if any(self.exists(str(above / name)) for name in spec.roots):
+                return str(above)
+        return "."
+
+    def _is_native_typescript(self, program: str) -> bool:
+        """True for a TypeScript that is a language server itself, which it is from version 7 on."""
+        if not program:
+            return False
+        inside = program.removeprefix(f"{self.root}/")
+        if inside != program:
+            data = self.read(posixpath.normpath(f"{inside}/../../typescript/package.json"))
+        else:
+            package = Path(program).resolve().parent.parent / "package.json"
+            data = package.read_bytes() if package.is_file() else None
+        try:
+            found: Any = json.loads(data or b"{}")
+            return int(str(found.get("version", "0")).split(".")[0]) >= 7
+        except (ValueError, AttributeError, RecursionError):
+            return False

@@ -1,0 +1,141 @@
+"""One language server and its life: begun when it is needed, ended when it is idle, begun again after a crash.
+
+A server that ends by itself, breaks the protocol or does not answer is begun anew, at most three times; then it is
+given up, and the reason is told once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+from core.errors import AgentTuiError, ToolFailed
+from core.lsp.boxed_server import ServerErrors
+from core.lsp.connection import ServerConnection
+from core.lsp.server_table import FoundServer
+from core.sandbox.box import BoxResult, RunningCommand
+from core.sandbox.results import describe_end
+from core.tasks import TaskOwner
+
+MOST_STARTS: Final = 4  # the first one, and three after crashes
+START_LIMIT: Final = 30.0  # seconds
+IDLE_LIMIT: Final = 600.0
+StartServer = Callable[[FoundServer, Callable[[str], None], ServerErrors], Awaitable[RunningCommand]]
+
+
+class SupervisedServer:
+    """A server of a session. `lock`: what is asked of its documents, one after the other. `stamp`: the state of the
+    project that it was begun over; `given_up` says why it is not begun any more."""
+
+    def __init__(
+        self, found: FoundServer, root: Path, start: StartServer, on_given_up: Callable[[SupervisedServer], None]
+    ) -> None:
+        self.found = found
+        self.lock = asyncio.Lock()
+        self.stamp: object = None
+        self.given_up = ""
+        self._root, self._start, self._on_given_up = root, start, on_given_up
+        self._running: RunningCommand | None = None
+        self._connection: ServerConnection | None = None
+        self._errors = ServerErrors()
+        self._crashes = 0
+        self._is_stopping = False
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._endings = TaskOwner()
+
+    @property
+    def name(self) -> str:
+        return self.found.spec.name
+
+    @property
+    def connection(self) -> ServerConnection | None:
+        """The connection, None while it does not run."""
+        connection = self._connection
+        return connection if connection is not None and not connection.client.problem else None
+
+    async def ensure_running(self) -> ServerConnection:
+        """Return the connection, after starting it if need be. Raises `ToolFailed`: it can't be started."""
+        self._check_crash()
+        self._postpone_end()
+        if (connection := self.connection) is not None:
+            return connection
+        while not self.given_up:
+            self.stop()
+            try:
+                return await self._begin()
+            except TimeoutError:
+                self.record_crash(f"it did not begin within {START_LIMIT:.0f} s")
+            except AgentTuiError as problem:
+                self.record_crash(problem.message.rstrip("."))
+        raise ToolFailed(f"The language server {self.name} is not used: {self.given_up}.")
+
+    async def _begin(self) -> ServerConnection:
+        self._errors, self._is_stopping = ServerErrors(), False
+        spec = self.found.spec
+        connection = ServerConnection(spec.name, self._root, self._send, spec.settings)
+
+        def hear(text: str) -> None:
+            connection.client.feed(text.encode("utf-8", "surrogateescape"))
+
+        self._running = await self._start(self.found, hear, self._errors)
+        self._connection = connection
+        self._endings.spawn(self._follow(self._running, connection), name=f"end of {self.name}")
+        await connection.initialize(self.found.directory, spec.options, seconds=START_LIMIT)
+        return connection
+
+    def _send(self, data: bytes) -> None:
+        if self._running is not None:
+            self._running.send(data)
+
+    async def _follow(self, running: RunningCommand, connection: ServerConnection) -> None:
+        ended: BoxResult = await running.wait()
+        reason = f"it ended ({describe_end(ended.exit_code, ended.end_reason)})"
+        said = self._errors.describe()
+        connection.client.fail(f"{reason}: {said}" if said else reason)
+
+    def _check_crash(self) -> None:
+        """Count the end of a server that nobody ended."""
+        connection = self._connection
+        if connection is not None and connection.client.problem and not self._is_stopping:
+            self.record_crash(connection.client.problem.rstrip("."))
+
+    def record_crash(self, reason: str) -> None:
+        """End a server that does not do its work, or has ended by itself."""
+        self._crashes += 1
+        self.stop()
+        if self._crashes >= MOST_STARTS and not self.given_up:
+            self.given_up = reason
+            self._on_given_up(self)
+
+    def _postpone_end(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        self._idle_timer = asyncio.get_running_loop().call_later(IDLE_LIMIT, self._end_idle)
+
+    def _end_idle(self) -> None:
+        async def end() -> None:
+            async with self.lock:
+                self.stop()
+
+        self._idle_timer = None
+        self._endings.spawn(end(), name=f"idle {self.name}")
+
+    async def close(self) -> None:
+        """End it for good."""
+        self.given_up = self.given_up or "the session is closed"
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        self.stop()
+        await self._endings.wait()
+
+    def stop(self) -> None:
+        """End it, if it runs, without waiting for its end; it can be begun again at once."""
+        self._is_stopping = True
+        running, connection = self._running, self._connection
+        self._running = self._connection = None
+        if connection is not None:
+            connection.client.fail("it was ended")
+        if running is not None:
+            self._endings.spawn(running.stop(), name=f"end of {self.name}")

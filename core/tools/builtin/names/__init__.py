@@ -1,0 +1,1 @@
+"""Tools that ask about names in the code."""

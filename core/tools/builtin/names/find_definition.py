@@ -1,0 +1,65 @@
+"""find_definition: where a name is defined, by the language server of its file, else by the project's index."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import ClassVar
+
+from core.errors import ToolFailed
+from core.protocol.language import Place
+from core.protocol.queries import SearchQuery
+from core.tools.base import Reader, ReadTool, ToolOutcome
+from core.tools.builtin.names.named_place import (
+    PLACE_NAMES,
+    PlaceLine,
+    PlacePath,
+    SymbolName,
+    find_named_place,
+    format_places,
+)
+
+_SHOWN = 20
+_SEARCHED = 100
+_LONGEST_HOVER = 2_000
+
+
+class FindDefinition(ReadTool, frozen=True, kw_only=True):
+    name: ClassVar[str] = "find_definition"
+    argument_names: ClassVar = PLACE_NAMES
+
+    symbol: SymbolName
+    path: PlacePath
+    line: PlaceLine = 0
+
+    def subject(self) -> str:
+        return f"{self.symbol} in {self.path}"
+
+    def paths(self) -> tuple[str, ...]:
+        return (self.path,)
+
+    async def run(self, capability: Reader) -> ToolOutcome:
+        at = find_named_place(capability, self.path, self.line, self.symbol)
+        source, about = "", ""
+        try:
+            places = await capability.find_places("definition", at)
+            with suppress(ToolFailed):  # a definition without a word about it is an answer all the same
+                about = (await capability.describe_name(at))[:_LONGEST_HOVER]
+        except ToolFailed as problem:
+            places = await _search_definitions(capability, self.symbol.rpartition(".")[2])
+            if not places:
+                raise
+            source = f" by its name in the project's index ({problem.message.rstrip('.')})"
+        if not places:
+            return ToolOutcome(content=f"No definition of {self.symbol} is known.\n{about}".strip(), summary="none")
+        rows = [f"{self.symbol} is defined{source} at:", *format_places(places, _SHOWN), *filter(None, [about])]
+        return ToolOutcome(content="\n".join(rows), summary=f"{places[0].path}:{places[0].line}")
+
+
+async def _search_definitions(reader: Reader, name: str) -> tuple[Place, ...]:
+    """Return the definitions of a bare name, as the project's index has them."""
+    found = await reader.search(SearchQuery(text=name, kind="symbols", limit=_SEARCHED))
+    return tuple(
+        Place(path=hit.path, line=hit.start, end_line=hit.end, text=hit.text.strip().partition("\n")[0])
+        for hit in found.hits
+        if hit.symbol.rpartition(".")[2] == name
+    )

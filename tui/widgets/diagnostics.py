@@ -1,0 +1,85 @@
+"""New diagnostics of pending text: what is said of a line, of a hunk and of a file, and their signs.
+
+The engine has subtracted what the user's own version has, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from core.protocol.events import DiagnosticsReported
+from core.protocol.language import Diagnostic
+from core.protocol.review import Hunk
+from tui.quantities import count
+from tui.text import fit_line
+from tui.widgets.text_rows import Piece
+
+SEVERITY_SIGNS: Final[Mapping[str, Piece]] = {
+    "error": ("✗", "bold $text-error"),
+    "warning": ("!", "bold $text-warning"),
+    "information": ("i", "$text-primary"),
+    "hint": ("i", "$text-primary"),
+}
+BACKGROUNDS: Final[Mapping[str, str]] = {"error": "on $error 12%", "warning": "on $warning 12%"}
+UNDERLINE: Final = "underline"
+DiagnosticReports = Mapping[str, DiagnosticsReported]  # by path
+NO_REPORTS: Final[DiagnosticReports] = MappingProxyType({})
+MAX_MESSAGE: Final = 400  # characters
+MAX_PER_LINE: Final = 3
+
+
+def group_by_line(found: Sequence[Diagnostic]) -> dict[int, list[Diagnostic]]:
+    """Return the diagnostics by line, 0 = of the whole file; those of a line with the worst first."""
+    ranks = list(SEVERITY_SIGNS)
+    by_line: dict[int, list[Diagnostic]] = {}
+    for each in sorted(found, key=lambda each: (each.line, ranks.index(each.severity), each.column)):
+        by_line.setdefault(max(each.line, 0), []).append(each)
+    return by_line
+
+
+def format_diagnostic(diagnostic: Diagnostic) -> str:
+    """Format a diagnostic on one line: its message, its code and who says so."""
+    said = " ".join(filter(None, (fit_line(diagnostic.source, 20), fit_line(diagnostic.code, 40))))
+    message = fit_line(diagnostic.message, MAX_MESSAGE) or "no message"
+    return f"{message}  ({said})" if said else message
+
+
+def count_severities(found: Iterable[Diagnostic]) -> tuple[int, int]:
+    """Return the number of errors and of warnings."""
+    severities = [each.severity for each in found]
+    return severities.count("error"), severities.count("warning")
+
+
+def build_diagnostic_badges(report: DiagnosticsReported | None) -> list[Piece]:
+    """Return the badges of a file: its new errors and warnings."""
+    errors, warnings = count_severities(report.diagnostics) if report is not None else (0, 0)
+    found = [(f" ✗ {count('error', errors)} ", "bold $text-error")] if errors else []
+    return found + ([(f" ! {count('warning', warnings)} ", "bold $text-warning")] if warnings else [])
+
+
+def describe_hunk(report: DiagnosticsReported | None, hunk: Hunk) -> Piece:
+    """Return what the servers that looked found in a hunk; "" if none did."""
+    if report is None:
+        return "", ""
+    inside = range(hunk.new_start, hunk.new_start + max(hunk.new_lines, 1))
+    errors, warnings = count_severities(each for each in report.diagnostics if each.line in inside)
+    if errors:
+        return f" ✗ {count('new error', errors)}", "bold $text-error"
+    if warnings:
+        return f" ! {count('new warning', warnings)}", "bold $text-warning"
+    if not report.sources or any(each.severity == "error" for each in report.diagnostics):
+        return "", ""
+    return f" ✓ 0 new errors ({fit_line(', '.join(report.sources), 24)})", "$text-success"
+
+
+def summarize_diagnostics(diagnostics: DiagnosticReports) -> dict[str, Piece]:
+    """Return the sign and the number of what is worst in each file; files without errors and warnings are left out."""
+    found: dict[str, Piece] = {}
+    for path, report in diagnostics.items():
+        errors, warnings = count_severities(report.diagnostics)
+        if errors or warnings:
+            sign, style = SEVERITY_SIGNS["error" if errors else "warning"]
+            found[path] = (f"{sign}{min(errors or warnings, 999)}", style)
+    return found
