@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from core.config.problems import list_keys
-from core.config.settings import LoadedSettings, Settings
+from core.config.settings import LoadedSettings, ServerSettings, Settings
 from core.modes import Mode
 
 _STRICTNESS = {"auto": 0, "confirm": 1, "human": 2}
@@ -31,6 +31,7 @@ NARROWER: Mapping[tuple[str, str], Callable[[Any, Any], bool]] = {
     ("commands", "policy"): lambda mine, theirs: _STRICTNESS[theirs] > _STRICTNESS[mine],
     ("edits", "policy"): lambda mine, theirs: theirs == "review" and mine == "auto",
     ("context", "compact_at"): lambda mine, theirs: theirs < mine,
+    ("index", "enabled"): lambda mine, theirs: mine and not theirs,
 }
 # What a project's file adds to the user's: rules that ask or refuse.
 ADDED_KEYS = frozenset({("permissions", "ask"), ("permissions", "deny")})
@@ -41,6 +42,10 @@ def narrow_settings(mine: Settings, theirs: Settings, table: Mapping[str, Any], 
     notices: list[str] = []
     bounds: dict[tuple[str, str], Any] = {}
     for section, key in list_keys(table):
+        if section == "lsp" and theirs.lsp[key] == ServerSettings(enabled=False):  # a server can be switched off
+            own = mine.lsp.get(key, ServerSettings())
+            mine = msgspec.structs.replace(mine, lsp={**mine.lsp, key: msgspec.structs.replace(own, enabled=False)})
+            continue
         holder = getattr(mine, section) if section else mine
         offered = getattr(theirs, section) if section else theirs
         narrower = NARROWER.get((section, key))

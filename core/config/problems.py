@@ -20,6 +20,7 @@ from core.config.settings import (
     EditSettings,
     InterfaceSettings,
     PermissionSettings,
+    ServerSettings,
     Settings,
     TurnLimits,
 )
@@ -115,6 +116,7 @@ _SECTIONS: Mapping[str, type[Struct]] = {
     "modes.": models.ModeSettings,
     "dialects": DialectFiles,
     "permissions": PermissionSettings,
+    "lsp": ServerSettings,
 }
 
 
@@ -141,7 +143,10 @@ _VALUES = {
         'a list of rules, such as ["Shell(npm run *)", "Read(**/.env)", "Write(src/**)", "WebFetch(example.org)"]',
     ),
     "models.price": "{ input = 3.0, output = 15.0, cached = 0.3 } in US dollars for a million tokens",
-    "privacy": "true or false",
+    **dict.fromkeys(("privacy", "lsp.enabled"), "true or false"),
+    "lsp.command": 'a list of words, such as ["pylsp"] or ["deno", "lsp"]',
+    "lsp.languages": 'a list, such as ["python"] or ["javascript", "typescript"]',
+    "lsp.roots": 'a list of file names, such as ["deno.json"]',
     "limits.max_steps": "a whole number, 0 = no limit",
     "limits.max_tokens": "a whole number, 0 = no limit",
     "limits.max_cost": "a number of US dollars, 0 = no limit",

@@ -68,6 +68,12 @@ class ContextSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     window: Count = 0
 
 
+class IndexSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`enabled`: an index of the project is built, and kept in the state directory."""
+
+    enabled: bool = True
+
+
 class PermissionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Rules, each `Kind(pattern)`; the strictest one that matches a call wins."""
 
@@ -78,6 +84,16 @@ class PermissionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
     def parse_rules(self) -> tuple[PermissionRule, ...]:
         """Parse the rules. Raises `ConfigError` for what is none; a loaded file holds none of that."""
         return tuple(parse_rule(text, choice, FILE_NAME) for choice in CHOICES for text in getattr(self, choice))
+
+
+class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A language server by its name: a known one otherwise, or one more. `settings` are what it asks its client for."""
+
+    enabled: bool = True
+    command: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+    languages: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+    roots: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 class DialectFiles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -104,11 +120,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ui: InterfaceSettings = InterfaceSettings()
     providers: dict[str, ProviderSettings] = field(default_factory=dict)
     context: ContextSettings = ContextSettings()
+    index: IndexSettings = IndexSettings()
     models: dict[str, ModelSettings] = field(default_factory=dict)
     routes: RouteTable = RouteTable()
     modes: ModeTable = ModeTable()
     dialects: DialectFiles = DialectFiles()
     permissions: PermissionSettings = PermissionSettings()
+    lsp: dict[str, ServerSettings] = field(default_factory=dict)
 
     def resolve_route(self, job: ModelJob) -> RouteSettings:
         """Return the settings of a job, from the table or the short key. No model: that of the conversation."""

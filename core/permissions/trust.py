@@ -23,7 +23,18 @@ from core.workspace.file_names import from_os_name
 FILE_NAME = "trust.json"
 DEMO_DIRECTORY = "demo"  # below the state directory: samples that this program brought itself
 # What is heard once a project is trusted, by where it stands.
-INSTRUCTION_PATHS = ("AGENTS.md", ".cursor/rules", ".agent-tui/config.toml", ".git")
+INSTRUCTION_PATHS = (
+    "AGENTS.md",
+    "AGENTS.override.md",
+    "CLAUDE.md",
+    "CLAUDE.local.md",
+    ".claude/CLAUDE.md",
+    ".claude/rules",
+    ".cursor/rules",
+    ".cursorrules",
+    ".agent-tui/config.toml",
+    ".git",
+)
 
 
 class TrustedDirectory(Struct, frozen=True, kw_only=True):

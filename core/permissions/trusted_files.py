@@ -52,6 +52,10 @@ class TrustedFiles:
             self.on_untrusted()
         return False
 
+    def is_known(self, path: str) -> bool:
+        """True if some content of this file was trusted."""
+        return self._known is not None and path in self._known
+
     def trust(self, files: Mapping[str, str]) -> None:
         """Trust these contents: digest by path. Raises `StateError`; then nothing has changed."""
         if self._known is None or not files:

@@ -33,8 +33,8 @@ def project(tmp_path) -> Path:
     (root / ".cursor" / "rules").mkdir(parents=True)
     (root / "sub").mkdir()
     (root / "AGENTS.md").write_text(f"{RULE}\n")
-    (root / "sub" / "AGENTS.md").write_text(f"{RULE}\n")
-    (root / ".cursor" / "rules" / "a.mdc").write_text(f"---\nalwaysApply: true\n---\n{RULE}\n")
+    (root / "sub" / "AGENTS.md").write_text(f"{RULE} Here, too.\n")
+    (root / ".cursor" / "rules" / "a.mdc").write_text(f"---\nalwaysApply: true\n---\n{RULE} Always.\n")
     (root / ".agent-tui" / "config.toml").write_text('[permissions]\nask = ["Write(**)"]\n')
     (root / "sub" / "a.txt").write_text("one\n")
     return root

@@ -1,0 +1,72 @@
+"""`agent-tui memory`: the notes about a project that outlive a session, and verdicts on those an agent proposes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
+from core.config.rules.notes import ProjectNotes
+from core.exits import ExitCode
+from core.text.display_names import to_one_line
+from core.workspace import Workspace
+
+MEMORY_USAGE = "agent-tui memory [DIR] [--add TEXT | --accept ID | --reject ID] [--json]"
+
+MEMORY_TEXT = """\
+List the notes about DIR that agents are told in every session there, each with
+its id, and those that one proposes (marked ?). --accept keeps one of these,
+--reject drops a note, kept or proposed, --add keeps words of yours."""
+
+NONE = "There are no notes about this project."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryArguments(Arguments):
+    """`add`: words to keep; `accept`, `reject`: the id of a note."""
+
+    front: ClassVar[Front] = "memory"
+    add: str = ""
+    accept: str = ""
+    reject: str = ""
+    json: bool = False
+
+
+def parse(argv: Sequence[str]) -> MemoryArguments:
+    """Check the words behind `agent-tui memory`; exits as `core.cli.arguments.parse` does."""
+    parser = build_parser("agent-tui memory", MEMORY_USAGE, MEMORY_TEXT)
+    add_directory(parser)
+    verdict = parser.add_mutually_exclusive_group()
+    verdict.add_argument("--add", metavar="TEXT", help="keep a note")
+    verdict.add_argument("--accept", metavar="ID", help="keep a note that was proposed")
+    verdict.add_argument("--reject", metavar="ID", help="drop a note")
+    parser.add_argument("--json", action="store_true", help="the notes, as JSON")
+    said = parser.parse_intermixed_args(argv)
+    return MemoryArguments(
+        directory=parse_directory(said.words, parser),
+        add=said.add or "",
+        accept=said.accept or "",
+        reject=said.reject or "",
+        json=said.json,
+    )
+
+
+def run(arguments: MemoryArguments) -> int:
+    """Carry out a verdict, if one is asked for, else list the notes. Returns the exit code."""
+    notes = ProjectNotes(Workspace(arguments.directory).root)
+    if arguments.add:
+        notes.add(arguments.add, is_kept=True)
+    elif arguments.accept:
+        notes.accept(arguments.accept)
+    elif arguments.reject:
+        notes.reject(arguments.reject)
+    elif arguments.json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(notes.load()), indent=2).decode() + "\n")
+    else:
+        rows = [f"{' ' if each.is_kept else '?'} {each.id}  {to_one_line(each.text)}" for each in notes.load()]
+        sys.stdout.write("\n".join(rows or [NONE]) + "\n")
+    return ExitCode.DONE

@@ -1,0 +1,83 @@
+"""`agent-tui rules`: what an agent would be told in a project, by which file, and why."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+
+from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
+from core.engine.queries.rules import list_rules
+from core.exits import ExitCode
+from core.permissions.trust import TrustStore
+from core.protocol.events import LoadedRule
+from core.text.display_names import to_one_line
+from core.workspace import Workspace
+
+RULES_USAGE = "agent-tui rules [DIR] [--for FILE ...] [--json]"
+
+RULES_TEXT = """\
+List every rule file that an agent in DIR is told of, in the order in which it
+is told them (the later one holds where two disagree), and those that it is not
+told, each with the reason. --for asks for work on a file. Rules of a project
+are listed once you trust it. On the screen, /rules shows those of a session."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RulesArguments(Arguments):
+    """`paths`: files that are worked on, relative to the project."""
+
+    front: ClassVar[Front] = "rules"
+    paths: tuple[str, ...] = ()
+    json: bool = False
+
+
+def parse(argv: Sequence[str]) -> RulesArguments:
+    """Check the words behind `agent-tui rules`; exits as `core.cli.arguments.parse` does."""
+    parser = build_parser("agent-tui rules", RULES_USAGE, RULES_TEXT)
+    add_directory(parser)
+    parser.add_argument("--for", dest="paths", action="append", metavar="FILE", help="a file that is worked on")
+    parser.add_argument("--json", action="store_true", help="all of it, as JSON")
+    said = parser.parse_intermixed_args(argv)
+    return RulesArguments(directory=parse_directory(said.words, parser), paths=tuple(said.paths or ()), json=said.json)
+
+
+def run(arguments: RulesArguments) -> int:
+    """Print the list, or as JSON all that is in it."""
+    workspace = Workspace(arguments.directory)
+    trust = TrustStore(workspace.root)
+    is_trusted = trust.is_given()
+    paths = tuple(workspace.to_relative(_absolute(arguments.directory, each)) for each in arguments.paths)
+    rows = list_rules(workspace, trust.load_files().is_trusted if is_trusted else None, paths)
+    if arguments.json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode() + "\n")
+        return ExitCode.DONE
+    sys.stdout.write("".join(f"{line}\n" for line in format_rules(rows)))
+    if not is_trusted:
+        sys.stdout.write("This project is not trusted: none of its own rules is read.\n")
+    return ExitCode.DONE
+
+
+def _absolute(directory: Path, path: str) -> str:
+    """Return a path as the workspace takes it: what is named from the current directory may lie in the project."""
+    here = Path.cwd() / path
+    return str(here) if here.exists() and here.is_relative_to(directory) else path
+
+
+def format_rules(rows: Sequence[LoadedRule]) -> list[str]:
+    """Format one line a rule: its place (`-` = not told), kind, size, path and reason; and what is to be known."""
+    if not rows:
+        return ["There are no rules here."]
+    widths = (max(len(row.kind) for row in rows), max(len(to_one_line(row.path)) for row in rows))
+    lines = []
+    for row in rows:
+        place = str(row.position) if row.position else "-"
+        told = f"{place:>3}  {row.kind:<{widths[0]}}  {row.size:>6,}  {to_one_line(row.path):<{widths[1]}}  "
+        lines.append(f"{told}{to_one_line(row.reason)}".rstrip())
+        if row.note:
+            lines.append(f"     ! {to_one_line(row.note)}")
+    return lines

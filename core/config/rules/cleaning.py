@@ -1,0 +1,57 @@
+"""The text of a rule file as its reader sees it: bounded, strictly UTF-8, and without characters that are invisible."""
+
+from __future__ import annotations
+
+import re
+
+from core.secrets import mask_secrets
+from core.text.lines import cut_lines
+
+MAX_RULE_BYTES = 32 * 1024
+
+
+class UnreadableRule(ValueError):
+    """The bytes are no text."""
+
+
+def decode_rule(data: bytes) -> tuple[str, list[str]]:
+    """Decode the bytes of a rule. Returns the text and what was cut or stripped. Raises `UnreadableRule`."""
+    notes = []
+    if len(data) > MAX_RULE_BYTES:
+        data = cut_lines(data, MAX_RULE_BYTES)
+        notes.append(f"cut after {MAX_RULE_BYTES // 1024} KiB")
+    try:
+        text, stripped = strip_invisible(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise UnreadableRule(f"not UTF-8 (byte {error.start})") from None
+    return mask_secrets(text), notes + stripped
+
+
+# The selector that makes a pictograph of one symbol says nothing that its reader does not see.
+_PICTOGRAPH = re.compile(
+    "(?<=[\u2000-\u33ff\U0001f000-\U0001faff])\ufe0f(?![\ufe00-\ufe0f])|(?<=[0-9#*])\ufe0f(?=\u20e3)"
+)
+# What a reader of the file would not see, and what it is called when it is counted.
+_INVISIBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("HTML comment", re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)),
+    ("Unicode tag character", re.compile("[\U000e0000-\U000e007f]")),
+    ("variation selector", re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef\u180b-\u180d\u180f]")),
+    ("bidirectional control", re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")),
+    (
+        "zero-width character",
+        re.compile("[\u200b-\u200d\u2060-\u2065\u206a-\u206f\ufeff\u00ad\u034f\u115f\u1160\u3164]"),
+    ),
+    ("control character", re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")),
+)
+
+
+def strip_invisible(text: str) -> tuple[str, list[str]]:
+    """Return the text as a reader sees it, and what was stripped: "3 zero-width characters stripped"."""
+    notes = []
+    text = _PICTOGRAPH.sub("", text.removeprefix("\ufeff").replace("\r\n", "\n"))
+    # Characters first: one hidden within `<!-` `-` must not hide a comment from its pattern.
+    for name, pattern in (*_INVISIBLE[1:], _INVISIBLE[0]):
+        text, count = pattern.subn("", text)
+        if count:
+            notes.append(f"{count} {name}{'s' if count > 1 else ''} stripped")
+    return text, notes

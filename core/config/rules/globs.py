@@ -1,0 +1,73 @@
+"""Patterns of rules over paths: `*` stays in a segment, `**` passes them, braces choose, and no slash means anywhere.
+
+Cursor's own generator of rules writes `*.ts` for "TypeScript files", wherever they are, and so do those who write rules
+by hand; `/*.ts` is what stands at the top alone.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+MAX_WILDCARDS = 6  # more of them could keep the matcher busy for minutes; such a pattern matches nothing
+MAX_IN_NAME = 3  # of them between two slashes: what they try grows with that power of a name's length
+MAX_DEEP = 4  # of those that pass slashes, with that power of a path's depth
+MAX_PATTERN = 400  # characters
+_TOKEN = re.compile(r"(?:\*\*/)+|\*+|\?|\[!?[^\]/]+\]|\{|\}|,|[^*?{},\[]+|\[")
+
+
+def matches(pattern: str, path: str) -> bool:
+    """True if a pattern matches a path, which is relative to the directory that the pattern speaks of."""
+    return _compile(pattern).fullmatch(path) is not None
+
+
+@lru_cache(maxsize=512)
+def _compile(pattern: str) -> re.Pattern[str]:
+    if "/" not in pattern:
+        pattern = f"**/{pattern}"
+    elif pattern.endswith("/"):
+        pattern += "**"
+    tokens = _TOKEN.findall(pattern.lstrip("/"))
+    crowded = any(part.replace("**", "*").count("*") > MAX_IN_NAME for part in pattern.split("/"))
+    if (
+        crowded
+        or pattern.count("**") > MAX_DEEP
+        or sum("*" in token for token in tokens) > MAX_WILDCARDS
+        or len(pattern) > MAX_PATTERN
+    ):
+        return re.compile("(?!)")
+    out, braces = [], 0
+    for token in tokens:
+        if token == "{":
+            braces += 1
+            out.append("(?:")
+        elif token == "}" and braces:
+            braces -= 1
+            out.append(")")
+        elif token == "," and braces:
+            out.append("|")
+        else:
+            out.append(_translate(token))
+    try:
+        return re.compile("".join(out) + ")" * braces)
+    except re.error:  # a set of characters that is none, as [z-a]
+        return re.compile("(?!)")
+
+
+def _translate(token: str) -> str:
+    if token.endswith("**/"):
+        return "(?:.*/)?"
+    if set(token) == {"*"}:
+        return "[^/]*" if len(token) == 1 else ".*"
+    if token == "?":
+        return "[^/]"
+    if len(token) > 2 and token[0] == "[" and token[-1] == "]":
+        return _translate_set(token[1:-1])
+    return re.escape(token)
+
+
+def _translate_set(inner: str) -> str:
+    """Translate the characters between brackets; a `-` between two is a range, a `!` before all of them: not."""
+    is_negative = inner.startswith("!")
+    escaped = re.sub(r"[^\w-]", lambda found: f"\\{found[0]}", inner[is_negative:]).replace("--", r"\-\-")
+    return f"[^{escaped}/]" if is_negative else f"[{escaped}]"

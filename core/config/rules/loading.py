@@ -1,0 +1,211 @@
+"""Load every rule of the user and of a project, in the order in which they bind: the nearer to a file, the later.
+
+The user's own come first, then those of the project from its top down to the workspace, then those of folders below it
+that files at hand lie in. They are read from disk, never from the shadow, so a rule that an agent proposes binds nobody
+before the user accepts it. What can't be read is noted and left out; nothing here is fatal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set
+from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from core.config.rules.cleaning import UnreadableRule, decode_rule
+from core.config.rules.front_matter import FrontMatter, get_text, parse_patterns, split_front_matter
+from core.config.rules.imports import ImportReader, has_own_words
+from core.config.rules.notes import ProjectNotes
+from core.config.rules.places import (
+    INSTRUCTION_FILES,
+    OVERRIDE,
+    RULE_DIRECTORIES,
+    ProjectPlace,
+    RulePlace,
+    UserPlace,
+    list_directories_above,
+    list_rule_files,
+)
+from core.config.rules.rule import AgentRule, RuleFiles
+from core.errors import PathRefused, StateError
+from core.permissions.trusted_files import TrustCheck, trust_everything
+from core.protocol.events import LoadedRule, RuleKind
+from core.workspace import Workspace
+from core.workspace.secret_names import may_be_secret
+
+UNTRUSTED_REASON = "it is not as it was when you trusted this project"
+
+
+class _Source(Struct, frozen=True):
+    """A rule file to be read: where, for which directory it speaks, and what is to be said of it."""
+
+    path: str
+    scope: str
+    about: str = ""
+
+
+class _Loader(Struct, eq=False):
+    """The rules that were read from one place so far."""
+
+    place: RulePlace
+    is_trusted: TrustCheck
+    rules: list[AgentRule] = field(default_factory=list)
+    problems: list[LoadedRule] = field(default_factory=list)
+
+    def load(self, source: _Source) -> None:
+        """Read a rule file and what it imports."""
+        try:
+            data = self.place.read(source.path)
+        except PathRefused as refused:
+            if refused.code != "not_found":
+                self._add_problem(source.path, refused.message)
+            return
+        if refusal := self._refuse(self.place.show(source.path), data):
+            self._add_problem(source.path, refusal)
+        elif (rule := self._parse(source, data)) is not None:
+            self._add_with_imports(rule, source.path)
+
+    def _refuse(self, shown: str, data: bytes) -> str:
+        if may_be_secret(shown.rpartition("/")[2]):
+            return "its name is one of files with secrets"
+        return "" if not self.place.is_project or self.is_trusted(shown, data) else UNTRUSTED_REASON
+
+    def _parse(self, source: _Source, data: bytes) -> AgentRule | None:
+        try:
+            text, notes = decode_rule(data)
+        except UnreadableRule as problem:
+            self._add_problem(source.path, str(problem))
+            return None
+        front: FrontMatter = {}
+        if _has_front_matter(source.path):
+            front, text = split_front_matter(text)
+        if not (body := text.strip()):
+            return None
+        globs = (*parse_patterns(front, "globs"), *parse_patterns(front, "paths"))
+        description = get_text(front, "description")
+        return AgentRule(
+            path=self.place.show(source.path),
+            kind=_classify(source.path, front, globs, description),
+            text=body,
+            globs=globs,
+            description=description,
+            scope=source.scope,
+            note="; ".join(notes),
+            about=source.about,
+        )
+
+    def _add_with_imports(self, rule: AgentRule, path: str) -> None:
+        reader = ImportReader(self.place, self._refuse)
+        imported = [found for each in reader.read(path, rule.text) if (found := self._import(rule, *each)) is not None]
+        rule = replace(rule, note="; ".join(filter(None, (rule.note, *reader.problems))))
+        if has_own_words(rule.text) or not imported:
+            self.rules.append(rule)
+        elif rule.note:
+            self._add_problem(path, rule.note)
+        self.rules += imported
+
+    def _import(self, rule: AgentRule, path: str, data: bytes, importer: str) -> AgentRule | None:
+        try:
+            text, notes = decode_rule(data)
+        except UnreadableRule as problem:
+            self._add_problem(path, str(problem))
+            return None
+        shown, about = self.place.show(path), f"imported by {self.place.show(importer)}"
+        body = split_front_matter(text)[1] if _has_front_matter(path) else text
+        note = "; ".join(notes)
+        if not body.strip():
+            return None
+        return replace(rule, path=shown, text=body.strip(), description="", note=note, owner=rule.path, about=about)
+
+    def _add_problem(self, path: str, reason: str) -> None:
+        shown = self.place.show(path)
+        kind = _classify(path, {}, (), "")
+        self.problems.append(LoadedRule(path=shown, kind=kind, note=f"not loaded: {reason}", reason="it can't be read"))
+
+    def load_notes(self, workspace: Path) -> None:
+        """Load the notes about a project that the user accepted."""
+        try:
+            self.rules += ProjectNotes(workspace).build_rules()
+        except StateError as problem:
+            note = f"not loaded: {problem.format_with_hint()}"
+            self.problems.append(LoadedRule(path="memory", kind="memory", note=note, reason="it can't be read"))
+
+
+def _has_front_matter(path: str) -> bool:
+    return path.endswith(".mdc") or any(f"/{directory}/" in f"/{path}" for directory, _ in RULE_DIRECTORIES)
+
+
+def _classify(path: str, front: FrontMatter, globs: tuple[str, ...], description: str) -> RuleKind:
+    """Return the kind of a rule file; those of Claude are always there unless they have patterns."""
+    name = path.rpartition("/")[2]
+    if name.startswith("AGENTS."):
+        return "agents_md"
+    if name.startswith("CLAUDE."):
+        return "claude_md"
+    if globs and get_text(front, "alwaysApply").lower() != "true":
+        return "globs"
+    if not path.endswith(".mdc") or get_text(front, "alwaysApply").lower() == "true":
+        return "always"
+    return "described" if description else "manual"
+
+
+def load_rule_files(
+    workspace: Workspace,
+    is_trusted: TrustCheck | None = trust_everything,
+    *,
+    near: Iterable[str] = (),
+) -> RuleFiles:
+    """Load the rules for work in a workspace, and for the paths `near` it (workspace-relative).
+
+    `is_trusted` None: nothing of the project is read.
+    """
+    user = _Loader(UserPlace(), trust_everything)
+    for source in _list_user_sources(user.place):
+        user.load(source)
+    user.load_notes(workspace.root)
+    if is_trusted is None:
+        return RuleFiles(rules=tuple(user.rules), problems=tuple(user.problems))
+    place = ProjectPlace(workspace)
+    project = _Loader(place, is_trusted)
+    for directory in _list_directories(place.here, near):
+        for source in _list_sources(place, directory):
+            project.load(source)
+    rules = (*user.rules, *project.rules)
+    return RuleFiles(rules=rules, problems=(*user.problems, *project.problems), here=place.here)
+
+
+def _list_directories(here: str, near: Iterable[str]) -> Iterator[str]:
+    """Iterate over the directories to look into, from the project's top: those above come before those below."""
+    inside = (f"{here}/{path}" if here else path for path in near if not path.startswith(("/", "../")))
+    above = [each for path in inside for each in list_directories_above(path)]
+    start = [*list_directories_above(f"{here}/x" if here else "x")]
+    yield from dict.fromkeys((*start, *sorted(above, key=lambda each: (each.count("/"), each))))
+
+
+def _list_user_sources(place: RulePlace) -> Iterator[_Source]:
+    yield _Source("AGENTS.md", "")
+    for path in list_rule_files(place, "rules", ".mdc"):
+        yield _Source(path, "")
+
+
+def _list_sources(place: RulePlace, directory: str) -> Iterator[_Source]:
+    """Iterate over the rule files of one directory, in their order."""
+    prefix = f"{directory}/" if directory else ""
+    try:
+        present = {name for name, _ in place.list_names(directory)}
+    except PathRefused:
+        return
+    for name in INSTRUCTION_FILES:
+        if name.partition("/")[0] in present and not (name == "AGENTS.md" and OVERRIDE in present):
+            yield _Source(f"{prefix}{name}", directory, _describe_neighbours(name, present))
+    for rules, suffix in RULE_DIRECTORIES:
+        if rules.partition("/")[0] in present:
+            for path in list_rule_files(place, f"{prefix}{rules}", suffix):
+                yield _Source(path, directory)
+
+
+def _describe_neighbours(name: str, present: Set[str]) -> str:
+    if name == OVERRIDE and "AGENTS.md" in present:
+        return "in place of AGENTS.md beside it"
+    return "read after AGENTS.md beside it" if "CLAUDE" in name and present & {OVERRIDE, "AGENTS.md"} else ""

@@ -1,0 +1,109 @@
+"""Notes about a project that outlive a session: the agent proposes them, and the user's yes alone makes rules of them.
+
+They lie in the state directory, where neither the project nor a command in the box can reach them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from core.clock import now_ms
+from core.config.rules.cleaning import strip_invisible
+from core.config.rules.rule import AgentRule
+from core.errors import CommandRejected
+from core.ids import new_id
+from core.permissions.state_file import StateFile
+from core.protocol.queries import MemoryNote
+from core.secrets import redact
+
+FILE_NAME: Final = "memory.json"
+MAX_NOTES: Final = 100
+MAX_WAITING: Final = 20
+MAX_NOTE: Final = 1_000  # characters
+_SEE: Final = "/memory and `agent-tui memory` list what is kept."
+
+Notes = tuple[MemoryNote, ...]
+
+
+class _NotesOfProjects(Struct, frozen=True, kw_only=True):
+    workspaces: dict[str, Notes] = field(default_factory=dict)
+
+
+class ProjectNotes:
+    """The notes of one project, oldest first. Every method raises `StateError` when the file can't be used."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = str(workspace)
+        self._file = StateFile(FILE_NAME, _NotesOfProjects)
+
+    def load(self) -> Notes:
+        return self._file.read().workspaces.get(self._workspace, ())
+
+    def add(self, text: str, why: str = "", *, is_kept: bool) -> MemoryNote:
+        """Add a note, kept or waiting for the user. Raises `CommandRejected` for no words, for what is there already,
+        and where there is no room."""
+        note = MemoryNote(id=new_id("note"), text=_clean(text), why=_clean(why), at=now_ms(), is_kept=is_kept)
+
+        def append(notes: Notes) -> Notes:
+            same = next((each for each in notes if each.text == note.text), None)
+            if same is not None and (same.is_kept or not is_kept):
+                state = "is kept" if same.is_kept else "waits for a verdict"
+                raise CommandRejected(f"this note {state} already.", hint=_SEE, code="note_known")
+            if sum(each.is_kept == is_kept for each in notes) >= (MAX_NOTES if is_kept else MAX_WAITING):
+                what = "kept" if is_kept else "waiting"
+                raise CommandRejected(f"as many notes are {what} as there may be.", hint=_SEE, code="notes_full")
+            return (*(each for each in notes if each is not same), note)
+
+        if not note.text:
+            raise CommandRejected("the note says nothing.", code="note_empty")
+        self._change(append)
+        return note
+
+    def accept(self, identity: str, text: str = "") -> None:
+        """Keep a note, with other words if any are given. Raises `CommandRejected` if there is none of this id."""
+        words = _clean(text)
+
+        def keep(notes: Notes) -> Notes:
+            self._find(notes, identity)
+            return tuple(
+                replace(each, text=words or each.text, is_kept=True) if each.id == identity else each for each in notes
+            )
+
+        self._change(keep)
+
+    def reject(self, identity: str) -> None:
+        """Drop a note, kept or waiting. Raises `CommandRejected` if there is none of this id."""
+
+        def drop(notes: Notes) -> Notes:
+            self._find(notes, identity)
+            return tuple(each for each in notes if each.id != identity)
+
+        self._change(drop)
+
+    def build_rules(self) -> tuple[AgentRule, ...]:
+        """Build the rules that the kept notes are."""
+        kept = (each for each in self.load() if each.is_kept)
+        return tuple(AgentRule(path=f"memory/{each.id}", kind="memory", text=each.text) for each in kept)
+
+    @staticmethod
+    def _find(notes: Notes, identity: str) -> None:
+        if not any(each.id == identity for each in notes):
+            raise CommandRejected(f"there is no note {identity!r} any more.", hint=_SEE, code="note_unknown")
+
+    def _change(self, change: Callable[[Notes], Notes]) -> None:
+        def replace_notes(record: _NotesOfProjects) -> _NotesOfProjects:
+            now = change(record.workspaces.get(self._workspace, ()))
+            rest = {name: notes for name, notes in record.workspaces.items() if name != self._workspace}
+            return _NotesOfProjects(workspaces=rest | ({self._workspace: now} if now else {}))
+
+        self._file.update(replace_notes)
+
+
+def _clean(text: str) -> str:
+    """Return words as they are kept: on one line, what is invisible stripped, what is or looks like a key masked."""
+    return " ".join(redact(strip_invisible(text)[0]).split())[:MAX_NOTE]

@@ -1,0 +1,174 @@
+"""The places where rules stand, and how a file there is read: the project up to its top, and the user's own directory.
+
+A project is its repository: a workspace that is a directory within one is told what stands above it, too. Files of the
+project are opened below its top and no link leads out of it; the user's own files may be links to anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from core.config.rules.cleaning import MAX_RULE_BYTES
+from core.errors import PathRefused
+from core.git.layout import find_repository
+from core.user_dirs import get_config_dir
+from core.workspace import Workspace
+
+CURSOR_RULES = ".cursor/rules"
+CLAUDE_RULES = ".claude/rules"
+OVERRIDE = "AGENTS.override.md"
+# In each folder, in this order; an override stands in the place of the file that it is named for.
+INSTRUCTION_FILES = (OVERRIDE, "AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md", ".cursorrules")
+RULE_DIRECTORIES = ((CURSOR_RULES, ".mdc"), (CLAUDE_RULES, ".md"))
+# What stands in a folder that has rules.
+FIRST_NAMES = frozenset(each.partition("/")[0] for each in (*INSTRUCTION_FILES, CURSOR_RULES, CLAUDE_RULES))
+MAX_DIRECTORIES = 20_000  # that are looked through for rules
+_SKIPPED_DIRECTORIES = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__"})
+MAX_RULES = 200
+MAX_DEPTH = 6
+
+
+class RulePlace(Protocol):
+    """A tree with rules. Paths are relative to its top; `show` returns one as the user and the model know it."""
+
+    is_project: bool
+
+    def read(self, path: str) -> bytes:
+        """Read as much of a file as is ever interpreted. Raises `PathRefused`."""
+
+    def list_names(self, path: str) -> list[tuple[str, bool]]:
+        """Return the names in a directory, and which are directories. Raises `PathRefused`."""
+
+    def show(self, path: str) -> str: ...
+
+    def resolve(self, path: str) -> str:
+        """Return the path of what an import names, relative to the top. Raises `PathRefused` where it may not go."""
+
+
+class ProjectPlace:
+    """The project: its repository, or the workspace where there is none. `here`: the workspace from its top."""
+
+    is_project = True
+
+    def __init__(self, workspace: Workspace) -> None:
+        repository = find_repository(workspace.root)
+        top = repository.root if repository is not None else workspace.root
+        self.here = "" if top == workspace.root else workspace.root.relative_to(top).as_posix()
+        self._tree = workspace if not self.here else Workspace(top)
+
+    def read(self, path: str) -> bytes:
+        return self._tree.read_bytes(path, MAX_RULE_BYTES + 1)
+
+    def list_names(self, path: str) -> list[tuple[str, bool]]:
+        return [(each.name, each.kind == "directory") for each in self._tree.list_dir(path or ".")]
+
+    def show(self, path: str) -> str:
+        return posixpath.relpath(path, self.here) if self.here else path
+
+    def read_shown(self, shown: str) -> bytes:
+        """Read a file by the path that it is known by. Raises `PathRefused`."""
+        return self.read(self.resolve(posixpath.join(self.here, shown)))
+
+    def resolve(self, path: str) -> str:
+        plain = posixpath.normpath(path)
+        if path.startswith(("/", "~")) or plain == ".." or plain.startswith("../"):
+            raise PathRefused("it leads out of the project", code="path_escapes")
+        return plain
+
+
+class UserPlace:
+    """The user's configuration directory; what they wrote there may import any file of theirs."""
+
+    is_project = False
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._directory = directory or get_config_dir()
+
+    def _locate(self, path: str) -> Path:
+        return self._directory / Path(path).expanduser()
+
+    def read(self, path: str) -> bytes:
+        try:
+            place = self._locate(path)
+            if stat.S_ISREG(place.stat().st_mode):
+                with place.open("rb") as file:
+                    return file.read(MAX_RULE_BYTES + 1)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise _to_refusal(error) from error
+        raise PathRefused("it is not a regular file", code="not_a_file")
+
+    def list_names(self, path: str) -> list[tuple[str, bool]]:
+        try:
+            with os.scandir(self._locate(path)) as entries:
+                return sorted((each.name, each.is_dir()) for each in entries)
+        except OSError as error:
+            raise _to_refusal(error) from error
+
+    def show(self, path: str) -> str:
+        place, home = str(self._locate(path)), str(Path.home())
+        return f"~{place.removeprefix(home)}" if place.startswith(f"{home}/") else place
+
+    def resolve(self, path: str) -> str:
+        return os.path.normpath(path)
+
+
+def _to_refusal(error: Exception) -> PathRefused:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return PathRefused("it does not exist", code="not_found")
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return PathRefused(f"it can't be read: {reason}")
+
+
+def list_rule_files(place: RulePlace, directory: str, suffix: str) -> list[str]:
+    """Return the paths of the rule files below a directory, sorted; without those that end otherwise."""
+    found: list[str] = []
+    waiting = [(directory, 0)]
+    while waiting and len(found) < MAX_RULES:
+        above, depth = waiting.pop()
+        try:
+            names = place.list_names(above)
+        except PathRefused:
+            continue
+        for name, is_directory in names:
+            path = f"{above}/{name}"
+            if is_directory and depth < MAX_DEPTH:
+                waiting.append((path, depth + 1))
+            elif not is_directory and name.endswith(suffix):
+                found.append(path)
+    return sorted(found)[:MAX_RULES]
+
+
+def is_rule_path(path: str) -> bool:
+    """True if a workspace-relative path is that of a rule, by its spelling."""
+    name = path.rpartition("/")[2]
+    return any(f"/{path}".endswith(f"/{each}") for each in INSTRUCTION_FILES) or any(
+        f"/{directory}/" in f"/{path}" and name.endswith(suffix) for directory, suffix in RULE_DIRECTORIES
+    )
+
+
+def iter_places_of_rules(workspace: Workspace) -> Iterator[str]:
+    """Iterate over paths of the workspace that are rule files or directories of them."""
+    waiting, seen = [""], 0
+    while waiting and seen < MAX_DIRECTORIES:
+        above, seen = waiting.pop(0), seen + 1
+        try:
+            entries = workspace.list_dir(above or ".")
+        except PathRefused:
+            continue
+        for entry in entries:
+            path = f"{above}/{entry.name}" if above else entry.name
+            if entry.kind == "directory" and entry.name not in _SKIPPED_DIRECTORIES:
+                waiting.append(path)
+            if entry.name in FIRST_NAMES:
+                yield path
+
+
+def list_directories_above(path: str) -> list[str]:
+    """Return the directories that a path lies in, the outermost ("") first."""
+    parts = path.split("/")[:-1] if path else []
+    return ["/".join(parts[:count]) for count in range(len(parts) + 1)]

@@ -1,0 +1,180 @@
+"""A rule as it was read, and whether it binds: for which files, by what word, and why not."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.config.rules.globs import matches
+from core.protocol.events import LoadedRule, RuleKind
+
+MAX_TOTAL_BYTES = 128 * 1024
+MEMORY_REASON = "memory: you accepted this note"
+LISTED = "listed: the agent fetches it when it fits"
+NAMED_KINDS = frozenset({"always", "globs", "described", "manual"})
+_FROM_THE_START = frozenset({"always", "agents_md", "claude_md", "memory"})
+
+
+class AgentRule(Struct, frozen=True, kw_only=True):
+    """One rule's text, cleaned. `path` is relative to the workspace ("../AGENTS.md" lies above it), or absolute for the
+    user's own.
+
+    `scope`: the directory that it speaks of, relative to the project's top as `globs` are to it, "" = all of it.
+    `note` says what was stripped or cut, `owner` is the rule that imports it, `about` what is to be said of it.
+    """
+
+    path: str
+    kind: RuleKind
+    text: str
+    globs: tuple[str, ...] = ()
+    description: str = ""
+    scope: str = ""
+    owner: str = ""
+    note: str = ""
+    about: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name that a prompt can call it by: of `.cursor/rules/api/tests.mdc` it is `tests`."""
+        return self.path.rpartition("/")[2].partition(".")[0]
+
+    def find_match(self, paths: Sequence[str]) -> str:
+        """Return the first of these paths from the project's top that it speaks of, "" = none."""
+        prefix = f"{self.scope}/" if self.scope else ""
+        for path in paths:
+            if path.startswith(prefix):
+                spellings = (path, path[len(prefix) :])
+                if not self.globs or any(matches(each, spelt) for each in self.globs for spelt in spellings):
+                    return path
+        return ""
+
+
+class RuleFiles(Struct, frozen=True, kw_only=True):
+    """All that was read, in the order in which it binds, the strongest last. `here`: the workspace from the project's
+    top. `problems` name the files that could not be read, each with the reason."""
+
+    rules: tuple[AgentRule, ...] = ()
+    problems: tuple[LoadedRule, ...] = ()
+    here: str = ""
+
+
+class RuleOccasion(Struct, frozen=True):
+    """The occasion to choose rules for: `paths` at hand, relative to the workspace, and paths of `named` rules."""
+
+    paths: tuple[str, ...] = ()
+    named: frozenset[str] = frozenset()
+
+
+class RuleChoice(Struct, frozen=True, kw_only=True):
+    """A rule with the decision on it. `is_listed`: only its description is told."""
+
+    rule: AgentRule
+    binds: bool
+    reason: str
+    is_listed: bool = False
+
+    def to_loaded(self, position: int) -> LoadedRule:
+        """Return what the wire says of it. `position` counts the rules that are told, 0 = it is not."""
+        rule = self.rule
+        size = len(rule.text.encode())
+        reason = "; ".join(filter(None, dict.fromkeys((self.reason, rule.about))))
+        return LoadedRule(path=rule.path, kind=rule.kind, note=rule.note, size=size, reason=reason, position=position)
+
+
+NO_OCCASION = RuleOccasion()
+
+
+def choose_rules(files: RuleFiles, occasion: RuleOccasion = NO_OCCASION) -> tuple[RuleChoice, ...]:
+    """Decide on every rule for an occasion; the same text binds once, and all together within a bound."""
+    paths = [_join(files.here, path) for path in occasion.paths]
+    told: dict[str, str] = {}
+    left = MAX_TOTAL_BYTES
+    found = []
+    for rule in files.rules:
+        choice = _choose(rule, files.here, paths, occasion.named)
+        size = len(rule.text.encode())
+        if choice.binds and (same := told.get(rule.text)):
+            choice = RuleChoice(rule=rule, binds=False, reason=f"the same as {same}")
+        elif choice.binds and size > left:
+            limit = f"left out: all rules together are larger than {MAX_TOTAL_BYTES // 1024} KiB"
+            choice = RuleChoice(rule=rule, binds=False, reason=limit)
+        if choice.binds:
+            told[rule.text] = rule.path
+            left -= size
+        found.append(choice)
+    return tuple(found)
+
+
+def _choose(rule: AgentRule, here: str, paths: Sequence[str], named: Collection[str]) -> RuleChoice:
+    """Decide on one rule by itself."""
+    if rule.path in named or rule.owner in named:
+        return RuleChoice(rule=rule, binds=True, reason="named in the prompt")
+    is_around = not rule.scope or here == rule.scope or here.startswith(f"{rule.scope}/")
+    match = rule.find_match(paths)
+    if rule.kind in _FROM_THE_START:
+        if is_around:
+            return RuleChoice(rule=rule, binds=True, reason=_describe_standing(rule))
+        reason = f"for files below its folder, as {match}" if match else "no file below its folder is at hand"
+        return RuleChoice(rule=rule, binds=bool(match), reason=reason)
+    if rule.kind == "globs":
+        patterns = ", ".join(rule.globs)
+        reason = f"{match} matches {patterns}" if match else f"no file at hand matches {patterns}"
+        return RuleChoice(rule=rule, binds=bool(match), reason=reason)
+    if rule.kind == "described":
+        is_listed = is_around or bool(match)
+        return RuleChoice(rule=rule, binds=False, reason=LISTED, is_listed=is_listed)
+    return RuleChoice(rule=rule, binds=False, reason=f"only when you name it: @{rule.name}")
+
+
+def _describe_standing(rule: AgentRule) -> str:
+    match rule.kind:
+        case "memory":
+            return MEMORY_REASON
+        case "always":
+            return "always" if not rule.owner else f"imported by {rule.owner}"
+        case _:
+            return f"imported by {rule.owner}" if rule.owner else "stands around every file"
+
+
+def find_named(files: RuleFiles, words: Collection[str]) -> frozenset[str]:
+    """Return the paths of the rules that these words name: by name, by path, or by path without its ending."""
+    return frozenset(
+        rule.path
+        for rule in files.rules
+        if not rule.owner and {rule.path, rule.path.rpartition(".")[0], _find_name(rule)} & set(words)
+    )
+
+
+def list_rule_names(files: RuleFiles) -> tuple[str, ...]:
+    """Return the names that a prompt can call rules by, each once."""
+    return tuple(dict.fromkeys(name for rule in files.rules if not rule.owner and (name := _find_name(rule))))
+
+
+def _find_name(rule: AgentRule) -> str:
+    return rule.name if rule.kind in NAMED_KINDS else ""
+
+
+def list_loaded(
+    files: RuleFiles, choices: Sequence[RuleChoice], *, told: Collection[str] = (), only_told: bool = False
+) -> tuple[LoadedRule, ...]:
+    """Return the rules as the wire has them, with their positions, and then what could not be read.
+
+    `told`: paths of rules that were told before, and so hold on.
+    """
+    rows, position = [], 0
+    for choice in choices:
+        is_told = choice.binds or choice.is_listed or choice.rule.path in told
+        position += is_told
+        if is_told or not only_told:
+            row = choice.to_loaded(position if is_told else 0)
+            is_older = choice.rule.path in told and not choice.binds and not choice.is_listed
+            rows.append(replace(row, reason=f"told earlier in this session; {row.reason}") if is_older else row)
+    return (*rows, *files.problems)
+
+
+def _join(here: str, path: str) -> str:
+    """Return a path of the workspace from the project's top."""
+    return posixpath.normpath(posixpath.join(here, path))
