@@ -18,7 +18,9 @@ from core.engine.commands import COMMANDS
 from core.engine.commands.checkpoints import check_idle, find_checkpoint
 from core.engine.commands.limits import announce_limits, apply_limit_options
 from core.engine.faults import explain_fault
+from core.engine.file_list import FileList
 from core.engine.file_watcher import FileWatcher
+from core.engine.index.project_index import ProjectIndex
 from core.engine.models import ModelAccess
 from core.engine.privacy import Privacy, keep_pending, prune_abandoned
 from core.engine.project_trust import ProjectTrust
@@ -35,9 +37,17 @@ from core.engine.shared_box import SharedBox
 from core.engine.subagents.merging import finish_merges
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
-from core.protocol.events import EffortChanged, Envelope, Notice, SessionRenamed, SessionStarted, TrustStated
+from core.protocol.events import (
+    EffortChanged,
+    Envelope,
+    IndexProgressed,
+    Notice,
+    SessionRenamed,
+    SessionStarted,
+    TrustStated,
+)
 from core.protocol.options import EngineOptions
-from core.protocol.queries import AnyAnswer, AnyQuery, RefusedAnswer
+from core.protocol.queries import AnyAnswer, AnyQuery, IndexStatus, RefusedAnswer
 from core.sandbox.box import Tier
 from core.sessions.store import SessionDirectory
 from core.shell.terminal import Terminal
@@ -118,14 +128,17 @@ class Engine:
             trust.set_callback(partial(asyncio.get_running_loop().call_soon_threadsafe, self._on_trusted_files_changed))
             loaded = trust.load_settings()
             settings = apply_limit_options(loaded, self._options)
+            store = self._privacy.open_store(workspace.root, settings)
             services = EngineServices(
                 workspace=workspace,
                 settings=settings,
                 bounds=loaded.bounds,
                 models=self._models,
                 boxes=self._boxes,
-                store=self._privacy.open_store(workspace.root, settings),
+                store=store,
                 trust=trust,
+                files=FileList(workspace.root),
+                index=ProjectIndex(workspace.root, store.path, self._announce_index, enabled=settings.index.enabled),
                 interactive=self._options.interactive,
             )
             services.notices = [*loaded.notices, *self._privacy.list_notices()]
@@ -135,6 +148,8 @@ class Engine:
         return self._source
 
     def _switch_directory(self, directory: Path) -> None:
+        if self._source is not None:
+            self._tasks.spawn(self._source.services.close(), name="index of another directory")
         self._directory, self._source = directory, None
         self._stop_watching()
 
@@ -146,9 +161,10 @@ class Engine:
 
     def _on_disk_changed(self, paths: tuple[str, ...]) -> None:
         if self._source is not None:
-            self._source.files.forget()
+            self._source.services.files.forget()
+            self._source.services.index.on_disk_changed(paths)
             trust = self._source.services.trust
-            trust.check_paths(paths or trust.list_paths())
+            trust.check_paths(paths) if paths else trust.check_all()
         for session in self._with_subagents():
             session.on_disk_changed(paths)
 
@@ -256,7 +272,12 @@ class Engine:
         if self._options.watch and self._watch is None:
             self._watch = FileWatcher(services.workspace, self._on_disk_changed)
             self._watch.start()
+            services.index.start_soon(self._watch)
         return opened
+
+    def _announce_index(self, status: IndexStatus) -> None:
+        for session in self._sessions.values():
+            session.emit(IndexProgressed(status=status))
 
     async def _announce_box(self, session: Session) -> None:
         """Find the box while the user still types, and report its tier when that is news."""
@@ -337,6 +358,8 @@ class Engine:
             await session.close()
         while self._closing:
             await self._closing.pop().tasks.wait_idle()
+        if self._source is not None:
+            await self._source.services.close()
         await self._boxes.close()
         self._privacy.close()
 

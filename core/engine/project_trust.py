@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from core.config.loading import PROJECT_FILE, load_with_notices, read_settings_bytes
-from core.config.project_rules import AGENTS_FILE_NAME, find_rule_files, is_rule_path, read_rule_bytes
+from core.config.rules.loading import load_rule_files
+from core.config.rules.places import ProjectPlace, is_rule_path, iter_places_of_rules
 from core.config.settings import LoadedSettings
-from core.errors import AgentTuiError, PathRefused, StateError
+from core.errors import AgentTuiError, StateError
 from core.permissions.trust import TrustStore, find_instructions, is_empty_directory
 from core.permissions.trusted_files import TrustedFiles, hash_content
 from core.protocol.events import FileWritten, Notice, TrustStated
@@ -16,12 +17,6 @@ from core.workspace import Workspace
 
 TRUST_HINT = "Say yes when agent-tui asks in this directory, or add --trust for one run."
 CONFIGURATION_PATH = PROJECT_FILE.as_posix()
-MAX_DIRECTORIES = 20_000  # that are looked through for rules when a project is trusted
-_SKIPPED_DIRECTORIES = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__"})
-
-
-def _is_voice(path: str) -> bool:
-    return path == CONFIGURATION_PATH or is_rule_path(path)
 
 
 class ProjectTrust:
@@ -36,7 +31,7 @@ class ProjectTrust:
         self.trusted = for_now or self._load_decision()
         self.voices = TrustedFiles(None, lambda _: None) if for_now else self._load_voices()
         if self.trusted:
-            self.check_paths(self.list_paths())
+            self.check_all()
 
     def _load_decision(self) -> bool:
         try:
@@ -60,15 +55,21 @@ class ProjectTrust:
         """Return the settings that hold: the project's own are read only if it is trusted. Raises `ConfigError`."""
         return load_with_notices(self._root if self.trusted else None, self.voices.is_trusted)
 
-    def list_paths(self) -> list[str]:
-        """Return the paths of files that speak for the project: its configuration and rules."""
-        return [CONFIGURATION_PATH, AGENTS_FILE_NAME, *find_rule_files(self._workspace)]
+    def check_all(self) -> None:
+        """Compare the project's configuration and the rules that bind from the start with what was trusted."""
+        self.check_paths([CONFIGURATION_PATH])
+        if self.trusted:
+            load_rule_files(self._workspace, self.voices.is_trusted)
 
     def check_paths(self, paths: Iterable[str]) -> None:
         """Compare the trusted files among these paths with what was trusted."""
         for path in paths:
-            if self.trusted and _is_voice(path) and (data := self._read_file(path)) is not None:
+            if self.trusted and self._is_voice(path) and (data := self._read_file(path)) is not None:
                 self.voices.is_trusted(path, data)
+
+    def _is_voice(self, path: str) -> bool:
+        """True if a file speaks for the project: its configuration, a rule, or what a rule imports."""
+        return path == CONFIGURATION_PATH or is_rule_path(path) or self.voices.is_known(path)
 
     def decide(self, trusted: bool) -> LoadedSettings:
         """Apply the user's answer (a yes is saved) and return the settings that hold then. Raises `ConfigError`,
@@ -99,37 +100,29 @@ class ProjectTrust:
 
     def observe(self, event: FileWritten) -> None:
         """Trust what the user accepted in the review: it is no change from outside."""
-        if self.trusted and _is_voice(event.path):
+        if self.trusted and self._is_voice(event.path):
             before, data = event.before, self._read_file(event.path)
             if data is not None and hash_content(data) == event.state.blob:
                 with suppress(StateError):  # then it is asked about
                     self.voices.accept_change(event.path, before.blob if before else "", event.state.blob)
 
     def _iter_trusted_files(self) -> Iterator[tuple[str, bytes]]:
-        for path in [CONFIGURATION_PATH, *find_rule_files(self._workspace), *self._iter_agents_files()]:
-            if (data := self._read_file(path)) is not None:
-                yield path, data
+        if (data := self._read_file(CONFIGURATION_PATH)) is not None:
+            yield CONFIGURATION_PATH, data
+        found: dict[str, bytes] = {}
 
-    def _iter_agents_files(self) -> Iterator[str]:
-        waiting, seen = [""], 0
-        while waiting and seen < MAX_DIRECTORIES:
-            above, seen = waiting.pop(0), seen + 1
-            try:
-                entries = self._workspace.list_dir(above or ".")
-            except PathRefused:
-                continue
-            for entry in entries:
-                path = f"{above}/{entry.name}" if above else entry.name
-                if entry.kind == "directory" and entry.name not in _SKIPPED_DIRECTORIES:
-                    waiting.append(path)
-                elif entry.name == AGENTS_FILE_NAME:
-                    yield path
+        def record(path: str, data: bytes) -> bool:
+            found[path] = data
+            return True
+
+        load_rule_files(self._workspace, record, near=iter_places_of_rules(self._workspace))
+        yield from found.items()
 
     def _read_file(self, path: str) -> bytes | None:
         try:
             if path == CONFIGURATION_PATH:
                 return read_settings_bytes(self._root / PROJECT_FILE)
-            return read_rule_bytes(self._workspace, path)
+            return ProjectPlace(self._workspace).read_shown(path)
         except AgentTuiError:
             return None
 

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
 from core.config.settings import Settings
+from core.engine.file_list import FileList
+from core.engine.index.project_index import ProjectIndex
 from core.engine.models import ModelAccess
 from core.engine.project_trust import ProjectTrust
 from core.engine.shared_box import SharedBox
 from core.sessions.store import SessionStore
 from core.workspace import Workspace
+
+if TYPE_CHECKING:
+    from core.engine.index.project_search import ProjectSearch
+    from core.protocol.queries import IndexStatus, SearchAnswer, SearchQuery
+    from core.tools.base import Reader
 
 
 class EngineServices(Struct, eq=False, kw_only=True):
@@ -26,6 +33,31 @@ class EngineServices(Struct, eq=False, kw_only=True):
     boxes: SharedBox
     store: SessionStore
     trust: ProjectTrust
+    files: FileList
+    index: ProjectIndex
     interactive: bool = True
     bounds: Mapping[tuple[str, str], Any] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
+    _search: ProjectSearch | None = None
+
+    async def search(self, query: SearchQuery, reader: Reader) -> SearchAnswer:
+        """Return the places that answer a question best, of the files that `reader` reads."""
+        if self._search is None:
+            # read with the first question
+            from core.engine.index.project_search import ProjectSearch
+            from core.engine.index.remote_meaning import EmbedRoute
+
+            route = EmbedRoute(self.index, self.workspace.root, self.store.path, self.models)
+            self._search = ProjectSearch(self.index, route)
+        return await self._search.search(query, reader, self.settings)
+
+    def describe_index(self) -> IndexStatus:
+        """Return how far the index is, and what is to be said of the model that meaning is compared by."""
+        status = self.index.status()
+        return status if self._search is None else self._search.describe(status)
+
+    async def close(self) -> None:
+        """Stop what works beside the sessions. Safe to call twice."""
+        if self._search is not None:
+            await self._search.close()
+        await self.index.close()

@@ -92,6 +92,20 @@ class TrustSet(Command, frozen=True, kw_only=True, tag="trust.set"):
     trusted: bool
 
 
+class MemoryAdd(Command, frozen=True, kw_only=True, tag="memory.add"):
+    """Keep a note of the user's about the project."""
+
+    text: str
+
+
+class MemoryJudge(Command, frozen=True, kw_only=True, tag="memory.judge"):
+    """Keep a note about the project, by its id, with `text` in place of its own if given; or drop it."""
+
+    id: str
+    verdict: Literal["accept", "reject"]
+    text: str = ""
+
+
 class PermissionRemove(Command, frozen=True, kw_only=True, tag="permission.remove"):
     """Delete a saved permission, by its id."""
 
@@ -123,22 +137,39 @@ class AttachmentAdd(Command, frozen=True, kw_only=True, tag="attachment.add"):
     name: str = ""
 
 
+class Viewing(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The place in a file that the user looks at: the line of the cursor (1-indexed, 0 = none), and the lines of the
+    selection with its text ("" = nothing is selected)."""
+
+    path: str
+    line: int = 0
+    start: int = 0
+    end: int = 0
+    selected: str = ""
+
+
 class TurnSubmit(Command, frozen=True, kw_only=True, tag="turn.submit"):
-    """`open_files`: workspace-relative paths that the user has on screen or looked at, latest first. What the labels in
-    `text` name goes with it; `attachments` are labels that need not stand in it. `anyway`: the model is meant, although
-    the user types the commands (policy `human`)."""
+    """`open_files`: workspace-relative paths that the user has on screen or looked at, latest first; `viewing`: the
+    place in the one on screen. What the labels in `text` name goes with it; `attachments` are labels that need not
+    stand in it. So does what it mentions and names, see `PromptContextQuery`, for `pasted` and `excluded`, too.
+    `anyway`: the model is meant, although the user types the commands (policy `human`)."""
 
     text: str
     open_files: tuple[str, ...] = ()
+    viewing: Viewing | None = None
     attachments: tuple[str, ...] = ()
+    pasted: tuple[tuple[int, int], ...] = ()
+    excluded: tuple[str, ...] = ()
     anyway: bool = False
 
 
 class TurnSteer(Command, frozen=True, kw_only=True, tag="turn.steer"):
-    """`attachments`: as in `TurnSubmit`."""
+    """`attachments`, `pasted` and `excluded`: as in `TurnSubmit`."""
 
     text: str
     attachments: tuple[str, ...] = ()
+    pasted: tuple[tuple[int, int], ...] = ()
+    excluded: tuple[str, ...] = ()
 
 
 class TurnUnsteer(Command, frozen=True, kw_only=True, tag="turn.unsteer"):
@@ -236,6 +267,15 @@ class CommentsSend(Command, frozen=True, kw_only=True, tag="comments.send"):
     note: str = ""
 
 
+class SymbolRename(Command, frozen=True, kw_only=True, tag="symbol.rename"):
+    """Rename the name at a place (1-indexed, in characters) wherever it is used. The changes wait for a verdict."""
+
+    path: str
+    line: int
+    column: int
+    new_name: str
+
+
 class ConflictResolve(Command, frozen=True, kw_only=True, tag="conflict.settle"):
     """Resolve a conflict with one choice for each region, in order. `mine` and `theirs` are the blobs of the two sides
     that were looked at. The result waits for a verdict, made from the file as it is on disk."""
@@ -309,6 +349,13 @@ class TodoSet(Command, frozen=True, kw_only=True, tag="todo.set"):
     status: TodoStatus
     plan: str = ""
     anyway: bool = False
+
+
+class ContextDrop(Command, frozen=True, kw_only=True, tag="context.drop"):
+    """Leave a part of the history out of later requests, by its id in a `ContextAnswer`; a line stands in its place.
+    Refused while a turn runs."""
+
+    part: str
 
 
 class ContextCompact(Command, frozen=True, kw_only=True, tag="context.compact"):

@@ -26,8 +26,9 @@ class ReviewCheckpoint(Struct, frozen=True, kw_only=True):
 @dataclass(slots=True)
 class ReviewState:
     """`changes` by path; `verdicts` in the order given, without those that were undone; `layers` of commands' effects,
-    lowest first, and the `bulks` in them; `comments` by path and hunk that the model has not been sent. Only `apply`
-    changes it, and `version` with it. `writes` and `checkpoints` (by id) are kept for restoring files."""
+    lowest first, and the `bulks` in them; `comments` by path and hunk that the model has not been sent; `diagnostics`
+    by path, of the text that is pending now. Only `apply` changes it, and `version` with it. `writes` and `checkpoints`
+    (by id) are kept for restoring files."""
 
     version: int = 0
     changes: dict[str, Change] = field(default_factory=dict)
@@ -35,6 +36,7 @@ class ReviewState:
     layers: tuple[str, ...] = ()
     bulks: tuple[Bulk, ...] = ()
     comments: dict[tuple[str, str], Comment] = field(default_factory=dict)
+    diagnostics: dict[str, ev.DiagnosticsReported] = field(default_factory=dict)
     writes: list[ev.FileWritten] = field(default_factory=list)
     checkpoints: dict[str, ReviewCheckpoint] = field(default_factory=dict)
 
@@ -50,11 +52,22 @@ ReviewStep = Callable[[ReviewState, Any], None]
 
 
 def _set_change(review: ReviewState, event: ev.ChangeProposed | ev.ChangeRevised) -> None:
+    known = review.changes.get(event.change.path)
     review.changes[event.change.path] = event.change
+    if known is None or known.pending != event.change.pending:  # they spoke of another text
+        review.diagnostics.pop(event.change.path, None)
 
 
 def _drop_change(review: ReviewState, event: ev.ChangeResolved) -> None:
     review.changes.pop(event.path, None)
+    review.diagnostics.pop(event.path, None)
+
+
+def _set_diagnostics(review: ReviewState, event: ev.DiagnosticsReported) -> None:
+    if event.diagnostics or event.sources:
+        review.diagnostics[event.path] = event
+    else:
+        review.diagnostics.pop(event.path, None)
 
 
 def _mark_conflict(review: ReviewState, event: ev.ChangeConflicted) -> None:
@@ -119,6 +132,7 @@ REVIEW_STEPS: dict[type[ev.Event], ReviewStep] = {
     ev.HunkCommented: _set_comment,
     ev.PlanCommented: _set_comment,
     ev.CommentsSent: _clear_comments,
+    ev.DiagnosticsReported: _set_diagnostics,
 }
 # What only who restores files needs.
 RESTORE_STEPS: dict[type[ev.Event], ReviewStep] = {

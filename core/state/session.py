@@ -9,7 +9,7 @@ from typing import Literal
 
 from core.errors import StateError
 from core.protocol import events as ev
-from core.protocol.documents import AnyDocument, Todo
+from core.protocol.documents import AnyDocument, TerminalCommandDocument, Todo
 from core.protocol.messages import Attachment, Effort, Message, Usage
 from core.protocol.plans import Plan
 from core.protocol.review import Change, VerdictRecord
@@ -158,7 +158,8 @@ class SessionState:
     `jobs` run now, `job_count` were ever started; `unreported_commands` and `pending_steers` are not known to the model
     yet. Of the conversation, `messages` alone are held: `message_branch` names their records, and `recall` reads
     others. `turns` are those of the conversation as it stands, `left_turns` those that were left, by `seq`;
-    `command_history` holds every command, in order; `verifications` the latest run of each todo's command.
+    `command_history` holds every command, in order, `last_run` the last one with its output; `verifications` the latest
+    run of each todo's command.
     """
 
     review: ReviewState = field(default_factory=ReviewState)
@@ -209,6 +210,7 @@ class SessionState:
     turn_branch: Branch = field(default_factory=Branch)
     left_turns: dict[int, TurnState] = field(default_factory=dict)
     command_history: dict[str, None] = field(default_factory=dict)
+    last_run: TerminalCommandDocument | ev.CommandRan | None = None
     usage: Usage = field(default_factory=Usage)
     model_choices: ModelChoices = field(default_factory=ModelChoices)
     debug: DebugState = field(default_factory=DebugState)

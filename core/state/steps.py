@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from core.errors import StateError
 from core.protocol import events as ev
 from core.protocol.documents import TerminalCommandDocument
-from core.protocol.messages import AssistantMessage, Message, ToolMessage
+from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from core.state.session import ConversationCheckpoint, SessionState, SubagentState, TurnState, UnreportedAnswer
 from core.state.usage import add_usage
 
@@ -146,6 +146,7 @@ def finish_document(state: SessionState, envelope: ev.Envelope, event: ev.Docume
     document = event.document
     if isinstance(document, TerminalCommandDocument):
         state.command_history[document.metadata.command] = None
+        state.last_run = document
     if state.turns and not _is_outside_turn(state, envelope):
         state.turns[-1].documents[document.id] = document
 
@@ -191,6 +192,21 @@ def compact_history(state: SessionState, envelope: ev.Envelope, event: ev.Contex
 def measure_compacted(state: SessionState, _: ev.Envelope, event: ev.ContextCompacted) -> None:
     state.context_used = event.after_tokens
     state.dropped_reasoning_count = 0
+
+
+def drop_spans(state: SessionState, envelope: ev.Envelope, event: ev.ContextDropped) -> None:
+    _replace_spans(state.messages, event)
+    state.message_branch.add(envelope.seq)
+
+
+def _replace_spans(messages: list[Message], event: ev.ContextDropped) -> None:
+    """Put the note in the place of each span; from the last one on, so that the others stay where they are."""
+    for span in sorted(event.spans, key=lambda each: (each.message, each.start), reverse=True):
+        message = messages[span.message] if span.message < len(messages) else None
+        if isinstance(message, UserMessage | ToolMessage):
+            content = f"{message.content[: span.start]}{event.note}{message.content[span.end :]}"
+            kept = message.attachments if isinstance(message, UserMessage) else ()
+            messages[span.message] = replace(message, content=content, attachments=kept)
 
 
 def drop_reasoning(state: SessionState, envelope: ev.Envelope, _: ev.ReasoningDropped) -> None:
@@ -265,6 +281,8 @@ def _read_messages(records: Iterable[ev.Envelope]) -> list[Message]:
                 found.append(message)
             case ev.ContextCompacted(messages=messages):
                 found += messages
+            case ev.ContextDropped():
+                _replace_spans(found, record.event)
             case ev.ReasoningDropped():
                 found[:] = _strip_reasoning(found)
             case _:

@@ -72,6 +72,7 @@ class Compactor(Struct, frozen=True):
         self.memory.compacted_tokens = min(after, before)
         if after < before:
             self.memory.read_digests.clear()
+            self.memory.are_rules_due = True
             self.memory.announced.pop("mode", None)
             self.emit(ContextCompacted(messages=tuple(fresh), before_tokens=before, after_tokens=after))
             notify_shortened(self.emit, void, after - meter.estimate(prefix_bytes))

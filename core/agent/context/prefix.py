@@ -1,7 +1,7 @@
 """The head of every request of a session: system prompt and tools, fixed when the session starts.
 
-Providers cache by prefix, so it never changes while the session lives: a rule file edited meanwhile binds the next
-session. It is saved beside the log, so a resumed session sends the same bytes.
+Providers cache by prefix, so it never changes while the session lives: a rule file edited meanwhile is told by a
+message (`told_rules`). It is saved beside the log, so a resumed session sends the same bytes.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ import msgspec
 from msgspec import Struct
 
 from core.agent.context.project_facts import render_layout
-from core.agent.context.prompt_tags import escape_attribute, escape_tags
+from core.agent.context.prompt_tags import render_rule_blocks
 from core.agent.context.token_meter import measure_prefix
-from core.config.project_rules import ProjectRule, ProjectRules, load_rules
+from core.config.rules.loading import load_rule_files
+from core.config.rules.rule import choose_rules, list_loaded
 from core.dialects.dialect import Dialect
 from core.dialects.native import NativeDialect
 from core.filesystem.atomic_write import replace_file
 from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.prompts import load_tool_text, render
+from core.protocol.events import LoadedRule
 from core.providers.base import ToolSpec
 from core.secrets import mask_secrets
 from core.tools.toolset import Toolset
@@ -36,43 +38,45 @@ class Prefix(Struct, frozen=True, kw_only=True):
 
 
 class PromptSetup(Struct, frozen=True, kw_only=True):
-    """The parts of a first request. `size`: bytes of the prefix; `is_changed`: the session began with another one."""
+    """The parts of a first request. `rules`: blocks of those that bind from the start, `loaded` what is told of them.
+
+    `size`: bytes of the prefix; `is_changed`: the session began with another one.
+    """
 
     prefix: Prefix
-    rules: ProjectRules
+    rules: tuple[str, ...]
+    loaded: tuple[LoadedRule, ...]
     layout: str
     size: int
     dialect: Dialect = NativeDialect()
     is_changed: bool = False
 
 
-def render_system_prompt(rules: Sequence[ProjectRule], *, is_short: bool = False) -> str:
-    """Render the system prompt. It is saved and sent, so a key of ours that a rule holds is masked."""
-    return mask_secrets(render("system_short" if is_short else "system", rules=escape_rules(rules)))
-
-
-def escape_rules(rules: Sequence[ProjectRule]) -> list[dict[str, str]]:
-    """Return rules as a template takes them, escaped."""
-    return [{"path": escape_attribute(rule.path), "text": escape_tags(rule.text)} for rule in rules]
+def render_system_prompt(rules: Sequence[str], *, is_short: bool = False) -> str:
+    """Render the system prompt with the blocks of rules. It is saved and sent, so a key of ours is masked."""
+    return mask_secrets(render("system_short" if is_short else "system", rules=rules))
 
 
 def build_setup(
-    workspace: Workspace,
-    directory: Path,
-    tools: Toolset,
-    *,
-    trusted: bool = True,
-    hears: TrustCheck = trust_everything,
+    workspace: Workspace, directory: Path, tools: Toolset, *, hears: TrustCheck | None = trust_everything
 ) -> PromptSetup:
     """Read rules and layout; build the prefix or load the one that the session began with. Runs in a thread.
 
-    The rules of a project that is not trusted are not read; those whose bytes are not heard are left out.
+    `hears` None: the project is not trusted, and no rule of it is read; those whose bytes are not heard are left out.
     """
-    rules = load_rules(workspace, hears) if trusted else ProjectRules()
-    fresh = Prefix(system=render_system_prompt(rules.always), tools=tools.build_specs(load_tool_text))
+    files = load_rule_files(workspace, hears)
+    choices = choose_rules(files)
+    rules = render_rule_blocks(choices)
+    fresh = Prefix(system=render_system_prompt(rules), tools=tools.build_specs(load_tool_text))
     prefix, changed = load_or_save_prefix(directory, PREFIX_FILE, fresh)
-    size = measure_prefix(prefix.system, prefix.tools)
-    return PromptSetup(prefix=prefix, rules=rules, layout=render_layout(workspace), size=size, is_changed=changed)
+    return PromptSetup(
+        prefix=prefix,
+        rules=rules,
+        loaded=list_loaded(files, choices, only_told=True),
+        layout=render_layout(workspace),
+        size=measure_prefix(prefix.system, prefix.tools),
+        is_changed=changed,
+    )
 
 
 def load_or_save_prefix(directory: Path, name: str, fresh: Prefix) -> tuple[Prefix, bool]:

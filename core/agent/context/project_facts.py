@@ -25,7 +25,7 @@ MAX_CHANGED_FILES = 40
 _MAX_GIT_ANSWER = 200_000  # bytes of an answer that are looked at
 _STATUS_ARGUMENTS = (
     "status",
-    "--porcelain=v1",
+    "--short",  # as `--porcelain`, with paths from where git is run
     "--branch",
     "--untracked-files=normal",
     "--ignore-submodules=all",
@@ -111,10 +111,23 @@ def describe_git_status(root: Path) -> str:
     differs from what git noted at its last look.
     """
     try:
-        with open_repository(root) as made:
-            return _summarize_status(made.run(*_STATUS_ARGUMENTS, seconds=GIT_TIME_LIMIT)) if made else ""
+        with open_repository(root, may_be_above=True) as made:
+            if made is None:
+                return ""
+            status = _summarize_status(made.run("-C", str(root), *_STATUS_ARGUMENTS, seconds=GIT_TIME_LIMIT))
+            return f"{_describe_place(made.root, root)}{status}" if status else ""
     except (OSError, GitFailed):
         return ""
+
+
+def _describe_place(top: Path, root: Path) -> str:
+    if top == root:
+        return ""
+    place, below = (_replace_unprintable(str(each)) for each in (top, root.relative_to(top)))
+    return (
+        f"repository: {place}, of which {below}/ is this workspace; commands can read the rest, nothing can change it;"
+        " paths are from here\n"
+    )
 
 
 def _summarize_status(answer: bytes) -> str:

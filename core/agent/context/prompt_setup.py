@@ -15,7 +15,6 @@ from core.agent.context.prefix import (
     Prefix,
     PromptSetup,
     build_setup,
-    escape_rules,
     load_or_save_prefix,
     render_system_prompt,
 )
@@ -23,7 +22,6 @@ from core.agent.context.token_meter import measure_prefix
 from core.agent.gate.capabilities import FileReader, build_reader
 from core.agent.gate.permissions import CallPermissions
 from core.agent.turn.turn_context import TurnContext
-from core.config.project_rules import ProjectRule
 from core.dialects.command import CommandDialect
 from core.dialects.dialect import Dialect
 from core.dialects.native import NativeDialect
@@ -77,11 +75,10 @@ async def _build_setup(context: TurnContext) -> PromptSetup:
         context.terminal.host.workspace,
         context.directory,
         context.tools,
-        trusted=context.permissions.is_trusted,
-        hears=context.hears,
+        hears=context.permissions.rule_check,
     )
-    if loaded := made.rules.list_loaded():
-        context.emit(RulesLoaded(rules=loaded))
+    if made.loaded and made.loaded != context.state.rules:
+        context.emit(RulesLoaded(rules=made.loaded))
     return made
 
 
@@ -134,7 +131,7 @@ def _choose_variant(context: TurnContext) -> None:
 def _build_native_setup(context: TurnContext, setup: PromptSetup, *, short: bool) -> dict[str, object]:
     edits = choose_edit_format(context.routes.current.id, context.settings)
     fresh = (
-        build_native_prefix(context.tools, setup.rules.always, edits, short=True)
+        build_native_prefix(context.tools, setup.rules, edits, short=True)
         if short
         else replace(setup.prefix, tools=context.tools.build_specs(load_tool_text, edits))
     )
@@ -143,9 +140,7 @@ def _build_native_setup(context: TurnContext, setup: PromptSetup, *, short: bool
     return {"prefix": prefix, "size": measure_prefix(prefix.system, prefix.tools), "is_changed": changed}
 
 
-def build_native_prefix(
-    tools: Toolset, rules: Sequence[ProjectRule], edits: EditFormat, *, short: bool = False
-) -> Prefix:
+def build_native_prefix(tools: Toolset, rules: Sequence[str], edits: EditFormat, *, short: bool = False) -> Prefix:
     """Build system prompt and tools of a model that calls functions."""
     load_text, names = (load_short_tool_text, tools.essential) if short else (load_tool_text, tools.listed)
     system = render_system_prompt(rules, is_short=short)
@@ -158,20 +153,20 @@ def _build_text_setup(context: TurnContext, setup: PromptSetup, *, short: bool) 
     dialect: Dialect
     if name == "command":
         dialect = command = _build_command_dialect(context)
-        rules = render("dialects/workspace_rules", rules=escape_rules(setup.rules.always))
+        rules = render("dialects/workspace_rules", rules=setup.rules)
         system = f"{command.render_system_prompt()}\n\n{mask_secrets(rules)}".strip()
     else:
         dialect = TagDialect(goes_on=context.terminal.is_contained)
-        system = render_tags_prompt(context.tools, setup.rules.always, short=short)
+        system = render_tags_prompt(context.tools, setup.rules, short=short)
         file = f"prefix-{name}-short.json" if short else file
     prefix, changed = load_or_save_prefix(context.directory, file, Prefix(system=system, tools=()))
     return {"prefix": prefix, "size": measure_prefix(prefix.system, ()), "dialect": dialect, "is_changed": changed}
 
 
-def render_tags_prompt(tools: Toolset, rules: Sequence[ProjectRule], *, short: bool = False) -> str:
+def render_tags_prompt(tools: Toolset, rules: Sequence[str], *, short: bool = False) -> str:
     """Render the system prompt of the `tags` dialect, which says how to ask for work."""
     name = "dialects/tags_short" if short else "dialects/tags"
-    return mask_secrets(render(name, rules=escape_rules(rules), tools=_list_tools(tools, short=short)))
+    return mask_secrets(render(name, rules=rules, tools=_list_tools(tools, short=short)))
 
 
 def _build_command_dialect(context: TurnContext) -> CommandDialect:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+
+from core.config.rules.rule import AgentRule, RuleChoice
+from core.secrets import mask_secrets
 
 _OWN_TAGS = (
-    "user_info|now|project_layout|open_and_recently_viewed_files|git_status|rules?|workspace_rules|attached_files?|file|"
+    "user_info|now|project_layout|repo_map|open_and_recently_viewed_files|git_status|rules?|removed_rule|"
+    "workspace_rules|attached_files?|file|"
     "user_query|system_reminder"
 )
 _TAG = re.compile(rf"<(?=/?(?:{_OWN_TAGS})\b)", re.IGNORECASE)
@@ -24,3 +29,21 @@ def escape_tags(text: str) -> str:
 def escape_attribute(value: str) -> str:
     """Escape foreign text for between quotes in a tag."""
     return "".join("�" if ord(each) < 32 else each for each in value).replace('"', "&quot;").replace("<", "&lt;")
+
+
+def render_rule(rule: AgentRule) -> str:
+    """Render the whole text of a rule."""
+    return f'<rule path="{escape_attribute(rule.path)}">\n{escape_tags(mask_secrets(rule.text))}\n</rule>'
+
+
+def render_rule_block(choice: RuleChoice) -> str:
+    """Render what the model is told of a rule: all of it, or of a listed one what it is about."""
+    if not choice.is_listed:
+        return render_rule(choice.rule)
+    tag = f'<rule path="{escape_attribute(choice.rule.path)}" on_request="fetch_rules">'
+    return f"{tag}\n{escape_tags(mask_secrets(choice.rule.description))}\n</rule>"
+
+
+def render_rule_blocks(choices: Sequence[RuleChoice]) -> tuple[str, ...]:
+    """Render the blocks of those rules that are told."""
+    return tuple(render_rule_block(each) for each in choices if each.binds or each.is_listed)

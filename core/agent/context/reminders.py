@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from core.agent.context.memory import ModelMemory, SteerContext
 from core.agent.context.prompt_tags import escape_tags, wrap_tag
 from core.agent.gate.permissions import CallPermissions
 from core.config.model_settings import DialectName
@@ -31,6 +32,7 @@ from core.state.session import SessionState
 from core.tools.builtin.planning.ask_question import format_answers
 from core.tools.toolset import Toolset
 
+NO_CONTEXT = SteerContext("")
 MAX_QUESTION = 200  # characters of a question where it only says what an answer is to
 MAX_EXCERPT = 1_500
 MAX_VERDICTS = 60
@@ -50,7 +52,7 @@ class Reminders(Struct, frozen=True):
     """Reminders of the model in one turn: each piece of news once, before the next step."""
 
     state: SessionState
-    announced: dict[str, str]
+    memory: ModelMemory
     permissions: CallPermissions
     tools: Toolset
     emit: Callable[[AnyEvent], None]
@@ -68,16 +70,17 @@ class Reminders(Struct, frozen=True):
         if state.unreported_commands:
             self._report_terminal()
         for identity, text in list(state.pending_steers.items()):
-            steered = f"{wrap_reminder(render('reminders/steer'))}\n{wrap_tag('user_query', text)}"
-            shown = find_attachments(text, state.attachments)
+            beside = self.memory.steer_context.pop(identity, NO_CONTEXT)
+            steered = f"{wrap_reminder(render('reminders/steer'))}\n{beside.text}{wrap_tag('user_query', text)}"
+            shown = (*find_attachments(text, state.attachments), *beside.attachments)
             self.emit(MessageAppended(message=UserMessage(content=steered, attachments=shown), steers=(identity,)))
 
     def render_mode(self) -> str:
         """Render the text for a mode that the model has not been told of yet; "" when it knows."""
-        mode, told = self.state.mode, self.announced.get("mode", "")
+        mode, told = self.state.mode, self.memory.announced.get("mode", "")
         if mode == told:
             return ""
-        self.announced["mode"] = mode
+        self.memory.announced["mode"] = mode
         about = render(f"modes/{mode}", contained=self.permissions.terminal.is_contained)
         text = "\n\n".join(filter(None, (about, _render_mode_tools(self.tools, mode, self.get_dialect()))))
         return render("reminders/mode", mode=mode, previous=told, text=text)

@@ -7,7 +7,6 @@ the history it leaves is one that every provider accepts, and there is exactly o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from functools import partial
 
 from core.agent.answer.call_results import ResultFormatter
@@ -17,11 +16,15 @@ from core.agent.context.dropped_reasoning import notify_dropped
 from core.agent.context.prefix import PromptSetup
 from core.agent.context.prompt_setup import load_setup
 from core.agent.context.reminders import Reminders, append_reminder, return_steers
+from core.agent.context.told_rules import append_rule_news
 from core.agent.context.user_message import build_bare_message, compose_user_message
 from core.agent.debug.debug_policy import DebugPolicy
 from core.agent.debug.fix_verdict import FixReview
+from core.agent.gate.capabilities import CapabilityFactory
+from core.agent.gate.edit_diagnostics import EditDiagnostics
 from core.agent.gate.gate import Gate
 from core.agent.gate.gated_call import GatedCall
+from core.agent.mentions.sources import PromptSurroundings
 from core.agent.planning.status_readback import read_back_statuses
 from core.agent.turn.budget import LimitReached, TurnBudget
 from core.agent.turn.loop_guard import LoopGuard
@@ -56,7 +59,12 @@ class Turn:
     """One turn. `prompt` is what the user typed; `instruction`, if given, is what the model is sent in its place."""
 
     def __init__(
-        self, context: TurnContext, prompt: str, open_files: Sequence[str] = (), *, instruction: str = ""
+        self,
+        context: TurnContext,
+        prompt: str,
+        surroundings: PromptSurroundings | None = None,
+        *,
+        instruction: str = "",
     ) -> None:
         host, memory, permissions = context.terminal.host, context.memory, context.permissions
         state, emit, tools = context.state, context.emit, context.tools
@@ -70,24 +78,44 @@ class Turn:
         self._state = state
         self._emit = emit
         self._model_prompt = instruction or prompt
-        self._open_files = tuple(open_files)
+        self._surroundings = surroundings or PromptSurroundings()
         self._documents = TurnDocuments(emit)
         capabilities = build_capabilities(context)
-        self._gate = Gate(
-            self._documents, capabilities, capabilities.approver, permissions, tools, emit, context.turn_id
-        )
-        self._reminders = Reminders(state, memory.announced, permissions, tools, emit, lambda: context.dialect)
+        self._diagnostics = EditDiagnostics(context.languages, state, emit)
+        self._gate = self._build_gate(context, capabilities)
+        self._reminders = Reminders(state, memory, permissions, tools, emit, lambda: context.dialect)
         self._loop_guard = LoopGuard(state, context.routes, emit)
         read_back = partial(read_back_statuses, context.plans, host.shadow, memory.announced)
         self._todos = TodoFollower(
             state, emit, context.build, context.turn_id, tools, capabilities, read_back, state.todos
         )
-        fix = FixReview(host, context.user, memory.read_digests)
-        debugging = DebugPolicy(host, fix, permissions, context.turn_id)
-        self._policy = TurnPolicy(
-            state, emit, context.build, self._todos, debugging, lambda: context.dialect == "command"
-        )
+        self._policy = self._build_policy(context)
         self._started = monotonic()
+
+    def _build_policy(self, context: TurnContext) -> TurnPolicy:
+        host = context.terminal.host
+        fix = FixReview(host, context.user, context.memory.read_digests)
+        return TurnPolicy(
+            context.state,
+            context.emit,
+            context.build,
+            self._todos,
+            DebugPolicy(host, fix, context.permissions, context.turn_id),
+            self._diagnostics,
+            lambda: context.dialect == "command",
+        )
+
+    def _build_gate(self, context: TurnContext, capabilities: CapabilityFactory) -> Gate:
+        return Gate(
+            self._documents,
+            capabilities,
+            capabilities.approver,
+            context.permissions,
+            context.tools,
+            context.emit,
+            context.turn_id,
+            self._diagnostics,
+        )
 
     async def run(self) -> TurnFinished:
         """Run the whole turn. `TurnContext.interrupt` stops it; cancelling this coroutine does, too, and raises."""
@@ -152,7 +180,7 @@ class Turn:
         """Append the prompt with its context to the history; the prompt alone if there is no time for more."""
         message: UserMessage | None = None
         try:
-            message = await compose_user_message(self._context, self._model_prompt, self._open_files, self._reminders)
+            message = await compose_user_message(self._context, self._model_prompt, self._surroundings, self._reminders)
         finally:
             if message is None:
                 message = build_bare_message(self._model_prompt, self._state.attachments)
@@ -163,7 +191,9 @@ class Turn:
         """Run one model call and its tools. Returns False when the turn is done."""
         if self._state.todos_plan_path:
             self._todos.refresh()
+        await append_rule_news(self._context, model.setup.prefix.system)
         self._reminders.append_news()
+        self._diagnostics.append_late()
         self.budget.check()
         if self._context.build.plan:
             await model.use_model_of(self._todos.find_current())

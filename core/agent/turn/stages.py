@@ -6,6 +6,7 @@ from core.agent.answer.side_requests import SideRequests
 from core.agent.context.compaction import Compactor
 from core.agent.gate.approvals import Approver
 from core.agent.gate.capabilities import CapabilityFactory
+from core.agent.gate.name_lookup import open_lookup
 from core.agent.turn.turn_context import TurnContext
 from core.tools.base import EditRequest
 
@@ -19,8 +20,11 @@ def build_capabilities(context: TurnContext) -> CapabilityFactory:
 
         return await resolve_edit(_build_side_requests(context), request)
 
+    lookup = open_lookup(context.languages)
     approver = Approver(context.user, context.permissions, context.emit)
-    return CapabilityFactory(approver, context.python, context.plans, context.memory.read_digests, apply_edit)
+    return CapabilityFactory(
+        approver, context.python, context.plans, context.memory.read_digests, apply_edit, lookup, context.search
+    )
 
 
 def _build_side_requests(context: TurnContext) -> SideRequests:

@@ -14,14 +14,16 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from core.agent.context.memory import ModelMemory
+from core.agent.gate.name_lookup import SearchProject, search_nothing
 from core.agent.gate.permissions import CallPermissions
+from core.agent.mentions.sources import OpenSources, open_bare_sources
 from core.agent.planning.plan_sync import PlanSync
 from core.agent.turn.budget import TurnBudget
 from core.agent.turn.routes import TurnRoutes
 from core.agent.turn.user_channel import UserChannel
 from core.config.model_settings import DialectName
 from core.config.settings import Settings, TurnLimits
-from core.permissions.trusted_files import TrustCheck, trust_everything
+from core.lsp.language_servers import LanguageServers
 from core.protocol.events import AnyEvent
 from core.shell.python_repl import PythonRepl
 from core.shell.terminal import Terminal
@@ -40,7 +42,8 @@ class TurnContext(Struct, kw_only=True):
     """The context of one turn of the session `id`.
 
     `directory`: the session's own (`outputs/` and `prefix.json` go below it). `is_private`: the APIs are asked to keep
-    nothing. `hears`: whether these bytes of a project file may speak to the agent. `budget`: what the turn has used.
+    nothing. `open_sources`: opens what a prompt can name; `search`: looks through the project.
+    `budget`: what the turn has used.
     """
 
     id: str
@@ -52,12 +55,14 @@ class TurnContext(Struct, kw_only=True):
     plans: PlanSync
     terminal: Terminal
     python: PythonRepl
+    languages: LanguageServers
     user: UserChannel
     routes: TurnRoutes
     permissions: CallPermissions
     memory: ModelMemory
     tools: Toolset
-    hears: TrustCheck = trust_everything
+    open_sources: OpenSources = open_bare_sources
+    search: SearchProject = search_nothing
     is_private: bool = False
     build: BuildTarget = BuildTarget()
     budget: TurnBudget = field(default_factory=lambda: TurnBudget(TurnLimits))

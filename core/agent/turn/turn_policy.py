@@ -9,6 +9,7 @@ from msgspec import Struct
 from core.agent.context.reminders import append_reminder
 from core.agent.debug.debug_policy import DebugPolicy
 from core.agent.gate.capabilities import UserPrompter
+from core.agent.gate.edit_diagnostics import EditDiagnostics
 from core.agent.gate.gated_call import GatedCall
 from core.agent.turn.todo_following import TodoFollower
 from core.agent.turn.turn_context import BuildTarget
@@ -30,6 +31,7 @@ class TurnPolicy(Struct, eq=False):
     _build: BuildTarget
     _todos: TodoFollower
     _debug_policy: DebugPolicy
+    _diagnostics: EditDiagnostics
     _has_commands_alone: Callable[[], bool]
     _has_looked: bool = False
     _has_ended_plan: bool = False
@@ -49,6 +51,8 @@ class TurnPolicy(Struct, eq=False):
             return True
         if text.rstrip().endswith("?"):
             return False
+        if await self._diagnostics.should_continue():
+            return True
         if self._build.plan:
             return await self._should_continue_build()
         return self._should_continue_plan()

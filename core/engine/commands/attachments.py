@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from core.agent.context.mentions import find_pictures
 from core.agent.context.sent_attachments import can_send
+from core.agent.mentions.blocks import is_picture
 from core.agent.turn.routes import Route
 from core.attachments.pdf import read_pdf_facts
 from core.attachments.preparation import MAX_INPUT_BYTES, PreparedAttachment, prepare_attachment
 from core.config.settings import Settings
+from core.engine.prompt_sources import build_session_reader
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
-from core.engine.session.turns import build_context
 from core.errors import AgentTuiError, AttachmentRefused, CommandRejected, PathRefused
 from core.modes import Mode
 from core.protocol import commands as cmd
@@ -30,6 +31,7 @@ from core.protocol.attachment_labels import (
 )
 from core.protocol.events import AttachmentAdded
 from core.protocol.messages import Attachment, ModelJob
+from core.protocol.queries import ContextItem
 
 NAME_LENGTH: Final = 120
 
@@ -73,10 +75,10 @@ def _read_outside_file(path: Path) -> bytes:
         raise AttachmentRefused(f"{path} can't be read: {why}.", hint="Is the path right?") from None
 
 
-async def check_model_accepts(session: Session, text: str) -> None:
-    """Raise `CommandRejected` if the prompt names a picture or PDF that the chosen model can't be sent in any form."""
+async def check_labels_accepted(session: Session, text: str) -> None:
+    """Raise `CommandRejected` if a label of the prompt stands for what the chosen model can't be sent in any form."""
     named = find_attachments(text, session.state.attachments)
-    if not named and "@" not in text:
+    if not named:
         return
     route = await asyncio.to_thread(session.routes.open)
     able = route.capabilities
@@ -84,14 +86,17 @@ async def check_model_accepts(session: Session, text: str) -> None:
         if not can_send(able, each) and not (each.media_type == PDF_MEDIA_TYPE and await _has_pdf_text(session, each)):
             what = f"{each.name} ({describe_attachment(each)})" if each.name else describe_attachment(each)
             raise _build_refusal(f"{what} is attached", classify_attachment(each), route, session)
-    if able.images or "@" not in text:
-        return
-    from core.agent.gate.capabilities import build_reader
 
-    context = build_context(session)
-    mentioned = find_pictures(build_reader(context.permissions, context.memory.read_digests), text)
-    shown = [path for path in mentioned if not path.lower().endswith(".pdf")]
-    if shown:
+
+async def check_pictures_accepted(session: Session, items: Sequence[ContextItem]) -> None:
+    """Raise `CommandRejected` if a picture is mentioned that the chosen model can't be sent."""
+    reader = build_session_reader(session)
+    mentioned = (each.path for each in items if each.kind == "file" and not each.start and not each.places)
+    shown = [path for path in mentioned if not path.lower().endswith(".pdf") and is_picture(reader, path)]
+    if not shown:
+        return
+    route = await asyncio.to_thread(session.routes.open)
+    if not route.capabilities.images:
         raise _build_refusal(f"@{shown[0]} is a picture", "image", route, session)
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
+from core.agent.mentions.sources import PromptSurroundings
+from core.edits.text_file import decode_text
 from core.engine.commands.plans import complete_resolved_todos
 from core.engine.session.bulk_acceptance import select_hunks
 from core.engine.session.session import Session
@@ -21,7 +23,7 @@ from core.protocol import commands as cmd
 from core.protocol.events import CommentsSent, Notice
 from core.protocol.plans import Plan
 from core.protocol.renames import format_change_path, list_changes
-from core.protocol.review import Bulk, Change, Comment
+from core.protocol.review import Bulk, Change, Comment, Origin
 from core.shadow.paths import format_paths
 from core.shadow.review.change_groups import group_changes
 from core.shadow.review.verdict_plan import find_hunks
@@ -209,7 +211,7 @@ async def prepare_comments_send(session: Session, command: cmd.CommentsSend) -> 
 
     def start() -> None:
         paths = tuple({each.path: None for each in comments})
-        start_turn(session, partial(ask_model, prompt=text, open_files=paths), text)
+        start_turn(session, partial(ask_model, prompt=text, surroundings=PromptSurroundings(open_files=paths)), text)
         session.emit(CommentsSent())
 
     return start
@@ -246,3 +248,22 @@ def _quote_comment(comment: Comment, plan: Plan | None) -> dict[str, str]:
         "fence": fence,
         "text": comment.text,
     }
+
+
+def prepare_symbol_rename(session: Session, command: cmd.SymbolRename) -> Effect:
+    if not session.languages.texts.exists(command.path):
+        raise CommandRejected(f"{command.path} does not exist.", code="file_not_found")
+    return partial(_rename_symbol, session, command)
+
+
+async def _rename_symbol(session: Session, command: cmd.SymbolRename) -> None:
+    from core.lsp.questions import NamePosition, plan_rename
+
+    at = NamePosition(path=command.path, line=command.line, column=command.column)
+    texts = await plan_rename(session.languages, at, command.new_name)
+    for path, text in texts.items():
+        file = decode_text(session.shadow.read_existing(path))
+        if file is not None:
+            session.shadow.edit(path, file.encode(text), Origin(tool="rename_symbol"))
+    count = "1 file" if len(texts) == 1 else f"{len(texts)} files"
+    session.emit(Notice(level="info", message=f"Renamed to {command.new_name} in {count}; it waits for your review."))

@@ -1,10 +1,11 @@
-"""Commands on what a session goes on with: its title, mode, model and effort, and saved permissions."""
+"""Commands on what a session goes on with: its title, mode, model and effort; and what is saved: permissions, notes."""
 
 from __future__ import annotations
 
 import asyncio
 from functools import partial
 
+from core.config.rules.notes import ProjectNotes
 from core.engine.commands.turns import check_text
 from core.engine.session.session import TITLE_LENGTH, Session
 from core.engine.session.tasks import Effect
@@ -64,3 +65,20 @@ def prepare_permission_removal(session: Session, command: cmd.PermissionRemove) 
     if not any(each.id == command.id for each in saved.load()):
         raise CommandRejected(f"there is no permission {command.id!r}.", code="permission_unknown")
     return partial(saved.remove, command.id)
+
+
+def prepare_note(session: Session, command: cmd.MemoryAdd) -> Effect:
+    """Keep a note of the user's."""
+    check_text(command.text, "note")
+    notes = ProjectNotes(session.workspace.root)
+    return partial(asyncio.to_thread, notes.add, command.text, is_kept=True)
+
+
+async def prepare_note_verdict(session: Session, command: cmd.MemoryJudge) -> Effect:
+    """Keep a note, or drop it. `CommandRejected`: there is none of this id."""
+    notes = ProjectNotes(session.workspace.root)
+    if not any(each.id == command.id for each in await asyncio.to_thread(notes.load)):
+        raise CommandRejected("this note is gone.", hint="/memory lists those that are there.", code="note_unknown")
+    if command.verdict == "reject":
+        return partial(asyncio.to_thread, notes.reject, command.id)
+    return partial(asyncio.to_thread, notes.accept, command.id, command.text)

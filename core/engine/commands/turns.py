@@ -5,15 +5,22 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from core.engine.commands.attachments import check_model_accepts
+from core.agent.context.history_parts import list_history_parts
+from core.agent.context.token_meter import TokenMeter
+from core.agent.mentions.sources import PromptSurroundings
+from core.engine.commands.attachments import check_labels_accepted, check_pictures_accepted
+from core.engine.project_survey import parse_init, render_init
+from core.engine.prompt_sources import find_prompt_items, render_steer_context
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.engine.session.turns import ask_model, compact_history, reserve_turn, start_turn
 from core.errors import CommandRejected
+from core.ids import new_id
 from core.protocol import commands as cmd
-from core.protocol.events import DraftKept
+from core.protocol.events import ContextDropped, DraftKept, Notice
 
 MAX_TEXT: Final = 4_000_000  # characters
+LOOK_AGAIN: Final = "Look at /context again: it has moved on."
 HUMAN_POLICY: Final = "you type the commands here (policy `human`), and no model is asked."
 HUMAN_POLICY_HINT: Final = "Send it as `!command`, ask the agent with `?question`, or let it work with /policy confirm."
 
@@ -22,16 +29,37 @@ async def prepare_submit(session: Session, command: cmd.TurnSubmit) -> Effect:
     if session.settings.commands.policy == "human" and not command.anyway:
         raise CommandRejected(HUMAN_POLICY, hint=HUMAN_POLICY_HINT, code="typed_by_user")
     text = await _check_prompt(session, command, "prompt")
+    items = await find_prompt_items(session, command, text)
+    await check_pictures_accepted(session, items)
+    surroundings = PromptSurroundings(open_files=command.open_files, viewing=command.viewing, items=items)
+    wish = parse_init(text)
+    instruction = "" if wish is None else await render_init(session, wish)
     await reserve_turn(session)
-    return partial(start_turn, session, partial(ask_model, prompt=text, open_files=command.open_files), text)
+    ask = partial(ask_model, prompt=text, surroundings=surroundings, instruction=instruction)
+    return partial(start_turn, session, ask, text)
 
 
 async def prepare_steer(session: Session, command: cmd.TurnSteer) -> Effect:
     text = await _check_prompt(session, command, "message")
+    _check_can_steer(session)
+    items = await find_prompt_items(session, command, text)
+    await check_pictures_accepted(session, items)
+    beside = await render_steer_context(session, items)
+    _check_can_steer(session)  # it may have ended meanwhile
+
+    def steer() -> None:
+        identity = new_id("steer")
+        if session.memory is not None and items:
+            session.memory.steer_context[identity] = beside
+        session.steer(text, identity)
+
+    return steer
+
+
+def _check_can_steer(session: Session) -> None:
     _check_turn_running(session)
     if session.turn_slot.is_stopping:
         raise CommandRejected("the turn is being stopped.", hint="Send it as a prompt.", code="turn_stopping")
-    return partial(session.steer, text)
 
 
 def prepare_unsteer(session: Session, command: cmd.TurnUnsteer) -> Effect:
@@ -69,6 +97,31 @@ async def prepare_compaction(session: Session, _: cmd.ContextCompact) -> Effect:
     return partial(start_turn, session, compact_history, None)
 
 
+def prepare_context_drop(session: Session, command: cmd.ContextDrop) -> Effect:
+    """Leave a part of the history out of later requests."""
+    if session.turn_slot.is_running:
+        raise CommandRejected("a turn is running.", hint="Wait for its end, or stop it first.", code="turn_running")
+    known = {each.id: each for each in list_history_parts(session.state.messages)}
+    part = known.get(command.part)
+    if part is None:
+        raise CommandRejected("the conversation holds no such part any more.", hint=LOOK_AGAIN, code="part_unknown")
+    if part.problem:
+        raise CommandRejected(f"{part.name} can't be left out: {part.problem}.", code="part_kept")
+
+    def drop() -> None:
+        memory = session.memory
+        tokens = (memory.meter if memory is not None else TokenMeter()).estimate(part.size)
+        note = f"(left out by the user: about {tokens:,} tokens)"
+        session.emit_outside_turn(ContextDropped(name=part.name, spans=part.spans, note=note, tokens=tokens))
+        if memory is not None:  # it was read, but can't be seen any more
+            memory.read_digests.clear()
+            memory.meter.reset()
+        lost = "What the provider has cached is lost from there on; the next request is read anew once."
+        session.emit_outside_turn(Notice(level="info", message=f"{part.name} is left out from now on.", hint=lost))
+
+    return drop
+
+
 async def _check_prompt(session: Session, command: cmd.TurnSubmit | cmd.TurnSteer, what: str) -> str:
     """Return the text of a prompt with the labels that are missing from it put first. Raises `CommandRejected` for an
     unknown label, for no or too much text, and for what the model can't be sent."""
@@ -79,8 +132,8 @@ async def _check_prompt(session: Session, command: cmd.TurnSubmit | cmd.TurnStee
         )
     text = " ".join((*(each for each in command.attachments if each not in text), text))
     check_text(text, what)
-    if known or "@" in text:
-        await check_model_accepts(session, text)
+    if known:
+        await check_labels_accepted(session, text)
     return text
 
 

@@ -1,6 +1,6 @@
 """The queries, each with the function that answers it. None has an effect; slow ones run in a thread.
 
-A query is added with its records in `core/protocol/queries.py`, a function here, and a row.
+A query is added with its records in `core/protocol/queries/`, a function here, and a row.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from core.engine.queries import changes, files, sessions
+from core.engine.queries import changes, files, rules, sessions
 from core.engine.queries.source import QuerySource
 from core.protocol import queries as q
 
@@ -32,7 +32,16 @@ QUERIES: Final[Mapping[type, Answer]] = {
     q.CheckpointsQuery: changes.answer_checkpoints,
     q.CheckpointPreviewQuery: changes.answer_checkpoint_preview,
     q.PictureQuery: changes.answer_picture,
+    q.RulesQuery: rules.answer_rules,
+    q.MemoryQuery: rules.answer_memory,
     q.TreeQuery: files.answer_tree,
     q.FileQuery: files.answer_file,
     q.FindQuery: files.answer_find,
+    q.PromptContextQuery: files.answer_prompt_context,
+    q.CompletionQuery: files.answer_completion,
+    q.DefinitionQuery: files.answer_definition,
+    q.ReferencesQuery: files.answer_references,
+    q.HoverQuery: files.answer_hover,
+    q.SearchQuery: files.answer_search,
+    q.IndexQuery: files.answer_index,
 }

@@ -1,37 +1,38 @@
-"""Estimate what the model is sent, by part, in tokens: the answer to "where did my context go?"."""
+"""Estimate what the model is sent, by part, in tokens: where the context went, and why each part is there."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from typing import Final
+
 import msgspec
 
+from core.agent.context.history_parts import list_history_parts
+from core.agent.context.prefix import Prefix
 from core.agent.context.prompt_setup import load_setup
-from core.agent.context.token_meter import measure_messages
+from core.agent.context.token_meter import TokenMeter
 from core.agent.turn.turn_context import TurnContext
-from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from core.protocol.queries import ContextAnswer, ContextPart
 from core.state.session import SessionState
+
+FIXED: Final = "it is the beginning of every request, the same bytes for the whole session"
+_RULE: Final = re.compile(r'<rule path="([^"]*)"[^>\n]*>\n.*?\n</rule>', re.DOTALL)
 
 
 async def report_context(context: TurnContext | None, state: SessionState) -> ContextAnswer:
     """Return the parts of the next request. Before the first turn: only what the log tells."""
     if context is None:
+        told = tuple(_list_history(state, TokenMeter()))
         return ContextAnswer(
-            parts=(), used=state.context_used, window=state.context_window, notes=_describe_losses(state)
+            parts=told, used=state.context_used, window=state.context_window, notes=_describe_losses(state)
         )
     made = await load_setup(context)
-    estimate = context.memory.meter.estimate
-    tools = len(msgspec.json.encode(made.prefix.tools))
-    system = estimate(len(made.prefix.system.encode("utf-8", "replace")))
-    parts = [
-        ContextPart(name="system prompt", tokens=system, detail=_describe_variant(context)),
-        ContextPart(name="tools", tokens=estimate(tools), detail=f"{len(made.prefix.tools)} tools"),
-    ]
-    for name, messages in _group_by_kind(state.messages).items():
-        detail = f"{len(messages)} message{'' if len(messages) == 1 else 's'}"
-        parts.append(ContextPart(name=name, tokens=estimate(measure_messages(messages)), detail=detail))
-    used = context.memory.meter.count_tokens(made.size, state.messages)
+    meter = context.memory.meter
+    parts = (*_list_prefix(context, made.prefix), *_list_history(state, meter))
+    used = meter.count_tokens(made.size, state.messages)
     window = state.context_window or context.routes.current.window
-    return ContextAnswer(parts=tuple(parts), used=used, window=window, notes=_describe_losses(state))
+    return ContextAnswer(parts=parts, used=used, window=window, notes=_describe_losses(state))
 
 
 def _describe_losses(state: SessionState) -> tuple[str, ...]:
@@ -48,20 +49,37 @@ def _describe_variant(context: TurnContext) -> str:
     return ", ".join(filter(None, words))
 
 
-def _group_by_kind(messages: list[Message]) -> dict[str, list[Message]]:
-    found: dict[str, list[Message]] = {}
-    for message in messages:
-        found.setdefault(_name_kind(message), []).append(message)
-    return found
+def _list_prefix(context: TurnContext, prefix: Prefix) -> Iterator[ContextPart]:
+    """List what every request begins with: system prompt, the rules in it, tools."""
+    estimate = context.memory.meter.estimate
+    rules = [(each[1], _measure(each[0])) for each in _RULE.finditer(prefix.system)]
+    system = _measure(prefix.system) - sum(size for _, size in rules)
+    yield ContextPart(
+        name="system prompt",
+        tokens=estimate(system),
+        detail=_describe_variant(context),
+        reason="who the agent is, fixed when the session begins",
+        problem=FIXED,
+    )
+    for path, size in rules:
+        reason = "a rule that held when the session began"
+        yield ContextPart(name=path, tokens=estimate(size), detail="rule", reason=reason, problem=FIXED)
+    tools = len(msgspec.json.encode(prefix.tools))
+    count = f"{len(prefix.tools)} tools"
+    yield ContextPart(name="tools", tokens=estimate(tools), detail=count, reason="what the agent can do", problem=FIXED)
 
 
-def _name_kind(message: Message) -> str:
-    match message:
-        case UserMessage(origin="user"):
-            return "your messages"
-        case UserMessage():
-            return "reminders"
-        case AssistantMessage():
-            return "answers"
-        case ToolMessage():
-            return "tool results"
+def _list_history(state: SessionState, meter: TokenMeter) -> Iterator[ContextPart]:
+    for each in list_history_parts(state.messages):
+        yield ContextPart(
+            id=each.id,
+            name=each.name,
+            tokens=meter.estimate(each.size),
+            detail=each.detail,
+            reason=each.reason,
+            problem=each.problem,
+        )
+
+
+def _measure(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))

@@ -1,16 +1,30 @@
-"""Queries about files: a directory with its marks, one file, names for completion."""
+"""Queries about files: a directory with its marks, one file, names for completion, and what a prompt brings of them."""
 
 from __future__ import annotations
 
-from typing import Final
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
+from core.agent.mentions.mention_syntax import SPECIAL_WORDS
+from core.agent.mentions.resolution import resolve_prompt
+from core.config.rules.loading import load_rule_files
+from core.config.rules.rule import list_rule_names
+from core.engine.prompt_sources import build_session_reader, may_show, open_sources
 from core.engine.queries.source import QuerySource
 from core.engine.session.session import Session
-from core.errors import PathRefused
+from core.errors import PathRefused, ToolFailed
+from core.index.database import IndexFailed
+from core.index.reader import SymbolPlace
 from core.languages import detect_language
 from core.protocol import queries as q
 from core.workspace import Workspace
 
+if TYPE_CHECKING:
+    from core.lsp.questions import LocationKind
+
+MAX_SYMBOLS: Final = 4  # among the completions
+MAX_RULES: Final = 4
 MAX_ENTRIES: Final = 2_000  # of a directory
 MAX_PREVIEW: Final = 2_000_000  # bytes of a file
 
@@ -81,5 +95,105 @@ def _decode_preview(data: bytes, *, size: int, limit: int) -> tuple[str, str]:
 async def answer_find(source: QuerySource, query: q.FindQuery) -> q.FindAnswer:
     session = source.sessions.get(query.session)
     pending = [] if session is None else list(session.review.changes)
-    paths = await source.files.find(query.pattern, limit=query.limit, directories=query.directories, extra=pending)
+    paths = await source.services.files.find(
+        query.pattern, limit=query.limit, directories=query.directories, extra=pending
+    )
     return q.FindAnswer(paths=paths)
+
+
+async def answer_definition(source: QuerySource, query: q.DefinitionQuery) -> q.LocationsAnswer:
+    """Return where the name at a place is defined."""
+    return await _locate(source, query, "definition")
+
+
+async def answer_references(source: QuerySource, query: q.ReferencesQuery) -> q.LocationsAnswer:
+    """Return where the name at a place is used."""
+    return await _locate(source, query, "references")
+
+
+async def _locate(
+    source: QuerySource, query: q.DefinitionQuery | q.ReferencesQuery, kind: LocationKind
+) -> q.LocationsAnswer:
+    from core.lsp.questions import NamePosition, locate
+
+    at = NamePosition(path=query.path, line=query.line, column=query.column)
+    try:
+        places = await locate(source.require_session(query.session).languages, kind, at)
+    except ToolFailed as problem:
+        return q.LocationsAnswer(problem=problem.message)
+    return q.LocationsAnswer(places=places)
+
+
+async def answer_hover(source: QuerySource, query: q.HoverQuery) -> q.HoverAnswer:
+    """Return what is said of the name at a place."""
+    from core.lsp.questions import NamePosition, describe_name
+
+    at = NamePosition(path=query.path, line=query.line, column=query.column)
+    try:
+        return q.HoverAnswer(text=await describe_name(source.require_session(query.session).languages, at))
+    except ToolFailed:
+        return q.HoverAnswer()
+
+
+async def answer_search(source: QuerySource, query: q.SearchQuery) -> q.SearchAnswer:
+    """Return the places that answer a question best, as the session sees the files."""
+    return await source.services.search(query, build_session_reader(source.require_session(query.session)))
+
+
+def answer_index(source: QuerySource, query: q.IndexQuery) -> q.IndexAnswer:
+    """Return the progress of the index."""
+    return q.IndexAnswer(status=source.services.describe_index())
+
+
+async def answer_prompt_context(source: QuerySource, query: q.PromptContextQuery) -> q.PromptContextAnswer:
+    """Return everything that goes with a prompt, as `turn.submit` would find it."""
+    sources = await open_sources(source.require_session(query.session))
+    return await resolve_prompt(sources, query.text, query.pasted, query.excluded)
+
+
+async def answer_completion(source: QuerySource, query: q.CompletionQuery) -> q.CompletionAnswer:
+    """Return words for behind an `@`: special ones and rules, then paths and symbols that begin so, then paths that are
+    near. What is kept from the agent is not among them."""
+    pattern, session, services = query.pattern.strip('"'), source.sessions.get(query.session), source.services
+    words = [q.Completion(word=word, note=note) for word, note in SPECIAL_WORDS.items() if word.startswith(pattern)]
+    pending = [] if session is None else list(session.review.changes)
+    paths = await services.files.find(pattern, limit=query.limit, directories=True, extra=pending)
+    if session is not None:
+        reader = build_session_reader(session)
+        paths = tuple(path for path in paths if may_show(reader, path.rstrip("/")))
+    words += await _complete_rules(source, pattern) if pattern else []
+    symbols = await _complete_symbols(source, pattern) if pattern else []
+    room = max(query.limit - len(words) - len(symbols), 1)
+    meant = [path for path in paths if _begins_with(path, pattern.lower())][:room]
+    others = [path for path in paths if path not in meant]
+    files, near = ([_describe_path(path) for path in group] for group in (meant, others))
+    return q.CompletionAnswer(completions=tuple([*words, *files, *symbols, *near][: query.limit]))
+
+
+def _begins_with(path: str, pattern: str) -> bool:
+    return path.lower().startswith(pattern) or path.rstrip("/").rpartition("/")[2].lower().startswith(pattern)
+
+
+def _describe_path(path: str) -> q.Completion:
+    return q.Completion(word=quote_name(path), note="directory" if path.endswith("/") else "")
+
+
+async def _complete_rules(source: QuerySource, pattern: str) -> list[q.Completion]:
+    trust = source.services.trust
+    hears = trust.is_readable if trust.trusted else None
+    files = await asyncio.to_thread(load_rule_files, source.services.workspace, hears)
+    plain = [name for name in list_rule_names(files) if quote_name(name) == name]
+    words = [f"rule:{name}" for name in plain if name.startswith(pattern) or f"rule:{name}".startswith(pattern)]
+    return [q.Completion(word=word, note="rule") for word in words[:MAX_RULES]]
+
+
+async def _complete_symbols(source: QuerySource, pattern: str) -> list[q.Completion]:
+    found: tuple[SymbolPlace, ...] = ()
+    with suppress(IndexFailed):
+        found = await source.services.index.read(lambda reader: reader.complete_symbols(pattern, MAX_SYMBOLS))
+    return [q.Completion(word=each.symbol, note=f"{each.kind} · {each.path}:{each.start}") for each in found]
+
+
+def quote_name(name: str) -> str:
+    """Return a name as it can stand behind an `@`: in quotes where it would end too soon."""
+    return name if all(each.isalnum() or each in "_./+~-$#@" for each in name) else f'"{name}"'

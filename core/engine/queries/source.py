@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from core.engine.queries.file_list import FileList
 from core.engine.services import EngineServices
 from core.engine.session.session import Session
 from core.errors import CommandRejected
@@ -12,13 +11,12 @@ from core.workspace import IgnoreRules
 
 
 class QuerySource:
-    """`sessions`: the open ones, by id. `files`: the names of the workspace's files, listed at the first search."""
+    """`sessions`: the open ones, by id."""
 
     def __init__(self, services: EngineServices, sessions: Mapping[str, Session]) -> None:
         self.services = services
         self.sessions = sessions
         self.ignore = IgnoreRules(services.workspace)
-        self.files = FileList(services.workspace.root)
 
     def require_session(self, session: str) -> Session:
         """Return an open session. Raises `CommandRejected` if it is not open."""

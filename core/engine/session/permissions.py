@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from core.config.settings import Settings
 from core.engine.services import EngineServices
 from core.errors import AgentTuiError, StateError
+from core.git.command_view import RepositoryView, find_repository_view
+from core.git.layout import find_repository
 from core.permissions.audit import AuditLog
 from core.permissions.rules import PermissionRule, find_strictest, select_rules
 from core.permissions.saved_rules import SavedRules
 from core.sessions.private_directory import find_private_directory
 from core.shadow.shadow import Shadow
 from core.shell.network_grants import NetworkGrants
+from core.workspace import IgnoreRules, Workspace
 from core.workspace.withheld_paths import WithheldFinder, WithheldPaths
 
 
@@ -36,6 +41,8 @@ class SessionPermissions:
         self._audit = audit
         self.saved_rules = SavedRules(services.workspace.root, keeps=find_private_directory(directory) is None)
         self.network_grants = NetworkGrants(directory / "network", self.load_rules, self._record_network_use)
+        self._root = services.workspace.root
+        self._above: WithheldFinder | None = None
         self._withheld = WithheldFinder(services.workspace, shadow.ignore, self._may_read)
         self._reading: tuple[PermissionRule, ...] = ()
 
@@ -49,7 +56,26 @@ class SessionPermissions:
         if reading != self._reading:
             self._reading = reading
             self._withheld.clear()
-        return self._withheld.find_paths()
+        found = self._withheld.find_paths()
+        return self._add_withheld_above(found)
+
+    def find_repository(self) -> RepositoryView:
+        """Return what a command that starts now sees of the repository outside of the workspace. Starts git."""
+        return find_repository_view(self._root)
+
+    def _add_withheld_above(self, found: WithheldPaths) -> WithheldPaths:
+        """Add what is withheld of the tree that the workspace is part of, which commands see as well."""
+        places = find_repository(self._root)
+        if places is None or places.root == self._root:
+            return found
+        if self._above is None:
+            tree = Workspace(places.root)
+            self._above = WithheldFinder(tree, IgnoreRules(tree), left_out=f"{self._root.relative_to(places.root)}/")
+        above = self._above.find_paths()
+        outside = [*above.outside, *(places.root / each for each in (*above.covered, *above.masked))]
+        apart = (each for each in outside if not each.is_relative_to(self._root))
+        beside = [each for each in apart if not self._root.is_relative_to(each)]
+        return replace(found, outside=(*found.outside, *beside), notes=(*found.notes, *above.notes))
 
     def _may_read(self, path: str) -> bool | None:
         rule = find_strictest(rule for rule in self._reading if rule.matches(path))

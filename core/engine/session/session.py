@@ -29,6 +29,7 @@ from core.engine.session.tasks import STOP_LIMIT, SessionTasks, TurnSlot
 from core.errors import AgentTuiError
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
+from core.lsp.language_servers import LanguageServers
 from core.permissions.audit import AuditLog
 from core.plans.plan_store import PlanStore
 from core.protocol import events as ev
@@ -92,6 +93,7 @@ class Session:
         self.call_permissions = CallPermissions(
             self.terminal, self.settings, self.permissions.saved_rules, self.permissions.network_grants
         )
+        self.languages = self._open_languages()
         self.memory: ModelMemory | None = None
         self.context: TurnContext | None = None
         self.tasks = SessionTasks(self.report_error)
@@ -99,6 +101,17 @@ class Session:
         self.warm_up: asyncio.Task[None] | None = None
         self.subagents: dict[str, Session] = {}
         self.is_building = False
+
+    def _open_languages(self) -> LanguageServers:
+        languages = LanguageServers(self.terminal.host, lambda: self.settings.lsp, self._explain_unasked)
+        changed = (ev.ChangeProposed, ev.ChangeRevised, ev.ChangeResolved)
+        self.recorder.listeners.append((changed, languages.observe_change))
+        self.terminal.on_close.append(languages.close)
+        return languages
+
+    def _explain_unasked(self, command: str, directory: str) -> str:
+        self.call_permissions.is_trusted = self.services.trust.trusted
+        return self.call_permissions.explain_unasked(command, directory)
 
     def _build_permissions(self, audit: AuditLog) -> SessionPermissions:
         return SessionPermissions(
@@ -121,6 +134,7 @@ class Session:
             session_id=self.directory.id,
             box=self.services.boxes,
             checks=lambda: self.settings.commands.checks,
+            repository=self.permissions.find_repository,
             withheld=self.permissions.find_withheld,
             proxy=self.permissions.open_proxy,
             hidden=(get_state_dir(), get_config_dir(), *filter(None, [find_private_directory(self.directory.path)])),
@@ -195,6 +209,7 @@ class Session:
                 except AgentTuiError as problem:
                     self.report_error(problem)
         self.shadow.check_bulks()
+        self.languages.observe_disk(paths)
         if not paths or self.state.todos_plan_path in paths:
             self.plans.refresh()
         self.emit(ev.FilesChanged(paths=paths))

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from core.edits.syntax import describe_first_flaw
 from core.edits.text_file import decode_text
 from core.errors import AgentTuiError
 from core.protocol.events import AnyEvent, ChangeProposed, ChangeRevised
 from core.protocol.review import Change, FileState
 from core.shadow.content.blob_store import BlobStore
 from core.state.review import ReviewState
+from core.syntax.flaws import describe_first_flaw
 from core.tasks import TaskOwner, is_loop_running
 
 MAX_BYTES = 1_000_000  # bytes of a file that is looked at

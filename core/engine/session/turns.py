@@ -7,12 +7,15 @@ import contextlib
 import importlib
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from core.agent.context.memory import ModelMemory
+from core.agent.mentions.sources import PromptSurroundings
 from core.agent.turn.routes import TurnRoutes
 from core.agent.turn.turn_context import BuildTarget, TurnContext
 from core.engine.faults import explain_fault
 from core.engine.models import ModelAccess
+from core.engine.prompt_sources import open_sources
 from core.engine.session.model_routes import choose_model
 from core.engine.session.probe_cleanup import remove_probes
 from core.engine.session.recovery import close_open_turn
@@ -27,18 +30,18 @@ Work = Callable[[TurnContext], Awaitable[None]]
 
 
 async def ask_model(
-    context: TurnContext, prompt: str, open_files: tuple[str, ...] = (), *, instruction: str = ""
+    context: TurnContext, prompt: str, surroundings: PromptSurroundings | None = None, *, instruction: str = ""
 ) -> None:
     """Let the model answer. `instruction`: what the model is sent in place of the prompt."""
     from core.agent.turn.loop import Turn
 
-    await Turn(context, prompt, open_files, instruction=instruction).run()
+    await Turn(context, prompt, surroundings, instruction=instruction).run()
 
 
 async def build_plan(context: TurnContext, prompt: str, target: BuildTarget, instruction: str) -> None:
     """Work on a plan, or on one todo of it ("" = all)."""
     context.build = target
-    await ask_model(context, prompt, (target.plan,), instruction=instruction)
+    await ask_model(context, prompt, PromptSurroundings(open_files=(target.plan,)), instruction=instruction)
 
 
 async def compact_history(context: TurnContext) -> None:
@@ -119,6 +122,7 @@ def build_context(session: Session) -> TurnContext:
     if session.memory is None:
         session.memory = ModelMemory.of_session(session.directory.path)
     session.call_permissions.is_trusted = services.trust.trusted
+    session.call_permissions.hears = services.trust.is_readable
     session.call_permissions.settings = settings = session.settings
     context = TurnContext(
         tools=session.tools,
@@ -131,6 +135,7 @@ def build_context(session: Session) -> TurnContext:
         plans=session.plans,
         terminal=session.terminal,
         python=session.python,
+        languages=session.languages,
         user=session.user,
         routes=TurnRoutes(
             current=route,
@@ -143,7 +148,8 @@ def build_context(session: Session) -> TurnContext:
         ),
         permissions=session.call_permissions,
         memory=session.memory,
-        hears=services.trust.is_readable,
+        open_sources=partial(open_sources, session),
+        search=services.search,
         is_private=session.state.is_private,
     )
     if session.context is None or session.context.working is None:
@@ -181,7 +187,7 @@ def _preload_model(models: ModelAccess, model: str) -> None:
 
 
 async def _warm_up(session: Session) -> None:
-    """Read rules and layout and make the prefix; the turn meets every fault again."""
+    """Read rules and layout, make the prefix and list the files; the turn meets every fault again."""
     with contextlib.suppress(Exception):
         await asyncio.to_thread(session.routes.resolve)
         await asyncio.to_thread(importlib.import_module, "core.agent.turn.loop")
@@ -189,6 +195,7 @@ async def _warm_up(session: Session) -> None:
             from core.agent.context.prompt_setup import load_setup
 
             await load_setup(build_context(session))
+        await session.services.files.load_names()
 
 
 def on_trust_changed(session: Session) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core.protocol.events.base import Event, IdEvent, IdsEvent, LossyEvent
+from core.protocol.language import Diagnostic
 from core.protocol.review import Bulk, Change, Check, Comment, FileState, VerdictRecord
 
 
@@ -98,3 +99,12 @@ class CheckRecorded(Event, frozen=True, kw_only=True, tag="check.recorded"):
     """A command that checks (tests, a build, a linter) ran over all changes that are pending at this moment."""
 
     check: Check
+
+
+class DiagnosticsReported(Event, frozen=True, kw_only=True, tag="diagnostics.reported"):
+    """The diagnostics that the pending version of a file has and the user's own has not, all of them, errors first;
+    none: nothing is new in it. `sources`: the servers that looked at it."""
+
+    path: str
+    diagnostics: tuple[Diagnostic, ...] = ()
+    sources: tuple[str, ...] = ()

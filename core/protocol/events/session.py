@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from core.protocol.events.base import Event, IdEvent, LossyEvent, ModeName
 from core.protocol.messages import Effort, ModelJob, Usage
+from core.protocol.queries.search import IndexStatus
 
 
 class SessionStarted(Event, frozen=True, kw_only=True, tag="session.started"):
@@ -157,3 +158,9 @@ class StreamLagged(LossyEvent, frozen=True, kw_only=True, tag="stream.lagged"):
     """Transport only: lossy events were dropped for this client."""
 
     dropped: int
+
+
+class IndexProgressed(LossyEvent, frozen=True, kw_only=True, tag="index.progressed"):
+    """The index of the project has come further; `IndexQuery` tells the same at any time."""
+
+    status: IndexStatus

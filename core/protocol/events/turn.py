@@ -137,6 +137,24 @@ class ContextCompacted(Event, frozen=True, kw_only=True, tag="context.compacted"
     after_tokens: int
 
 
+class DroppedSpan(Struct, frozen=True, kw_only=True, array_like=True):
+    """A span of a message of the history, in characters of its content."""
+
+    message: int
+    start: int
+    end: int
+
+
+class ContextDropped(Event, frozen=True, kw_only=True, tag="context.dropped"):
+    """The user left a part of the history out: in place of each span stands `note` from now on, and what was attached
+    to a result of a tool is gone. `tokens`: about how many fewer."""
+
+    name: str
+    spans: tuple[DroppedSpan, ...]
+    note: str
+    tokens: int = 0
+
+
 class ReasoningDropped(Event, frozen=True, kw_only=True, tag="reasoning.dropped"):
     """The model's API no longer takes the reasoning of the answers so far: they go back without it from now on.
     `answers` is how many had any. What was said and done in them stays."""
@@ -144,11 +162,22 @@ class ReasoningDropped(Event, frozen=True, kw_only=True, tag="reasoning.dropped"
     answers: int
 
 
+RuleKind = Literal["always", "globs", "described", "manual", "agents_md", "claude_md", "memory"]
+
+
 class LoadedRule(Struct, frozen=True, kw_only=True):
+    """A rule file. `reason`: why the model was told of it, or why not; `position`: its place among those it was told,
+    0 = it was not. `size` in bytes. `note`: what the user should know of it: what was cut, stripped or refused."""
+
     path: str
-    kind: Literal["always", "globs", "agents_md", "user"]
+    kind: RuleKind
     note: str = ""
+    size: int = 0
+    reason: str = ""
+    position: int = 0
 
 
 class RulesLoaded(Event, frozen=True, kw_only=True, tag="rules.loaded"):
+    """All that the model was told of by now, in order, and what could not be read."""
+
     rules: tuple[LoadedRule, ...]

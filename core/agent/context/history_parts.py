@@ -1,0 +1,167 @@
+"""Parts of the history: what each block of a request is, why it is there, and whether the user can leave it out.
+
+They are read from the messages as they are sent, so a request holds what is listed and nothing else. A part that is
+dropped leaves a line in its place: the tags around it stay, or it would be said again with the next prompt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+from zlib import crc32
+
+from msgspec import Struct
+
+from core.agent.context.token_meter import measure_messages
+from core.protocol.events import DroppedSpan
+from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
+
+_SECTION: Final = re.compile(r"^<([a-z_]+)>\n(.*?)\n</\1>$", re.DOTALL | re.MULTILINE)
+_BLOCK: Final = re.compile(r"^<(file|rule) ([^>\n]*)(?<!/)>\n(.*?)\n</\1>$", re.DOTALL | re.MULTILINE)
+_ATTRIBUTE: Final = re.compile(r'([a-z]+)="([^"]*)"')
+MAX_QUOTED: Final = 60  # characters of a prompt
+
+_REASONS: Final = {
+    "user_info": ("system and directory", "told once, with the first prompt"),
+    "project_layout": ("project layout", "told once, with the first prompt"),
+    "repo_map": ("map of the project", "told once: the signatures that matter most"),
+    "now": ("date and model", "told when it changes"),
+    "git_status": ("git status", "told when it has changed"),
+    "open_and_recently_viewed_files": ("files on screen", "what you look at, told when it has changed"),
+}
+OF_NEWS: Final = "the agent has to know its mode, your verdicts and what happened"
+OF_PICTURES: Final = "f5 goes back to before it"
+_KEPT: Final = {
+    "user_query": "your own words stay; f5 goes back to before them",
+    "rules": "a rule that binds would be told again; change its file",
+    "system_reminder": OF_NEWS,
+    "now": "it is a line",
+    "user_info": "it is three lines",
+}
+OF_ANSWERS: Final = "an answer goes back as it came; /compact shortens the conversation"
+
+
+class HistoryPart(Struct, frozen=True, kw_only=True):
+    """A part of the history: its name, why it is there, why it can't be dropped ("" = it can), the spans of messages
+    that it is, and their size in bytes."""
+
+    id: str
+    name: str
+    reason: str
+    spans: tuple[DroppedSpan, ...]
+    size: int
+    problem: str = ""
+    detail: str = ""
+
+
+def list_history_parts(messages: Sequence[Message]) -> list[HistoryPart]:
+    """List the parts of a history, in order; the results of each tool, and all answers, are one part."""
+    calls = {call.id: call.name for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls}
+    found: list[HistoryPart] = []
+    results: dict[str, list[int]] = {}
+    answers: list[Message] = []
+    for index, message in enumerate(messages):
+        match message:
+            case UserMessage(content=content):
+                found += list(_list_sections(index, content)) or [_build_whole(index, message)]
+                if message.attachments:
+                    size = measure_messages([message]) - len(content.encode("utf-8", "replace"))
+                    name = ", ".join(each.name or each.media_type for each in message.attachments)
+                    found.append(_join(name, "attached to what you said", [], size, problem=OF_PICTURES, detail=""))
+            case ToolMessage(call_id=call):
+                results.setdefault(calls.get(call, "a tool"), []).append(index)
+            case AssistantMessage():
+                answers.append(message)
+    if answers:
+        size = measure_messages(answers)
+        found.append(_join("answers", "said by the model", [], size, problem=OF_ANSWERS, detail=_count(answers)))
+    found += [_describe_results(tool, places, messages) for tool, places in results.items()]
+    return found
+
+
+def _build_whole(index: int, message: UserMessage) -> HistoryPart:
+    """Build the part of a message that is made of no sections."""
+    is_own = message.origin == "user"
+    told = (
+        ("a message", "what you said", _KEPT["user_query"]) if is_own else ("reminder", "told by the program", OF_NEWS)
+    )
+    return _build_part(index, (0, len(message.content)), message.content, told)
+
+
+def _list_sections(index: int, content: str) -> Iterator[HistoryPart]:
+    """List the sections of a message; whatever stands between them is the user's words."""
+    sections = list(_SECTION.finditer(content))
+    query = next((each[2] for each in sections if each[1] == "user_query"), "")
+    quoted = " ".join(query.split())
+    why = f"with “{quoted[:MAX_QUOTED]}{'…' if len(quoted) > MAX_QUOTED else ''}”" if quoted else "with a message"
+    for section in sections:
+        tag = section[1]
+        if tag in ("attached_files", "rules"):
+            yield from _list_blocks(index, section, content, why)
+            continue
+        name, reason = _REASONS.get(tag, ("reminder", "told by the program"))
+        if tag == "user_query":
+            name, reason = f"“{quoted[:MAX_QUOTED]}”", "what you said"
+        yield _build_part(index, section.span(2), content, (name, reason, _KEPT.get(tag, "")))
+
+
+def _list_blocks(index: int, section: re.Match[str], content: str, why: str) -> Iterator[HistoryPart]:
+    for block in _BLOCK.finditer(content, section.start(2), section.end(2)):
+        said = dict(_ATTRIBUTE.findall(block[2]))
+        name = said.get("path") or said.get("name", "")
+        if said.get("lines"):
+            name += f":{said['lines']}"
+        if said.get("symbol"):
+            name = f"{said['symbol']} · {name}"
+        is_rule = section[1] == "rules"
+        reason = f"a rule that came to bear {why}" if is_rule else f"sent {why}"
+        kept = _KEPT["rules"] if is_rule else ""
+        yield _build_part(index, block.span(3), content, (name, reason, kept), said.get("note", ""))
+
+
+def _build_part(
+    index: int, span: tuple[int, int], content: str, told: tuple[str, str, str], detail: str = ""
+) -> HistoryPart:
+    start, end = span
+    name, reason, problem = told
+    text = content[start:end].encode("utf-8", "replace")
+    spans = (DroppedSpan(message=index, start=start, end=end),)
+    return HistoryPart(
+        id=f"{index}:{start}:{crc32(text):08x}",
+        name=name,
+        reason=reason,
+        spans=spans,
+        size=len(text),
+        problem=problem or ("it is left out already" if text.startswith(b"(left out") else ""),
+        detail=detail,
+    )
+
+
+def _describe_results(tool: str, places: Sequence[int], messages: Sequence[Message]) -> HistoryPart:
+    own = [messages[index] for index in places]
+    spans = [
+        DroppedSpan(message=index, start=0, end=len(message.content))
+        for index, message in zip(places, own, strict=True)
+        if isinstance(message, ToolMessage) and not message.content.startswith("(left out")
+    ]
+    problem = "" if spans else "they are left out already"
+    reason = "read or run by the agent"
+    return _join(f"results of {tool}", reason, spans, measure_messages(own), problem=problem, detail=_count(own))
+
+
+def _join(name: str, reason: str, spans: Sequence[DroppedSpan], size: int, *, problem: str, detail: str) -> HistoryPart:
+    key = "".join(f"{each.message}:{each.end};" for each in spans).encode()
+    return HistoryPart(
+        id=f"{name}:{crc32(key):08x}",
+        name=name,
+        reason=reason,
+        spans=tuple(spans),
+        size=size,
+        problem=problem,
+        detail=detail,
+    )
+
+
+def _count(messages: Sequence[Message]) -> str:
+    return f"{len(messages)} message{'' if len(messages) == 1 else 's'}"

@@ -1,0 +1,1 @@
+"""Mentions: files, symbols and sources that a prompt names, resolved before it is sent."""

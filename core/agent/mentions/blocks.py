@@ -1,0 +1,180 @@
+"""The blocks of a message that show what goes with a prompt, bounded, and nothing a second time while it is the same.
+
+Each item makes one block, whatever its size: what does not fit says so and where to read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from core.agent.context.prompt_tags import escape_attribute, escape_tags
+from core.agent.mentions.items import MAX_LISTED, is_outlined
+from core.agent.mentions.resolution import MAX_LINED
+from core.agent.mentions.sources import ContextSources
+from core.attachments.preparation import MAX_INPUT_BYTES
+from core.attachments.signature import SNIFF_BYTES, detect_media_type
+from core.errors import PathRefused
+from core.protocol.queries import ContextItem
+from core.text.lines import cut_lines
+from core.tools.base import Reader
+
+MAX_FILE: Final = 60_000  # bytes of what is mentioned
+MAX_TOTAL: Final = 200_000
+MAX_FOUND: Final = 8_000  # bytes of what was only named
+MAX_FOUND_TOTAL: Final = 24_000
+MAX_PICTURES: Final = 10
+MAX_OUTLINE: Final = 120  # symbols
+SHOWN: Final = "unchanged since it was sent above"
+
+
+class ContextBlocks(Struct, frozen=True, kw_only=True):
+    """Blocks that show the items of a message, the `paths` in them, and `pictures` (and PDFs) with their bytes."""
+
+    paths: tuple[str, ...] = ()
+    blocks: tuple[str, ...] = ()
+    pictures: tuple[tuple[str, bytes], ...] = ()
+
+
+class BlockWriter(Struct, eq=False):
+    """Writes the blocks of one message. `history`: what the model was sent by messages of the user until now."""
+
+    sources: ContextSources
+    history: Sequence[str] = ()
+    _left: int = MAX_TOTAL
+    _left_found: int = MAX_FOUND_TOTAL
+
+    async def write(self, items: Sequence[ContextItem]) -> ContextBlocks:
+        """Return the blocks of these items, in order."""
+        paths: dict[str, None] = {}
+        blocks: dict[str, None] = {}
+        pictures: dict[str, bytes] = {}
+        for item in items:
+            if item.kind == "rule":  # its text goes with the other rules
+                continue
+            if item.path:
+                paths.setdefault(item.path)
+            if (
+                item.kind == "file"
+                and not item.places
+                and not item.start
+                and is_picture(self.sources.reader, item.path)
+            ):
+                if len(pictures) < MAX_PICTURES:  # one byte more than may be sent
+                    pictures[item.path] = self.sources.reader.read_bytes(item.path, MAX_INPUT_BYTES + 1)
+                continue
+            is_whole = any(f'<file path="{escape_attribute(item.path)}">' in each for each in blocks)
+            blocks.setdefault(await self._render(item, is_whole=is_whole))
+        return ContextBlocks(paths=tuple(paths), blocks=tuple(blocks), pictures=tuple(pictures.items()))
+
+    async def _render(self, item: ContextItem, *, is_whole: bool) -> str:
+        if item.places:
+            return self._render_places(item)
+        match item.kind:
+            case "folder":
+                return self._fit_block(item, "", _list_folder(self.sources, item.path))
+            case "file" | "symbol":
+                return self._render_lines(item, is_whole=is_whole) if item.start else self._render_file(item)
+            case _:
+                return self._fit_block(item, "", await self.sources.session.render(item))
+
+    def _render_places(self, item: ContextItem) -> str:
+        shown = list(item.places[:MAX_LISTED])
+        if len(item.places) > MAX_LISTED:
+            shown.append(f"… {len(item.places) - MAX_LISTED} more")
+        name = item.key.partition(":")[2]
+        text = escape_tags("\n".join(shown))
+        return f'<file name="{escape_attribute(name)}" note="several places; none is shown">\n{text}\n</file>'
+
+    def _render_file(self, item: ContextItem) -> str:
+        if item.origin == "found" and is_outlined(self.sources, item.path):
+            return self._fit_block(item, ' note="its outline; read it with read_file"', self._outline(item.path))
+        opening = f'<file path="{escape_attribute(item.path)}"'
+        limit = min(MAX_FILE, max(self._left, 0))
+        try:
+            data = self.sources.reader.read_bytes(item.path, limit + 1)
+        except PathRefused as refused:
+            return f'{opening} note="{escape_attribute(refused.message)}"/>'
+        if b"\0" in data[:8192]:
+            return f'{opening} note="binary, not shown"/>'
+        if len(data) > limit:
+            note = f"only the first {limit:,} bytes; read the rest with read_file"
+            return self._fit_block(item, f' note="{note}"', cut_lines(data, limit).decode("utf-8", "replace"))
+        block = self._fit_block(item, "", data.decode("utf-8", "replace"))
+        self.sources.reader.mark_read(item.path)
+        return block
+
+    def _outline(self, path: str) -> str:
+        symbols = self.sources.list_symbols(path)
+        lines = [f"{each.first + 1}-{each.last + 1} {each.qualified}" for each in symbols[:MAX_OUTLINE]]
+        return "\n".join(lines + ([f"… {len(symbols) - MAX_OUTLINE} more"] if len(symbols) > MAX_OUTLINE else []))
+
+    def _render_lines(self, item: ContextItem, *, is_whole: bool) -> str:
+        lines = self.sources.read_lines(item.path, MAX_LINED) or []
+        text = "".join(lines[item.start - 1 : item.end])
+        place = f' lines="{item.start}-{item.end}"'
+        if item.kind == "symbol":
+            place += f' symbol="{escape_attribute(item.label.partition(" · ")[0])}"'
+        if is_whole:
+            return f'<file path="{escape_attribute(item.path)}"{place} note="shown above"/>'
+        return self._fit_block(item, place, text.rstrip("\n"))
+
+    def _fit_block(self, item: ContextItem, attributes: str, text: str) -> str:
+        """Return a block with as much of the text as there is room for."""
+        is_found = item.origin == "found"
+        room = min(MAX_FOUND, self._left_found) if is_found else min(MAX_FILE, self._left)
+        body = escape_tags(text)
+        opening = f"<{_name_tag(item)}{attributes}"
+        if self._is_shown(item, body):
+            return f'{opening} note="{SHOWN}"/>'
+        data = body.encode("utf-8", "replace")
+        if len(data) > max(room, 0):
+            body = cut_lines(data, room).decode("utf-8", "replace")
+            opening += "" if " note=" in attributes else f' note="only its beginning; {len(data):,} bytes in all"'
+        used = len(body.encode("utf-8", "replace"))
+        if is_found:
+            self._left_found -= used
+        else:
+            self._left -= used
+        return f"{opening}>\n{body}\n</file>"
+
+    def _is_shown(self, item: ContextItem, body: str) -> bool:
+        if not item.path or len(body) < 20:
+            return False
+        opening = f'<file path="{escape_attribute(item.path)}"'
+        return any(body in block for text in self.history for block in _iterate_blocks(text, opening))
+
+
+def _name_tag(item: ContextItem) -> str:
+    if item.kind in ("file", "symbol"):
+        return f'file path="{escape_attribute(item.path)}"'
+    if item.kind == "folder":
+        return f'file path="{escape_attribute(item.path)}/"'
+    return f'file name="@{escape_attribute(item.key)}" note="{escape_attribute(item.label)}"'
+
+
+def _iterate_blocks(text: str, opening: str) -> Iterator[str]:
+    begin = text.find(opening)
+    while begin >= 0:
+        end = text.find("</file>", begin)
+        yield text[begin : end if end >= 0 else len(text)]
+        begin = text.find(opening, begin + 1)
+
+
+def is_picture(reader: Reader, path: str) -> bool:
+    """True if a file is a picture or a PDF."""
+    try:
+        return bool(detect_media_type(reader.read_bytes(path, SNIFF_BYTES)))
+    except PathRefused:
+        return False
+
+
+def _list_folder(sources: ContextSources, path: str) -> str:
+    try:
+        entries = sources.reader.list_dir(path)
+    except PathRefused as refused:
+        return refused.message
+    names = [f"{each.name}/" if each.kind == "directory" else each.name for each in entries if not each.ignored]
+    return "\n".join(names[:200] + ([f"… {len(names) - 200} more"] if len(names) > 200 else []))

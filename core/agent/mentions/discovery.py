@@ -1,0 +1,157 @@
+"""Files and symbols that a plain sentence names, found by themselves, each a chip that the user can remove.
+
+One place: its text goes with the prompt. Several: they are listed for the model. None: it was only a word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from core.agent.mentions.items import build_file_item, build_places_item, build_symbol_item
+from core.agent.mentions.plain_names import NamedPath, PlainNames
+from core.agent.mentions.sources import ContextSources
+from core.errors import PathRefused
+from core.index.reader import SymbolPlace
+from core.protocol.queries import ContextItem
+from core.syntax.symbols import Symbol
+
+MAX_FOUND: Final = 12  # items of a prompt
+MAX_PLACES: Final = 12  # of one name: a name that is everywhere says nothing
+MAX_CANDIDATES: Final = 8  # files of one name that are looked into
+MAX_LOOKED_INTO: Final = 24  # files of a prompt that are looked into; the sources keep the symbols of more
+
+
+async def discover_context(sources: ContextSources, named: PlainNames) -> tuple[ContextItem, ...]:
+    """Find what the words of a prompt name, files first, at most MAX_FOUND."""
+    found, rest = await asyncio.to_thread(_find_in_files, sources, named)
+    found += await _find_in_index(sources, rest)
+    return tuple({each.key: each for each in found}.values())[:MAX_FOUND]
+
+
+def _find_in_files(sources: ContextSources, named: PlainNames) -> tuple[list[ContextItem], list[str]]:
+    """Find files, and what they define; return the symbols that are still to be looked for, too. Reads and parses."""
+    files = {each: _find_files(sources, each) for each in named.paths}
+    candidates = dict.fromkeys(path for found in files.values() for path in found[:MAX_CANDIDATES])
+    symbols, chosen = _find_beside(sources, list(candidates)[:MAX_LOOKED_INTO], (*named.symbols, *named.words))
+    items = (_describe_file(sources, each, _narrow(found, chosen)) for each, found in files.items() if found)
+    rest = [each for each in named.symbols if each not in symbols and not _is_file(each, files)]
+    return [*(each for each in items if each is not None), *symbols.values()], rest
+
+
+def _find_files(sources: ContextSources, named: NamedPath) -> tuple[str, ...]:
+    name = named.name
+    if name.startswith("/"):
+        try:
+            path = sources.reader.relative(name)
+        except (PathRefused, ValueError):
+            return ()
+        return (path,) if _can_read(sources, path) else ()
+    is_word = "/" not in name and "." not in name
+    found = sources.names.find_titled(name) if is_word else sources.find_files(name)
+    return tuple(path for path in found[: 4 * MAX_CANDIDATES] if _can_read(sources, path))
+
+
+def _can_stat(sources: ContextSources, path: str) -> bool:
+    try:
+        return sources.find_kind(path) == "file"
+    except PathRefused:
+        return False
+
+
+def _can_read(sources: ContextSources, path: str) -> bool:
+    """True for a file whose text can be shown; a picture or a huge file has to be mentioned."""
+    return _can_stat(sources, path) and sources.read_text(path) is not None
+
+
+def _is_file(name: str, files: dict[NamedPath, tuple[str, ...]]) -> bool:
+    return any(found and each.name == name for each, found in files.items())
+
+
+def _find_beside(
+    sources: ContextSources, paths: Sequence[str], words: Iterable[str]
+) -> tuple[dict[str, ContextItem], set[str]]:
+    """Find words that one of these files defines. Returns the items by word, and the files that they are in."""
+    found: dict[str, ContextItem] = {}
+    chosen: set[str] = set()
+    if not paths:
+        return found, chosen
+    for word in words:
+        places = [(path, each) for path in paths for each in sources.find_definitions(path, word)]
+        if not places or len(places) > MAX_PLACES:
+            continue
+        chosen |= {path for path, _ in places}
+        found[word] = _describe_symbol(word, places)
+    return found, chosen
+
+
+def _narrow(paths: tuple[str, ...], chosen: set[str]) -> tuple[str, ...]:
+    """Of several files with the name, those that define what is named beside them are meant."""
+    return tuple(path for path in paths if path in chosen) or paths
+
+
+def _describe_file(sources: ContextSources, named: NamedPath, paths: tuple[str, ...]) -> ContextItem | None:
+    if len(paths) == 1:
+        return build_file_item(sources, paths[0], named.start, named.end, origin="found")
+    if len(paths) > 4 * MAX_CANDIDATES - 1:
+        return None
+    return build_places_item(named.name, "file", paths)
+
+
+def _describe_symbol(word: str, places: Sequence[tuple[str, Symbol]]) -> ContextItem:
+    if len(places) == 1:
+        return build_symbol_item(*places[0], origin="found")
+    return build_places_item(word, "symbol", [f"{path}:{each.first + 1}-{each.last + 1}" for path, each in places])
+
+
+async def _find_in_index(sources: ContextSources, names: Sequence[str]) -> list[ContextItem]:
+    if not names:
+        return []
+    lasts = {name: split_name(name)[-1] for name in names}
+    known = await sources.list_defining_files(tuple(dict.fromkeys(lasts.values())))
+    found: list[ContextItem] = []
+    for name, last in lasts.items():
+        item = await asyncio.to_thread(find_symbol, sources, name, known.get(last, ()))
+        found += [item] if item is not None else []
+    return found
+
+
+def find_symbol(
+    sources: ContextSources, name: str, places: Sequence[SymbolPlace], most: int = MAX_PLACES
+) -> ContextItem | None:
+    """Return what a name stands for whose last part is defined at `places`: one definition, or several of at most
+    `most`. Where the text has moved on, it is looked for there."""
+    from core.index.search.place_kinds import is_beside  # its patterns take a moment to be compiled
+
+    fitting = [each for each in places if _fits(name, each.path, each.symbol)]
+    fitting = [each for each in fitting if not is_beside(each.path)] or fitting
+    files = list(dict.fromkeys(each.path for each in fitting))
+    if not files or len(fitting) > most:
+        return None
+    if len(files) > MAX_CANDIDATES:
+        readable = {path for path in files if _can_stat(sources, path)}
+        shown = [f"{each.path}:{each.start}-{each.end}" for each in fitting if each.path in readable]
+        return build_places_item(name, "symbol", shown) if shown else None
+    last = split_name(name)[-1]
+    now = [(path, each) for path in files for each in sources.find_definitions(path, last)]
+    wanted = [(path, each) for path, each in now if _fits(name, path, each.qualified)]
+    return _describe_symbol(name, wanted[:most]) if wanted else None
+
+
+def split_name(name: str) -> list[str]:
+    """Split a name as people write it (`a.b`, `A::b`, `A#b`) into its parts."""
+    return name.replace("::", ".").replace("#", ".").split(".")
+
+
+def _fits(name: str, path: str, symbol: str) -> bool:
+    """True if the parts of a name occur in this order in the path of the definition and in what it stands in; a part
+    that no definition can have (`self`, a variable) is left out."""
+    *above, last = split_name(name)
+    around = [*path.rpartition(".")[0].split("/"), *symbol.split(".")]
+    if around[-1] != last:
+        return False
+    if len(above) == 1 and above[0] in {"self", "this", "cls", "super"}:
+        return True
+    rest = iter(around[:-1])
+    return all(part in rest for part in above)

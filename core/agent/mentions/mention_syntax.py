@@ -1,0 +1,168 @@
+"""The syntax of mentions: `@name`, `@"a name"`, with lines as `:10`, `:10-20` or `#L10-20` behind it.
+
+Nothing is mentioned between backticks, in a fence, in what was pasted or piped in, or behind a letter (an address).
+Of what names nothing, some is plainly something else: a decorator, a package, a version. The rest was meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from core.languages import detect_language
+from core.text.fences import Fence, track_fence
+
+SPECIAL_WORDS: Final = {
+    "diff": "what is pending: the changes that wait for a verdict",
+    "branch": "what this branch changes since it left the main one",
+    "terminal": "the output of the last command or job",
+    "plan": "the plan at hand, or @plan:NAME",
+    "session": "a summary of the session before this one, or @session:ID",
+    "rule": "a rule of the project by its name: @rule:NAME",
+}
+SOURCES: Final = frozenset({"plan", "session", "rule", "terminal"})  # those that can be followed by `:NAME`
+
+_DATA_ENDINGS: Final = frozenset(
+    {"txt", "log", "csv", "tsv", "lock", "png", "jpg", "jpeg", "gif", "webp", "svg", "pdf"}
+)
+# What begins with `@` in code and prose and is no mention, when nothing of the project has that name.
+_OTHER_WORDS: Final = frozenset(
+    {
+        "abstractmethod", "apply", "author", "Autowired", "Bean", "beta", "cached_property", "channel", "classmethod",
+        "Component", "container", "dataclass", "deprecated", "Deprecated", "everyone", "final", "font-face", "here",
+        "import", "Inject", "Injectable", "Input", "jsx", "keyframes", "latest", "layer", "media", "next", "NotNull",
+        "Nullable", "Output", "overload", "Override", "override", "param", "params", "property", "return", "returns",
+        "see", "since", "staticmethod", "supports", "tailwind", "template", "Test", "throws", "ts-expect-error",
+        "ts-ignore", "ts-nocheck", "typedef",
+    }
+)  # fmt: skip
+_MENTION: Final = re.compile(r"(?<![\w@/.+-])@(?:\"([^\"\n]{1,400})\"|([^\s\"'`<>|,;()\[\]{}@]{1,400}))")
+_SUFFIX: Final = re.compile(r"(?::(\d{1,7})(?:-(\d{1,7})|:\d{1,5})?|#L(\d{1,7})(?:-L?(\d{1,7}))?)")
+_LAST_SUFFIX: Final = re.compile(rf"{_SUFFIX.pattern}$")
+_SPAN: Final = re.compile(r"(?<!`)(`{1,2})(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
+_END_OF_PIPED: Final = "\n</stdin>"
+_PIPED: Final = re.compile(rf"<stdin>\n.*?{_END_OF_PIPED}", re.DOTALL)
+_DOTTED: Final = re.compile(r"[a-z_]\w*(?:\.\w+)+")
+_PACKAGE: Final = re.compile(r"[a-z0-9~][a-z0-9._~-]*/[A-Za-z0-9._~-]+(?:/[A-Za-z0-9._~-]+)*")
+_CODE_LINE: Final = re.compile(
+    r"\s*(?:@|def |async |class |export |public |private |protected |static |abstract |final |function |func |fn |"
+    r"interface |enum |let |const |var |val |readonly |pub )"
+)
+_NOT_NEWLINE: Final = re.compile(r"[^\n]")
+MAX_PARSED: Final = 200  # of a prompt
+MAX_INDENT: Final = 200  # characters before and after a decorator on its line
+TextSpan = tuple[int, int]
+
+
+class Mention(Struct, frozen=True, kw_only=True):
+    """A mention as it stands in a prompt. `text`: all of it, with `@`; `name`: what is named; `start`, `end`: 1-indexed
+    lines, inclusive, 0 = all of it. `is_code`: unless it names something, it is a part of code or prose."""
+
+    text: str
+    name: str
+    start: int = 0
+    end: int = 0
+    is_code: bool = False
+
+
+def parse_mentions(prompt: str, pasted: Iterable[TextSpan] = ()) -> tuple[Mention, ...]:
+    """Parse the mentions of a prompt, each once, in order. `pasted`: spans in which nothing is mentioned."""
+    if "@" not in prompt:
+        return ()
+    masked = mask_code(prompt, pasted)
+    found: dict[str, Mention] = {}
+    seen: set[str] = set()
+    for match in _MENTION.finditer(masked):
+        if match.group() in seen or len(found) >= MAX_PARSED:
+            continue
+        seen.add(match.group())
+        if (made := _build_mention(match, masked)) is not None:
+            found.setdefault(made.text, made)
+    return tuple(found.values())
+
+
+def _build_mention(match: re.Match[str], text: str) -> Mention | None:
+    quoted, plain = match.group(1), match.group(2)
+    end = match.end()
+    if quoted is not None:
+        if suffix := _SUFFIX.match(text, end):
+            return _with_lines(match.group() + suffix.group(), quoted, suffix)
+        suffix = _LAST_SUFFIX.search(quoted)
+        return _with_lines(match.group(), quoted[: suffix.start()] if suffix else quoted, suffix)
+    name = plain.rstrip(".:!?…")
+    if not name or not (name[0].isalnum() or name[0] in "_./~"):
+        return None
+    suffix = _LAST_SUFFIX.search(name)
+    made = _with_lines(f"@{name}", name[: suffix.start()] if suffix else name, suffix)
+    is_code = _is_other_word(name) or text[end : end + 1] == "(" or _is_above_code(text, match.start(), end)
+    return Mention(text=made.text, name=made.name, start=made.start, end=made.end, is_code=is_code)
+
+
+def _with_lines(text: str, name: str, suffix: re.Match[str] | None) -> Mention:
+    if suffix is None:
+        return Mention(text=text, name=name)
+    start = int(suffix[1] or suffix[3])
+    return Mention(text=text, name=name, start=start, end=int(suffix[2] or suffix[4] or start))
+
+
+def _is_other_word(name: str) -> bool:
+    """True for what is plainly no name of a file or symbol here: decorators, packages, versions."""
+    ending = name.rpartition("/")[2]
+    has_language = "." in ending and (bool(detect_language(ending)) or ending.rpartition(".")[2] in _DATA_ENDINGS)
+    if name[0].isdigit() or name in _OTHER_WORDS:
+        return not has_language
+    return not has_language and bool(_DOTTED.fullmatch(name) or _PACKAGE.fullmatch(name))
+
+
+def _is_above_code(text: str, start: int, end: int) -> bool:
+    """True if the mention is a line of its own, above one of code: a decorator that was written without a fence."""
+    line_start = text.rfind("\n", max(start - MAX_INDENT, 0), start) + 1
+    line_end = text.find("\n", end, end + MAX_INDENT)
+    if line_end < 0 or (not line_start and start > MAX_INDENT):
+        return False
+    if text[line_start:start].strip() or text[end:line_end].strip():
+        return False
+    return _CODE_LINE.match(text, line_end + 1) is not None
+
+
+def mask_code(prompt: str, pasted: Iterable[TextSpan] = ()) -> str:
+    """Return the prompt with spaces for code, piped input and `pasted` spans; offsets and lines stay what they are."""
+    masked = blank_spans(prompt, pasted)
+    masked = blank_spans(masked, iterate_fences(masked))
+    return _SPAN.sub(lambda match: _blank(match.group()), masked) if "`" in masked else masked
+
+
+def blank_spans(prompt: str, spans: Iterable[TextSpan]) -> str:
+    """Return the prompt with spaces for `spans` and for what was piped in."""
+    parts: list[str] = []
+    done = 0
+    last = prompt.rfind(_END_OF_PIPED) + len(_END_OF_PIPED)  # each search beyond it would read to the end in vain
+    for start, end in sorted((*spans, *(match.span() for match in _PIPED.finditer(prompt, 0, last)))):
+        begin, until = max(start, done), min(end, len(prompt))
+        if begin < until:
+            parts += [prompt[done:begin], _blank(prompt[begin:until])]
+            done = until
+    return "".join((*parts, prompt[done:]))
+
+
+def _blank(text: str) -> str:
+    return _NOT_NEWLINE.sub(" ", text)
+
+
+def iterate_fences(text: str) -> Iterator[TextSpan]:
+    """Iterate over the spans of fenced code, fences included."""
+    fence: Fence | None = None
+    begin = position = 0
+    for line in text.split("\n"):
+        after = track_fence(fence, line)
+        if fence is None and after is not None:
+            begin = position
+        elif fence is not None and after is None:
+            yield begin, position + len(line)
+        fence = after
+        position += len(line) + 1
+    if fence is not None:
+        yield begin, len(text)

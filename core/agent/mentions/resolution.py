@@ -1,0 +1,167 @@
+"""Resolve a prompt: what its mentions and its plain names stand for, or what is wrong with a mention.
+
+A mention that names nothing is a problem, and the prompt is refused for it, unless it is plainly something else (see
+`mention_syntax`). A plain word that names nothing is a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from msgspec.structs import replace
+
+from core.agent.mentions.discovery import discover_context, find_symbol, split_name
+from core.agent.mentions.items import build_file_item, build_places_item
+from core.agent.mentions.mention_syntax import SOURCES, SPECIAL_WORDS, Mention, TextSpan, parse_mentions
+from core.agent.mentions.plain_names import find_plain_names
+from core.agent.mentions.sources import ContextSources
+from core.errors import AgentTuiError, MentionRefused, PathRefused
+from core.protocol.queries import ContextItem, ContextProblem, PromptContextAnswer
+
+MAX_MENTIONS: Final = 30
+MAX_PLACES: Final = 60  # definitions of one mentioned name
+MAX_LINED: Final = 20_000_000  # bytes of a file of which lines are mentioned
+SHARED_BEGINNING: Final = 3  # letters that a symbol shares with what it may have been meant by
+AS_TEXT: Final = "Put it between `backticks` to send it as text."
+NO_PAGES: Final = "web pages can't be fetched yet."
+
+
+async def resolve_prompt(
+    sources: ContextSources, prompt: str, pasted: Iterable[TextSpan] = (), excluded: Collection[str] = ()
+) -> PromptContextAnswer:
+    """Return everything that goes with a prompt but what is excluded, and what is wrong with it."""
+    spans = tuple(pasted)
+    mentioned = await resolve_mentions(sources, prompt, spans, excluded)
+    items = {each.key: each for each in mentioned.items}
+    plain = find_plain_names(prompt, [each.text for each in parse_mentions(prompt, spans)], spans)
+    for item in await discover_context(sources, plain):
+        items.setdefault(item.key, item)
+    kept = tuple(each for each in items.values() if each.key not in excluded)
+    return PromptContextAnswer(items=kept, problems=mentioned.problems)
+
+
+async def resolve_mentions(
+    sources: ContextSources, prompt: str, pasted: Iterable[TextSpan] = (), excluded: Collection[str] = ()
+) -> PromptContextAnswer:
+    """Return what the mentions of a prompt stand for, and what is wrong with them."""
+    items: dict[str, ContextItem] = {}
+    problems: dict[str, ContextProblem] = {}
+    for each in parse_mentions(prompt, pasted):
+        if each.text in excluded:
+            continue
+        if len(items) >= MAX_MENTIONS:
+            refused = MentionRefused(f"a prompt takes at most {MAX_MENTIONS} mentions.", hint="Mention a directory.")
+            problems[each.text] = _build_problem(each, refused)
+            break
+        try:
+            found = await resolve_mention(sources, each)
+        except (MentionRefused, PathRefused) as refused:
+            problems[each.text] = _build_problem(each, refused)
+        else:
+            if found is not None:
+                items.setdefault(found.key, found)
+    return PromptContextAnswer(items=tuple(items.values()), problems=tuple(problems.values()))
+
+
+def _build_problem(mention: Mention, refused: AgentTuiError) -> ContextProblem:
+    hint = f"{refused.hint} {AS_TEXT}".lstrip()
+    return ContextProblem(key=mention.text, message=f"{mention.text}: {refused.message}", hint=hint)
+
+
+async def resolve_mention(sources: ContextSources, mention: Mention) -> ContextItem | None:
+    """Return what a mention stands for; None: it is plainly something else. Raises `MentionRefused`, `PathRefused`."""
+    said = mention.text[1:]
+    if said.startswith(("http://", "https://")) or said == "url":
+        raise MentionRefused(NO_PAGES, hint="Paste the part that matters, or save the page and mention the file.")
+    word, colon, name = said.partition(":")
+    if said in SPECIAL_WORDS or (colon and word in SOURCES):
+        return await sources.session.find(word, name)
+    if (found := _resolve_path(sources, mention)) is not None:
+        return found
+    if not mention.start and (symbol := await _resolve_symbol(sources, mention.name)) is not None:
+        return symbol
+    if (rule := await sources.session.find_rule(mention.name)) is not None:
+        return rule
+    if mention.is_code and not _is_in_project(sources, mention.name):
+        return None
+    raise await _build_refusal(sources, mention)
+
+
+def _resolve_path(sources: ContextSources, mention: Mention) -> ContextItem | None:
+    said, name = mention.text[1:].strip('"'), mention.name
+    for path, start, end in ((said, 0, 0), (name, mention.start, mention.end)):
+        if kind := _find_kind(sources, path):
+            return _build_path_item(sources, sources.reader.relative(path), kind, start, end)
+    if name.startswith("/"):
+        return None
+    files = _keep_existing(sources, sources.find_files(name), "file")
+    found = files or _keep_existing(sources, sources.names.find_directories(name), "directory")
+    kind = "file" if files else "directory"
+    if len(found) == 1:
+        return _build_path_item(sources, found[0], kind, mention.start, mention.end)
+    if found and mention.start:
+        some = f"{', '.join(found[:3])}{', …' if len(found) > 3 else ''}"
+        raise MentionRefused(f"{len(found)} files are called {name}: {some}.", hint="Write more of the path.")
+    return build_places_item(name, "file" if files else "folder", found, "mention") if found else None
+
+
+def _is_in_project(sources: ContextSources, name: str) -> bool:
+    """True if a name could only be meant for something of the project: by its first directory, or by its ending."""
+    above, slash, _ = name.partition("/")
+    if slash:  # `@types/` is the one scope of packages that is often a directory, too
+        return above != "types" and _find_kind(sources, above) == "directory"
+    return name.rpartition(".")[2] in sources.names.endings - {name}
+
+
+def _find_kind(sources: ContextSources, path: str) -> str:
+    try:
+        return sources.find_kind(path)
+    except ValueError:  # no file can have this name
+        return ""
+
+
+def _keep_existing(sources: ContextSources, paths: tuple[str, ...], kind: str) -> tuple[str, ...]:
+    return tuple(path for path in paths[:MAX_PLACES] if _find_kind(sources, path) == kind)
+
+
+def _build_path_item(sources: ContextSources, path: str, kind: str, start: int, end: int) -> ContextItem:
+    if kind == "directory":
+        if start:
+            raise MentionRefused(f"{path} is a directory, which has no lines.")
+        label = "the project" if path == "." else f"{path}/"
+        return ContextItem(key=f"folder:{path}", kind="folder", label=label, path=path, reason="mentioned")
+    if kind != "file":
+        raise MentionRefused(f"{path} is no regular file.")
+    if not start:
+        return build_file_item(sources, path)
+    return build_file_item(sources, path, start, _clip_end(sources, path, start, end))
+
+
+def _clip_end(sources: ContextSources, path: str, start: int, end: int) -> int:
+    if end < start:
+        raise MentionRefused(f"the lines end ({end}) before they begin ({start}).")
+    text = sources.read_lines(path, MAX_LINED)
+    if text is None:
+        raise MentionRefused(f"{path} is no text, or too large to take lines from.")
+    if start > len(text) or not start:
+        raise MentionRefused(f"{path} has {len(text)} line{'' if len(text) == 1 else 's'}.")
+    return min(end, len(text))
+
+
+async def _resolve_symbol(sources: ContextSources, name: str) -> ContextItem | None:
+    parts = split_name(name)
+    if not all(part.replace("$", "_").isidentifier() for part in parts):
+        return None
+    known = await sources.list_defining_files((parts[-1],))
+    found = find_symbol(sources, name, known.get(parts[-1], ()), MAX_PLACES)
+    return None if found is None else replace(found, origin="mention", reason="mentioned")
+
+
+async def _build_refusal(sources: ContextSources, mention: Mention) -> MentionRefused:
+    is_path = "/" in mention.name or bool(mention.start) or "." in mention.name[1:]
+    more = () if is_path else (*SPECIAL_WORDS, *await sources.list_names(mention.name[:SHARED_BEGINNING]))
+    near = sources.names.find_near(mention.name, more)
+    hint = f"Did you mean {' or '.join(f'@{each}' for each in near)}?" if near else ""
+    later = f" ({sources.index_state})" if sources.index_state and not is_path else ""
+    return MentionRefused(f"there is no file {'' if is_path else 'or symbol '}of this name{later}.", hint=hint)

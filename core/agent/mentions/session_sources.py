@@ -1,0 +1,206 @@
+"""The sources of a session beside its files: pending changes, branch, terminal, plans, earlier sessions and rules.
+
+`find` only says whether there is something, so that it is quick enough while a prompt is typed; `render` reads it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import datetime
+from typing import Final
+
+from msgspec import Struct
+
+from core.config.rules.loading import load_rule_files
+from core.config.rules.rule import find_named
+from core.errors import AgentTuiError, MentionRefused
+from core.git.branch_diff import describe_branch, find_base, render_branch_diff
+from core.git.repository import GitFailed
+from core.permissions.trusted_files import TrustCheck
+from core.plans.plan_store import PlanStore
+from core.protocol.documents import TerminalCommandDocument
+from core.protocol.events import CommandRan
+from core.protocol.queries import ContextItem, ContextKind, SessionInfo
+from core.protocol.review import ChangeDiff
+from core.sandbox.results import describe_end
+from core.sessions.listing import list_sessions
+from core.sessions.store import SessionStore
+from core.sessions.summary import load_summary
+from core.shadow.shadow import Shadow
+from core.state.session import SessionState
+
+MAX_OUTPUT: Final = 30_000  # characters of a command's output
+MAX_PROMPTS: Final = 40  # of an earlier session
+MAX_PROMPT: Final = 600  # characters
+_SIGNS: Final = {"added": "+", "removed": "-", "context": " ", "gap": "…"}
+
+
+class OpenSession(Struct, frozen=True, kw_only=True):
+    """The sources of an open session. `may_show`: whether the agent may read a path; `hears`: which files of a
+    trusted project may speak, None = it is not trusted."""
+
+    state: SessionState
+    shadow: Shadow
+    store: SessionStore
+    plans: PlanStore
+    may_show: Callable[[str], bool]
+    hears: TrustCheck | None = None
+
+    async def find(self, word: str, name: str) -> ContextItem:
+        """Return what `@word` or `@word:name` stands for. Raises `MentionRefused`."""
+        match word:
+            case "diff":
+                return self._find_diff()
+            case "branch":
+                return await asyncio.to_thread(self._find_branch)
+            case "terminal":
+                return self._find_terminal()
+            case "plan":
+                return self._find_plan(name)
+            case "session":
+                return await asyncio.to_thread(self._find_session, name)
+            case _:
+                if (rule := await self.find_rule(name)) is None:
+                    message = f"there is no rule {name!r}." if name else "name the rule: @rule:NAME."
+                    raise MentionRefused(message, hint="/rules lists them.")
+                return rule
+
+    async def find_rule(self, name: str) -> ContextItem | None:
+        """Return the rule of this name; its text goes with the other rules."""
+        files = await asyncio.to_thread(load_rule_files, self.shadow.workspace, self.hears)
+        return _item("rule", f"@{name} · rule", "a rule", name) if find_named(files, {name}) else None
+
+    async def render(self, item: ContextItem) -> str:
+        """Return its text for the model."""
+        match item.kind:
+            case "diff":
+                return "\n".join(self._iterate_diff())
+            case "branch":
+                try:
+                    return await asyncio.to_thread(render_branch_diff, self.shadow.workspace.root, self.may_show)
+                except GitFailed as failed:
+                    return f"(it can't be told: {failed.message})"
+            case "terminal":
+                return self._render_terminal()
+            case "session":
+                return await asyncio.to_thread(self._render_session, item.key.partition(":")[2])
+            case _:
+                return ""
+
+    def _find_diff(self) -> ContextItem:
+        count = len(self.state.changes)
+        if not count:
+            raise MentionRefused(
+                "nothing is pending.", hint="It is what waits for your verdict; @branch is what is committed."
+            )
+        return _item("diff", f"@diff · {count} file{'' if count == 1 else 's'}", "what is pending")
+
+    def _iterate_diff(self) -> Iterator[str]:
+        for change in self.shadow.list_changes():
+            if not self.may_show(change.path):
+                continue
+            with suppress(AgentTuiError):
+                yield from _render_change(self.shadow.diff(change.path, 3), change.path)
+
+    def _find_branch(self) -> ContextItem:
+        if self.hears is None:
+            raise MentionRefused("git is asked only in a project that you trust.")
+        try:
+            base = find_base(self.shadow.workspace.root)
+        except (GitFailed, OSError) as failed:
+            raise MentionRefused(str(failed)) from failed
+        if base is None:
+            raise MentionRefused("there is no main branch to compare with (main, master, develop, or that of origin).")
+        return _item("branch", f"@branch · {describe_branch(base)}", "what this branch changes")
+
+    def _find_terminal(self) -> ContextItem:
+        ran = self.state.last_run
+        if ran is None:
+            raise MentionRefused("no command has run in this session.", hint="Run one with !command.")
+        return _item("terminal", f"@terminal · {_get_command(ran)[:40]}", "the output of the last command")
+
+    def _render_terminal(self) -> str:
+        match self.state.last_run:
+            case CommandRan() as ran:
+                end, output = describe_end(ran.exit_code, ran.ended), ran.output
+            case TerminalCommandDocument(metadata=said) as document:
+                end = "it goes on, or did not run" if said.exit_code is None else f"exit code {said.exit_code}"
+                output = said.output or document.content or ""
+            case None:
+                return ""
+        clipped = output if len(output) <= MAX_OUTPUT else f"…\n{output[-MAX_OUTPUT:]}"
+        return f"$ {_get_command(self.state.last_run)}\n{clipped.rstrip()}\n({end})"
+
+    def _find_plan(self, name: str) -> ContextItem:
+        if not name:
+            path = self.state.current_plan_path or self.state.todos_plan_path
+            if not path:
+                raise MentionRefused("there is no plan in this session.", hint="Name one: @plan:NAME.")
+            return _build_plan_item(path)
+        listed = [plan.path for plan in self.plans.list_plans().plans]
+        found = [path for path in listed if name.lower() in path.rpartition("/")[2].lower()]
+        exact = [path for path in found if path.rpartition("/")[2].removesuffix(".plan.md").lower() == name.lower()]
+        if len(exact or found) == 1:
+            return _build_plan_item((exact or found)[0])
+        names = ", ".join(path.rpartition("/")[2].removesuffix(".plan.md") for path in (found or listed)[:6])
+        what = f"several plans are called {name!r}" if found else f"there is no plan {name!r}"
+        raise MentionRefused(f"{what}.", hint=f"The plans are: {names}." if names else "There are no plans.")
+
+    def _find_session(self, name: str) -> ContextItem:
+        own = self.state.session_id
+        others = [each for each in list_sessions(self.store, limit=50) if each.id != own and each.turns]
+        words = name.lower().replace("-", " ")
+        found = [each for each in others if not name or each.id == name or words in each.title.lower()]
+        if not found:
+            raise MentionRefused(
+                f"there is no session {name!r}." if name else "there is no session before this one.",
+                hint="`agent-tui sessions` lists them." if others else "",
+            )
+        return _item("session", f"@session · {found[0].title or found[0].id}", "an earlier session", found[0].id)
+
+    def _render_session(self, name: str) -> str:
+        directory = self.store.sessions_path / name
+        info = next((each for each in list_sessions(self.store, limit=200) if each.id == name), None)
+        summary = load_summary(directory, growing=True)
+        prompts = [each.text for each in summary.prompts] if summary is not None else []
+        return "\n".join(_describe_session(info, prompts)) if info is not None else ""
+
+
+def _item(kind: ContextKind, label: str, reason: str, name: str = "") -> ContextItem:
+    return ContextItem(key=f"{kind}:{name}" if name else kind, kind=kind, label=label, reason=f"mentioned: {reason}")
+
+
+def _build_plan_item(path: str) -> ContextItem:
+    name = path.rpartition("/")[2].removesuffix(".plan.md")
+    return ContextItem(key=f"file:{path}", kind="file", label=f"@plan · {name}", path=path, reason="mentioned: a plan")
+
+
+def _get_command(ran: CommandRan | TerminalCommandDocument | None) -> str:
+    match ran:
+        case CommandRan(command=command):
+            return command
+        case TerminalCommandDocument(metadata=said):
+            return said.command
+        case None:
+            return ""
+
+
+def _render_change(found: ChangeDiff | None, path: str) -> Iterator[str]:
+    if found is None:
+        return
+    yield f"--- {path} ({found.change.operation}{', binary' if found.change.binary else ''})"
+    yield from (f"{_SIGNS[line.kind]}{line.text}" for line in found.lines)
+    if found.truncated:
+        yield "… there is more"
+
+
+def _describe_session(info: SessionInfo, prompts: list[str]) -> Iterator[str]:
+    updated = datetime.fromtimestamp(info.updated / 1000).astimezone()
+    yield f"{info.title or info.id}: {info.turns} turns, {info.mode} mode, last on {updated:%Y-%m-%d %H:%M}"
+    yield f"{info.pending} changes of it wait for a verdict." if info.pending else "Nothing of it is pending."
+    yield "What the user asked, in order:"
+    for number, prompt in enumerate(prompts[-MAX_PROMPTS:], max(len(prompts) - MAX_PROMPTS, 0) + 1):
+        line = " ".join(prompt.split())
+        yield f"{number}. {line if len(line) <= MAX_PROMPT else f'{line[:MAX_PROMPT]}…'}"

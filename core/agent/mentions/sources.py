@@ -1,0 +1,179 @@
+"""The sources of a prompt's context: the project's files as the agent sees them, their symbols, and the session's own.
+
+Whatever is read here comes past the guard of reading tools, so a secret is in none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Final, Protocol
+
+from msgspec import Struct, field
+
+from core.agent.mentions.project_names import ProjectNames
+from core.errors import MentionRefused, PathRefused
+from core.index.reader import SymbolPlace
+from core.protocol.commands import Viewing
+from core.protocol.queries import ContextItem
+from core.syntax.symbols import Symbol, find_symbols, match_symbol
+from core.text.lines import split_whole_lines
+from core.tools.base import Reader
+
+MAX_PENDING: Final = 40  # changed files that are looked into for names
+MAX_PARSED: Final = 600_000  # bytes of a file whose symbols are looked for
+
+
+FindPlaces = Callable[[Sequence[str]], Awaitable[Mapping[str, Sequence[SymbolPlace]]]]
+
+
+class SessionSources(Protocol):
+    """The sources of a session beside its files: `@diff`, `@terminal` and the like."""
+
+    async def find(self, word: str, name: str) -> ContextItem:
+        """Return what `@word` or `@word:name` stands for. Raises `MentionRefused`."""
+
+    async def find_rule(self, name: str) -> ContextItem | None:
+        """Return the rule of this name; its text goes with the other rules."""
+
+    async def render(self, item: ContextItem) -> str:
+        """Return its text for the model."""
+
+
+class NoSession(Struct, frozen=True):
+    """The sources of no session: there is nothing beside files."""
+
+    async def find(self, word: str, name: str) -> ContextItem:
+        raise MentionRefused(f"there is no {word} here{f' ({name})' if name else ''}.")
+
+    async def find_rule(self, name: str) -> ContextItem | None:
+        return None
+
+    async def render(self, item: ContextItem) -> str:
+        return item.label
+
+
+async def find_no_places(_: Sequence[str]) -> Mapping[str, Sequence[SymbolPlace]]:
+    """Find nothing: there is no index."""
+    return {}
+
+
+async def list_no_names(_: str) -> Sequence[str]:
+    """List nothing: there is no index."""
+    return ()
+
+
+async def build_no_map(_: Sequence[str]) -> str:
+    """Build nothing: there is no index."""
+    return ""
+
+
+class PromptSurroundings(Struct, frozen=True, kw_only=True):
+    """The surroundings that a prompt was sent in. `open_files`: latest first; `viewing`: the place in the first of
+    them. `items`: what goes with it; None = what it mentions."""
+
+    open_files: tuple[str, ...] = ()
+    viewing: Viewing | None = None
+    items: tuple[ContextItem, ...] | None = None
+
+
+class ContextSources(Struct, eq=False, kw_only=True):
+    """The sources of one prompt's context. `find_places`: definitions by their last name, from the index, `index_state`
+    why it may not know all of them ("" = it does); `build_map`: a map of the project for these paths ("" = not ready);
+    `list_names`: symbols that begin so. `texts`: what was read, kept while the prompt is looked at."""
+
+    reader: Reader
+    names: ProjectNames
+    session: SessionSources
+    find_places: FindPlaces = find_no_places
+    build_map: Callable[[Sequence[str]], Awaitable[str]] = build_no_map
+    list_names: Callable[[str], Awaitable[Sequence[str]]] = list_no_names
+    index_state: str = ""
+    texts: dict[str, str | None] = field(default_factory=dict)
+
+    def find_files(self, name: str) -> tuple[str, ...]:
+        """Find the files whose path is `name` or ends with it, those that are only pending included."""
+        found = self.names.find_files(name)
+        suffix = f"/{name.removeprefix('./').strip('/')}"
+        more = (path for path in self.reader.pending_paths() if path not in found and f"/{path}".endswith(suffix))
+        return (*found, *more)
+
+    def find_kind(self, path: str) -> str:
+        """Return "file", "directory" or another kind, "" = nothing is there. Raises `PathRefused`."""
+        stat = self.reader.stat(path)
+        return "" if stat is None else stat.kind
+
+    def read_text(self, path: str, limit: int = MAX_PARSED) -> str | None:
+        """Return the text of a file; None: it is binary, larger than `limit` bytes, or may not be read."""
+        if path not in self.texts:
+            self.texts[path] = _decode(self._read(path, limit + 1), limit)
+        return self.texts[path]
+
+    def read_lines(self, path: str, limit: int) -> list[str] | None:
+        """Return the lines of a file of at most `limit` bytes, with their ends; None: see `read_text`."""
+        text = self.texts.get(path) or _decode(self._read(path, limit + 1), limit)
+        return None if text is None else split_whole_lines(text)
+
+    def _read(self, path: str, limit: int) -> bytes | None:
+        try:
+            return self.reader.read_bytes(path, limit)
+        except (PathRefused, OSError):
+            return None
+
+    def list_symbols(self, path: str) -> tuple[Symbol, ...]:
+        """Return the symbols of a file in the present text, () = none or not known."""
+        text = self.read_text(path)
+        return () if not text else _list_symbols(path.rpartition("/")[2], text)
+
+    async def list_defining_files(self, names: Sequence[str]) -> dict[str, list[SymbolPlace]]:
+        """Return the places of names (each the last part of one) in the index, and in pending text that it lacks."""
+        known = {name: list(places) for name, places in (await self.find_places(names)).items()}
+        for path in list(self.reader.pending_paths())[:MAX_PENDING]:
+            for each in self.list_symbols(path):
+                if each.name in names and all(path != place.path for place in known.get(each.name, ())):
+                    place = SymbolPlace(
+                        path=path, start=each.first + 1, end=each.last + 1, symbol=each.qualified, kind="", signature=""
+                    )
+                    known.setdefault(each.name, []).append(place)
+        return known
+
+    def find_definitions(self, path: str, name: str) -> tuple[Symbol, ...]:
+        """Return the definitions of a name in a file; overloads that follow each other are one."""
+        text = self.read_text(path)
+        last = name.replace("::", ".").replace("#", ".").rpartition(".")[2]
+        found: list[Symbol] = []
+        for each in _group_symbols(path.rpartition("/")[2], text).get(last, ()) if text else ():
+            if not match_symbol(each, name):
+                continue
+            if found and found[-1].qualified == each.qualified and each.first - found[-1].last <= 2:
+                found[-1] = found[-1]._replace(last=each.last)
+            else:
+                found.append(each)
+        return tuple(found)
+
+
+OpenSources = Callable[[Reader], Awaitable[ContextSources]]
+
+
+async def open_bare_sources(reader: Reader) -> ContextSources:
+    """Open the sources where nothing but files, by their paths, is known."""
+    return ContextSources(reader=reader, names=ProjectNames(()), session=NoSession())
+
+
+def _decode(data: bytes | None, limit: int) -> str | None:
+    if data is None or len(data) > limit or b"\0" in data[:8192]:
+        return None
+    return data.decode("utf-8-sig", "replace")
+
+
+@lru_cache(maxsize=48)
+def _group_symbols(name: str, text: str) -> Mapping[str, Sequence[Symbol]]:
+    grouped: dict[str, list[Symbol]] = {}
+    for each in _list_symbols(name, text):
+        grouped.setdefault(each.name, []).append(each)
+    return grouped
+
+
+@lru_cache(maxsize=48)
+def _list_symbols(name: str, text: str) -> tuple[Symbol, ...]:
+    return find_symbols(name, text) or ()

@@ -1,0 +1,118 @@
+"""Everything that the prompts of a session can name: files as the agent sees them, the index, the session itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from core.agent.context.memory import SteerContext
+from core.agent.context.prompt_tags import wrap_tag
+from core.agent.context.sent_attachments import AttachmentSender
+from core.agent.gate.capabilities import FileReader, build_reader
+from core.agent.mentions.blocks import BlockWriter
+from core.agent.mentions.resolution import resolve_prompt
+from core.agent.mentions.session_sources import OpenSession
+from core.agent.mentions.sources import ContextSources
+from core.engine.session.session import Session
+from core.errors import CommandRejected, PathRefused
+from core.index.database import IndexFailed
+from core.protocol import commands as cmd
+from core.protocol.messages import UserMessage
+from core.protocol.queries import ContextItem, IndexStatus
+from core.tools.base import Reader
+
+MAX_NAMES: Final = 400  # symbols among which a misspelt one is looked for
+MAP_TOKENS: Final = 1_000  # of the map of the project
+
+
+async def open_sources(session: Session, reader: Reader | None = None) -> ContextSources:
+    """Open the sources of a session's prompts; `reader`: the one of its turn."""
+    services, own = session.services, reader or build_session_reader(session)
+    beside = OpenSession(
+        state=session.state,
+        shadow=session.shadow,
+        store=services.store,
+        plans=session.plans.store,
+        may_show=partial(may_show, own),
+        hears=services.trust.is_readable if services.trust.trusted else None,
+    )
+
+    async def build_map(paths: Sequence[str]) -> str:
+        if services.index.status().state != "ready":
+            return ""
+        building = session.tasks.others.start(
+            services.index.build_repo_map(MAP_TOKENS, paths, beside.may_show), name="repo map"
+        )
+        return await asyncio.shield(building)  # who does not wait for it has it in the next message
+
+    async def list_names(prefix: str) -> Sequence[str]:
+        try:
+            found = await services.index.read(lambda reader: reader.complete_symbols(prefix, MAX_NAMES))
+        except IndexFailed:
+            return ()
+        return [each.symbol for each in found]
+
+    return ContextSources(
+        reader=own,
+        names=await services.files.load_names(),
+        session=beside,
+        find_places=services.index.find_symbols,
+        build_map=build_map,
+        list_names=list_names,
+        index_state=_describe_index(services.index.status()),
+    )
+
+
+def may_show(reader: Reader, path: str) -> bool:
+    """True if the agent may look at a path."""
+    try:
+        reader.stat(path)
+    except PathRefused:
+        return False
+    return True
+
+
+def _describe_index(status: IndexStatus) -> str:
+    match status.state:
+        case "ready":
+            return ""
+        case "building":
+            share = f" ({status.indexed} of {status.files} files)" if status.files else ""
+            return f"the index is being built{share}, and symbols may be missing until it is"
+        case _:
+            return f"there is no index of symbols{f': {status.problem}' if status.problem else ''}"
+
+
+def build_session_reader(session: Session) -> FileReader:
+    """Build a reader of the session's files that knows which of them the model has read."""
+    digests = session.memory.read_digests if session.memory is not None else {}
+    return build_reader(session.call_permissions, digests)
+
+
+async def render_steer_context(session: Session, items: Sequence[ContextItem]) -> SteerContext:
+    """Render what goes with a message to the running turn."""
+    if not items:
+        return SteerContext("")
+    sent = [each.content for each in session.state.messages if isinstance(each, UserMessage)]
+    found = await BlockWriter(await open_sources(session), sent).write(items)
+    stand_ins = session.memory.stand_ins if session.memory is not None else {}
+    shown = await AttachmentSender(session.shadow.blobs, stand_ins, session.emit).attach_mentioned(found.pictures)
+    blocks = "\n".join((*found.blocks, *shown.blocks))
+    return SteerContext(f"{wrap_tag('attached_files', blocks)}\n" if blocks else "", shown.attachments)
+
+
+async def find_prompt_items(
+    session: Session, command: cmd.TurnSubmit | cmd.TurnSteer, text: str
+) -> tuple[ContextItem, ...]:
+    """Return what goes with a prompt. Raises `CommandRejected` for a mention that stands for nothing."""
+    sources = await open_sources(session)
+    shift = len(text) - len(command.text)  # labels were put first
+    pasted = tuple((start + shift, end + shift) for start, end in command.pasted)
+    found = await resolve_prompt(sources, text, pasted, command.excluded)
+    if found.problems:
+        first, *others = found.problems
+        more = f" And {len(others)} more: {', '.join(each.key for each in others)}." if others else ""
+        raise CommandRejected(f"{first.message}{more}", hint=first.hint, code="mention_unknown")
+    return found.items

@@ -1,0 +1,21 @@
+"""Queries (clients -> core): questions without an effect, and their answers. None is listed: its class does that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Union
+
+from core.protocol.queries.base import *
+from core.protocol.queries.base import Answer, Query
+from core.protocol.queries.changes import *
+from core.protocol.queries.files import *
+from core.protocol.queries.prompt_context import *
+from core.protocol.queries.search import *
+from core.protocol.queries.sessions import *
+from core.protocol.unions import list_leaves
+
+if TYPE_CHECKING:
+    AnyQuery = Query
+    AnyAnswer = Answer
+else:  # what can be decoded: every class that is a query or an answer itself
+    AnyQuery = Union[(*list_leaves(Query),)]
+    AnyAnswer = Union[(*list_leaves(Answer),)]

@@ -1,0 +1,96 @@
+"""Queries about the files of the workspace with the shadow over it, and about the names in them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from core.protocol.language import Place
+from core.protocol.queries.base import Answer, Query
+
+
+class TreeQuery(Query, frozen=True, kw_only=True, tag="tree"):
+    """The entries of one directory ("" = the workspace), shadow over workspace."""
+
+    path: str = ""
+
+
+class FileQuery(Query, frozen=True, kw_only=True, tag="file"):
+    """The text of a file for preview, in the pending or the workspace's version; at most `max_bytes`."""
+
+    path: str
+    side: Literal["pending", "workspace"] = "pending"
+    max_bytes: int = 2_000_000
+
+
+class FindQuery(Query, frozen=True, kw_only=True, tag="find"):
+    """Files (and `directories`) whose paths match `pattern` best, fuzzily."""
+
+    pattern: str
+    limit: int = 20
+    directories: bool = False
+
+
+class TreeEntry(Struct, frozen=True, kw_only=True, array_like=True):
+    """One entry. `mark`: the pending operation (create, edit, delete), "" = none; "edit" = something is below."""
+
+    name: str
+    kind: Literal["directory", "file", "symlink", "other"]
+    ignored: bool = False
+    mark: str = ""
+
+
+class TreeAnswer(Answer, frozen=True, kw_only=True, tag="tree"):
+    """Directories first, then files, each by name; `truncated`: number of entries left out."""
+
+    path: str
+    entries: tuple[TreeEntry, ...]
+    truncated: int = 0
+
+
+class FileAnswer(Answer, frozen=True, kw_only=True, tag="file"):
+    """`problem` says why there is no text (binary, too large, missing, not a regular file)."""
+
+    path: str
+    text: str
+    language: str = ""
+    size: int = 0
+    problem: str = ""
+
+
+class FindAnswer(Answer, frozen=True, kw_only=True, tag="found"):
+    paths: tuple[str, ...]
+
+
+class _PositionQuery(Query, frozen=True, kw_only=True):
+    """Base of the questions about a place in the pending version of a file: 1-indexed, in characters."""
+
+    path: str
+    line: int
+    column: int = 1
+
+
+class DefinitionQuery(_PositionQuery, frozen=True, kw_only=True, tag="definition"):
+    """The places where the name at a place is defined."""
+
+
+class ReferencesQuery(_PositionQuery, frozen=True, kw_only=True, tag="references"):
+    """The places where the name at a place is used, its definition among them."""
+
+
+class HoverQuery(_PositionQuery, frozen=True, kw_only=True, tag="hover"):
+    """The signature and documentation of the name at a place."""
+
+
+class LocationsAnswer(Answer, frozen=True, kw_only=True, tag="locations"):
+    """Places in the order of path and line. `problem`: why there are none or not all, for the user."""
+
+    places: tuple[Place, ...] = ()
+    problem: str = ""
+
+
+class HoverAnswer(Answer, frozen=True, kw_only=True, tag="hover"):
+    """`text` is Markdown, "" = nothing is known of it."""
+
+    text: str = ""

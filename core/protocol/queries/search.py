@@ -1,0 +1,74 @@
+"""Questions about what the project's index knows, and the records of places that it finds."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from core.protocol.queries.base import Answer, Query
+
+SearchKind = Literal["all", "symbols", "text", "meaning"]
+
+
+class IndexStatus(Struct, frozen=True, kw_only=True):
+    """Progress of the index of the project.
+
+    Of `files` that belong into it `indexed` can be found; `chunks` pieces were cut from them, and `embedded` of these
+    have a vector. `problem` says why it is off or failed, or what it does without. `model`: that of the `embed` route,
+    which has `known_to_model` vectors of the chunks; "" = none was asked, the program's own serves.
+    """
+
+    state: Literal["off", "building", "ready", "failed"] = "off"
+    files: int = 0
+    indexed: int = 0
+    chunks: int = 0
+    embedded: int = 0
+    problem: str = ""
+    model: str = ""
+    known_to_model: int = 0
+
+
+class SearchHit(Struct, frozen=True, kw_only=True):
+    """A place that was found: lines `start` to `end` (1-indexed, inclusive) of `path`, relative to the workspace.
+
+    `symbol` is what stands there ("Class.method", "" = nothing that has a name), `text` its first lines. Hits are
+    compared by `score` within one answer only. `is_changed`: the text is the shadow's, not the workspace's.
+    """
+
+    path: str
+    start: int
+    end: int
+    symbol: str = ""
+    kind: str = ""
+    score: float = 0.0
+    text: str = ""
+    is_changed: bool = False
+
+
+class SearchQuery(Query, frozen=True, kw_only=True, tag="search"):
+    """The places of the project that answer `text` best, shadow over workspace, best first.
+
+    "symbols" compares names, fuzzily; "text" finds exact text; "meaning" ranks by words and meaning; "all" fuses them.
+    `directories` limits it to what lies below them.
+    """
+
+    text: str
+    kind: SearchKind = "all"
+    directories: tuple[str, ...] = ()
+    limit: int = 50
+
+
+class SearchAnswer(Answer, frozen=True, kw_only=True, tag="search"):
+    """`hits`, best first, and how far the index was when it was asked."""
+
+    hits: tuple[SearchHit, ...] = ()
+    status: IndexStatus = IndexStatus()
+
+
+class IndexQuery(Query, frozen=True, kw_only=True, tag="index"):
+    """Progress of the index of the workspace."""
+
+
+class IndexAnswer(Answer, frozen=True, kw_only=True, tag="index"):
+    status: IndexStatus = IndexStatus()

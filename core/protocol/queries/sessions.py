@@ -1,0 +1,211 @@
+"""Queries about sessions, models, settings and permissions."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+from core.protocol.debug import ComparedLocation, ProbeRecord
+from core.protocol.events.turn import LoadedRule
+from core.protocol.models import ModelChoice, ProviderStatus, RouteRow
+from core.protocol.queries.base import Answer, Query
+
+
+class IdleQuery(Query, frozen=True, kw_only=True, tag="idle"):
+    """Answered when every command that was accepted before has had its effect; a turn may still run."""
+
+
+class SessionsQuery(Query, frozen=True, kw_only=True, tag="sessions"):
+    limit: int = 50
+
+
+class ModelsQuery(Query, frozen=True, kw_only=True, tag="models"):
+    """Models that can be chosen: of the providers with a key, and of the local servers that answer."""
+
+    discover: bool = True
+
+
+class RoutesQuery(Query, frozen=True, kw_only=True, tag="routes"):
+    """The model of each job, and its usage in the session."""
+
+
+class PromptHistoryQuery(Query, frozen=True, kw_only=True, tag="prompts"):
+    """The user's prompts in this workspace, oldest first."""
+
+    limit: int = 200
+
+
+class ContextQuery(Query, frozen=True, kw_only=True, tag="context"):
+    """Size of each part of the next request, for `/context`."""
+
+
+class SettingsQuery(Query, frozen=True, kw_only=True, tag="settings"):
+    """The screen's part of the configuration."""
+
+
+class PermissionsQuery(Query, frozen=True, kw_only=True, tag="permissions"):
+    """The permissions of the workspace."""
+
+
+class PatternQuery(Query, frozen=True, kw_only=True, tag="pattern"):
+    """Commands that a pattern would match, beside the `command` that it is typed for."""
+
+    pattern: str
+    command: str
+    choice: Literal["allow", "deny"] = "allow"
+
+
+class ProbeLogQuery(Query, frozen=True, kw_only=True, tag="probe.log"):
+    """The log of a run, and its differences from another, filtered by `hypothesis` and all of `words` if given."""
+
+    run: str
+    compare_with: str = ""
+    hypothesis: str = ""
+    words: str = ""
+
+
+class IdleAnswer(Answer, frozen=True, kw_only=True, tag="idle"):
+    """`seq` of the last event then."""
+
+    seq: int
+
+
+class SessionInfo(Struct, frozen=True, kw_only=True):
+    """Times in ms since the epoch; `pending` counts what waits for a verdict, `kept` the bulks of what git ignores."""
+
+    id: str
+    title: str
+    started: int
+    updated: int
+    model: str
+    mode: str
+    turns: int = 0
+    pending: int = 0
+    kept: int = 0
+    locked: bool = False
+    problem: str = ""
+
+
+class SessionsAnswer(Answer, frozen=True, kw_only=True, tag="sessions"):
+    sessions: tuple[SessionInfo, ...]
+
+
+class ModelsAnswer(Answer, frozen=True, kw_only=True, tag="models"):
+    """`default` "" = nothing is configured: the welcome screen's case; `reason`: what made it that one, or why not."""
+
+    models: tuple[ModelChoice, ...]
+    providers: tuple[ProviderStatus, ...]
+    default: str = ""
+    reason: str = ""
+
+
+class RoutesAnswer(Answer, frozen=True, kw_only=True, tag="routes"):
+    """The route of each job. `answering`: the conversation's model now, when it is not the first of its route."""
+
+    rows: tuple[RouteRow, ...]
+    answering: str = ""
+
+
+class PromptHistoryAnswer(Answer, frozen=True, kw_only=True, tag="prompts"):
+    prompts: tuple[str, ...]
+
+
+class ContextPart(Struct, frozen=True, kw_only=True):
+    """A part of a request. `reason`: why it is there; `id`: for `context.drop`; `problem`: why it can't be dropped."""
+
+    name: str
+    tokens: int
+    detail: str = ""
+    id: str = ""
+    reason: str = ""
+    problem: str = ""
+
+
+class ContextAnswer(Answer, frozen=True, kw_only=True, tag="context"):
+    """Tokens by part. `notes`: sentences about the last request."""
+
+    parts: tuple[ContextPart, ...]
+    used: int
+    window: int
+    notes: tuple[str, ...] = ()
+
+
+class SettingsAnswer(Answer, frozen=True, kw_only=True, tag="settings"):
+    """`theme` "" = the default; `keymap`: keys by the id of a binding."""
+
+    theme: str = ""
+    keymap: dict[str, str] = field(default_factory=dict)
+
+
+class SavedPermission(Struct, frozen=True, kw_only=True):
+    """`id` "" = it stands in the configuration file `source`. `rule` is a rule or, with `exactly`, a command."""
+
+    choice: str
+    rule: str
+    id: str = ""
+    source: str = ""
+    exactly: bool = False
+    directory: str = "."
+
+
+class PermissionsAnswer(Answer, frozen=True, kw_only=True, tag="permissions"):
+    """`hosts`: patterns of hosts that commands of the session can reach now."""
+
+    trusted: bool
+    kept: tuple[SavedPermission, ...]
+    hosts: tuple[str, ...] = ()
+
+
+class PatternAnswer(Answer, frozen=True, kw_only=True, tag="pattern"):
+    """`problem` "" = it can be saved. `also`: commands of the session that it matches; `example`: one never run."""
+
+    problem: str = ""
+    also: tuple[str, ...] = ()
+    example: str = ""
+
+
+class ProbeLogAnswer(Answer, frozen=True, kw_only=True, tag="probe.log"):
+    """The first records of `total`; with `compare_with`, the `places` where either run logged, that run's first."""
+
+    run: str
+    total: int = 0
+    records: tuple[ProbeRecord, ...] = ()
+    compare_with: str = ""
+    places: tuple[ComparedLocation, ...] = ()
+
+    @property
+    def is_truncated(self) -> bool:
+        """True if there are more records than these."""
+        return self.total > len(self.records)
+
+
+class RulesQuery(Query, frozen=True, kw_only=True, tag="rules"):
+    """Every rule file of the user and the project, and why it binds now or does not."""
+
+
+class RulesAnswer(Answer, frozen=True, kw_only=True, tag="rules"):
+    """In the order in which they bind, with what could not be read last. `is_trusted` False: none of the project's."""
+
+    rules: tuple[LoadedRule, ...]
+    is_trusted: bool = True
+
+
+class MemoryQuery(Query, frozen=True, kw_only=True, tag="memory"):
+    """The notes about the project that outlive a session, and those that the agent proposes."""
+
+
+class MemoryNote(Struct, frozen=True, kw_only=True):
+    """A note about the project. `why` is the agent's reason for it, `at` in ms. It binds once it `is_kept`."""
+
+    id: str
+    text: str
+    why: str = ""
+    at: int = 0
+    is_kept: bool = False
+
+
+class MemoryAnswer(Answer, frozen=True, kw_only=True, tag="memory"):
+    """Oldest first."""
+
+    notes: tuple[MemoryNote, ...]

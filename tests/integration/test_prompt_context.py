@@ -1,0 +1,186 @@
+"""What a prompt brings with it, through the engine: shown, sent, refused, steered, listed and left out."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from core.cli.arguments import PrintArguments
+from core.cli.print_mode.headless import run_print
+from core.exits import ExitCode
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol import queries as q
+from core.protocol.messages import UserMessage
+from tests.support.agent_case import calls, says
+from tests.support.folded import fold_events
+from tests.support.open_session import read_until, session_in, submit
+from tests.support.story import access, project_at
+from tests.support.trust import trust
+
+UTILS = "// helpers\n\nexport function add(a: number, b: number) {\n  return a - b;\n}\n"
+LOOK = calls(("read_file", {"target_file": "src/utils.ts"}))
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    root = project_at(tmp_path / "project")
+    (root / "src").mkdir(exist_ok=True)
+    (root / "src" / "utils.ts").write_text(UTILS)
+    return root
+
+
+def session_of(project, *steps):
+    return session_in(project, access(steps))
+
+
+def sent(engine, session, at=-1):
+    """A message of the user's as the model has it."""
+    own = [each for each in engine.state(session).messages if isinstance(each, UserMessage) and each.origin == "user"]
+    return own[at].content
+
+
+async def run(engine, session, text, **more):
+    after = engine.state(session).seq
+    await submit(engine, cmd.TurnSubmit(session=session, text=text, **more))
+    await read_until(engine, session, ev.TurnFinished, after=after)
+
+
+async def test_a_request_holds_what_was_shown_without_what_was_removed(project):
+    async with session_of(project, says("Yes."), says("Yes.")) as (engine, session):
+        question = q.PromptContextQuery(session=session, text="fix add in utils.ts")
+        shown = await engine.query(question)
+        assert [each.label for each in shown.items] == ["src/utils.ts", "add · src/utils.ts:3-5"]
+        await run(engine, session, question.text, excluded=("file:src/utils.ts",))
+        said = sent(engine, session)
+        assert '<file path="src/utils.ts" lines="3-5" symbol="add">\nexport function add(' in said
+        assert "// helpers" not in said
+        await run(engine, session, question.text)
+        assert "// helpers" in sent(engine, session)
+
+
+@pytest.mark.parametrize("text", ["see @nonexist.py", "see @src/utils.ts:90", "@https://example.org/", "@nowhere"])
+async def test_a_mention_of_nothing_is_refused_before_a_turn_and_sent_as_text_when_the_user_says_so(project, text):
+    async with session_of(project, says("Yes.")) as (engine, session):
+        reply = await engine.submit(cmd.TurnSubmit(session=session, text=text))
+        assert isinstance(reply, cmd.Reject)
+        assert reply.code == "mention_unknown"
+        assert not engine.state(session).turns
+        mention = text.removeprefix("see ")
+        assert reply.message.startswith(mention)
+        await run(engine, session, text, excluded=(mention,))
+        assert text in sent(engine, session)
+
+
+async def test_nothing_is_looked_for_in_what_was_pasted(project):
+    text = "look: @nothing.py @src/utils.ts"
+    async with session_of(project, says("Yes.")) as (engine, session):
+        await run(engine, session, text, pasted=((6, len(text)),))
+        assert "<attached_files>" not in sent(engine, session)
+
+
+def test_without_a_screen_an_unknown_mention_is_wrong_usage(project, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", None)
+    code = run_print(PrintArguments(directory=project, prompt="see @utlis.ts"), models=access([says("no")]))
+    assert code == ExitCode.USAGE
+    assert "Did you mean @src/utils.ts?" in capsys.readouterr().err
+
+
+async def test_the_text_on_screen_goes_along_with_the_cursor_and_the_selection(project):
+    viewing = cmd.Viewing(path="src/utils.ts", line=4, start=3, end=4, selected="export function add\n  return")
+    async with session_of(project, says("Yes.")) as (engine, session):
+        await run(engine, session, "why?", open_files=("src/utils.ts", "a.txt"), viewing=viewing)
+        said = sent(engine, session)
+        assert "src/utils.ts (the cursor is on line 4; lines 3-4 are selected)\n    export function add\n" in said
+        assert "\na.txt\n" in said
+
+
+async def test_what_is_mentioned_to_a_running_turn_goes_along(project):
+    hold = asyncio.Event()
+    async with session_of(project, [hold, *LOOK], says("Yes.")) as (engine, session):
+        assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="go")), cmd.Ack)
+        await read_until(engine, session, ev.StepStarted)
+        refused = await engine.submit(cmd.TurnSteer(session=session, text="also @nope.ts"))
+        assert refused.code == "mention_unknown"
+        await submit(engine, cmd.TurnSteer(session=session, text="mind @src/utils.ts:3-5"))
+        hold.set()
+        await read_until(engine, session, ev.TurnFinished)
+        said = sent(engine, session)
+        assert 'lines="3-5">\nexport function add(' in said
+        assert said.index("<attached_files>") < said.index("<user_query>")
+
+
+async def test_the_sources_of_the_session_are_mentioned_by_their_words(project):
+    edit = calls(("write", {"file_path": "new.txt", "contents": "fresh words\n"}))
+    async with session_of(project, edit, says("Yes."), says("Yes.")) as (engine, session):
+        empty = await engine.query(q.PromptContextQuery(session=session, text="@diff @terminal @plan @session @rule:x"))
+        assert [each.key for each in empty.problems] == ["@diff", "@terminal", "@plan", "@session", "@rule:x"]
+        await run(engine, session, "write it")
+        await run(engine, session, "is @diff right?")
+        said = sent(engine, session)
+        assert "--- new.txt (create)\n+fresh words" in said
+        shown = await engine.query(q.PromptContextQuery(session=session, text="@diff"))
+        assert [each.label for each in shown.items] == ["@diff · 1 file"]
+
+
+async def test_an_earlier_session_is_mentioned_by_its_prompts(project):
+    async with session_of(project, says("Yes.")) as (engine, session):
+        await run(engine, session, "paint the shed green")
+    async with session_of(project, says("Yes.")) as (engine, session):
+        await run(engine, session, "go on from @session")
+        assert "1. paint the shed green" in sent(engine, session)
+
+
+async def test_every_part_of_the_context_is_listed_and_one_can_be_left_out(project):
+    async with session_of(project, LOOK, says("Yes."), says("Yes.")) as (engine, session):
+        await run(engine, session, "fix @src/utils.ts:3-5")
+        report = await engine.query(q.ContextQuery(session=session))
+        parts = {each.name: each for each in report.parts}
+        assert {"system prompt", "tools", "project layout", "src/utils.ts:3-5", "results of read_file"} <= set(parts)
+        assert all(each.reason for each in report.parts)
+        assert parts["src/utils.ts:3-5"].reason == "sent with “fix @src/utils.ts:3-5”"
+        kept = await engine.submit(cmd.ContextDrop(session=session, part=parts["answers"].id))
+        assert kept.code == "part_kept"
+        for name in ("src/utils.ts:3-5", "results of read_file"):
+            found = await engine.query(q.ContextQuery(session=session))
+            [part] = [each for each in found.parts if each.name == name]
+            await submit(engine, cmd.ContextDrop(session=session, part=part.id))
+        texts = "\n".join(each.content for each in engine.state(session).messages)
+        assert "return a - b" not in texts
+        assert texts.count("(left out by the user: about") == 2
+        gone = await engine.submit(cmd.ContextDrop(session=session, part=parts["src/utils.ts:3-5"].id))
+        assert gone.code == "part_unknown"
+        events = [each async for each in take(engine, session)]
+        assert fold_events(events).messages == engine.state(session).messages
+        await run(engine, session, "fix @src/utils.ts:3-5")
+        assert "return a - b" in sent(engine, session)
+
+
+async def take(engine, session):
+    """All events so far, as envelopes."""
+    last = engine.state(session).seq
+    async for envelope in engine.events(session):
+        yield envelope
+        if envelope.seq >= last:
+            return
+
+
+async def test_what_is_kept_from_the_agent_is_not_offered_behind_an_at_and_rules_are(project):
+    (project / ".cursorignore").write_text("src/kept.ts\n")
+    (project / "src" / "kept.ts").write_text("x\n")
+    (project / ".cursor" / "rules").mkdir(parents=True)
+    (project / ".cursor" / "rules" / "utility.mdc").write_text("---\nalwaysApply: false\n---\nBe kind.\n")
+    trust(project)
+    async with session_of(project, says("Yes.")) as (engine, session):
+
+        async def complete(pattern):
+            answer = await engine.query(q.CompletionQuery(session=session, pattern=pattern))
+            return [(each.word, each.note) for each in answer.completions]
+
+        assert (await complete("util"))[:2] == [("rule:utility", "rule"), ("src/utils.ts", "")]
+        assert ("rule:utility", "rule") in await complete("rule:ut")
+        assert not any("kept" in word for word, _ in await complete("kept"))
+        await run(engine, session, "Tidy up. @rule:utility")
+        assert "Be kind." in sent(engine, session)
