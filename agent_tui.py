@@ -261,7 +261,7 @@ def find_front_end(arguments: "Arguments") -> "Callable[[Any], int]":
 
         return serve
     if arguments.front == "print":
-        from core.cli.headless import run_print
+        from core.cli.print_mode.headless import run_print
 
         return run_print
     if arguments.front == "doctor":
@@ -313,7 +313,7 @@ def main() -> int:
     try:
         try:
             if sys.argv[1:] == ["edits", "apply"]:
-                from core.cli.edits import run
+                from core.transports.edit_service import run
 
                 return run()
             return _start(parse(sys.argv[1:], program=own_program()))

@@ -46,6 +46,10 @@ class AttachmentRefused(AgentTuiError, code="attachment_refused"):
     """A file can't go with a message as a picture or a PDF: it is none, it is damaged, or it is too large."""
 
 
+class MentionRefused(AgentTuiError, code="mention_unknown"):
+    """A mention in a prompt stands for nothing, or for nothing that can be sent."""
+
+
 class CommandRejected(AgentTuiError, code="command_rejected"):
     """A command of a client can't be carried out in the present state; nothing was changed."""
 

@@ -33,7 +33,7 @@ from core.exits import EXIT_MEANINGS, ExitCode
 from core.protocol.options import EngineOptions
 
 # Each is a module beside this one, with `parse(argv)` and `run(arguments)`.
-SUBCOMMANDS: Final = ("box", "image", "models", "permissions", "plan", "review")
+SUBCOMMANDS: Final = ("box", "image", "index", "memory", "models", "permissions", "plan", "review", "rules")
 # Directories may well be called like these: they take a directory and stand among the words of the main command line.
 WORDS: Final = ("sessions", "doctor")
 
@@ -46,8 +46,11 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui plan list | show [FILE] | check [FILE] | set FILE TODO STATUS
        agent-tui sessions [DIR]
        agent-tui permissions [DIR] [--remove ID]
+       agent-tui memory [DIR] [--add TEXT | --accept ID | --reject ID] [--json]
+       agent-tui rules [DIR] [--for FILE ...] [--json]
        agent-tui image < PICTURE
        agent-tui models [DIR] [--json]
+       agent-tui index [status | build | search QUERY | clear] [DIR]
        agent-tui doctor [DIR] [--probe]
        agent-tui --demo [-c]"""
 
@@ -67,8 +70,12 @@ commands:
   image                 keep a picture from standard input and print its path,
                         to be pasted into the prompt: for SSH
   permissions           list what you allowed and refused for good, or forget it
+  memory                list, keep and drop notes about the project here
+  rules                 list the rule files an agent here is told of, and why
   models                show which model does what: its effort, its fallbacks,
                         its window, and whether its price is known
+  index                 search the project by meaning, or show, build or remove
+                        its index; agent-tui index --help says more
   doctor                show versions, state directory, configuration, keys
                         found (names only), local model servers and what
                         contains commands; --probe tries every way anew

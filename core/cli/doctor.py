@@ -21,6 +21,7 @@ from core.config.loading import PROJECT_FILE, load_with_notices
 from core.config.settings import FILE_NAME, LoadedSettings, Settings
 from core.errors import AgentTuiError
 from core.exits import ExitCode
+from core.git.repository import GitFailed, find_believed_repository
 from core.permissions.trust import TrustStore
 from core.protocol.models import ProviderStatus
 from core.protocol.queries import ModelsAnswer
@@ -103,6 +104,7 @@ class _Check:
             is_trusted = TrustStore(self._directory.resolve()).is_given()
             yield "project", f"{PROJECT_FILE.as_posix()} ({HEARD if is_trusted else UNHEARD})"
         yield from _rows("commands", _containment(asyncio.run(_tiers(probe=self._probe)), probed=self._probe))
+        yield from _rows("servers", _describe_servers(self._directory, settings))
         found = asyncio.run(_models(settings))
         yield from _table(found)
         yield "model", _describe_choice(found)
@@ -118,7 +120,7 @@ class _Check:
         root = Workspace(self._directory).root
         if not os.access(root, os.W_OK | os.X_OK):
             self.notes.append(f"{root} can't be written: hunks can be reviewed, but not accepted.")
-        return f"{root}{'' if (root / '.git').exists() else ' (no git repository)'}"
+        return f"{root}{_describe_repository(root)}"
 
     def _state(self) -> str:
         directory = get_state_dir()
@@ -169,6 +171,30 @@ def _containment(found: TierReport, *, probed: bool) -> Iterator[str]:
             yield f"{each.tier.value} held all attempts: {', '.join(item.name for item in each.items)}"
 
 
+def _describe_servers(directory: Path, settings: Settings) -> Iterator[str]:
+    """The language servers that are there, each with its languages; they are only looked for."""
+    from core.lsp.server_table import ServerFinder, configure_servers
+
+    def read(path: str) -> bytes | None:
+        try:
+            return (directory / path).read_bytes()
+        except OSError:
+            return None
+
+    finder = ServerFinder(
+        root=str(directory.resolve()),
+        specs=configure_servers(settings.lsp),
+        read=read,
+        exists=lambda path: (directory / path).exists(),
+        search_path=os.environ.get("PATH", ""),
+    )
+    found = {spec.name: (spec, program) for spec in finder.specs if (program := finder.find_program(spec))}
+    for name, (spec, program) in found.items():
+        yield f"{name} for {', '.join(spec.languages)}: {program}"
+    if not found:
+        yield "none found: what an edit breaks is told by tests and linters only (ty, gopls, rust-analyzer, … on PATH)"
+
+
 def _rows(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
     for number, text in enumerate(texts):
         yield "" if number else label, text
@@ -202,6 +228,17 @@ def _table(found: ModelsAnswer) -> Iterator[tuple[str, str]]:
 
 def _format_cells(row: tuple[str, ...], widths: list[int]) -> str:
     return "  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1])).rstrip()
+
+
+def _describe_repository(root: Path) -> str:
+    try:
+        found = find_believed_repository(root)
+    except (GitFailed, OSError) as problem:
+        return f" (git can't be asked: {problem})"
+    if found is None:
+        named = os.path.lexists(root / ".git")
+        return " (.git is no repository that knows this directory)" if named else " (no git repository)"
+    return "" if found.root == root else f" (part of the repository {found.root})"
 
 
 def _describe_choice(found: ModelsAnswer) -> str:

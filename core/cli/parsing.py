@@ -13,7 +13,20 @@ from core.modes import Mode
 from core.protocol.options import Effort
 
 Front = Literal[
-    "screen", "print", "engine", "sessions", "doctor", "box", "review", "permissions", "plan", "models", "image"
+    "screen",
+    "print",
+    "engine",
+    "sessions",
+    "doctor",
+    "box",
+    "review",
+    "permissions",
+    "plan",
+    "models",
+    "image",
+    "index",
+    "memory",
+    "rules",
 ]
 ModeName = str
 OutputFormat = Literal["text", "json", "stream-json"]

@@ -12,7 +12,7 @@ from typing import ClassVar
 import msgspec
 
 from core.cli.parsing import Arguments, Front, build_parser, parse_directory
-from core.cli.printer import escape_hidden
+from core.cli.print_mode.printer import escape_hidden
 from core.errors import CommandRejected
 from core.exits import ExitCode
 from core.plans.plan_store import PlanStore

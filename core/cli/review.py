@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 
 from core.cli.box import bulk_line, find_kept_session
 from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
-from core.cli.printer import format_rename, plain
+from core.cli.print_mode.printer import format_rename, plain
 from core.engine import Engine, EngineOptions
 from core.errors import PathRefused
 from core.exits import ExitCode

@@ -107,6 +107,14 @@ class ModelInfo(Struct, frozen=True, kw_only=True):
     context_window: int = 0
 
 
+@runtime_checkable
+class EmbeddingProvider(Protocol):
+    """A model API that gives vectors of texts."""
+
+    async def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:
+        """Return the vector of each text, in their order. Raises `ProviderError`."""
+
+
 class Provider(Protocol):
     """One model API. Errors are `ProviderError` (with `retryable`) or `ContextOverflow`, never an SDK's own. Retrying
     is the loop's, visibly."""

@@ -6,9 +6,11 @@ bytes that an event names are stored before it is emitted.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 from core.errors import ContentLost, PathRefused
 from core.protocol import events as ev
@@ -21,6 +23,7 @@ from core.shadow.content.contents import Contents, explain_lost_content
 from core.shadow.diff.diff_lines import build_diff
 from core.shadow.effects.absorber import Absorber
 from core.shadow.gitstate.preparation import PreparedGitState
+from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
 from core.shadow.layers.layer_store import CommandLayer, KeptLayers, LayerStore
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.pending_layer import PendingLayer
@@ -144,6 +147,12 @@ class Shadow:
         ]
         return tuple(sorted(found, key=lambda each: (each.kind != "directory", each.name)))
 
+    def list_open_dir(self, rel: str) -> tuple[DirectoryEntry, ...]:
+        """Return `list_dir` without what a `.cursorignore` keeps from the agent; `PathRefused` for such a directory."""
+        self.ignore.refuse_withheld(rel, is_dir=True)
+        is_withheld = self.ignore.match_withheld_in(rel)
+        return tuple(each for each in self.list_dir(rel) if not is_withheld(each.name, each.kind == "directory"))
+
     # writing
 
     def write(self, rel: str, data: bytes, origin: Origin | None = None, mode: int | None = None) -> Change:
@@ -222,6 +231,21 @@ class Shadow:
         effects = self._absorber.absorb(layer, origin, started_ns, self._pending_layer)
         self.refresh_annotations()
         return effects
+
+    def list_taken_back(self, layer: CommandLayer) -> list[str]:
+        """Return the pending paths at which a command left what is on disk: their changes would be gone."""
+        left = LayerStack([layer.upper])
+        return [path for path in layer.pending_states if self._is_as_on_disk(path, left.find(path))]
+
+    def _is_as_on_disk(self, path: str, left: LayeredEntry | Literal["hidden"] | None) -> bool:
+        if left is None:
+            return False
+        with suppress(PathRefused, OSError):
+            disk, data = self.workspace.read_state(path)
+            if isinstance(left, LayeredEntry):
+                return disk.kind == "file" and Path(os.fsdecode(left.place)).read_bytes() == data
+            return disk.kind == "absent"
+        return False
 
     def drop_layer(self, layer: CommandLayer) -> None:
         """Discard what a command left."""

@@ -7,7 +7,7 @@ READ tool has nothing in its hands that could write.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -15,11 +15,17 @@ from core.attachments.preparation import PreparedAttachment
 from core.modes import Access
 from core.plans.todo_changes import TodoChange
 from core.protocol.documents import FileEditDiff, FileOperation, Question, QuestionAnswer, Todo, TodoStatusUpdate
+from core.protocol.events import DiagnosticsReported
+from core.protocol.language import Place
 from core.protocol.plans import Plan
+from core.protocol.queries import SearchAnswer, SearchQuery
 from core.protocol.review import Hunk
 from core.sandbox.results import CommandResult, JobReport
 from core.tools.linters import LintJob
 from core.workspace import DirectoryEntry, PathStat
+
+if TYPE_CHECKING:
+    from core.lsp.questions import LocationKind, NamePosition
 
 
 class FileEditDetail(Struct, frozen=True, kw_only=True):
@@ -94,6 +100,16 @@ class LintRun(Struct, frozen=True, kw_only=True):
     ended: str = "exited"
 
 
+class FetchedRules(Struct, frozen=True, kw_only=True):
+    """The rules that were asked for: their `texts` as the model is sent them, the `paths` of those that were found, the
+    names that are `unknown`, and those that are `known`."""
+
+    texts: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
+
+
 class Reader(Protocol):
     """READ: files as the agent sees them, shadow over workspace. Nothing here can write.
 
@@ -124,6 +140,21 @@ class Reader(Protocol):
 
     def mark_read(self, path: str) -> None:
         """Note that the model has seen this file's present content."""
+
+    async def diagnose(self, paths: tuple[str, ...], /) -> tuple[DiagnosticsReported, ...]:
+        """The new diagnostics of language servers in the pending texts of these files; none without servers."""
+
+    async def find_places(self, kind: LocationKind, at: NamePosition, /) -> tuple[Place, ...]:
+        """The places where a name is defined or used. Raises `ToolFailed`: no language server knows."""
+
+    async def describe_name(self, at: NamePosition, /) -> str:
+        """Signature and documentation of a name, "" = none. Raises `ToolFailed`."""
+
+    async def search(self, query: SearchQuery, /) -> SearchAnswer:
+        """Search the project; nothing that may not be read is in the answer."""
+
+    async def fetch_rules(self, names: tuple[str, ...], /) -> FetchedRules:
+        """Find rules by path or name, with what they import."""
 
     async def lint(self, job: LintJob, *, pending: bool) -> LintRun:
         """Run a linter where nothing of it stays: over what is `pending`, or on disk. Raises `ToolFailed`."""
@@ -156,6 +187,9 @@ class Editor(Reader, Protocol):
     def has_read_current(self, path: str) -> bool:
         """Return True if the model has read (or written) this file in its present state."""
 
+    async def plan_rename(self, at: NamePosition, new_name: str, /) -> Mapping[str, str]:
+        """The new texts by path. Raises `ToolFailed`; nothing is written."""
+
     async def apply_with_model(self, order: EditRequest) -> str:
         """The text that a model makes of the order, checked to change nothing else. Raises `EditError`."""
 
@@ -171,6 +205,9 @@ class Asker(Protocol):
         """Empty when the user dismissed the question or nobody can be asked. `title`: what stands over them."""
 
     async def request_mode(self, mode: str, explanation: str) -> bool: ...
+
+    async def propose_note(self, text: str, why: str) -> None:
+        """Ask the user to keep a note about the project, without waiting. Raises `CommandRejected`."""
 
 
 class TodosUpdated(Struct, frozen=True, kw_only=True):

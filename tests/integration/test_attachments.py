@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.cli.arguments import PrintArguments, parse
-from core.cli.headless import run_print
+from core.cli.print_mode.headless import run_print
 from core.engine import Engine, EngineOptions
 from core.engine.models import ModelAccess
 from core.exits import ExitCode

@@ -40,6 +40,18 @@ def test_a_fresh_machine_is_told_what_to_do_and_nothing_is_made(project, capsys,
     assert sorted(isolated.rglob("*")) == before
 
 
+def test_the_repository_of_the_workspace_is_told_wherever_it_lies(project, capsys, tmp_path):
+    for name in ("objects", "refs"):
+        (tmp_path / ".git" / name).mkdir(parents=True)
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/trunk\n")
+    assert told(project, capsys)[1]["workspace"] == f"{project} (part of the repository {tmp_path})"
+    (project / ".git").write_text(f"gitdir: {tmp_path / '.git'}\n")
+    assert told(project, capsys)[1]["workspace"] == f"{project} (.git is no repository that knows this directory)"
+    (project / ".git").unlink()
+    (tmp_path / ".git").rename(project / ".git")
+    assert told(project, capsys)[1]["workspace"] == str(project)
+
+
 async def test_a_server_that_runs_is_shown_with_its_models_and_no_key_is_printed(project, monkeypatch):
     from core.cli.doctor import _models, _table
     from core.config.settings import Settings
@@ -111,3 +123,14 @@ def test_s18_a_probe_tries_every_tier_anew_and_keeps_nothing_where_no_state_is(p
     tried = [line for line in lines if "held all attempts: outside, workspace" in line or "not T" in line]
     assert len(tried) == 5
     assert sorted(isolated.rglob("*")) == before
+
+
+def test_the_language_servers_that_are_there_are_listed(project, capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert told(project, capsys)[1]["servers"].startswith("none found")
+    for program in (tmp_path / "bin" / "gopls", project / ".venv" / "bin" / "ty"):
+        program.parent.mkdir(parents=True)
+        program.touch(mode=0o755)
+    _, found, lines = told(project, capsys)
+    assert found["servers"] == f"ty for python: {project}/.venv/bin/ty"
+    assert f"{'':12}gopls for go: {tmp_path}/bin/gopls" in lines

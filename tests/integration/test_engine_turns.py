@@ -84,7 +84,7 @@ async def test_the_first_prompt_names_the_session_and_is_kept_for_the_history(pr
         assert engine.state(session).title == "Fix the very long thing that is described here in far more…"
         assert await engine.query(q.PromptHistoryQuery()) == q.PromptHistoryAnswer(prompts=(text,))
         report = await engine.query(q.ContextQuery(session=session))
-        assert {"system prompt", "tools", "your messages", "answers"} <= {part.name for part in report.parts}
+        assert {"system prompt", "tools", "project layout", "answers"} <= {part.name for part in report.parts}
         assert report.used > 0
 
 
@@ -186,7 +186,7 @@ def of_the_turn(names: list[str]) -> list[str]:
 def _in_a_process(project: Path) -> list[str]:
     code = (
         f"import sys; sys.path.insert(0, {str(HOST.parents[2])!r})\n"
-        "from core.cli.arguments import parse; from core.cli.headless import run_print\n"
+        "from core.cli.arguments import parse; from core.cli.print_mode.headless import run_print\n"
         "from tests.support.story import access, story\n"
         "run_print(parse(sys.argv[1:]), models=access(story()))"
     )
@@ -201,7 +201,7 @@ def _in_a_process(project: Path) -> list[str]:
 async def test_a_reader_that_leaves_ends_the_run_without_a_traceback(project):
     code = (
         f"import sys; sys.path.insert(0, {str(HOST.parents[2])!r})\n"
-        "import agent_tui, core.engine.models as access, core.cli.headless as headless\n"
+        "import agent_tui, core.engine.models as access, core.cli.print_mode.headless as headless\n"
         "from tests.support.agent_case import says\n"
         "from tests.support import story\n"
         "run = headless.run_print\n"
@@ -231,7 +231,7 @@ async def test_ctrl_c_ends_a_run_in_good_order(project):
     code = (
         f"import sys; sys.path.insert(0, {str(HOST.parents[2])!r})\n"
         "import asyncio\n"
-        "from core.cli.arguments import parse; from core.cli.headless import run_print\n"
+        "from core.cli.arguments import parse; from core.cli.print_mode.headless import run_print\n"
         "from core.providers.base import TextDelta; from tests.support import story\n"
         "model = story.access([[TextDelta('thinking'), asyncio.Event()]])\n"
         "sys.exit(run_print(parse(sys.argv[1:]), models=model))"

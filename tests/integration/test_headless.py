@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from core.cli.arguments import PrintArguments
-from core.cli.headless import read_prompt, run_print
+from core.cli.print_mode.headless import read_prompt, run_print
 from core.errors import ProviderError
 from core.exits import ExitCode
 from core.sessions.store import SessionStore

@@ -7,11 +7,12 @@ their import, and compatible servers send what those models do not know.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
 
+from core.errors import ProviderError
 from core.protocol.messages import WireProtocol
 from core.providers.base import Delta, ModelRequest, RequestReport
 from core.providers.connection.endpoint import Endpoint, is_openai_host
@@ -72,6 +73,19 @@ class OpenAIProvider(SdkProvider):
             yield delta
         yield ending
 
+    async def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:
+        """Return the vector of each text, in their order. Raises `ProviderError`."""
+        try:
+            client, _ = await self._open_client()
+            body = {"model": model, "input": list(texts), "encoding_format": "float"}
+            answer = await client.post("/embeddings", body=body, cast_to=object)
+        except Exception as error:
+            raise build_exception_error(error, self._build_api(model)) from None
+        try:
+            return _read_vectors(answer, len(texts))
+        except ValueError as problem:
+            raise ProviderError(f"{self.name} answered no vectors: {problem}.", code="bad_answer") from None
+
     async def _send(self, request: ModelRequest) -> _Exchange:
         """The request, as often as the server says anew how it wants it."""
         negotiation = self._negotiation
@@ -110,3 +124,19 @@ class OpenAIProvider(SdkProvider):
         if isinstance(wire, ResponsesWire):
             return ResponsesAnswer(encoded.call_ids, wire.freeform, binding=encoded.binding, api=api)
         return ChatAnswer(encoded.call_ids, api=api)
+
+
+def _read_vectors(answer: object, count: int) -> list[list[float]]:
+    """Return the vectors of an answer by their `index`. Raises `ValueError`: they are not as many, or no numbers."""
+    rows = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(rows, list) or len(rows) != count:
+        raise ValueError(f"{count} were asked for")
+    found: dict[int, list[float]] = {}
+    for place, row in enumerate(rows):
+        vector = row.get("embedding") if isinstance(row, dict) else None
+        if not isinstance(vector, list) or not vector:
+            raise ValueError("an embedding is no list")
+        found[int(row.get("index", place))] = [float(number) for number in vector]
+    if sorted(found) != list(range(count)) or len({len(each) for each in found.values()}) > 1:
+        raise ValueError("they have other places, or other sizes")
+    return [found[place] for place in range(count)]

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from core import user_dirs
 from core.errors import PathRefused
-from core.git.executed_paths import find_executed_paths
+from core.git.executed_paths import find_executed_paths, list_deciding_files
 from core.protocol.events import AnyEvent, ChangeRevised
 from core.protocol.renames import find_renames
 from core.protocol.review import Change, FileState
@@ -170,7 +170,7 @@ class Risks:
 
     def _read_marks(self) -> dict[str, int]:
         """Read when these places were changed (ns since 1970; 0: there is nothing)."""
-        marks = dict.fromkeys((*_READ_BY_GIT, *self._by_git), 0)
+        marks = dict.fromkeys((*_READ_BY_GIT, *list_deciding_files(self._root), *self._by_git), 0)
         for each in marks:
             with suppress(OSError):
                 marks[each] = (self._root / each).lstat().st_ctime_ns

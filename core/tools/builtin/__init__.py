@@ -12,6 +12,7 @@ _EDITING: Final = "core.tools.builtin.editing"
 _TERMINAL: Final = "core.tools.builtin.terminal"
 _PLANNING: Final = "core.tools.builtin.planning"
 _DEBUGGING: Final = "core.tools.builtin.debugging"
+_NAMES: Final = "core.tools.builtin.names"
 
 # The order is part of every request's prefix: append only.
 BUILTIN: Final = (
@@ -45,6 +46,14 @@ BUILTIN: Final = (
     RegisteredTool("read_probe_log", f"{_DEBUGGING}.read_probe_log:ReadProbeLog"),
     RegisteredTool("call_tool", "core.tools.call_tool:CallTool", ("CallTool",), is_essential=True),
     RegisteredTool("run_python", f"{_TERMINAL}.run_python:RunPython", is_listed=False),
+    RegisteredTool("fetch_rules", f"{_READING}.fetch_rules:FetchRules", ("FetchRules",)),
+    RegisteredTool("find_definition", f"{_NAMES}.find_definition:FindDefinition", ("go_to_definition",)),
+    RegisteredTool("codebase_search", f"{_READING}.codebase_search:CodebaseSearch", ("SemanticSearch",)),
+    RegisteredTool(
+        "find_references", f"{_NAMES}.find_references:FindReferences", ("list_code_usages",), is_listed=False
+    ),
+    RegisteredTool("propose_memory", f"{_PLANNING}.propose_memory:ProposeMemory", ("update_memory", "save_memory")),
+    RegisteredTool("rename_symbol", f"{_NAMES}.rename_symbol:RenameSymbol", is_listed=False),
     *(
         RegisteredTool(tool.name, tool.location, tool.aliases, is_listed=False)
         for tool in EDIT_TOOLS

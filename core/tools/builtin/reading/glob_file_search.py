@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from core.tools.base import Reader, ReadTool, ToolOutcome
-from core.tools.builtin.reading.ripgrep import SCOPE, run_ripgrep
+from core.tools.builtin.reading.ripgrep import list_scope, run_ripgrep
 from core.tools.builtin.reading.search_scope import SearchScope
 from core.workspace.file_names import from_os_name, to_os_name
 
@@ -35,15 +35,16 @@ class GlobFileSearch(ReadTool, frozen=True, kw_only=True):
         anywhere = anywhere if anywhere.startswith("**/") else f"**/{anywhere}"
         scope = SearchScope(capability, self.target_directory, include=anywhere)
         where = scope.build_arguments()
-        options = ["--files", "--null", *SCOPE, *where]
+        options = ["--files", "--null", *list_scope(capability.root), *where]
         found = await run_ripgrep(options, cwd=capability.root, time_limit=_TIME_LIMIT) if where else None
         names = found.data.split(b"\0")[:-1] if found else []
         taken = [path for path in (from_os_name(name.removeprefix(b"./")) for name in names) if scope.includes(path)]
         by_age = sorted(taken, key=lambda path: (-_read_mtime(capability.root, path), path))
         pending = scope.list_pending_files()
         room = max(0, _MAX_FILES - len(pending))
-        shown = islice(filter(scope.is_searched_on_disk, by_age), room)
-        total = len(pending) + len([path for path in taken if path not in scope.pending])
+        shown = list(islice(filter(scope.is_searched_on_disk, by_age), room))
+        on_disk = len(shown) if len(shown) < room else len([path for path in taken if path not in scope.pending])
+        total = len(pending) + on_disk
         stopped = found is not None and (found.cut or found.timed_out)
         return self._format_outcome([*pending, *shown][:_MAX_FILES], total, stopped=stopped)
 

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, Struct
 
 from core.tools.base import Reader, ReadTool, ToolOutcome
-from core.tools.builtin.reading.ripgrep import SCOPE, RipgrepOutput, run_ripgrep
+from core.tools.builtin.reading.ripgrep import RipgrepOutput, list_scope, run_ripgrep
 from core.tools.builtin.reading.search_scope import SearchScope
 from core.workspace.file_names import from_os_name, to_os_name
 
@@ -25,12 +25,20 @@ _PENDING_LIMIT = 16_000_000
 _NOTHING = RipgrepOutput(data=b"")
 
 
-class _MatchRow(Struct, frozen=True):
+class MatchRow(Struct, frozen=True):
     """One printed line; `hit` False: a line of context. Line 0 separates groups."""
 
     line: int
     text: str
     hit: bool
+
+
+class GrepMatches(Struct, frozen=True):
+    """The printed lines by file. `cut`, `timed_out`: there may be more."""
+
+    files: dict[str, list[MatchRow]]
+    cut: bool = False
+    timed_out: bool = False
 
 
 class Grep(ReadTool, frozen=True, kw_only=True):
@@ -61,13 +69,18 @@ class Grep(ReadTool, frozen=True, kw_only=True):
         return (self.path,) if self.path not in {"", "."} else ()
 
     async def run(self, capability: Reader) -> ToolOutcome:
+        found = await self.find_matches(capability)
+        return _format_outcome(self.pattern, found.files, cut=found.cut, timed_out=found.timed_out)
+
+    async def find_matches(self, capability: Reader) -> GrepMatches:
+        """Return the lines that match, pending files in their pending state."""
         scope = SearchScope(capability, self.path, include=self.include_pattern, exclude=self.exclude_pattern)
         disk = await self._search_disk(capability, scope)
         pending = await self._search_pending(capability, scope)
         files = {path: rows for path, rows in _group_by_file(disk.data) if scope.is_searched_on_disk(path)}
         files |= dict(_group_by_file(pending.data))
         timed_out = disk.timed_out or pending.timed_out
-        return _format_outcome(self.pattern, files, cut=disk.cut or pending.cut, timed_out=timed_out)
+        return GrepMatches(files, cut=disk.cut or pending.cut, timed_out=timed_out)
 
     def _build_options(self) -> list[str]:
         return [
@@ -88,7 +101,8 @@ class Grep(ReadTool, frozen=True, kw_only=True):
         where = scope.build_arguments()
         if not where:
             return _NOTHING
-        return await run_ripgrep([*SCOPE, *self._build_options(), *where], cwd=reader.root, time_limit=_TIME_LIMIT)
+        options = [*list_scope(reader.root), *self._build_options(), *where]
+        return await run_ripgrep(options, cwd=reader.root, time_limit=_TIME_LIMIT)
 
     async def _search_pending(self, reader: Reader, scope: SearchScope) -> RipgrepOutput:
         paths = scope.list_pending_files()
@@ -107,18 +121,18 @@ def _write_files(folder: Path, reader: Reader, paths: Iterable[str]) -> None:
         target.write_bytes(reader.read_bytes(path, _PENDING_LIMIT))
 
 
-def _group_by_file(data: bytes) -> Iterator[tuple[str, list[_MatchRow]]]:
+def _group_by_file(data: bytes) -> Iterator[tuple[str, list[MatchRow]]]:
     """ripgrep's `path NUL line:text` rows by file, in its order (each file's rows are together)."""
     for path, rows in groupby(_parse_rows(data), key=itemgetter(0)):
         yield path, [row for _, row in rows]
 
 
-def _parse_rows(data: bytes) -> Iterator[tuple[str, _MatchRow]]:
+def _parse_rows(data: bytes) -> Iterator[tuple[str, MatchRow]]:
     """Rows with their file, in sequence: a file name may hold a newline. A last row that was cut is left out."""
     place, name = 0, ""
     while place < len(data):
         if data.startswith(b"--\n", place):
-            yield name, _MatchRow(0, "", False)
+            yield name, MatchRow(0, "", False)
             place += 3
             continue
         null = data.find(b"\0", place)
@@ -130,13 +144,13 @@ def _parse_rows(data: bytes) -> Iterator[tuple[str, _MatchRow]]:
         place = end + 1
 
 
-def _parse_row(row: bytes) -> _MatchRow:
+def _parse_row(row: bytes) -> MatchRow:
     digits = len(row) - len(row.lstrip(b"0123456789"))
     text = row[digits + 1 :].decode("utf-8", "replace").removesuffix("\r")
-    return _MatchRow(int(row[:digits] or 0), text, row[digits : digits + 1] == b":")
+    return MatchRow(int(row[:digits] or 0), text, row[digits : digits + 1] == b":")
 
 
-def _format_outcome(pattern: str, files: dict[str, list[_MatchRow]], *, cut: bool, timed_out: bool) -> ToolOutcome:
+def _format_outcome(pattern: str, files: dict[str, list[MatchRow]], *, cut: bool, timed_out: bool) -> ToolOutcome:
     late = f"\n[stopped after {_TIME_LIMIT:.0f} s; narrow the search by path or include_pattern]" if timed_out else ""
     total = sum(row.hit for rows in files.values() for row in rows)
     if not total:
@@ -149,7 +163,7 @@ def _format_outcome(pattern: str, files: dict[str, list[_MatchRow]], *, cut: boo
     return ToolOutcome(content=f"{head}{note}\n{body}{late}", summary=head)
 
 
-def _format_rows(files: Iterable[tuple[str, list[_MatchRow]]]) -> Iterator[str]:
+def _format_rows(files: Iterable[tuple[str, list[MatchRow]]]) -> Iterator[str]:
     left = _MAX_MATCHES
     for path, rows in files:
         if left <= 0:

@@ -72,6 +72,8 @@ def _read_folder(reader: Reader, folder: _Folder, hidden: list[re.Pattern[str]],
     try:
         found = reader.list_dir(folder.path)
     except (OSError, PathRefused) as error:
+        if folder.depth == 1:  # what was asked for: no note beside it says what else there is
+            raise
         folder.note = " (cannot be opened)" if isinstance(error, OSError) else " (not open to you)"
         return
     paths = [(entry, entry.name if folder.path == "." else f"{folder.path}/{entry.name}") for entry in found]

@@ -15,9 +15,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from core.errors import ToolFailed, ToolInputInvalid
+from core.workspace import IgnoreRules, Workspace
 
-# Hidden files are searched, .git is not. The rules of the workspace count wherever it lies, those above it don't.
-SCOPE = ("--hidden", "--glob=!.git", "--no-require-git", "--no-ignore-parent", "--no-ignore-global", "--no-messages")
+_SCOPE = ("--hidden", "--glob=!.git", "--no-require-git", "--no-ignore-global", "--no-messages")
 BARE = {"PATH": os.defpath, "LANG": "C.UTF-8"}
 UNRULED = "--no-ignore"
 _RULES = frozenset({".gitignore", ".ignore", ".rgignore"})
@@ -58,6 +58,15 @@ def _is_in_workspace(entry: Path) -> bool:
     return here != Path("/") and entry.resolve().is_relative_to(here)
 
 
+def list_scope(root: str) -> tuple[str, ...]:
+    """The options that say which files of a workspace are searched: hidden ones, without .git.
+
+    Its ignore files count wherever it lies, and those above it if it is part of a repository (`IgnoreRules`).
+    """
+    rules = IgnoreRules(Workspace(Path(root)))
+    return _SCOPE if rules.is_bound_from_above() else (*_SCOPE, "--no-ignore-parent")
+
+
 async def run_ripgrep(arguments: Sequence[str], *, cwd: str, time_limit: float) -> RipgrepOutput:
     """Run `rg` with these arguments. `ToolInputInvalid` with its own words for a bad pattern; no match is no error.
 
@@ -77,7 +86,8 @@ async def run_ripgrep(arguments: Sequence[str], *, cwd: str, time_limit: float) 
 def has_unusual_rules(root: str) -> bool:
     """Return True if an ignore file below a directory is there and no regular file."""
     waiting, left = [root], _MOST
-    if _is_unusual(f"{root}/.git/info/exclude"):
+    outside = map(str, IgnoreRules(Workspace(Path(root))).list_outer_files())
+    if any(map(_is_unusual, (f"{root}/.git/info/exclude", *outside))):
         return True
     while waiting and left > 0:
         try:

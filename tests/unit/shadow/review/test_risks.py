@@ -60,6 +60,18 @@ def test_n9_also_where_the_user_named_it_for_all_repositories(review, monkeypatc
     assert red(review) == {".hooks-of-mine/pre-commit"}
 
 
+def test_n9_also_where_the_repository_lies_above_the_project(tmp_path):
+    review = ReviewCase(tmp_path / "repository")
+    top = tmp_path / "repository"
+    subprocess.run(["git", "init", "-q"], cwd=top, check=True)
+    below = review.root.relative_to(top)
+    review.shadow.write("tools/hooks/pre-commit", b"evil")
+    assert red(review) == set()
+    git(review, "config", "core.hooksPath", f"{below}/tools/hooks")
+    review.shadow.write("tools/other", b"")
+    assert red(review) == {"tools/hooks/pre-commit"}
+
+
 @pytest.mark.parametrize(
     ("link", "target", "path"),
     [

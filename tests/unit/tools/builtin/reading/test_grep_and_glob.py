@@ -154,3 +154,27 @@ async def test_more_than_a_hundred_files_are_counted(files):
 async def test_r7_a_glob_that_could_take_forever_is_refused(files):
     with pytest.raises(ToolInputInvalid, match="too many wildcards"):
         await glob(files, "*a*a*a*a*a*a*b")
+
+
+@pytest.mark.parametrize("is_part", [True, False])
+async def test_rules_above_the_workspace_count_if_it_is_part_of_a_repository(files, is_part):
+    top = files.folder.parent
+    (top / ".gitignore").write_text("build/\n")
+    files.put("build/a.py", "needle\n")
+    files.put("src/b.py", "needle\n")
+    if is_part:
+        for name in ("objects", "refs"):
+            (top / ".git" / name).mkdir(parents=True)
+        (top / ".git" / "HEAD").write_text("ref: refs/heads/trunk\n")
+    found = ["src/b.py"] if is_part else ["build/a.py", "src/b.py"]
+    assert sorted(await glob(files, "*.py")) == found
+    assert [each for each in (await grep(files, "needle")).splitlines() if each.endswith(".py")] == found
+    (top / ".gitignore").write_text("/project/\n")  # as a whole: who works there wants to see it
+    assert len(await glob(files, "*.py")) == 2
+
+
+async def test_what_is_not_shown_is_not_counted(files):
+    files.put(".cursorignore", "hidden*\n")
+    for name in ("hidden1.txt", "hidden2.txt", "a.txt"):
+        files.put(name, "")
+    assert (await GlobFileSearch(glob_pattern="*.txt").run(files)).content == "1 file\na.txt"

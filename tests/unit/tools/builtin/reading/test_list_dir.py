@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.errors import ToolInputInvalid
+from core.errors import PathRefused, ToolInputInvalid
 from core.tools.builtin.reading.list_dir import ListDir
 
 
@@ -49,3 +49,27 @@ async def test_an_empty_folder_and_a_file(files):
     assert await tree(files, "empty") == "empty/\n(empty)"
     with pytest.raises(ToolInputInvalid, match="not a directory"):
         await tree(files, "a.txt")
+
+
+async def test_a_folder_that_can_not_be_opened_is_not_called_empty(files, monkeypatch):
+    files.put("locked/a.txt", "")
+    listing = files.list_dir
+
+    def refuse(path: str):  # as for an ordinary user; root is refused nothing
+        if path == "locked":
+            raise PathRefused("'locked': Permission denied.")
+        return listing(path)
+
+    monkeypatch.setattr(type(files), "list_dir", lambda _, path: refuse(path))
+    assert "locked/ (not open to you)" in await tree(files)
+    with pytest.raises(PathRefused, match="Permission denied"):
+        await tree(files, "locked")
+
+
+async def test_p20_what_cursorignore_names_is_not_listed(files):
+    files.put(".cursorignore", "private/\n*.pem\n")
+    for name in ("private/a.txt", "key.pem", "sub/key.pem", "sub/b.txt"):
+        files.put(name, "")
+    assert await tree(files) == "./\n├── sub/\n│   └── b.txt\n└── .cursorignore"
+    with pytest.raises(PathRefused, match="cursorignore"):
+        await tree(files, "private")

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from core.cli.printer import TextPrinter
+from core.cli.print_mode.printer import TextPrinter
 from core.protocol import documents as d
 from core.protocol import events as ev
 

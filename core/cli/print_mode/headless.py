@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from core.cli.arguments import PrintArguments
-from core.cli.printer import JsonPrinter, Printer, StreamPrinter, TextPrinter
+from core.cli.print_mode.printer import JsonPrinter, Printer, StreamPrinter, TextPrinter
 from core.clock import monotonic, now_ms, pause
 from core.engine import Engine
 from core.engine.models import ModelAccess
@@ -234,7 +234,7 @@ class _PrintRun:
     def _print_refusal(self, reply: cmd.Reject) -> int:
         model, mode = self._arguments.model or "", self._arguments.mode or "agent"
         self._printer.end(build_refusal(reply, model=model, mode=mode, at=now_ms()))
-        return ExitCode.FAILED
+        return ExitCode.USAGE if reply.code == "mention_unknown" else ExitCode.FAILED
 
 
 def _lacks_key(turn: TurnState) -> bool:

@@ -19,7 +19,7 @@ from core.cli import permissions as permissions_print
 from core.cli import plan as plan_print
 from core.cli import review as review_print
 from core.cli import sessions as sessions_print
-from core.cli.printer import JsonPrinter, StreamPrinter, TextPrinter, review_notice
+from core.cli.print_mode.printer import JsonPrinter, StreamPrinter, TextPrinter, review_notice
 from core.permissions.saved_rules import SavedRule
 from core.plans.plan_store import BrokenPlan, PlanListing, PlanStore
 from core.protocol import events as ev

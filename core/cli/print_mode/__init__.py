@@ -1,0 +1,1 @@
+"""`-p`: one prompt without a screen, and how its answer is printed."""

@@ -1,0 +1,88 @@
+"""codebase_search: the places of the project that answer a question, with their code, within a bounded answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Final
+
+from msgspec import Meta
+
+from core.protocol.queries import IndexStatus, SearchAnswer, SearchHit, SearchQuery
+from core.tools.base import Reader, ReadTool, ToolOutcome
+
+_MOST_HITS: Final = 12
+_MOST_CHARACTERS: Final = 24_000
+"""Of the whole answer: less than 8,000 tokens of code."""
+
+_WHOLE_HITS: Final = 5
+"""Places that are shown in whole; the others with their first lines."""
+
+_LONGEST: Final = 4_000
+_READ_LIMIT: Final = 1_000_000
+
+
+class CodebaseSearch(ReadTool, frozen=True, kw_only=True):
+    name: ClassVar[str] = "codebase_search"
+    argument_names: ClassVar = {
+        "search_query": "query",
+        "question": "query",
+        "target_directory": "target_directories",
+        "directories": "target_directories",
+    }
+
+    query: Annotated[str, Meta(min_length=1, max_length=20_000, description="What is looked for.")]
+    target_directories: Annotated[tuple[str, ...], Meta(description="Only below these.")] = ()
+    explanation: str = ""  # models of other agents give it
+    search_only_prs: bool = False  # likewise
+
+    def subject(self) -> str:
+        where = f" in {', '.join(self.target_directories)}" if self.target_directories else ""
+        return f"{' '.join(self.query.split())}{where}"
+
+    def paths(self) -> tuple[str, ...]:
+        return self.target_directories
+
+    async def run(self, capability: Reader) -> ToolOutcome:
+        named = (each.rstrip("*/") for each in self.target_directories)  # models write src/** as well
+        wanted = [capability.relative(each or ".") for each in named]
+        directories = () if "." in wanted else tuple(wanted)
+        answer = await capability.search(
+            SearchQuery(text=self.query, kind="meaning", directories=directories, limit=_MOST_HITS)
+        )
+        progress = _describe_progress(answer.status)
+        if not answer.hits:
+            return ToolOutcome(content=f"Nothing was found. {progress}".strip(), summary="nothing found")
+        body = "\n\n".join(_render_hits(capability, answer))
+        count = f"{len(answer.hits)} place{'s' if len(answer.hits) > 1 else ''}"
+        return ToolOutcome(content=f"{body}\n\n{progress}".strip(), summary=count)
+
+
+def _describe_progress(status: IndexStatus) -> str:
+    """Return what the model has to know of an index that is not complete."""
+    match status.state:
+        case "ready":
+            return ""
+        case "building":
+            known = f"{status.indexed:,} of {status.files:,} files" if status.files else "no file"
+            return f"[The index is being built: {known} so far, the others were searched by their words.]"
+        case _:
+            reason = f" ({status.problem})" if status.problem else ""
+            return f"[There is no index{reason}: files were searched by their words. grep finds exact text.]"
+
+
+def _render_hits(reader: Reader, answer: SearchAnswer) -> Iterator[str]:
+    left = _MOST_CHARACTERS
+    for number, hit in enumerate(answer.hits):
+        lines = _read_lines(reader, hit) if number < _WHOLE_HITS else hit.text.split("\n")
+        changed = " (changed in the shadow)" if hit.is_changed else ""
+        code = "\n".join(lines)[:_LONGEST]
+        text = f"{hit.path}:{hit.start}-{hit.end}{f' {hit.symbol}' if hit.symbol else ''}{changed}\n{code}"
+        left -= len(text)
+        if left < 0:
+            return
+        yield text
+
+
+def _read_lines(reader: Reader, hit: SearchHit) -> list[str]:
+    text = reader.read_bytes(hit.path, _READ_LIMIT).decode("utf-8", "replace")
+    return [line.removesuffix("\r") for line in text.split("\n")[hit.start - 1 : hit.end]]
