@@ -139,6 +139,19 @@ async def whole_job(directory: Path) -> None:
         await photographer.until(lambda: not photographer.state.is_running)
 
 
+async def searching(directory: Path) -> None:
+    """A search of the demo's project, by what its code means."""
+    from tui.bridge import SessionRequest
+    from tui.search.dialogs import SearchDialog
+
+    async with OnScreen(directory, SessionRequest(demo=True), watch=True) as (app, photographer):
+        await photographer.until(lambda: photographer.state.index.state == "ready")
+        await photographer.press("ctrl+f", *"what a basket costs")
+        await photographer.until(lambda: isinstance(app.screen, SearchDialog) and app.screen.hit_list.hits)
+        await photographer.press("down", "up")
+        await photographer.take("search")
+
+
 ASKS: Final = """\
 - text: Two things decide how this goes.
   tool_calls:
@@ -290,11 +303,11 @@ async def parallel(directory: Path) -> None:
 class OnScreen:
     """An app over an engine of its own, and somebody to photograph it."""
 
-    def __init__(self, directory: Path, wish: Any) -> None:
+    def __init__(self, directory: Path, wish: Any, *, watch: bool = False) -> None:
         from core.engine import Engine, EngineOptions
         from tui.app import AgentApp
 
-        engine = Engine(directory, options=EngineOptions(watch=False, trust=True))
+        engine = Engine(directory, options=EngineOptions(watch=watch, trust=True))
 
         async def connect() -> Engine:
             return engine
@@ -336,6 +349,7 @@ def main() -> None:
         shop = scratch / "shop"
         shop.mkdir()
         asyncio.run(welcome(shop))
+        asyncio.run(searching(shop))
         asyncio.run(whole_job(shop))
         asyncio.run(questions(shop))
         asyncio.run(debugging(scratch / "till"))

@@ -345,8 +345,12 @@ class Bridge:
         self._listener.handle_session_opened()
         return True
 
-    async def wait_until_caught_up(self) -> None:
-        """Wait until every event that the session held when it was opened is folded."""
+    async def wait_until_caught_up(self, seq: int = 0) -> None:
+        """Wait until every event that the session held when it was opened is folded, and those up to `seq`."""
+        if seq > self._logged_seq:
+            self._logged_seq = seq
+            self._caught_up.clear()
+            self._check_caught_up()
         await self._caught_up.wait()
 
     async def _close_client(self) -> None:

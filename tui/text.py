@@ -70,6 +70,12 @@ def format_path(path: str, width: int = 400) -> str:
     return names.display_name(path, width)
 
 
+def shorten_path(path: str, width: int) -> str:
+    """Format a path on one line of at most `width` characters, cut at its start, so that the name stays."""
+    text = format_path(path, 1000)
+    return text if len(text) <= width else ELLIPSIS + text[-max(width - 1, 1) :]
+
+
 def replace_hidden(text: str) -> str:
     """Replace every hidden character by one visible one, so that positions in the text stay the same."""
     return text if text.isascii() and text.isprintable() else _NEVER_DRAWN.sub("\ufffd", text)

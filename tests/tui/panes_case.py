@@ -12,7 +12,7 @@ from core.protocol.documents import Todo
 from core.protocol.plans import Plan
 from core.protocol.queries import FileAnswer, SessionInfo, TreeAnswer, TreeEntry
 from tui.files.file_tree import FileTree
-from tui.files.messages import FileSelected
+from tui.files.messages import FileSelected, MentionRequested
 from tui.files.preview import FilePreview
 from tui.plan import messages as plan_messages
 from tui.plan.panel import PlanPanel
@@ -120,6 +120,7 @@ class PaneApp(App[None]):
         self.query(Widget).first().focus()
 
     @on(FileSelected)
+    @on(MentionRequested)
     @on(plan_messages.StatusRequested)
     @on(plan_messages.BuildRequested)
     @on(plan_messages.TodosEdited)

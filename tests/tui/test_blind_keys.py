@@ -375,7 +375,9 @@ async def test_n16a_a_file_that_is_to_be_deleted_is_shown_as_it_still_is(stage, 
     async with stage(proposed(REMOVED), size=(80, 24), answers=answers) as on:
         await reviewed(on, clock)
         await on.pilot.press("o")
-        await on.until(lambda: on.screen.query("FileView") and "import math" in on.screen.query_one("FileView")._lines)
+        await on.until(
+            lambda: on.screen.query("FileView") and "import math" in on.screen.query_one("FileView").cursor.lines
+        )
         assert [each.side for each in on.client.queries if isinstance(each, q.FileQuery)] == ["workspace"]
         assert "deleted, once you accept that" in str(on.screen.query_one(".preview--title").content)
 

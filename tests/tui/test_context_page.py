@@ -1,10 +1,13 @@
+"""The dialog of the context: what a request is made of, why, and leaving a part of it out."""
+
 from __future__ import annotations
 
 import pytest
-from textual.widgets import Static
+from textual.widgets import OptionList, Static
 
 from core.engine.queries.context_report import report_context
-from core.protocol.queries import ContextAnswer, ContextPart, ContextQuery
+from core.protocol import commands as c
+from core.protocol.queries import ContextAnswer, ContextPart, ContextQuery, IdleAnswer, IdleQuery
 from core.state.session import SessionState
 from tests.support import recorded
 
@@ -12,6 +15,14 @@ NOTES = (
     "The reasoning of 2 earlier answers is not sent any more.",
     "The provider's cache was missed: tools changed, about 12,345 tokens.",
 )
+PARTS = (
+    ContextPart(name="tools", tokens=9, reason="what the agent can do", problem="it is the beginning of every request"),
+    ContextPart(id="4:12:ab", name="add · utils.ts:3-9", tokens=120, reason="sent with “fix add”"),
+)
+ANSWERS = {
+    ContextQuery: ContextAnswer(parts=PARTS, used=900, window=1_000, notes=NOTES),
+    IdleQuery: IdleAnswer(seq=1),
+}
 
 
 async def test_the_report_says_what_the_last_request_lost_and_why():
@@ -21,16 +32,61 @@ async def test_the_report_says_what_the_last_request_lost_and_why():
     assert (await report_context(None, state)).notes == NOTES
 
 
+async def open_dialog(on):
+    on.prompt.text = "/context"
+    on.prompt.action_send()
+    await on.until(lambda: type(on.app.screen).__name__ == "ContextDialog" and on.app.screen.query(OptionList))
+    await on.pilot.pause()
+
+
+def said(on, name):
+    return str(on.app.screen.query_one(f"#{name}", Static).content)
+
+
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)])
-async def test_the_page_shows_it_below_the_parts(stage, size):
-    parts = (ContextPart(name="tools", tokens=9),)
-    answers = {ContextQuery: ContextAnswer(parts=parts, used=900, window=1_000, notes=NOTES)}
-    async with stage(recorded.opening(), answers=answers, size=size) as on:
-        on.prompt.text = "/context"
-        on.prompt.action_send()
+async def test_the_page_shows_every_part_its_reason_and_the_notes(stage, size):
+    async with stage(recorded.opening(), answers=ANSWERS, size=size) as on:
+        await open_dialog(on)
+        options = on.app.screen.query_one(OptionList)
+        rows = [str(options.get_option_at_index(each).prompt) for each in range(options.option_count)]
+        assert [row.split() for row in rows] == [["9", "tools"], ["120", "·", "add", "·", "utils.ts:3-9"]]
+        assert said(on, "listing-sum") == "900 of 1,000 tokens"
+        assert said(on, "listing-notes") == "\n".join(NOTES)
+        assert said(on, "listing-reason").startswith("What the agent can do. It can't be left out: it is the beginning")
 
-        def shown() -> str:
-            return "\n".join(str(each.content) for each in on.app.screen.query(Static)).rstrip()
 
-        await on.until(lambda: type(on.app.screen).__name__ == "PageDialog" and shown().endswith("\n".join(NOTES)))
-        assert "tools" in shown()
+@pytest.mark.parametrize(("down", "up", "drop"), [("j", "k", "d"), ("down", "up", "delete")])
+async def test_a_part_is_left_out_by_a_key_struck_twice(stage, down, up, drop):
+    async with stage(recorded.opening(), answers=ANSWERS) as on:
+        await open_dialog(on)
+        await on.pilot.press(down, drop)
+        await on.pilot.pause()
+        assert "again leaves out 120 tokens" in said(on, "listing-reason")
+        assert "cached is lost" in said(on, "listing-reason")
+        assert on.sent(c.ContextDrop) == []
+        await on.pilot.press(drop)
+        await on.until(lambda: on.sent(c.ContextDrop))
+        assert on.sent(c.ContextDrop)[0].part == "4:12:ab"
+        await on.pilot.press(up)
+        await on.pilot.pause()
+        assert said(on, "listing-reason").startswith("What the agent can do")
+
+
+async def test_a_part_that_stays_says_why_and_another_row_forgets_the_first_stroke(stage):
+    async with stage(recorded.opening(), answers=ANSWERS) as on:
+        await open_dialog(on)
+        await on.pilot.press("d", "d")
+        await on.pilot.pause()
+        assert said(on, "listing-reason") == "It can't be left out: it is the beginning of every request."
+        await on.pilot.press("j", "d", "k", "j", "d")
+        await on.pilot.pause()
+        assert on.sent(c.ContextDrop) == []
+
+
+@pytest.mark.parametrize("key", ["escape", "q"])
+async def test_the_dialog_is_left_by_a_key(stage, key):
+    async with stage(recorded.opening(), answers=ANSWERS) as on:
+        await open_dialog(on)
+        await on.pilot.press(key)
+        await on.until(lambda: on.app.screen is on.screen)
+        assert on.prompt.has_focus

@@ -11,7 +11,8 @@ from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
 from tui.ask.approval_bar import GRACE
 from tui.bridge import SessionRequest
-from tui.keymap import KEYS, check_keymap, format_keys
+from tui.key_table import KEYS
+from tui.keymap import check_keymap, format_keys
 from tui.screens.dialogs.pages import render_keys
 from tui.slash_commands import SLASH_COMMANDS, parse_slash_command
 
@@ -167,7 +168,7 @@ async def test_a_slash_command_opens_a_page_or_a_list(stage, word):
     async with stage(recorded.opening(), answers=answers) as on:
         on.prompt.text = f"/{word}"
         on.prompt.action_send()
-        await on.until(lambda: type(on.app.screen).__name__ in {"PageDialog", "PickerDialog"})
+        await on.until(lambda: type(on.app.screen).__name__ in {"PageDialog", "PickerDialog", "ContextDialog"})
         assert on.app.screen is not on.screen
 
 

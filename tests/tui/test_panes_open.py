@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from core.protocol import commands as c
+from core.protocol import events as e
 from core.protocol.queries import FileAnswer, FileQuery, FindAnswer, FindQuery, TreeAnswer, TreeEntry, TreeQuery
 from tests.support import recorded
 from tui.review import messages as review_messages
@@ -115,3 +116,48 @@ async def test_another_session_empties_the_panes_of_the_old_one(stage):
         on.screen.controllers.sessions.action_choose_session("ses_other")
         await on.until(lambda: not review.browser.changes)
         assert on.screen.state.session_id == "ses_other"
+
+
+@pytest.mark.parametrize("size", [(120, 40), (60, 16)], ids=["wide", "narrow"])
+async def test_what_is_marked_in_the_preview_goes_into_the_prompt(stage, size):
+    file = FileAnswer(path="my docs/a.py", text="a = 1\nb = 2\nc = 3\n", language="python", size=18)
+    async with stage(recorded.opening(), size=size, answers={FileQuery: file}) as on:
+        await on.pilot.press(*"fix")
+        await on.panes.preview_file("my docs/a.py", 2)
+        await on.until(lambda: on.panes.preview.query("FileView") and on.panes.preview.query_one("FileView").has_text)
+        on.panes.preview.focus()
+        await on.pilot.press("J", "@")
+        await on.until(lambda: on.prompt.has_focus)
+        assert on.prompt.text == 'fix @"my docs/a.py:2-3" '
+
+
+async def test_a_prompt_says_where_the_user_looks(stage):
+    file = FileAnswer(path="a.py", text="a = 1\nb = 2\nc = 3\n", language="python", size=18)
+    async with stage(recorded.opening(), answers={FileQuery: file}) as on:
+        await on.panes.preview_file("a.py", 2)
+        await on.until(lambda: on.panes.preview.query_one("FileView").has_text)
+        on.panes.preview.focus()
+        await on.pilot.press("J", "escape", *"why?", "enter")
+        await on.until(lambda: on.sent(c.TurnSubmit))
+        sent = on.sent(c.TurnSubmit)[0]
+        assert sent.open_files == ("a.py",)
+        assert sent.viewing == c.Viewing(path="a.py", line=3, start=2, end=3, selected="b = 2\nc = 3")
+        await on.pilot.press("ctrl+r", "escape", *"and?", "enter")
+        await on.until(lambda: len(on.sent(c.TurnSubmit)) == 2)
+        assert on.sent(c.TurnSubmit)[1].viewing is None
+
+
+async def test_an_open_preview_follows_its_file(stage):
+    file = FileAnswer(path="a.py", text="a = 1\n", language="python", size=6)
+    async with stage(recorded.opening(), answers={FileQuery: file}) as on:
+        await on.panes.preview_file("a.py")
+        await on.until(lambda: on.panes.preview.query_one("FileView").get_row_text(0) == "a = 1")
+        on.client.answers[FileQuery] = FileAnswer(path="a.py", text="a = 2\n", language="python", size=6)
+        await on.emit(e.FilesChanged(paths=("a.py",)))
+        await on.until(lambda: on.panes.preview.query_one("FileView").get_row_text(0) == "a = 2")
+        on.client.answers[FileQuery] = FileAnswer(path="a.py", text="", problem="There is no such file.")
+        await on.emit(e.FilesChanged())
+        await on.until(lambda: not on.panes.preview.query_one("FileView").has_text)
+        asked = [each for each in on.client.queries if isinstance(each, FileQuery)]
+        await on.emit(e.FilesChanged(paths=("b.py",)))
+        assert [each for each in on.client.queries if isinstance(each, FileQuery)] == asked

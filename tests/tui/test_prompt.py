@@ -4,8 +4,12 @@ from textual.events import Paste
 
 from core.protocol import commands as c
 from core.protocol import events as e
-from core.protocol.queries import FindAnswer, FindQuery, PromptHistoryAnswer, PromptHistoryQuery
+from core.protocol.queries import Completion, CompletionAnswer, CompletionQuery, PromptHistoryAnswer, PromptHistoryQuery
 from tests.support import recorded
+
+FOUND = CompletionAnswer(
+    completions=(Completion(word="shop/tax.py"), Completion(word="shop/till.py"), Completion(word="branch", note="it"))
+)
 
 
 async def test_enter_sends_and_shift_enter_does_not(stage):
@@ -67,7 +71,7 @@ async def test_the_history_of_the_workspace_is_at_the_edges(stage):
 
 
 async def test_files_are_completed_after_an_at_sign(stage):
-    async with stage(recorded.opening(), answers={FindQuery: FindAnswer(paths=("shop/tax.py", "shop/till.py"))}) as on:
+    async with stage(recorded.opening(), answers={CompletionQuery: FOUND}) as on:
         await on.pilot.press(*"see @ta")
         await on.until(lambda: on.prompt.is_completing)
         await on.pilot.press("down", "enter")

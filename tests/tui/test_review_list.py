@@ -36,7 +36,7 @@ def drawn(listed: ChangeList) -> list[str]:
 
 
 def around(app: ReviewApp, *bulks: Bulk) -> None:
-    app.pane.browser.set_surroundings(bulks, {}, {}, {})
+    app.pane.browser.set_surroundings(bulks, {}, {}, ({}, {}))
     app.pane.set_changes(app.changes)
 
 

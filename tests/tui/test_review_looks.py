@@ -90,7 +90,9 @@ SIDES = ConflictSides(
 
 async def worked_over(pilot: Pilot[None]) -> None:
     pane = pilot.app.query_one("ReviewPane")
-    pane.browser.set_surroundings((MODULES,), {(COMMENT.path, COMMENT.hunk): COMMENT}, {"t": 2}, {"d": "Round half up"})
+    pane.browser.set_surroundings(
+        (MODULES,), {(COMMENT.path, COMMENT.hunk): COMMENT}, {}, ({"t": 2}, {"d": "Round half up"})
+    )
     pane.set_changes(pilot.app.changes)
     await painted(pilot)
     await pilot.press("J", "J")
@@ -99,7 +101,7 @@ async def worked_over(pilot: Pilot[None]) -> None:
 
 async def listed(pilot: Pilot[None]) -> None:
     pane = pilot.app.query_one("ReviewPane")
-    pane.browser.set_surroundings((MODULES, GIT), {}, {}, {})
+    pane.browser.set_surroundings((MODULES, GIT), {}, {}, ({}, {}))
     pane.set_changes(LISTED)
     pilot.app.now += 1
     await pilot.press("l", "g", "j", "j")
@@ -111,7 +113,9 @@ async def listed_in_bulk(pilot: Pilot[None]) -> None:
     made = Origin(command="python -m tools.vendor --all --refresh && git add -A")
     big = Bulk(root="data/prices.csv", kind="large", files=1, bytes=76_000_000, origin=made)
     inside = replace(big, root="vendor/lib", kind="generated", files=300, risk="makes git run what it says")
-    pane.browser.set_surroundings((replace(big, conflict="It was edited on disk meanwhile."), inside, GIT), {}, {}, {})
+    pane.browser.set_surroundings(
+        (replace(big, conflict="It was edited on disk meanwhile."), inside, GIT), {}, {}, ({}, {})
+    )
     pane.set_changes(LISTED[:1])
     pilot.app.now += 1
     await pilot.press("l", "G")

@@ -24,7 +24,7 @@ def wanted(app: ReviewApp) -> list[object]:
 
 def around(app: ReviewApp, *comments: Comment) -> None:
     app.pane.browser.set_surroundings(
-        (), {(each.path, each.hunk): each for each in comments}, {"t1": 3}, {"d": "Round half up"}
+        (), {(each.path, each.hunk): each for each in comments}, {}, ({"t1": 3}, {"d": "Round half up"})
     )
     app.pane.set_changes(app.changes)
 

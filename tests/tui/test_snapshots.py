@@ -8,7 +8,20 @@ import pytest
 from core.protocol import documents as d
 from core.protocol import events as e
 from core.protocol.models import ModelChoice, ProviderStatus
-from core.protocol.queries import ModelsAnswer, ModelsQuery, RoutesQuery
+from core.protocol.queries import (
+    ContextItem,
+    ContextProblem,
+    MemoryAnswer,
+    MemoryNote,
+    MemoryQuery,
+    ModelsAnswer,
+    ModelsQuery,
+    PromptContextAnswer,
+    PromptContextQuery,
+    RoutesQuery,
+    RulesAnswer,
+    RulesQuery,
+)
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tests.tui.test_routes import TABLE
@@ -216,3 +229,42 @@ def test_who_does_what(looks, size):
 @pytest.mark.parametrize("size", [(120, 40), (60, 16)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_the_list_of_efforts(looks, size):
     assert looks([*recorded.opening(), ROUTE], size, keys=["f7"], answers={RoutesQuery: TABLE})
+
+
+@pytest.mark.parametrize("size", [(120, 40), (60, 16)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_what_goes_with_a_prompt(looks, monkeypatch, size):
+    monkeypatch.setattr("tui.screens.controllers.prompt.CHIPS_WAIT", 0.001)
+    found = PromptContextAnswer(
+        items=(
+            ContextItem(key="1", kind="file", label="src/utils.ts", reason="named in the prompt", origin="found"),
+            ContextItem(key="2", kind="symbol", label="add · src/utils.ts:3-9", reason="named in the prompt"),
+            ContextItem(key="3", kind="diff", label="@diff · 3 files", reason="mentioned: what is pending"),
+        ),
+        problems=(ContextProblem(key="@utlis.ts", message="@utlis.ts: there is no file of this name."),),
+    )
+    keys = [*"fix add in utils", "alt+up", "right"]
+    assert looks(recorded.opening(), size, keys=keys, answers={PromptContextQuery: found})
+
+
+@pytest.mark.parametrize("size", [(120, 40), (60, 16)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_the_rules_and_why_they_bind(looks, size):
+    rules = (
+        e.LoadedRule(path="AGENTS.md", kind="agents_md", size=710, reason="stands around every file", position=1),
+        e.LoadedRule(path=".cursor/rules/style.mdc", kind="globs", size=2_131, reason="a.py fits *.py", position=2),
+        e.LoadedRule(path=".cursor/rules/sql.mdc", kind="described", size=90, reason="listed", position=3),
+        e.LoadedRule(path="web/CLAUDE.md", kind="claude_md", size=40_000, reason="no file is at hand", note="cut"),
+    )
+    keys = ["slash", *"rules", "enter", "j"]
+    assert looks(recorded.opening(), size, keys=keys, answers={RulesQuery: RulesAnswer(rules=rules)})
+
+
+@pytest.mark.parametrize("size", [(120, 40), (60, 16)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_notes_that_wait_and_notes_that_are_kept(looks, size):
+    noon = 1_763_640_000_000
+    notes = (
+        MemoryNote(id="1", text="Spell it colour, also in names.", at=noon, is_kept=True),
+        MemoryNote(id="2", text="Tests need a database.", why="you said so twice", at=noon),
+        MemoryNote(id="3", text=f"Generated files lie in build/. {'They are never edited by hand. ' * 4}", at=noon + 1),
+    )
+    keys = ["slash", *"memory", "enter"]
+    assert looks(recorded.opening(), size, keys=keys, answers={MemoryQuery: MemoryAnswer(notes=notes)})

@@ -61,9 +61,10 @@ class Prompt(TextArea):
 
     @dataclass
     class Submitted(Message):
-        """The user sent `text`; chips are expanded."""
+        """The user sent `text`; chips are expanded, to what stands at `pasted`."""
 
         text: str
+        pasted: tuple[tuple[int, int], ...] = ()
 
     @dataclass
     class CompletionRequested(Message):
@@ -84,6 +85,9 @@ class Prompt(TextArea):
         """The attachment behind a label is to be shown."""
 
         label: str
+
+    class ContextRequested(Message):
+        """The key for what goes with the prompt was struck."""
 
     class SuggestionRequested(Message):
         """The send key was struck on an empty prompt."""
@@ -136,11 +140,33 @@ class Prompt(TextArea):
     @property
     def expanded_text(self) -> str:
         """The text with chips replaced by what was pasted."""
-        return _CHIP.sub(self._expand_chip, self.text)
+        return self._expand_chips()[0]
 
-    def _expand_chip(self, chip: re.Match[str]) -> str:
-        number = int(chip[1])
-        return self._pastes[number - 1] if 0 < number <= len(self._pastes) else chip[0]
+    def _expand_chips(self) -> tuple[str, tuple[tuple[int, int], ...]]:
+        """Return the text with what was pasted, and where that stands in it."""
+        text, parts, spans = self.text, list[str](), list[tuple[int, int]]()
+        taken = length = 0
+        for chip in _CHIP.finditer(text):
+            number = int(chip[1])
+            if not 0 < number <= len(self._pastes):
+                continue
+            pasted = self._pastes[number - 1]
+            parts += [text[taken : chip.start()], pasted]
+            length += chip.start() - taken
+            spans.append((length, length + len(pasted)))
+            length, taken = length + len(pasted), chip.end()
+        return "".join((*parts, text[taken:])), tuple(spans)
+
+    @property
+    def settled_text(self) -> str:
+        """The text without the `@` word that is still being typed."""
+        word = f"@{self._completed_word[1]}"
+        if not self.is_completing or self._completed_word[0] != "@":
+            return self.text
+        row, column = self.cursor_location
+        lines = self.text.split("\n")
+        lines[row] = lines[row][: column - len(word)] + lines[row][column:]
+        return "\n".join(lines)
 
     def submit(self) -> None:
         """Post the text and empty the prompt; waits while something is held."""
@@ -149,8 +175,9 @@ class Prompt(TextArea):
             self._is_send_waiting = True
             return
         if self.text.strip():
-            text = self.expanded_text
-            self.screen.post_message(self.Submitted(text))  # not bubbled: it would wait for the empty prompt's layout
+            self.screen.post_message(
+                self.Submitted(*self._expand_chips())
+            )  # not bubbled: it would wait for the empty prompt's layout
             self.text = ""
             self._pastes.clear()
         else:
@@ -172,13 +199,17 @@ class Prompt(TextArea):
         """End a `hold` and insert its `labels` ("" = nothing came). A waiting send goes out if it `is_whole`."""
         self._hold_count = max(self._hold_count - 1, 0)
         if labels:
-            row, column = self.cursor_location
-            apart = " " if column and not self.document.get_line(row)[column - 1].isspace() else ""
-            self.insert(f"{apart}{labels} ")
+            self.insert_apart(labels)
         self._is_send_waiting = self._is_send_waiting and is_whole
         if self._is_send_waiting and not self._hold_count:
             self._is_send_waiting = False
             self.submit()
+
+    def insert_apart(self, words: str) -> None:
+        """Insert words at the cursor, with a space before and after them."""
+        row, column = self.cursor_location
+        apart = " " if column and not self.document.get_line(row)[column - 1].isspace() else ""
+        self.insert(f"{apart}{words} ")
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.prevent_default()
@@ -222,6 +253,10 @@ class Prompt(TextArea):
     @_queue_action
     def action_attach(self) -> None:
         self._request_attachment(self.AttachRequested(asked=True))
+
+    @_queue_action
+    def action_choose_context(self) -> None:
+        self.post_message(self.ContextRequested())
 
     def _request_attachment(self, wanted: AttachRequested) -> None:
         self.hold()

@@ -23,7 +23,7 @@ from core.protocol.queries import TreeAnswer, TreeEntry
 from tui.files.messages import FileSelected
 from tui.keymap import get_bindings
 from tui.text import fit_line, format_path
-from tui.widgets.text_rows import measure_text
+from tui.widgets.text_rows import Piece, measure_text
 from tui.workers import start_worker
 
 SLICE_SIZE: Final = 500
@@ -89,6 +89,7 @@ class FileTree(TreeWidget[TreeItem]):
         self.guide_depth = 2
         self._load = load
         self._marks: dict[str, str] = {}
+        self._diagnostics: dict[str, Piece] = {}
         self._changed_directories: set[str] = set()
 
     def on_mount(self) -> None:
@@ -103,6 +104,12 @@ class FileTree(TreeWidget[TreeItem]):
         touched = {path for path in before.keys() | marks.keys() if before.get(path) != marks.get(path)}
         self.refresh_paths(touched)
         self._redraw()
+
+    def set_diagnostics(self, diagnostics: Mapping[str, Piece]) -> None:
+        """Set what language servers found in pending text by path: a few letters, and their style."""
+        if diagnostics != self._diagnostics:
+            self._diagnostics = dict(diagnostics)
+            self._redraw()
 
     def refresh_paths(self, paths: Iterable[str]) -> None:
         if not self.is_mounted:
@@ -179,7 +186,7 @@ class FileTree(TreeWidget[TreeItem]):
         return label if isinstance(label, Text) else Text(label)
 
     def get_label_width(self, node: Node) -> int:
-        return measure_text(node.data.name) + 4 if node.data is not None else 0
+        return measure_text(node.data.name) + 9 if node.data is not None else 0
 
     def render_label(self, node: Node, base_style: RichStyle, style: RichStyle) -> Text:
         place = node.data
@@ -203,6 +210,8 @@ class FileTree(TreeWidget[TreeItem]):
         mark = MARKS.get(operation) or (CHANGE_BELOW if place.path in self._changed_directories else None)
         if mark is not None:
             text.append(f" {mark[0]}", plain + self._resolve_color(mark[1]))
+        if (found := self._diagnostics.get(place.path)) is not None:
+            text.append(f" {found[0]}", plain + self._resolve_color(found[1]))
         return text
 
     def _resolve_color(self, style: str) -> RichStyle:

@@ -1,95 +1,48 @@
-"""A file to look at: line numbers, syntax colours, one marked line; or the reason why nothing can be shown."""
+"""The preview: a file to be read, found in and pointed at, as it would be with what is pending. It follows the file."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final, Literal
 
+from textual import on
 from textual.app import ComposeResult
 from textual.content import Content
-from textual.geometry import Size
-from textual.strip import Strip
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
+from core.protocol.commands import Viewing
 from core.protocol.queries import FileAnswer
+from tui.files.file_view import FileView, TextPlace
+from tui.files.messages import BackRequested, LookupRequested, MentionRequested, RenameRequested
 from tui.keymap import get_bindings, get_keymap, insert_keys
 from tui.panes import PaneSource, StatePane
-from tui.text import clean, format_path, shorten_lines
-from tui.widgets.code_view import CodeView
+from tui.text import clean, fit_line, format_path, to_content
 from tui.widgets.delayed_load import DelayedLoad
-from tui.widgets.highlight import HighlightedText
-from tui.widgets.text_rows import measure_text
+from tui.widgets.diagnostics import NO_REPORTS, SEVERITY_SIGNS, DiagnosticReports, format_diagnostic
+from tui.widgets.input_line import InputLine, InputPurpose
 
 EMPTY: Final = "No file is shown\n\nChoose one in the file tree, or press {review.open} at a hunk of the review."
-MAX_LINE_LENGTH: Final = 8_000
-CONTEXT_ABOVE: Final = 5
+
+HOVER: Final = ".preview--hover"
+HOVER_LINES: Final = 12
+MAX_SELECTED: Final = 20_000  # characters that are sent of what is marked
 
 
-class FileView(CodeView):
-    """The text of one file. `marked` is the requested line from 1, 0 = none."""
+def format_hover(text: str) -> str:
+    """Return what is known of a name, in Markdown, as a few plain lines."""
+    lines = [each for each in text.strip().split("\n") if not each.lstrip().startswith("```") and each.strip() != "---"]
+    return "\n".join([*lines[:HOVER_LINES], *(["…"] if len(lines) > HOVER_LINES else [])])
 
-    DEFAULT_CSS = "FileView { scrollbar-size-horizontal: 0; }"
 
-    BINDINGS = get_bindings("lines")
+class PreviewInput(InputLine):
+    """Asks for words to find, for a line to go to, or for a new name."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.marked_line = 0
-        self._lines: list[str] = []
-        self._message = EMPTY
-        self._painting: HighlightedText | None = None
-
-    def show_message(self, text: str) -> None:
-        self._lines, self._message, self._painting, self.marked_line = [], text, None, 0
-        self.virtual_size = Size(0, 0)
-        self.redraw()
-
-    def show_text(self, file: FileAnswer, line: int, *, keep: bool = False) -> None:
-        """Show a file with `line` marked and in view; `keep`: it is the same file, so the place stays."""
-        text = shorten_lines(file.text.replace("\r\n", "\n"), MAX_LINE_LENGTH)
-        self._lines = clean(text).split("\n")
-        if len(self._lines) > 1 and not self._lines[-1]:
-            self._lines.pop()
-        self._message = "" if file.text else "The file is empty"
-        self.cancel_highlighting()
-        self._painting = HighlightedText(self._lines, file.language, file.path)
-        self.marked_line = min(line, len(self._lines))
-        beyond = self._get_gutter_width() + max(measure_text(each) for each in self._lines) + 1
-        self.virtual_size = Size(beyond, len(self._lines)) if file.text else Size(0, 0)
-        self.redraw()
-        if line > 0:
-            top = self.marked_line - 1 - min(CONTEXT_ABOVE, self.size.height // 3)
-            self.scroll_to(x=0, y=max(top, 0), animate=False, force=True)
-        elif not keep:
-            self.scroll_to(0, 0, animate=False, force=True)
-
-    def _get_gutter_width(self) -> int:
-        return max(len(str(len(self._lines))), 3) + 3
-
-    def get_line_width(self) -> int:
-        return max(self.row_width - self._get_gutter_width(), 1)
-
-    def count_rows(self) -> int:
-        return self.size.height if self._message else len(self._lines)
-
-    def get_row_text(self, row: int) -> str:
-        return self._lines[row] if row < len(self._lines) else ""
-
-    def render_row(self, row: int, width: int, shift: int) -> Strip:
-        if self._message:
-            text = insert_keys(EMPTY, get_keymap(self.app)) if self._message is EMPTY else self._message
-            return self.render_message(text, row, width)
-        is_marked = row + 1 == self.marked_line
-        style = self.resolve_style("on $primary 22%" if is_marked else "")
-        parse = self.app.stylesheet.parse_style
-        number = f"{row + 1:>{self._get_gutter_width() - 3}}  "
-        bar = ("▌" if is_marked else " ", style + parse("$primary"))
-        number_style = style + parse("$foreground 65%" if is_marked else "$foreground 38%")
-        gutter = self.render_pieces([bar, (number, number_style)])
-        code = self.render_code(self._lines[row], style, row=row, spans=self.get_syntax_spans(self._painting, row))
-        room = max(width - gutter.cell_length, 0)
-        return Strip.join([gutter, self.clip_line(code, style, shift=shift, room=room)])
+    purposes: ClassVar[Mapping[str, InputPurpose]] = {
+        "find": InputPurpose("Words to find in this file. Enter stays there, Escape goes back", "stay"),
+        "line": InputPurpose("The number of a line", "go there"),
+        "rename": InputPurpose("The new name", "rename"),
+    }
 
 
 class FilePreview(StatePane):
@@ -98,9 +51,17 @@ class FilePreview(StatePane):
     DEFAULT_CSS = """
     FilePreview { width: 1fr; height: 1fr; }
     FilePreview > .preview--title { height: 1; padding: 0 1; background: $surface; }
+    FilePreview > .preview--hover { height: auto; max-height: 40%; padding: 0 1; background: $panel; display: none; }
     """
 
-    hints: Final = (("code.top", "top"), ("code.bottom", "bottom"))
+    BINDINGS = get_bindings("preview")
+    hints: Final = (
+        ("preview.definition", "definition"),
+        ("preview.references", "used by"),
+        ("preview.find", "find"),
+        ("cursor.mark_down", "mark"),
+        ("preview.mention", "into prompt"),
+    )
 
     def __init__(
         self,
@@ -111,12 +72,17 @@ class FilePreview(StatePane):
     ) -> None:
         super().__init__(id=id)
         self._load, self._is_gone = load, is_gone
-        self._path, self._line = "", 0
+        self._path = ""
+        self._file: FileAnswer | None = None
+        self._is_loading = self._is_stale = self._has_hover = False
+        self._reports: DiagnosticReports = NO_REPORTS
+        self._find_start = (0, 0)
+        self._renamed: TextPlace | None = None
         self._loading = DelayedLoad(
             self,
             "preview.load",
-            show_progress=lambda: self._view.show_message("Reading the file…"),
-            show_failure=lambda problem: self._view.show_message(f"The file can't be shown\n\n{problem}"),
+            show_progress=self._show_progress,
+            show_failure=self._show_failure,
         )
 
     def compose(self) -> ComposeResult:
@@ -124,6 +90,8 @@ class FilePreview(StatePane):
         title.display = False
         yield title
         yield FileView()
+        yield Static(classes="preview--hover")
+        yield PreviewInput()
 
     @classmethod
     def from_source(cls, source: PaneSource) -> FilePreview:
@@ -139,38 +107,184 @@ class FilePreview(StatePane):
         return self.query_one(FileView)
 
     def on_mount(self) -> None:
-        if self._path:
-            self._start_loading(keep=False)
-
-    def show(self, path: str, line: int = 0) -> None:
-        """Show a file with `line` (from 1) marked. The same file again keeps the place."""
-        keep = path == self._path and not line
-        self._path, self._line = path, line
-        if self.is_mounted:
-            self._start_loading(keep=keep)
+        self._view.show_message(insert_keys(EMPTY, get_keymap(self.app)))
 
     def focus(self, scroll_visible: bool = True) -> FilePreview:
-        self._view.focus(scroll_visible)
+        """Focus the text at once: the prompt, which a narrow preview covers, must not have it when that is laid out."""
+        self.screen.set_focus(self._view, scroll_visible)
         return self
 
-    def _start_loading(self, *, keep: bool) -> None:
-        self._loading.start(partial(self._load_file, self._path, self._line, keep=keep))
+    # Loading
 
-    async def _load_file(self, path: str, line: int, *, keep: bool) -> None:
-        file = await self._load(path)
-        self._loading.finish()
+    def show(self, path: str, line: int = 0, column: int = 1, *, end: int = 0) -> None:
+        """Show a file with the cursor on a place from 1, and the lines up to `end` marked. The same file again, without
+        a line, keeps the place."""
         if path != self._path:
-            return
-        self._show_title(file)
-        if file.problem:
-            self._view.show_message(f"No preview\n\n{clean(file.problem)}")
-        else:
-            self._view.show_text(file, line, keep=keep)
+            self._path, self._file = path, None
+        self._loading.start(partial(self._load_file, path, (line, column, end)))
 
-    def _show_title(self, file: FileAnswer) -> None:
+    def refresh_paths(self, paths: frozenset[str]) -> None:
+        """Files have changed, on disk or in what is pending; none named: any may have."""
+        if self._path and (not paths or self._path in paths):
+            self._is_stale = True
+            self._load_again()
+
+    def set_diagnostics(self, reports: DiagnosticReports) -> None:
+        """Set what is newly wrong in pending files, by path."""
+        self._reports = reports
+        self._show_diagnostics()
+
+    def _show_diagnostics(self) -> None:
+        report = self._reports.get(self._path)
+        self._view.set_diagnostics(report.diagnostics if report is not None else ())
+        self.show_hover("")
+
+    def on_show(self) -> None:
+        self._load_again()
+
+    def _load_again(self) -> None:
+        """Load a file that has changed, once it is seen and what is being loaded is there."""
+        if self._is_stale and self.display and not self._is_loading:
+            self._loading.start(partial(self._load_file, self._path, (0, 1, 0)))
+
+    async def _load_file(self, path: str, place: tuple[int, int, int]) -> None:
+        self._is_loading, self._is_stale = True, False
+        file = await self._load(path)
+        self._is_loading = False
+        self._loading.finish()
+        if path == self._path:
+            self._show_file(file)
+            if place[0] > 0 and not file.problem:
+                self._view.go_to(*place[:2], end=place[2])
+        self._load_again()
+
+    def _show_file(self, file: FileAnswer) -> None:
+        before, self._file = self._file, file
+        if file.problem:
+            self._view.show_message(f"No preview{' any more' if before else ''}\n\n{clean(file.problem)}")
+        elif before != file:
+            self._view.show_text(file, keeps_place=before is not None)
+        self._show_diagnostics()
+        self._show_title()
+
+    def _show_progress(self) -> None:
+        if self._file is None:
+            self._view.show_message("Reading the file…")
+
+    def _show_failure(self, problem: str) -> None:
+        self._is_loading = False
+        self._view.show_message(f"The file can't be shown\n\n{problem}")
+
+    @on(FileView.CursorMoved)
+    def _on_cursor_moved(self, event: FileView.CursorMoved) -> None:
+        event.stop()
+        self.show_hover("")
+        self._show_title()
+
+    def _show_title(self) -> None:
+        file, cursor = self._file, self._view.cursor
         title = self.query_one(".preview--title", Static)
-        title.display = True
-        size = f"  {file.size:,} bytes" if file.size else ""
+        title.display = file is not None
+        if file is None:
+            return
         gone = "  - deleted, once you accept that" if self._is_gone(self._path) else ""
-        parts = [(format_path(self._path), "bold $foreground 85%"), (gone, "$text-error"), (size, "$foreground 45%")]
-        title.update(Content.assemble(*parts))
+        size = f"  {file.size:,} bytes" if file.size else ""
+        found = (
+            f"  “{fit_line(cursor.pattern, 20)}” {cursor.match_number or '–'}/{len(cursor.matches)}"
+            if cursor.pattern
+            else ""
+        )
+        first, last = self._view.marked_lines
+        marked = f"  lines {first}–{last}" if first else ""
+        parts = [(format_path(self._path), "bold $foreground 85%"), (gone, "$text-error"), (found, "$text-warning")]
+        title.update(Content.assemble(*parts, (marked, "$text-primary"), (size, "$foreground 45%")))
+
+    # What is pointed at
+
+    @property
+    def marked_lines(self) -> tuple[int, int]:
+        """The first and the last of the marked lines, from 1; (0, 0) = none are."""
+        return self._view.marked_lines
+
+    @property
+    def viewing(self) -> Viewing | None:
+        """The place that the user looks at; None: nothing can be read here."""
+        if self._file is None or not self._view.has_text:
+            return None
+        start, end = self.marked_lines
+        selected = "\n".join(self._view.cursor.lines[start - 1 : end]) if start else ""
+        return Viewing(
+            path=self._path, line=self._view.cursor.line + 1, start=start, end=end, selected=selected[:MAX_SELECTED]
+        )
+
+    def action_move_match(self, step: int) -> None:
+        self._view.move_match(step)
+
+    def action_mention(self) -> None:
+        if self._file is not None:
+            self.post_message(MentionRequested(self._path, *self.marked_lines))
+
+    # What is asked about a name
+
+    def action_look_up(self, kind: Literal["definition", "references", "hover"]) -> None:
+        if kind == "hover" and self._has_hover:
+            self.show_hover("")
+        elif (place := self._find_name()) is not None:
+            self.post_message(LookupRequested(kind, self._path, place.line, place.column, place.name))
+
+    def _find_name(self) -> TextPlace | None:
+        """Return the name at the cursor; it is said if there is none."""
+        place = self._view.place if self._file is not None and self._view.has_text else None
+        if place is not None and place.name:
+            return place
+        self.app.notify("There is no name in this line.", markup=False)
+        return None
+
+    def show_hover(self, text: str) -> None:
+        """Show what is known of a name below the file until the cursor moves; "" = only what is wrong in its line."""
+        panel, self._has_hover = self.query_one(HOVER, Static), bool(text)
+        said = text or "\n".join(
+            f"{SEVERITY_SIGNS[each.severity][0]} {format_diagnostic(each)}" for each in self._view.list_diagnostics()
+        )
+        panel.display = bool(said)
+        panel.update(to_content(format_hover(said), "$foreground 85%"))
+
+    def action_go_back(self) -> None:
+        self.post_message(BackRequested())
+
+    # The line at the foot
+
+    def action_ask(self, purpose: str) -> None:
+        if self._view.has_text:
+            cursor = self._view.cursor
+            self._find_start = (cursor.line, cursor.column)
+            self._renamed = self._find_name() if purpose == "rename" else None
+            if purpose != "rename" or self._renamed is not None:
+                value = self._renamed.name if self._renamed is not None else cursor.pattern if purpose == "find" else ""
+                self.query_one(PreviewInput).ask(purpose, value)
+
+    @on(Input.Changed)
+    def _on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        asked = self.query_one(PreviewInput)
+        if asked.display and asked.purpose == "find":
+            self._view.find(event.value, self._find_start)
+
+    @on(Input.Submitted)
+    def _on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        purpose, text, place = self._close_input(), event.value.strip(), self._renamed
+        if purpose == "line" and text.isdecimal():
+            self._view.go_to(int(text))
+        elif purpose == "rename" and place is not None and text not in {"", place.name}:
+            self.post_message(RenameRequested(self._path, place.line, place.column, place.name, text))
+
+    @on(PreviewInput.Cancelled)
+    def _on_input_cancelled(self) -> None:
+        if self._close_input() == "find":
+            self._view.find("", self._find_start)
+
+    def _close_input(self) -> str:
+        purpose = self.query_one(PreviewInput).close()
+        self.focus()
+        return purpose

@@ -29,6 +29,7 @@ from tui.review.header import ReviewHeader
 from tui.review.verdicts import SentVerdicts
 from tui.text import fit_line, format_path
 from tui.widgets.delayed_load import DelayedLoad
+from tui.widgets.diagnostics import NO_REPORTS, DiagnosticReports
 from tui.widgets.row_view import RowView
 from tui.widgets.text_rows import measure_pieces
 
@@ -60,6 +61,7 @@ class ChangeBrowser(Vertical):
         self.changes: tuple[Change, ...] = ()
         self.bulks: tuple[Bulk, ...] = ()
         self.comments: Mapping[tuple[str, str], Comment] = {}
+        self._diagnostics: DiagnosticReports = NO_REPORTS
         self._origin_names: tuple[Mapping[str, int], Mapping[str, str]] = ({}, {})
         self.index = 0
         self._header = ReviewHeader()
@@ -86,13 +88,14 @@ class ChangeBrowser(Vertical):
         self,
         bulks: tuple[Bulk, ...],
         comments: Mapping[tuple[str, str], Comment],
-        turns: Mapping[str, int],
-        todos: Mapping[str, str],
+        diagnostics: DiagnosticReports,
+        origin_names: tuple[Mapping[str, int], Mapping[str, str]],
     ) -> None:
-        """Set bulks, comments, turn numbers and todo texts; `set_changes` follows."""
+        """Set bulks, comments, diagnostics, turn numbers and todo texts; `set_changes` follows."""
         if bulks and not self.bulks and not self.changes:
             self.start_grace()
-        self.bulks, self.comments, self._origin_names = bulks, dict(comments), (turns, todos)
+        self.bulks, self.comments, self._origin_names = bulks, dict(comments), origin_names
+        self._diagnostics = dict(diagnostics)
         self._sent.bulks &= {bulk.root for bulk in bulks}
 
     def set_changes(self, changes: tuple[Change, ...], *, before_undo: frozenset[str] | None = None) -> bool:
@@ -226,14 +229,16 @@ class ChangeBrowser(Vertical):
     def render_header(self) -> None:
         change = self.changes[self.index] if self.changes and not self.is_list_shown else None
         origin = self._describe_list() if self.is_list_shown else self._describe_origin(change)
-        self._header.show_files(() if change is None else self.changes, self.index, frozenset(self._sent.hunks))
+        listed = () if change is None else self.changes
+        self._header.show_files(listed, self.index, frozenset(self._sent.hunks), self._diagnostics)
         self._header.show_texts(change, origin, self._describe_problem(change))
         path = self._get_path()
         self.diff_view.set_sent(self._sent.get_hunks(path))
         comments = {hunk: each.text for (commented, hunk), each in self.comments.items() if commented == path != ""}
         self.diff_view.set_comments(comments)
+        self.diff_view.set_diagnostics(self._diagnostics.get(path))
         if self.is_list_shown:
-            self.change_list.show(self.changes, self.bulks, {*self._sent.hunks, *self._sent.bulks})
+            self.change_list.show(self.changes, self.bulks, {*self._sent.hunks, *self._sent.bulks}, self._diagnostics)
 
     def _describe_problem(self, change: Change | None) -> str:
         """Return why this change can't be accepted, or what came of its verdict; in the list: of the last refused."""

@@ -17,6 +17,7 @@ from tui.keymap import get_bindings
 from tui.review.descriptions import MUTED, SIGNS, Part, build_badges, build_bulk_badges, describe_bulk
 from tui.review.messages import ChangeOpened
 from tui.text import format_path
+from tui.widgets.diagnostics import NO_REPORTS, DiagnosticReports
 from tui.widgets.key_hints import Hint, HintsChanged
 from tui.widgets.row_view import CursorView
 from tui.widgets.text_rows import measure_pieces
@@ -115,6 +116,7 @@ class ChangeList(CursorView):
         self._toggled: set[str] = set()
         self.pattern = ""
         self.sent: Collection[str] = ()
+        self._diagnostics: DiagnosticReports = NO_REPORTS
 
     @property
     def current_row(self) -> ChangeRow | None:
@@ -124,9 +126,15 @@ class ChangeList(CursorView):
     def hints(self) -> tuple[Hint, ...]:
         return BULK_HINTS if self.current_row is not None and self.current_row.kind == "bulk" else FILE_HINTS
 
-    def show(self, changes: tuple[Change, ...], bulks: tuple[Bulk, ...], sent: Collection[str] = ()) -> None:
+    def show(
+        self,
+        changes: tuple[Change, ...],
+        bulks: tuple[Bulk, ...],
+        sent: Collection[str] = (),
+        diagnostics: DiagnosticReports = NO_REPORTS,
+    ) -> None:
         """Show what is pending; the cursor stays on its row, or in its place. `sent`: verdicts under way."""
-        self.sent = sent
+        self.sent, self._diagnostics = sent, diagnostics
         self._generation += (self._changes, self._bulks) != (changes, bulks)
         self._changes, self._bulks = changes, bulks
         self._lay_out()
@@ -223,7 +231,7 @@ class ChangeList(CursorView):
         left: list[Part] = [("  " * row.depth, ""), (f"{sign} ", colour), (name, "")]
         if change.path in self.sent:
             left.append((" …", "$text-warning"))
-        return left, [*build_badges(change), *_format_counts([change])]
+        return left, [*build_badges(change, self._diagnostics.get(change.path)), *_format_counts([change])]
 
     # Keys and the mouse
 

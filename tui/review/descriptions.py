@@ -8,10 +8,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from core.protocol.events import DiagnosticsReported
 from core.protocol.review import Bulk, Change, FileState, Origin
 from tui.keymap import insert_keys
 from tui.quantities import count, format_size
 from tui.text import fit_line, format_path
+from tui.widgets.diagnostics import build_diagnostic_badges
 from tui.widgets.text_rows import measure_text
 
 Part = tuple[str, str]
@@ -70,8 +72,8 @@ def describe_kind(state: FileState) -> str:
     return "symbolic link" if state.kind == "symlink" else "file"
 
 
-def build_badges(change: Change) -> list[Part]:
-    """Return the badges of a change, most urgent first."""
+def build_badges(change: Change, report: DiagnosticsReported | None = None) -> list[Part]:
+    """Return the badges of a change, most urgent first; `report`: what language servers found in it."""
     found: list[Part] = []
     if change.conflict:
         found.append(CONFLICT_BADGE)
@@ -81,6 +83,7 @@ def build_badges(change: Change) -> list[Part]:
         found.append((" ⚑ runs ", "$text-warning"))
     if change.broken:
         found.append((" ✗ syntax ", "bold $text-error"))
+    found += build_diagnostic_badges(report)
     if change.check is not None:
         passed = change.check.has_passed
         found.append((" ✓ verified ", "$text-success") if passed else (" ✗ failing ", "bold $text-error"))

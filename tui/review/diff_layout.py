@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, groupby, zip_longest
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
+from core.protocol.language import Diagnostic
 from core.protocol.review import Change, ChangeDiff, DiffLine, FileState, Hunk
 from tui.review.descriptions import describe_kind
 from tui.text import clean, fit_line, format_path, shorten_lines
 from tui.widgets import text_rows
+from tui.widgets.diagnostics import MAX_PER_LINE, format_diagnostic, group_by_line
 from tui.widgets.highlight import HighlightedText
 
 CONTEXT_ABOVE: Final = 3  # rows of context kept above a hunk that is scrolled to
@@ -20,7 +22,10 @@ CHANGED: Final = ("removed", "added")
 LEFT_OUT: Final = "The rest of this diff is left out because it is very long. A verdict counts for all of it."
 NO_COMMENTS: Final[Mapping[str, str]] = MappingProxyType({})
 
-RowKind = Literal["line", "hunk", "gap", "note", "rest", "comment"]  # rest: where a note goes on
+MAX_DIAGNOSTIC_ROWS: Final = 4  # of one diagnostic
+
+# rest: where a note goes on; more: where a diagnostic does
+RowKind = Literal["line", "hunk", "gap", "note", "rest", "comment", "diagnostic", "more"]
 
 
 class CleanLine(NamedTuple):
@@ -36,13 +41,15 @@ class CleanLine(NamedTuple):
 
 
 class DiffRow(NamedTuple):
-    """One row on screen. `left` and `right` are indices of lines, -1 = none there; `text` is that of other kinds."""
+    """One row on screen. `left` and `right` are indices of lines, -1 = none there; `text` is that of other kinds.
+    `severity` of a diagnostic."""
 
     kind: RowKind
     hunk: int = -1
     left: int = -1
     right: int = -1
     text: str = ""
+    severity: str = ""
 
 
 class DiffLayout(NamedTuple):
@@ -115,14 +122,17 @@ def layout_diff(
     shown: Sequence[CleanLine],
     comments: Mapping[str, str] = NO_COMMENTS,
     *,
+    diagnostics: Sequence[Diagnostic] = (),
     room: int = 0,
     is_split: bool = False,
 ) -> DiffLayout:
     """Lay out old lines above new ones, or in two columns beside them, paired from the top of each hunk.
 
-    `comments` by hunk id stand below their hunk. Notes and comments wrap at `room` cells, 0: they do not.
+    `comments` by hunk id stand below their hunk, `diagnostics` below their lines; those of lines that are not shown, at
+    the end. Notes, comments and diagnostics wrap at `room` cells, 0: they do not.
     """
-    page = _LayoutBuilder(diff, comments, room)
+    page = _LayoutBuilder(diff, shown, room)
+    page.comments, page.diagnostics = comments, group_by_line(diagnostics)
     for (hunk, is_changed), run in groupby(enumerate(shown), lambda each: (each[1].hunk, each[1].kind in CHANGED)):
         page.enter_hunk(hunk)
         if is_changed and is_split:
@@ -130,9 +140,9 @@ def layout_diff(
             for index, line in run:
                 sides[line.kind].append(index)
             pairs = zip_longest(sides["removed"], sides["added"], fillvalue=-1)
-            page.rows += [DiffRow("line", hunk, *pair) for pair in pairs]
+            page.add_lines(DiffRow("line", hunk, *pair) for pair in pairs)
         else:
-            page.rows += [_lay_out_line(index, line) for index, line in run]
+            page.add_lines(_lay_out_line(index, line) for index, line in run)
     return page.build()
 
 
@@ -151,8 +161,10 @@ def _lay_out_line(index: int, line: CleanLine) -> DiffRow:
 class _LayoutBuilder:
     """Puts a head row before each hunk and a note where a hunk has no lines."""
 
-    def __init__(self, diff: ChangeDiff, comments: Mapping[str, str], room: int) -> None:
-        self._diff, self._comments, self._room = diff, comments, room
+    def __init__(self, diff: ChangeDiff, shown: Sequence[CleanLine], room: int) -> None:
+        self._diff, self._shown, self._room = diff, shown, room
+        self.comments: Mapping[str, str] = {}
+        self.diagnostics: dict[int, list[Diagnostic]] = {}
         self.rows: list[DiffRow] = []
         self._heads: dict[int, int] = {}
         self._tails: dict[int, int] = {}
@@ -166,7 +178,7 @@ class _LayoutBuilder:
         if hunk == self._open:
             return
         if self._open >= 0:
-            text = self._comments.get(self._diff.change.hunks[self._open].id, "")
+            text = self.comments.get(self._diff.change.hunks[self._open].id, "")
             lines = clean(text).split("\n") if text else []
             self.rows += [DiffRow("comment", self._open, text=part) for line in lines for part in self._wrap_text(line)]
             self._tails[self._open] = len(self.rows)
@@ -174,6 +186,25 @@ class _LayoutBuilder:
         if hunk >= 0 and hunk not in self._heads:
             self._heads[hunk] = len(self.rows)
             self.rows.append(DiffRow("hunk", hunk))
+
+    def add_lines(self, rows: Iterable[DiffRow]) -> None:
+        """Add lines, each with what was found in it below."""
+        for row in rows:
+            self.rows.append(row)
+            number = self._shown[row.right].new if row.right >= 0 else 0
+            self._add_diagnostics(self.diagnostics.pop(number, ()) if number else (), row.hunk)
+
+    def _add_diagnostics(self, found: Sequence[Diagnostic], hunk: int = -1, *, names_line: bool = False) -> None:
+        for each in found[:MAX_PER_LINE]:
+            place = f"line {each.line}: " if names_line and each.line else ""
+            first, *rest = self._wrap_text(f"{place}{format_diagnostic(each)}")
+            if len(rest) >= MAX_DIAGNOSTIC_ROWS:
+                rest[MAX_DIAGNOSTIC_ROWS - 2 :] = [f"{rest[MAX_DIAGNOSTIC_ROWS - 2][:-1]}…"]
+            self.rows.append(DiffRow("diagnostic", hunk, text=first, severity=each.severity))
+            self.rows += [DiffRow("more", hunk, text=text, severity=each.severity) for text in rest]
+        if left_out := found[MAX_PER_LINE:]:
+            text = f"… and {len(left_out):,} more here"
+            self.rows.append(DiffRow("more", hunk, text=text, severity=left_out[0].severity))
 
     def _wrap_text(self, text: str) -> list[str]:
         spans = text_rows.find_line_breaks(text, self._room) if self._room else [(0, len(text))]
@@ -201,6 +232,8 @@ class _LayoutBuilder:
         if self._diff.truncated:
             self._notes.append(LEFT_OUT)
         self._add_notes(self._notes)
+        for found in self.diagnostics.values():
+            self._add_diagnostics(found, names_line=True)
         count = len(self._diff.change.hunks)
         heads = [self._heads[index] for index in range(count)]
         return DiffLayout(self.rows, heads, [self._tails.get(index, len(self.rows)) for index in range(count)])

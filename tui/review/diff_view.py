@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Final, Literal
@@ -13,6 +13,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.style import Style
 
+from core.protocol.events import DiagnosticsReported
+from core.protocol.language import Diagnostic
 from core.protocol.review import ChangeDiff, Verdict
 from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.review.diff_layout import (
@@ -26,10 +28,12 @@ from tui.review.diff_layout import (
     find_seen_targets,
     layout_diff,
 )
-from tui.text import fit_line
+from tui.text import clean, fit_line
 from tui.widgets.code_view import CodeView
+from tui.widgets.diagnostics import BACKGROUNDS as DIAGNOSTIC_BACKGROUNDS
+from tui.widgets.diagnostics import SEVERITY_SIGNS, UNDERLINE, describe_hunk, group_by_line
 from tui.widgets.key_hints import Hint, HintsChanged
-from tui.widgets.text_rows import Piece, measure_text
+from tui.widgets.text_rows import Piece, measure_pieces, measure_text
 
 SPLIT_WIDTH: Final = 100
 TWO_NUMBERS_WIDTH: Final = 72
@@ -37,6 +41,10 @@ TWO_NUMBERS_WIDTH: Final = 72
 BACKGROUNDS: Final = {"added": "on $success-muted 55%", "removed": "on $error-muted 55%"}
 MARKS: Final = {"added": "bold on $success 38%", "removed": "bold on $error 42%"}
 SIGNS: Final = {"added": ("+", "$text-success bold"), "removed": ("-", "$text-error bold")}
+REMARKS: Final = {
+    "comment": (("❝", "$text-warning"), "on $warning 10%"),
+    **{name: (sign, DIAGNOSTIC_BACKGROUNDS.get(name, "")) for name, sign in SEVERITY_SIGNS.items()},
+}
 LINE_END_MARKS: Final = {"crlf": "␍␊", "lf": "␊", "none": " ⊘ no newline at end"}
 NUMBER, NUMBER_CHANGED, FAINT = "$foreground 38%", "$foreground 65%", "$foreground 45%"
 BAR: Final = "$primary"
@@ -74,12 +82,14 @@ class DiffView(CodeView):
         self.is_split_wanted = False
         self.sent: Mapping[str, Verdict] = {}
         self.comments: Mapping[str, str] = {}
+        self.diagnostics: DiagnosticsReported | None = None
         self.marked_index = -1
         self._text, self._is_settled = "", False
         self._lines: list[CleanLine] = []
         self._page = DiffLayout((), (), ())
         self._syntax = DiffSyntax((), "", "")
         self._digits = 1
+        self._by_line: Mapping[int, Sequence[Diagnostic]] = {}
 
     @property
     def hints(self) -> tuple[Hint, ...]:
@@ -157,6 +167,12 @@ class DiffView(CodeView):
             place, self.comments = self._find_head_offset(), dict(comments)
             self._lay_out(place)
 
+    def set_diagnostics(self, found: DiagnosticsReported | None) -> None:
+        """Set what language servers found in the text that is pending."""
+        if self.diagnostics != found:
+            place, self.diagnostics = self._find_head_offset(), found
+            self._lay_out(place)
+
     def set_split(self, is_wanted: bool) -> None:
         place, self.is_split_wanted = self._find_head_offset(), is_wanted
         self._lay_out(place)
@@ -187,7 +203,11 @@ class DiffView(CodeView):
             self.redraw()
             return
         room = max(self.size.width - self._get_gutter_width() - 1, 0)  # whether or not there is a scrollbar
-        self._page = layout_diff(self.diff, self._lines, self.comments, room=room, is_split=self.is_split)
+        found = self.diagnostics.diagnostics if self.diagnostics is not None else ()
+        self._by_line = group_by_line(found)
+        self._page = layout_diff(
+            self.diff, self._lines, self.comments, diagnostics=found, room=room, is_split=self.is_split
+        )
         widths = (measure_text(line.text) + len(LINE_END_MARKS.get(line.eol, "")) for line in self._lines)
         widest = max(widths, default=0)
         beyond = self._get_gutter_width() + widest + 1 - self._get_column_width()
@@ -248,18 +268,20 @@ class DiffView(CodeView):
                 text = f"{' ' * (self._get_gutter_width() - 3)}{sign} {shown.text}"
                 strip = self.render_styled([self._choose_bar(shown.hunk), (text, FAINT)], self.resolve_style(""))
                 return strip.adjust_cell_length(width, self.visual_style.rich_style)
-            case "comment":
-                return self._render_comment(shown, width)
+            case "comment" | "diagnostic" | "more":
+                return self._render_remark(shown, width)
             case _ if self.is_split:
                 return self._render_pair(row, shown, width, shift)
             case _:
                 side = 0 if shown.right < 0 else 1
                 return self._render_side(row, shown, side, width, shift)
 
-    def _render_comment(self, shown: DiffRow, width: int) -> Strip:
-        base = self.resolve_style("on $warning 10%")
-        sign = (f"{' ' * (self._get_gutter_width() - 3)}❝ ", "$text-warning")
-        parts = [self._choose_bar(shown.hunk), sign, (shown.text, "")]
+    def _render_remark(self, shown: DiffRow, width: int) -> Strip:
+        """Render a row that says something about the lines above it."""
+        (sign, style), background = REMARKS[shown.severity or "comment"]
+        base = self.resolve_style(background)
+        head = f"{' ' * (self._get_gutter_width() - 3)}{' ' if shown.kind == 'more' else sign} "
+        parts = [self._choose_bar(shown.hunk), (head, style), (shown.text, "")]
         return self.render_styled(parts, base).adjust_cell_length(width, base.rich_style)
 
     def _choose_bar(self, hunk: int) -> Piece:
@@ -292,18 +314,33 @@ class DiffView(CodeView):
         shown = (line.old, line.new) if self._has_two_numbers() else ((line.old, line.new)[side],)
         text = " ".join(f"{number or '':>{self._digits}}" for number in shown)
         sign, sign_style = SIGNS.get(line.kind, (" ", NUMBER))
-        return [(f"{text} ", NUMBER_CHANGED if line.kind in SIGNS else NUMBER), (f"{sign} ", sign_style)]
+        found = self._list_diagnostics(line, side)
+        style = NUMBER_CHANGED if line.kind in SIGNS else NUMBER
+        numbers = [(text, style), SEVERITY_SIGNS[found[0].severity]] if found else [(f"{text} ", style)]
+        return [*numbers, (f"{sign} ", sign_style)]
+
+    def _list_diagnostics(self, line: CleanLine, side: int) -> Sequence[Diagnostic]:
+        return self._by_line.get(line.new, ()) if side and line.new else ()
 
     def _render_line(self, row: int, line: CleanLine, index: int, side: int, style: Style) -> Strip:
         spans = self.get_syntax_spans(*self._syntax.find_line(side, index))
         mark = MARKS.get(line.kind, "")
         is_whole = len(line.marks) == 1 and line.marks[0] == (0, len(line.text))
         marks = [] if is_whole or not mark else [(start, end, mark) for start, end in line.marks]
+        marks += [(*self._find_diagnostic(line, index, each), UNDERLINE) for each in self._list_diagnostics(line, side)]
         strip = self.render_code(line.text, style, row=row, spans=spans, marks=marks)
         if line.eol:
             mark_strip = self.render_styled([(LINE_END_MARKS[line.eol], "$text-warning 80%")], style)
             strip = Strip.join([strip, mark_strip])
         return strip
+
+    def _find_diagnostic(self, line: CleanLine, index: int, diagnostic: Diagnostic) -> tuple[int, int]:
+        """Return the characters of a line that a diagnostic is about, as they are shown."""
+        assert self.diff is not None
+        end = diagnostic.end_column if diagnostic.end_line == diagnostic.line else 0
+        start, end = max(diagnostic.column - 1, 0), end - 1 if end else len(line.text)
+        raw = self.diff.lines[index].text
+        return (start, end) if raw == line.text else (len(clean(raw[:start])), len(clean(raw[:end])))
 
     def _is_sent(self, hunk: int) -> bool:
         return self.diff is not None and hunk >= 0 and self.diff.change.hunks[hunk].id in self.sent
@@ -323,6 +360,9 @@ class DiffView(CodeView):
         if hunk.todo and len({each.todo for each in hunks}) > 1:
             todo = (f" {fit_line(hunk.todo, 24)}", base + self.resolve_style("$accent"))
         right = self._render_buttons(hunk.id, is_current, width < TWO_NUMBERS_WIDTH, base)
+        evidence = describe_hunk(self.diagnostics, hunk)
+        if measure_pieces([*parts, todo, evidence]) + right.cell_length < width:
+            parts.append(evidence)
         left = Strip.join([self.render_styled(parts, base), self.render_pieces([todo])])
         room = max(width - left.cell_length - right.cell_length, 0)
         return Strip.join([left.adjust_cell_length(left.cell_length + room, base.rich_style), right]).crop(0, width)

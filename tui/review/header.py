@@ -13,7 +13,8 @@ from textual.widgets import Static
 from core.protocol.review import Change
 from tui.review.descriptions import SIGNS, Part, build_badges, describe_risk
 from tui.review.messages import ChangeOpened
-from tui.text import format_path, to_content
+from tui.text import format_path, shorten_path, to_content
+from tui.widgets.diagnostics import NO_REPORTS, DiagnosticReports
 from tui.widgets.text_rows import measure_pieces
 
 MAX_ROWS: Final = 6
@@ -31,9 +32,12 @@ class ReviewHeader:
         self._lines = {name: Static(classes=f"review--{name}") for name in ("origin", "risk", "conflict")}
         self.widgets: tuple[Widget, ...] = (self._files, *self._lines.values())
 
-    def show_files(self, changes: tuple[Change, ...], current: int, sent: frozenset[str]) -> None:
-        """Show the files around the current one, or nothing without any; `sent`: paths with a verdict under way."""
-        self._files.show(changes, current, sent)
+    def show_files(
+        self, changes: tuple[Change, ...], current: int, sent: frozenset[str], diagnostics: DiagnosticReports
+    ) -> None:
+        """Show the files around the current one, or nothing without any; `sent`: paths with a verdict under way,
+        `diagnostics` of language servers by path."""
+        self._files.show(changes, current, sent, diagnostics)
 
     def show_texts(self, change: Change | None, origin: Sequence[Part], problem: str) -> None:
         """Show the origin and what waits beside it, the risk, and why the change can't be accepted; each if any."""
@@ -52,10 +56,13 @@ class FileStrip(Widget):
     _changes: tuple[Change, ...] = ()
     _current = 0
     _sent: frozenset[str] = frozenset()
+    _diagnostics: DiagnosticReports = NO_REPORTS
 
-    def show(self, changes: tuple[Change, ...], current: int, sent: frozenset[str]) -> None:
+    def show(
+        self, changes: tuple[Change, ...], current: int, sent: frozenset[str], diagnostics: DiagnosticReports
+    ) -> None:
         """Show these changes; `sent`: paths with a verdict under way."""
-        self._changes, self._current, self._sent = changes, current, sent
+        self._changes, self._current, self._sent, self._diagnostics = changes, current, sent, diagnostics
         self.display = bool(changes)
         self.refresh(layout=True)
 
@@ -78,13 +85,13 @@ class FileStrip(Widget):
         place = f"{index + 1}/{len(self._changes)}" if is_current else ""
         most = (max(each.added for each in self._changes), max(each.removed for each in self._changes))
         tail = [
-            *build_badges(change),
+            *build_badges(change, self._diagnostics.get(change.path)),
             (f" {f'+{change.added}' if change.added else '':>{len(str(most[0])) + 1}}", "$text-success"),
             (f" {f'−{change.removed}' if change.removed else '':>{len(str(most[1])) + 1}}", "$text-error"),
             (f" {place:>{2 * len(str(len(self._changes))) + 1}} ", "$foreground 55%"),
         ]
         room = max(width - measure_pieces(tail) - 4, 8)
-        path = _shorten_path(change.path, room)
+        path = shorten_path(change.path, room)
         if change.renamed_from and len(path) + len(change.renamed_from) + 3 <= room:
             path = f"{format_path(change.renamed_from)} → {path}"
         style = "bold $foreground" if is_current else "$foreground 65%"
@@ -98,9 +105,3 @@ class FileStrip(Widget):
         window = self._find_visible_range()
         if 0 <= event.y < len(window):
             self.post_message(ChangeOpened(window[event.y]))
-
-
-def _shorten_path(path: str, room: int) -> str:
-    """Cut a path at its start, so that the name stays."""
-    text = format_path(path, 1000)
-    return text if len(text) <= room else "…" + text[-(room - 1) :]

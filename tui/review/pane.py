@@ -74,7 +74,8 @@ class ReviewPane(StatePane):
 
     def show_state(self, state: ViewState) -> None:
         todos = {each.id: each.content for each in state.todos}
-        self.browser.set_surroundings(state.bulks, state.comments, state.turn_numbers, todos)
+        diagnostics = state.review.diagnostics
+        self.browser.set_surroundings(state.bulks, state.comments, diagnostics, (state.turn_numbers, todos))
         self.set_changes(list_changes(state.changes))
         refused, state.refusals = state.refusals, {}
         self.show_refused(refused)

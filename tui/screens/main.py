@@ -136,6 +136,7 @@ class MainScreen(Screen[None]):
         self.controllers.modes.show("")
         self.controllers.prompt.load_history()
         self.controllers.prompt.show_queue()
+        self.controllers.prompt.chips.refresh_soon()
         self.context.start(self._check_other_sessions, group="elsewhere", exclusive=True)
         if self.controllers.panes.is_mounted or self.controllers.questions.is_mounted:
             self.show_changes(frozenset({"ask", "review", "plan", "debug", "files"}))
@@ -148,6 +149,8 @@ class MainScreen(Screen[None]):
     async def _check_other_sessions(self) -> None:
         self._pending_notice = await self.controllers.sessions.find_pending_notice()
         self._show_greeting()
+        await self.controllers.search.load_status()
+        self.controllers.modes.show()
         await self.bridge.wait_until_caught_up()
         if self._pending_notice and self.state.blocks:  # else the greeting says it
             self.context.notify_user(self._pending_notice)
@@ -157,6 +160,8 @@ class MainScreen(Screen[None]):
             self._show_blocks()
         if topics & {"status", "session"}:
             self.controllers.modes.show()
+        if "index" in topics:
+            self.controllers.search.show_progress()
         if "queue" in topics:
             self.controllers.prompt.show_queue()
         if "ask" in topics:

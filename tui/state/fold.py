@@ -180,6 +180,10 @@ def _set_box(view: ViewState, _: events.Envelope, event: events.BoxFound) -> Non
     view.debug.can_probe = event.tier != "T4"
 
 
+def _set_index(view: ViewState, _: events.Envelope, event: events.IndexProgressed) -> None:
+    view.index = event.status
+
+
 def _end_job(view: ViewState, envelope: events.Envelope, event: events.JobEnded) -> None:
     end = f"exit code {event.exit_code}" if event.exit_code is not None else event.ended.replace("_", " ")
     view.transcript.add_notice(envelope, f"{event.id} has ended: {event.command}", hint=f"{end}; {event.effects}")
@@ -259,6 +263,7 @@ _STEPLESS: Final[Mapping[Topics, Iterable[type[events.Event]]]] = {
         events.HunkCommented,
         events.PlanCommented,
         events.CommentsSent,
+        events.DiagnosticsReported,
     },
     _PLAN: {events.TodoVerified},
     _DEBUG: {events.HypothesesSet, events.HypothesisJudged, events.FixJudged, events.ProbeRemoved, events.RunRecorded},
@@ -295,6 +300,7 @@ _SHOWN: Final[Mapping[type[events.Event], tuple[Topics, Step | None]]] = {
     events.CheckpointRestored: (_SAID, _show_restore),
     events.ConversationRewound: (_ASK | _MODEL, _rewind),
     events.BoxFound: (_STATUS, _set_box),
+    events.IndexProgressed: (_topics("status", "index"), _set_index),
     events.JobEnded: (_SAID, _end_job),
     events.PlanCreated: (_PLAN, _set_plan),
     events.PlanUpdated: (_PLAN, _set_plan),

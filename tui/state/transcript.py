@@ -20,7 +20,7 @@ from core.protocol.messages import AssistantMessage, Message, ToolMessage
 from tui.block import TranscriptBlock
 from tui.quantities import count
 
-Topic = Literal["blocks", "review", "plan", "debug", "ask", "status", "files", "session", "queue"]
+Topic = Literal["blocks", "review", "plan", "debug", "ask", "status", "files", "session", "queue", "index"]
 Topics = frozenset[Topic]
 NOTHING: Final[Topics] = frozenset()
 MAX_OUTPUT_CHARS: Final = 16_000

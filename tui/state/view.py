@@ -9,6 +9,7 @@ from core.protocol import events
 from core.protocol.debug import ProbeRecord
 from core.protocol.documents import Todo
 from core.protocol.plans import Plan
+from core.protocol.queries import IndexStatus
 from core.protocol.renames import list_changes
 from core.protocol.review import Bulk, Comment
 from core.state.debugging import DebugState
@@ -71,7 +72,7 @@ class SteeringQueue:
 class ViewState(SessionState):
     """The session's state with what the screen shows of it. `retry`: the model call that waits to be tried again;
     `is_pending_kept`: the pending changes of a private session were kept; `turn_numbers` by id, also of turns that were
-    left; `refusals`: verdicts that failed, by path, until the review has shown them."""
+    left; `refusals`: verdicts that failed, by path, until the review has shown them; `index`: how far it is."""
 
     transcript: TranscriptState = field(default_factory=TranscriptState)
     steering: SteeringQueue = field(default_factory=SteeringQueue)
@@ -83,6 +84,7 @@ class ViewState(SessionState):
     question_places: dict[str, QuestionPlace] = field(default_factory=dict)
     touched_paths: set[str] = field(default_factory=set)
     suggestion: events.PromptSuggested | None = None
+    index: IndexStatus = field(default_factory=IndexStatus)
 
     @property
     def blocks(self) -> list[TranscriptBlock]:

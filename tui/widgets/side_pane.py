@@ -84,7 +84,8 @@ class SidePane(Vertical):
     def set_count(self, name: str, text: str) -> None:
         if self._counts.get(name) != text:
             self._counts[name] = text
-            self._render_title()
+            if self.is_mounted:  # else it is not put together yet, and `show` renders them
+                self._render_title()
 
     def _render_title(self) -> None:
         parts: list[tuple[str, str]] = []

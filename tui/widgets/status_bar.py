@@ -15,6 +15,7 @@ from textual.widget import Widget
 from core.modes import Mode
 from tui.keymap import format_first_key, get_keymap
 from tui.quantities import count, format_count
+from tui.search.progress import format_progress
 from tui.state import ViewState
 from tui.state.view import PendingRetry
 from tui.text import fit_line
@@ -114,6 +115,8 @@ class StatusBar(Widget):
         tokens = usage.prompt_tokens + usage.completion_tokens
         is_boxless = state.box is not None and state.box.tier == "T4"
         facts = [StatusFact(5 if is_boxless else 2, [_describe_containment(state)]), *_list_session_facts(state)]
+        if (indexing := format_progress(state.index))[0]:
+            facts.append(StatusFact(1, [indexing]))
         if state.jobs:
             facts.append(_make_muted_fact(3, count("job", len(state.jobs))))
         if tokens:

@@ -11,6 +11,8 @@ from textual.message import Message
 
 from tui.screens.controller import Controller, Handler, ScreenContext
 from tui.screens.controllers.chat import ChatController
+from tui.screens.controllers.code.names import NameController
+from tui.screens.controllers.code.search import SearchController
 from tui.screens.controllers.editor import EditorController
 from tui.screens.controllers.models import ModelController
 from tui.screens.controllers.modes import ModeController
@@ -34,6 +36,8 @@ class ControllerSet:
         self.questions = QuestionController(context, self.panes)
         self.modes = ModeController(context, self.questions)
         self.review = ReviewController(context, self.panes)
+        self.search = SearchController(context, self.panes)
+        self.names = NameController(context, self.panes, self.search)
         self.editor = EditorController(context)
         self.plan = PlanController(context, self.panes, self.editor)
         self.sessions = SessionController(context, self.plan)
@@ -43,7 +47,7 @@ class ControllerSet:
         self.providers = ProviderController(context, self.models)
         self.rewind = RewindController(context)
         self.turn = TurnController(context, self.panes, self.rewind)
-        self.pages = PageController(context)
+        self.pages = PageController(context, self.panes)
         self.focus = FocusController(context, self.panes)
         self.by_name: Mapping[str, Controller] = dict(vars(self))
 

@@ -1,18 +1,27 @@
-"""The controller of the pages to read (keys, help, context), and of the user's colours and keys."""
+"""The controller of the pages to read (keys, help, context, rules, memory), and of the user's colours and keys."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from core.protocol import commands, queries
 from tui.keymap import check_keymap, get_keymap
-from tui.screens.controller import Controller, in_worker
-from tui.screens.dialogs.pages import build_context_page, build_help_page, build_keys_page
+from tui.screens.controller import Controller, ScreenContext, in_worker
+from tui.screens.controllers.panes import PaneController
+from tui.screens.dialogs.listings.context import ContextDialog
+from tui.screens.dialogs.listings.memory import MemoryDialog
+from tui.screens.dialogs.listings.rules import RulesDialog
+from tui.screens.dialogs.pages import build_help_page, build_keys_page
 from tui.screens.dialogs.picker import PickerDialog, PickerOption
 
 
 class PageController(Controller):
     """Shows pages, and adopts the user's colours and keys."""
+
+    def __init__(self, context: ScreenContext, panes: PaneController) -> None:
+        super().__init__(context)
+        self._panes = panes
 
     async def adopt_settings(self) -> None:
         """Take the user's colours and keys over; a mistake in them is reported and the rest is used."""
@@ -54,8 +63,38 @@ class PageController(Controller):
     @in_worker("picker")
     async def action_show_context(self, _: str = "") -> None:
         """Show what the model is sent, by part, as the engine counts it."""
-        answer = await self.context.bridge.query(queries.ContextQuery())
-        if isinstance(answer, queries.ContextAnswer):
-            self.context.show(build_context_page(answer))
-        else:
-            self.context.notify_user(getattr(answer, "message", "There is no context yet."))
+        found = await self.context.query(queries.ContextQuery(), queries.ContextAnswer, "There is no context yet.")
+        if found is not None:
+            self.context.show(ContextDialog(found, self._drop_part))
+
+    async def _drop_part(self, part: str) -> queries.ContextAnswer | None:
+        if not await self.context.submit(commands.ContextDrop(part=part)):
+            return None
+        await self.context.query(queries.IdleQuery(), queries.IdleAnswer)
+        return await self.context.query(queries.ContextQuery(), queries.ContextAnswer)
+
+    @in_worker("picker")
+    async def action_show_rules(self, _: str = "") -> None:
+        """Show what the agent is told to keep to and why, and the file of a rule that is chosen."""
+        found = await self.context.query(queries.RulesQuery(), queries.RulesAnswer)
+        if found is not None and (path := await self.context.ask(RulesDialog(found))):
+            await self._panes.preview_file(path)
+
+    @in_worker("picker")
+    async def action_show_memory(self, text: str = "") -> None:
+        """Keep a note about the project; without words, show those that are kept and those that wait."""
+        if text:
+            if await self.context.submit(commands.MemoryAdd(text=text)):
+                self.context.notify_user("Kept for later sessions.", "/memory lists what is kept.")
+            return
+        found = await self.context.query(queries.MemoryQuery(), queries.MemoryAnswer)
+        if found is not None:
+            self.context.show(MemoryDialog(found.notes, self._judge_notes))
+
+    async def _judge_notes(self, verdicts: Sequence[commands.MemoryJudge]) -> Sequence[queries.MemoryNote] | None:
+        for each in verdicts:
+            if not await self.context.submit(each):
+                break
+        await self.context.query(queries.IdleQuery(), queries.IdleAnswer)
+        found = await self.context.query(queries.MemoryQuery(), queries.MemoryAnswer)
+        return None if found is None else found.notes

@@ -12,6 +12,7 @@ from textual.widget import Widget
 
 from core.errors import AgentTuiError
 from core.protocol import queries
+from core.protocol.commands import Viewing
 from core.protocol.review import ChangeDiff
 from tui.chat.prompt import Prompt
 from tui.files.messages import FileSelected
@@ -22,13 +23,16 @@ from tui.panes import PANES
 from tui.screens.controller import Controller, ScreenContext
 from tui.state import Topic
 from tui.text import format_path
+from tui.widgets.diagnostics import summarize_diagnostics
 from tui.widgets.side_pane import SidePane
 
 if TYPE_CHECKING:
+    from tui.files.preview import FilePreview
     from tui.plan.panel import PlanPanel
     from tui.review.pane import ReviewPane
 
 MAX_OPEN_FILES: Final = 8
+MAX_VISITED: Final = 100
 MAX_FOUND_FILES: Final = 50
 # Where the keys of a scope work: the palette carries their actions out there.
 ACTION_SCOPES: Final = {
@@ -38,6 +42,7 @@ ACTION_SCOPES: Final = {
     **{name: f"#{name}" for name in ("prompt", "transcript", "approval", "question")},
     "debug": "DebugBoard",
     "files": "FileTree",
+    "preview": "FilePreview",
 }
 
 
@@ -49,6 +54,7 @@ class PaneController(Controller):
         self._auto_shown: set[str] = set()
         self.hidden_pane = ""  # the side pane that gave way to what has the focus when the window got narrow
         self.open_files: tuple[str, ...] = ()
+        self.visited: list[tuple[str, int]] = []  # places in the preview that were left, with their lines
 
     @property
     def is_mounted(self) -> bool:
@@ -71,6 +77,10 @@ class PaneController(Controller):
     @property
     def plan(self) -> PlanPanel | None:
         return cast("PlanPanel | None", self._get_pane("plan"))
+
+    @property
+    def preview(self) -> FilePreview | None:
+        return cast("FilePreview | None", self._get_pane("preview"))
 
     def _get_pane(self, name: str) -> Widget | None:
         return self.side.get_pane(name) if self.side is not None else None
@@ -111,7 +121,7 @@ class PaneController(Controller):
         if scope == "app":
             await screen.run_action(action)
             return
-        if scope in {"review", "changes", "plan", "debug", "files"}:
+        if scope not in {"prompt", "transcript", "approval", "question"}:
             await self.ensure_shown("review" if scope == "changes" else scope)
         place = next((each for each in screen.query(ACTION_SCOPES[scope]) if each.display), None)
         if place is None:
@@ -208,13 +218,23 @@ class PaneController(Controller):
     async def _preview_selected(self, event: FileSelected) -> None:
         await self.preview_file(event.path)
 
-    async def preview_file(self, path: str, line: int = 0) -> None:
+    async def preview_file(self, path: str, line: int = 0, column: int = 1, *, is_back: bool = False) -> None:
+        """Show a file, with the cursor on a place from 1; where the user was before is kept, unless that `is_back`."""
+        here = self.preview.viewing if self.preview is not None else None
+        if here is not None and not is_back and (here.path, here.line) != (path, line):
+            self.visited = [*self.visited[-MAX_VISITED:], (here.path, here.line)]
         self.open_files = (path, *(each for each in self.open_files if each != path))[:MAX_OPEN_FILES]
         await self.show("preview", focus=self.is_narrow)
-        if self.side is not None:
-            preview: Any = self.side.get_pane("preview")
-            preview.show(path, line)
+        if self.side is not None and self.preview is not None:
+            self.preview.set_diagnostics(self.context.state.review.diagnostics)
+            self.preview.show(path, line, column)
             self.side.set_count("preview", format_path(path, 40))
+
+    @property
+    def viewing(self) -> Viewing | None:
+        """The place in the preview that the user looks at; None: it is not shown, or shows nothing."""
+        preview = self.preview if self.side is not None and self.side.current == "preview" else None
+        return preview.viewing if preview is not None else None
 
     # Feeding
 
@@ -224,6 +244,9 @@ class PaneController(Controller):
         if "files" in topics or "review" in topics:
             paths, state.touched_paths = frozenset(state.touched_paths), set()
             self._feed_tree(paths)
+            if (preview := self.preview) is not None:
+                preview.refresh_paths(paths)
+                preview.set_diagnostics(state.review.diagnostics)
         self._feed_side(topics)
         panes = SCREEN_MODES[state.mode].panes
         self._auto_shown -= {each.name for each in panes if not each.is_due(state)}
@@ -245,6 +268,7 @@ class PaneController(Controller):
         for tree in self.context.screen.query("FileTree"):
             fed: Any = tree
             fed.set_marks({path: change.operation for path, change in state.changes.items()})
+            fed.set_diagnostics(summarize_diagnostics(state.review.diagnostics))
             if paths:
                 fed.refresh_paths(paths)
 

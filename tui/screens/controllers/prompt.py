@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from asyncio import Lock
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, cast
 
+from msgspec.structs import replace
 from textual import on
 
 from core.protocol import commands, queries
 from core.protocol.events import ModeName
+from tui.chat.context_chips import ContextChips
 from tui.chat.prompt import Prompt
 from tui.chat.transcript import Transcript
+from tui.files.messages import MentionRequested
+from tui.keymap import format_first_key, get_keymap
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.modes import ModeController
 from tui.screens.controllers.panes import PaneController
@@ -19,9 +24,13 @@ from tui.screens.controllers.questions import QuestionController
 from tui.slash_commands import can_run_as_is, describe_unknown_command, find_completions, parse_slash_command
 
 if TYPE_CHECKING:
+    from textual.timer import Timer
+
     from tui.attachments.attach import Attacher
     from tui.chat.above_prompt import CompletionList
 
+Spans = tuple[tuple[int, int], ...]
+CHIPS_WAIT: Final = 0.12  # seconds without a letter after which the engine is asked what goes with the prompt
 ASK_PREFIX: Final = "?"  # where the user types the commands: what goes to the model all the same
 
 
@@ -34,6 +43,7 @@ class PromptController(Controller):
         super().__init__(context)
         self._modes, self._panes, self._questions = modes, panes, questions
         self._send_lock = Lock()
+        self.chips = ChipRow(context)
 
     @on(Prompt.Submitted)
     def _handle_text(self, event: Prompt.Submitted) -> None:
@@ -51,25 +61,42 @@ class PromptController(Controller):
         if shell_command := parse_command(text, takes_commands=self.context.state.takes_commands):
             self.context.submit_soon(commands.CommandRun(command=shell_command))
         elif not self._questions.answer_with_text(text):
-            self.context.start(self._send, text, group="prompts")
+            self.context.start(self._send, text, event.pasted, self.chips.take_excluded(), group="prompts")
 
-    async def _send(self, text: str) -> None:
+    def action_write_instructions(self, wish: str = "") -> None:
+        """Let the agent write the project's AGENTS.md, in a turn of its own."""
+        text = f"/init {wish}".strip()
+        self.context.prompt.add_to_history(text)
+        self.context.transcript.follow_end()
+        self.context.submit_soon(commands.TurnSubmit(text=text, anyway=True))
+
+    async def _send(self, text: str, pasted: Spans = (), excluded: tuple[str, ...] = ()) -> None:
         from tui.chat.block_rows import preload_markdown
 
         self.context.screen.run_worker(preload_markdown, thread=True, group="warm-up", exclusive=True)
         if not self.context.state.session_id:
             self._modes.show("starting… your prompt is sent when the engine is ready")
         async with self._send_lock:  # what was typed first is sent first
-            reply = await self._submit(text)
+            reply = await self._submit(text, pasted, excluded)
         if isinstance(reply, commands.Reject):
-            self.context.notify_user(reply.message, reply.hint, is_error=True)
+            self.chips.restore(excluded)
+            self.context.notify_user(reply.message, f"{reply.hint} {self._explain_chip(reply)}".strip(), is_error=True)
             self._return_text(text)
 
-    async def _submit(self, text: str) -> commands.Reply:
+    def _explain_chip(self, reply: commands.Reject) -> str:
+        """Return how a mention that names nothing can be sent all the same, "" = that is not what was refused."""
+        key = format_first_key("prompt.context", get_keymap(self.context.screen.app))
+        return f"Or remove its chip: {key} goes there." if reply.code == "mention_unknown" else ""
+
+    async def _submit(self, text: str, pasted: Spans, excluded: tuple[str, ...]) -> commands.Reply:
         """Submit a message to the running turn, else a prompt; which of them it is may change on the way."""
         state, submit = self.context.state, self.context.bridge.submit
-        prompt = parse_prompt(text, self._panes.open_files, takes_commands=state.takes_commands)
-        steer = commands.TurnSteer(text=text)
+        panes = self._panes
+        prompt = parse_prompt(text, panes.open_files, viewing=panes.viewing, takes_commands=state.takes_commands)
+        shift = text.index(prompt.text)
+        moved = tuple((start - shift, end - shift) for start, end in pasted)
+        prompt = replace(prompt, pasted=moved, excluded=excluded)
+        steer = commands.TurnSteer(text=text, pasted=pasted, excluded=excluded)
         reply = await submit(steer if state.is_running else prompt)
         for _ in range(2):
             match reply:
@@ -125,6 +152,21 @@ class PromptController(Controller):
     def _note_typing(self, event: Prompt.Changed) -> None:
         if event.text_area.text:  # it is empty when something was sent, whose answer must not wait
             self.context.bridge.note_typing()
+        self.chips.refresh_soon()
+
+    @on(Prompt.ContextRequested)
+    def _focus_chips(self) -> None:
+        self.chips.focus()
+
+    @on(ContextChips.Removed)
+    def _remove_chip(self, event: ContextChips.Removed) -> None:
+        self.chips.remove(event.key)
+
+    @on(ContextChips.Left)
+    def _leave_chips(self, event: ContextChips.Left) -> None:
+        self.context.focus_prompt()
+        if event.text:
+            self.context.prompt.insert(event.text)
 
     # The suggestion
 
@@ -152,9 +194,9 @@ class PromptController(Controller):
         if event.kind == "/":
             found = find_completions(event.pattern)
         elif event.kind == "@":
-            question = queries.FindQuery(pattern=event.pattern, limit=12, directories=True)
-            answer = await self.context.query(question, queries.FindAnswer)
-            found = [(path, "") for path in answer.paths] if answer else []
+            question = queries.CompletionQuery(pattern=event.pattern)
+            answer = await self.context.query(question, queries.CompletionAnswer)
+            found = [(each.word, each.note) for each in answer.completions] if answer else []
         (await self.context.ensure_bar(CompletionList, "completion")).show(event.kind, found)
         self.context.prompt.is_completing = bool(found)
 
@@ -179,6 +221,15 @@ class PromptController(Controller):
     def _close_completion(self, completion: CompletionList) -> None:
         self.context.prompt.is_completing = False
         completion.display = False
+        self.chips.refresh_soon()
+
+    # Mentions
+
+    @on(MentionRequested)
+    def _insert_mention(self, event: MentionRequested) -> None:
+        self._panes.uncover_prompt()
+        self.context.focus_prompt()
+        self.context.prompt.insert_apart(format_mention(event.path, event.start, event.end))
 
     # Attachments
 
@@ -206,6 +257,78 @@ class PromptController(Controller):
         self.attacher.show_pictures(event.shown)
 
 
+class ChipRow:
+    """Everything that goes with the prompt, as the engine finds it a moment after the last letter, without what the
+    user has removed; that stays away until the prompt is sent or emptied."""
+
+    def __init__(self, context: ScreenContext) -> None:
+        self._context = context
+        self._removed: set[str] = set()
+        self._found = queries.PromptContextAnswer()
+        self._timer: Timer | None = None
+
+    def refresh_soon(self) -> None:
+        """Ask the engine when nothing was typed for a moment; an empty prompt has no chips at once."""
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        if not self._context.prompt.text.strip():
+            self._removed.clear()
+            self._show(queries.PromptContextAnswer())
+        elif self._context.state.session_id:
+            self._timer = self._context.screen.set_timer(CHIPS_WAIT, self._start)
+
+    def _start(self) -> None:
+        self._timer = None
+        self._context.start(self._ask, group="chips", exclusive=True)
+
+    async def _ask(self) -> None:
+        prompt, state = self._context.prompt, self._context.state
+        text = prompt.settled_text
+        if text.startswith(("/", "!")) or (state.takes_commands and not text.startswith(ASK_PREFIX)):
+            text = ""
+        found = queries.PromptContextAnswer()
+        if text.strip():
+            question = queries.PromptContextQuery(text=text)
+            found = await self._context.query(question, queries.PromptContextAnswer) or found
+        if prompt.text.strip():
+            if found.items or found.problems:
+                await self._context.ensure_bar(ContextChips, "context")
+            self._show(found)
+
+    def _show(self, found: queries.PromptContextAnswer) -> None:
+        self._found = found
+        if isinstance(row := self._context.find_bar("context"), ContextChips):
+            items = [each for each in found.items if each.key not in self._removed]
+            row.show(items, [each for each in found.problems if each.key not in self._removed])
+
+    def focus(self) -> None:
+        """Focus the row, if there is one."""
+        if isinstance(row := self._context.find_bar("context"), ContextChips) and row.display:
+            self._context.screen.set_focus(row)
+
+    def remove(self, key: str) -> None:
+        """Leave a chip out of the prompt; behind the last one, the prompt has the focus again."""
+        self._removed.add(key)
+        self._show(self._found)
+
+    def take_excluded(self) -> tuple[str, ...]:
+        """Return the keys of what was removed, for the prompt that is being sent."""
+        taken = tuple(sorted(self._removed))
+        self._removed.clear()
+        return taken
+
+    def restore(self, excluded: tuple[str, ...]) -> None:
+        """Take over what was removed from a prompt that is given back."""
+        self._removed.update(excluded)
+
+
+def format_mention(path: str, start: int = 0, end: int = 0) -> str:
+    """Return what mentions a file, or its lines from `start` to `end`, in a prompt."""
+    lines = (f":{start}" if start == end else f":{start}-{end}") if start else ""
+    return f'@"{path}{lines}"' if re.search(r"[^\w./+~-]", path) else f"@{path}{lines}"
+
+
 def parse_command(text: str, *, takes_commands: bool) -> str:
     """Return the command that a text is (`!…`, or anything where the user types the commands), "" = it is none."""
     if text.startswith("!"):
@@ -213,7 +336,10 @@ def parse_command(text: str, *, takes_commands: bool) -> str:
     return "" if not takes_commands or text.startswith(ASK_PREFIX) else text.strip()
 
 
-def parse_prompt(text: str, open_files: tuple[str, ...], *, takes_commands: bool) -> commands.TurnSubmit:
+def parse_prompt(
+    text: str, open_files: tuple[str, ...], *, viewing: commands.Viewing | None, takes_commands: bool
+) -> commands.TurnSubmit:
     """Build the prompt that a text is (`?…` where the user types the commands)."""
     anyway = takes_commands and text.startswith(ASK_PREFIX) and bool(text[1:].strip())
-    return commands.TurnSubmit(text=text[1:].strip() if anyway else text, open_files=open_files, anyway=anyway)
+    said = text[1:].strip() if anyway else text
+    return commands.TurnSubmit(text=said, open_files=open_files, viewing=viewing, anyway=anyway)

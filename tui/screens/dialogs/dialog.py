@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, TypeVar
 
 from textual.app import ComposeResult
-from textual.containers import Vertical
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
@@ -46,7 +46,7 @@ class Dialog(GuardedWidget, ModalScreen[T | None]):
 
     def on_mount(self) -> None:
         # Where the program ends meanwhile, Textual mounts a dialog without the widgets in its box.
-        if any(box.children for box in self.children):
+        if any(box.children for box in self.children) and all(row.children for row in self.query(Horizontal)):
             self.set_up()
 
     def set_up(self) -> None:

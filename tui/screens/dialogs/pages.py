@@ -1,4 +1,4 @@
-"""Two small dialogs: a yes-or-no question, and a page of text that scrolls (keys, help, context)."""
+"""Two small dialogs: a yes-or-no question, and a page of text that scrolls (keys, help)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from core.protocol.queries import ContextAnswer
 from tui.input.visibility import is_fully_visible
-from tui.keymap import SCOPE_TITLES, format_first_key, format_keys, get_bindings, get_keymap, group_by_scope
+from tui.key_table import SCOPE_TITLES
+from tui.keymap import format_first_key, format_keys, get_bindings, get_keymap, group_by_scope
 from tui.screens.dialogs.dialog import Dialog
-from tui.text import clean, fit_line, to_content
+from tui.text import to_content
 from tui.widgets.text_rows import find_line_breaks
 
 MAX_KEY_COLUMNS: Final = 14  # columns for keys before what they do; more keys than that push it to the right
@@ -128,13 +128,3 @@ def build_help_page() -> PageDialog:
         parts += [(f"  /{each.word:<10}", "bold"), (each.label, ""), (f"  {each.argument}\n", "$foreground 60%")]
     parts.append(("\n  @ names a file   F1 all keys   Ctrl+P every command   Shift+Tab the mode\n", "$foreground 60%"))
     return PageDialog("Help", Content.assemble(*parts))
-
-
-def build_context_page(report: ContextAnswer) -> PageDialog:
-    window = f" of {report.window:,}" if report.window else ""
-    parts: list[tuple[str, str]] = [(f"{report.used:,}{window} tokens\n\n", "bold")]
-    for part in report.parts:
-        parts += [(f"{part.tokens:>9,}  ", "$accent"), (fit_line(part.name, 60), "")]
-        parts.append((f"  {fit_line(clean(part.detail), 100)}\n", "$foreground 60%"))
-    parts += [(f"\n{fit_line(clean(note), 200)}", "$foreground 60%") for note in report.notes]
-    return PageDialog("Context", Content.assemble(*parts))

@@ -1,0 +1,179 @@
+"""The row of chips above the prompt: everything that goes with it beside its words, each with a way to remove it.
+
+One line, whatever the width: what does not fit is counted at its end, and comes into view with the cursor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from textual import events
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+
+from core.protocol.queries import ContextItem, ContextProblem
+from tui.keymap import get_bindings
+from tui.text import clean, fit_line
+
+MAX_LABEL: Final = 44  # characters of a chip
+MIN_REASON: Final = 16  # columns without which a reason is not worth showing
+_CLOSE: Final = " ✕"
+_GAP: Final = " "
+
+
+@dataclass(frozen=True, slots=True)
+class _Chip:
+    key: str
+    label: str
+    reason: str
+    is_problem: bool = False
+
+    @property
+    def text(self) -> str:
+        return f" {'? ' if self.is_problem else ''}{fit_label(self.label)}{_CLOSE} "
+
+
+def fit_label(label: str) -> str:
+    """Return a label for a chip; of one that is too long, its beginning and its end."""
+    text = fit_line(clean(label), 400)
+    half = (MAX_LABEL - 1) // 2
+    return text if len(text) <= MAX_LABEL else f"{text[:half]}…{text[-half:]}"
+
+
+class ContextChips(Widget, can_focus=True):
+    """Hidden without a chip. The prompt keeps the focus unless the user goes to the row."""
+
+    BINDINGS = get_bindings("chips")
+
+    @dataclass
+    class Removed(Message):
+        """The user removed the chip `key`."""
+
+        key: str
+
+    class Left(Message):
+        """The user goes back to the prompt; with `text`, a letter was typed."""
+
+        def __init__(self, text: str = "") -> None:
+            super().__init__()
+            self.text = text
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self.display = False
+        self._chips: list[_Chip] = []
+        self._cursor = 0
+        self._first = 0  # the first chip in view
+        self._places: list[tuple[int, int, int]] = []  # of the chips in view: begin, end, index
+
+    def show(self, items: Sequence[ContextItem], problems: Sequence[ContextProblem]) -> None:
+        """Show these chips; the same ones again draw nothing."""
+        chips = [_Chip(each.key, each.key, each.message, is_problem=True) for each in problems]
+        chips += [_Chip(each.key, each.label, each.reason) for each in items]
+        if chips == self._chips:
+            return
+        self._chips = chips
+        self._cursor = min(self._cursor, max(len(chips) - 1, 0))
+        self._first = min(self._first, self._cursor)
+        if bool(chips) != self.display:
+            self.display = bool(chips)
+        if self.has_focus and not chips:
+            self.post_message(self.Left())
+        self.refresh()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of the chips that are shown, also of those that are counted only."""
+        return tuple(each.key for each in self._chips)
+
+    def render(self) -> Content:
+        width = self.content_size.width
+        if not self._chips or width <= 0:
+            return Content("")
+        self._arrange(width)
+        parts: list[Content | str | tuple[str, str]] = []
+        for _, _, index in self._places:
+            chip = self._chips[index]
+            style = "$background on $primary" if self._is_at(index) else "$foreground on $surface"
+            if chip.is_problem and not self._is_at(index):
+                style = "$text-warning on $surface"
+            parts += [(chip.text, style), _GAP]
+        end = self._places[-1][1] + len(_GAP)
+        hidden = len(self._chips) - len(self._places)
+        if hidden:
+            counted = f"+{hidden}"
+            parts.append((counted, "$foreground 60%"))
+            end += len(counted) + 1
+        if self.has_focus and end + MIN_REASON < width:
+            parts.append((f" {fit_line(self._chips[self._cursor].reason, width)}", "$foreground 60%"))
+        return Content.assemble(*parts).truncate(width, ellipsis=True)
+
+    def _is_at(self, index: int) -> bool:
+        return self.has_focus and index == self._cursor
+
+    def _arrange(self, width: int) -> None:
+        """Place the chips from the first in view on; the one at the cursor is always among them."""
+        self._first = min(self._first, self._cursor)
+        self._places = self._place(width)
+        while self._places[-1][2] < self._cursor:
+            self._first += 1
+            self._places = self._place(width)
+        while self._first and self._places[-1][2] == len(self._chips) - 1:
+            self._first -= 1
+            if (wider := self._place(width))[-1][2] < len(self._chips) - 1:
+                self._first += 1
+                break
+            self._places = wider
+
+    def _place(self, width: int) -> list[tuple[int, int, int]]:
+        places: list[tuple[int, int, int]] = []
+        at, count = 0, len(self._chips)
+        for index in range(self._first, count):
+            end = at + len(self._chips[index].text)
+            room = width - (0 if index == count - 1 and not self._first else len(f"+{count}") + len(_GAP))
+            if places and end > room:
+                break
+            places.append((at, end, index))
+            at = end + len(_GAP)
+        return places
+
+    def action_move(self, step: int) -> None:
+        if self._chips:
+            self._cursor = max(0, min(self._cursor + step, len(self._chips) - 1))
+            self._show_reason()
+
+    def _show_reason(self) -> None:
+        self.tooltip = self._chips[self._cursor].reason if self._chips else None
+        self.refresh()
+
+    def action_remove(self) -> None:
+        if self._chips:
+            self.post_message(self.Removed(self._chips[self._cursor].key))
+
+    def action_leave(self) -> None:
+        self.post_message(self.Left())
+
+    def on_key(self, event: events.Key) -> None:
+        if event.is_printable and event.character:
+            event.stop()
+            self.post_message(self.Left(event.character))
+
+    def on_focus(self) -> None:
+        self._show_reason()
+
+    def on_blur(self) -> None:
+        self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        at = event.get_content_offset(self)
+        for begin, end, index in self._places:
+            if at is not None and begin <= at.x < end:
+                self._cursor = index
+                if at.x >= end - len(_CLOSE) - 1:
+                    self.action_remove()
+                else:
+                    self._show_reason()
+                return

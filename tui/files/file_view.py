@@ -1,0 +1,287 @@
+"""The text of one file, row by row: line numbers, syntax colours, a cursor, marked lines and matches."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from heapq import nlargest
+from typing import Final, NamedTuple, overload
+
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.selection import Selection
+from textual.strip import Strip
+
+from core.protocol.language import Diagnostic
+from core.protocol.queries import FileAnswer
+from tui.files.text_cursor import TextCursor, TextMatch, compare_lines
+from tui.keymap import get_bindings
+from tui.text import clean, shorten_lines
+from tui.widgets.code_view import CodeView
+from tui.widgets.diagnostics import SEVERITY_SIGNS, group_by_line
+from tui.widgets.highlight import HighlightedText
+from tui.widgets.row_view import Mark
+from tui.widgets.text_rows import measure_text
+
+MAX_LINE_LENGTH: Final = 8_000
+CONTEXT_ABOVE: Final = 5
+MEASURED: Final = 20  # lines of a file of which the widest is taken
+NO_NAMES: Final = frozenset({"syntax_keyword", "syntax_comment", "syntax_string", "syntax_number", "syntax_constant"})
+NAME_STYLE: Final = "bold underline"
+MATCH_STYLE: Final = "underline on $warning 25%"
+CURRENT_MATCH_STYLE: Final = "bold reverse"
+
+
+class TextPlace(NamedTuple):
+    """A place in a text: `line` and `column` from 1, the column in characters; `name`: the identifier there."""
+
+    line: int
+    column: int
+    name: str = ""
+
+
+class CleanLines(Sequence[str]):
+    """Lines as they are shown. Each is cleaned when it is looked at: a file can be long, and few of them are seen."""
+
+    def __init__(self, raw: Sequence[str]) -> None:
+        self._raw = raw
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[str]: ...
+
+    def __getitem__(self, at: int | slice) -> str | list[str]:
+        return clean(self._raw[at]) if isinstance(at, int) else [clean(each) for each in self._raw[at]]
+
+    def measure_widest(self) -> int:
+        """Return the cells of the widest line, which is one of those with the most characters or tabs."""
+        longest = {
+            *nlargest(MEASURED, self._raw, key=len),
+            *nlargest(MEASURED, self._raw, key=lambda each: each.count("\t")),
+        }
+        return max((measure_text(clean(each)) for each in longest), default=0)
+
+
+class FileView(CodeView):
+    """Shows a file with a cursor in it, or a message instead."""
+
+    DEFAULT_CSS = "FileView { scrollbar-size-horizontal: 0; }"
+
+    BINDINGS = get_bindings("cursor", "lines")
+
+    class CursorMoved(Message):
+        """The cursor moved, or other lines are marked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cursor = TextCursor()
+        self._shown: Sequence[str] = ()
+        self._message = " "
+        self._painting: HighlightedText | None = None
+        self._diagnostics: Mapping[int, Sequence[Diagnostic]] = {}
+
+    # What is shown
+
+    def show_message(self, text: str) -> None:
+        self._shown, self._message, self._painting = (), text, None
+        self.virtual_size = Size(0, 0)
+        self.redraw()
+
+    def show_text(self, file: FileAnswer, *, keeps_place: bool = False) -> None:
+        """Show a file from its top; `keeps_place`: it is the same file, so place and cursor stay with their lines."""
+        lines = shorten_lines(file.text.replace("\r\n", "\n"), MAX_LINE_LENGTH).split("\n")
+        if len(lines) > 1 and not lines[-1]:
+            lines.pop()
+        top, had_text = self.scroll_offset.y, self.has_text
+        shift = compare_lines(self.cursor.lines, lines) if keeps_place else None
+        self.cursor.set_lines(lines, shift)
+        self._shown = CleanLines(lines)
+        self._message = "" if file.text else "The file is empty"
+        self.cancel_highlighting()
+        self._painting = HighlightedText(self._shown, file.language, file.path)
+        beyond = self._get_gutter_width() + self._shown.measure_widest() + 1
+        self.virtual_size = Size(beyond, len(lines)) if file.text else Size(0, 0)
+        self.redraw()
+        if shift is None:
+            self.scroll_to(0, 0, animate=False, force=True)
+        elif had_text:
+            self.scroll_to(y=shift.follow(top), animate=False, force=True)
+        else:
+            self.reveal_rows(self.cursor.line, self.cursor.line)
+
+    def set_diagnostics(self, found: Sequence[Diagnostic]) -> None:
+        """Set what is newly wrong with the text, to be marked beside its lines."""
+        if (by_line := group_by_line(found)) != self._diagnostics:
+            self._diagnostics = by_line
+            self.redraw()
+
+    def list_diagnostics(self) -> Sequence[Diagnostic]:
+        """Return what is wrong in the cursor's line."""
+        return self._diagnostics.get(self.cursor.line + 1, ()) if self.has_text else ()
+
+    def go_to(self, line: int, column: int = 1, *, end: int = 0) -> None:
+        """Put the cursor on a place from 1, with the lines up to `end` marked, and bring it into view."""
+        self.cursor.move_to(max(end, line) - 1)
+        self.cursor.move_to(line - 1, column - 1, extends=end > line)
+        above = min(CONTEXT_ABOVE, self.size.height // 3) if self.size.height else CONTEXT_ABOVE  # not laid out yet
+        top = self.cursor.line - above
+        self.scroll_to(x=0, y=max(top, 0), animate=False, force=True)
+        self._note_moved()
+
+    # The cursor
+
+    @property
+    def has_text(self) -> bool:
+        return not self._message
+
+    @property
+    def place(self) -> TextPlace:
+        """The name at the cursor, or the cursor."""
+        line = self.cursor.line
+        if (found := self._find_name()) is None:
+            return TextPlace(line + 1, self.cursor.column + 1)
+        return TextPlace(line + 1, found.start + 1, self.cursor.lines[line][found.start : found.end])
+
+    @property
+    def marked_lines(self) -> tuple[int, int]:
+        """The first and the last of the marked lines, from 1; (0, 0) = none are."""
+        marked = self.cursor.marked
+        return (marked[0] + 1, marked[-1] + 1) if len(marked) > 1 and self.has_text else (0, 0)
+
+    def _find_name(self) -> TextMatch | None:
+        return self.cursor.find_name(self._is_name) if self.has_text else None
+
+    def _is_name(self, start: int, end: int) -> bool:
+        """True unless the syntax is known to make something else of these characters of the cursor's line."""
+        line = self.cursor.line
+        low = self._to_shown(line, start)
+        spans = self._painting.get_spans(line) if self._painting is not None else None
+        return not any(first <= low < last and role in NO_NAMES for first, last, role in spans or ())
+
+    def _to_shown(self, line: int, column: int) -> int:
+        """Return the place on screen of a column of the file."""
+        text = self.cursor.lines[line]
+        return column if text.isascii() and text.isprintable() else len(clean(text[:column]))
+
+    def _from_shown(self, line: int, place: int) -> int:
+        text = self.cursor.lines[line]
+        if text.isascii() and text.isprintable():
+            return place
+        return bisect_right(range(len(text)), place, key=lambda at: len(clean(text[: at + 1])))
+
+    def _show_cursor(self) -> None:
+        """Draw the cursor, with what is found in its line in view."""
+        line = self.cursor.line
+        self.reveal_rows(line, line)
+        if self.cursor.match_number:
+            place = self._to_shown(line, self.cursor.column)
+            first, room = self.scroll_offset.x, self.get_line_width()
+            if not first <= place < first + room:
+                self.scroll_to(x=max(place - room // 2, 0) if place >= room else 0, animate=False, force=True)
+        self._note_moved()
+
+    def _note_moved(self) -> None:
+        self.redraw()
+        self.post_message(self.CursorMoved())
+
+    def action_move(self, step: int, *, extends: bool = False) -> None:
+        if self.has_text:
+            self.cursor.move_to(self.cursor.line + step, extends=extends)
+            self._show_cursor()
+
+    def action_extend(self, step: int) -> None:
+        self.action_move(step, extends=True)
+
+    def action_page(self, step: int) -> None:
+        self.action_move(step * max(self.size.height - 1, 1))
+
+    def action_top(self) -> None:
+        self.action_move(-len(self._shown))
+
+    def action_bottom(self) -> None:
+        self.action_move(len(self._shown))
+
+    def action_move_name(self, step: int) -> None:
+        if self.has_text:
+            self.cursor.move_name(step, self._is_name)
+            self._show_cursor()
+
+    def move_match(self, step: int) -> None:
+        if self.has_text and self.cursor.move_match(step):
+            self._show_cursor()
+
+    def find(self, pattern: str, start: tuple[int, int]) -> None:
+        """Look for a text from a place on, (line, column) from 0; the cursor goes to the first match, or back there."""
+        self.cursor.find(pattern)
+        self.cursor.move_to(*start)
+        self.cursor.move_match(1, from_here=True)
+        self._show_cursor()
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        line = offset.y + self.scroll_offset.y if offset is not None else len(self._shown)
+        if line < len(self._shown) and not self.screen.get_selected_text():
+            at = offset.x - self._get_gutter_width() + self.scroll_offset.x if offset is not None else 0
+            self.cursor.move_to(line, self._from_shown(line, max(at, 0)), extends=event.shift)
+            self._show_cursor()
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Mark the lines of what is selected by the mouse."""
+        if selection is not None and self.has_text:
+            chosen = [row for row in range(len(self._shown)) if selection.get_span(row) is not None]
+            if chosen:
+                self.cursor.move_to(chosen[0])
+                self.cursor.move_to(chosen[-1], extends=True)
+                self.post_message(self.CursorMoved())
+        super().selection_updated(selection)
+
+    on_focus = on_blur = CodeView.redraw
+
+    # Drawing
+
+    def _get_gutter_width(self) -> int:
+        return max(len(str(len(self._shown))), 3) + 3
+
+    def get_line_width(self) -> int:
+        return max(self.row_width - self._get_gutter_width(), 1)
+
+    def count_rows(self) -> int:
+        return self.size.height if self._message else len(self._shown)
+
+    def get_row_text(self, row: int) -> str:
+        return self._shown[row] if row < len(self._shown) else ""
+
+    def render_row(self, row: int, width: int, shift: int) -> Strip:
+        if self._message:
+            return self.render_message(self._message, row, width)
+        is_current, is_marked = row == self.cursor.line, row in self.cursor.marked
+        ink = "$primary" if self.has_focus else "$foreground"
+        style = self.resolve_style(f"on {ink} {22 if self.has_focus else 7}%" if is_marked else "")
+        parse = self.app.stylesheet.parse_style
+        number = f"{row + 1:>{self._get_gutter_width() - 3}}"
+        bar = ("▌" if is_current else "▎" if is_marked else " ", style + parse(f"{ink} 60%"))
+        number_style = style + parse("bold $foreground 75%" if is_current else "$foreground 38%")
+        numbered = [(f"{number}  ", number_style)]
+        if found := self._diagnostics.get(row + 1):
+            sign, ink = SEVERITY_SIGNS[found[0].severity]
+            numbered = [(number, number_style), (f"{sign} ", style + parse(ink))]
+        gutter = self.render_pieces([bar, *numbered])
+        spans = self.get_syntax_spans(self._painting, row)
+        code = self.render_code(self._shown[row], style, row=row, spans=spans, marks=self._list_marks(row))
+        room = max(width - gutter.cell_length, 0)
+        return Strip.join([gutter, self.clip_line(code, style, shift=shift, room=room)])
+
+    def _list_marks(self, row: int) -> list[Mark]:
+        found = []
+        if row == self.cursor.line and self.has_focus and (name := self._find_name()) is not None:
+            found.append((name, NAME_STYLE))
+        here = (self.cursor.line, self.cursor.column)
+        matches = self.cursor.list_matches(row)
+        found += [(each, CURRENT_MATCH_STYLE if each[:2] == here else MATCH_STYLE) for each in matches]
+        return [(self._to_shown(row, each.start), self._to_shown(row, each.end), style) for each, style in found]

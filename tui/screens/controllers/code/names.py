@@ -1,0 +1,168 @@
+"""The controller of names in the preview: where one is defined and used, what it is, and what it is to be called.
+
+A language server knows best. Where there is none, the index knows names and text, and it is said that it was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from textual import on
+from textual.timer import Timer
+
+from core.protocol import commands, queries
+from core.protocol.language import Place
+from core.protocol.queries import SearchHit
+from tui.files.messages import BackRequested, LookupRequested, RenameRequested
+from tui.quantities import count
+from tui.screens.controller import Controller, ScreenContext, in_worker
+from tui.screens.controllers.code.search import SearchController
+from tui.screens.controllers.panes import PaneController
+from tui.search.progress import describe_progress
+from tui.text import fit_line
+
+PATIENCE: Final = 0.5  # seconds after which it is said that a server is asked
+MAX_FALLBACK: Final = 200
+
+
+class NameController(Controller):
+    """Answers what is asked about names in the preview, and goes back from where that led."""
+
+    def __init__(self, context: ScreenContext, panes: PaneController, search: SearchController) -> None:
+        super().__init__(context)
+        self._panes, self._search = panes, search
+
+    @on(LookupRequested)
+    @in_worker("names")
+    async def _look_up(self, event: LookupRequested) -> None:
+        timer = self.context.screen.set_timer(PATIENCE, self._show_patience)
+        try:
+            match event.kind:
+                case "hover":
+                    await self._show_hover(event, timer)
+                case "definition":
+                    await self._go_to_definition(event, timer)
+                case "references":
+                    await self._list_references(event, timer)
+        finally:
+            timer.stop()
+
+    def _show_patience(self) -> None:
+        self._show_below("Asking the language server…")
+
+    def _show_below(self, text: str) -> None:
+        if self._panes.preview is not None:
+            self._panes.preview.show_hover(text)
+
+    async def _ask(
+        self, query: queries.DefinitionQuery | queries.ReferencesQuery, timer: Timer
+    ) -> tuple[Sequence[Place], str]:
+        """Return places, and why there are none or not all."""
+        answer = await self.context.bridge.query(query)
+        timer.stop()
+        self._show_below("")
+        if isinstance(answer, queries.LocationsAnswer):
+            return answer.places, answer.problem
+        problem = f"{answer.message} {answer.hint}" if isinstance(answer, queries.RefusedAnswer) else "No answer."
+        return (), problem.strip()
+
+    async def _go_to_definition(self, event: LookupRequested, timer: Timer) -> None:
+        query = queries.DefinitionQuery(path=event.path, line=event.line, column=event.column)
+        places, problem = await self._ask(query, timer)
+        if places:
+            await self._show_places(f"Definitions of {fit_line(event.name, 60)}", event.name, _to_hits(places), problem)
+            return
+        hits = await self._find_symbols(event.name)
+        if hits:
+            note = f"{problem} The index knows {count('definition', len(hits))} of {fit_line(event.name, 60)}.".strip()
+            await self._show_places(f"Definitions of {fit_line(event.name, 60)}", event.name, hits, note)
+        else:
+            self._report_nothing(problem, f"no definition of {fit_line(event.name, 60)}")
+
+    async def _list_references(self, event: LookupRequested, timer: Timer) -> None:
+        query = queries.ReferencesQuery(path=event.path, line=event.line, column=event.column)
+        places, problem = await self._ask(query, timer)
+        hits: Sequence[SearchHit] = _to_hits(places)
+        note = problem
+        if not hits:
+            found = await self._search.find(event.name, "text", MAX_FALLBACK)
+            hits = found.hits if isinstance(found, queries.SearchAnswer) else ()
+            note = f"{problem} These places hold the same word.".strip()
+        if hits:
+            await self._show_places(f"Uses of {fit_line(event.name, 60)}", event.name, hits, note, lists_one=True)
+        else:
+            self._report_nothing(problem, f"no use of {fit_line(event.name, 60)}")
+
+    def _report_nothing(self, problem: str, sought: str) -> None:
+        """Say that nothing was found, by a server or else by the index, and what that may not know yet."""
+        progress = describe_progress(self.context.state.index)
+        found = f"The index holds {sought}{f' ({progress})' if progress else ''}." if problem else f"There is {sought}."
+        self.context.notify_user(f"{problem} {found}".strip())
+
+    async def _show_hover(self, event: LookupRequested, timer: Timer) -> None:
+        query = queries.HoverQuery(path=event.path, line=event.line, column=event.column)
+        answer = await self.context.bridge.query(query)
+        timer.stop()
+        text = answer.text if isinstance(answer, queries.HoverAnswer) else ""
+        if not text.strip():
+            found = await self._find_symbols(event.name)
+            text = "\n".join(f"{each.path}:{each.start}  {_find_signature(each)}" for each in found[:3])
+        self._show_below(text or f"Nothing is known of {fit_line(event.name, 60)}.")
+
+    async def _find_symbols(self, name: str) -> Sequence[SearchHit]:
+        """Return what the index knows to be called so exactly."""
+        found = await self._search.find(name, "symbols", MAX_FALLBACK)
+        hits = found.hits if isinstance(found, queries.SearchAnswer) else ()
+        return [each for each in hits if each.symbol.rpartition(".")[2] == name]
+
+    async def _show_places(
+        self, title: str, name: str, hits: Sequence[SearchHit], note: str, *, lists_one: bool = False
+    ) -> None:
+        """Go to the only place, or let the user choose among several."""
+        if len(hits) == 1 and not lists_one:
+            if note:
+                self.context.notify_user(note)
+            await self._search.open_place(hits[0], hits[0].start, name)
+            return
+        from tui.search.dialogs import PlacesDialog
+
+        dialog = PlacesDialog(title, self._panes.load_file, hits=hits, query=name, note=note)
+        choice = await self.context.ask(dialog)
+        await self._search.use(choice, name)
+
+    @on(BackRequested)
+    async def _go_back(self) -> None:
+        if self._panes.visited:
+            path, line = self._panes.visited.pop()
+            await self._panes.preview_file(path, line, is_back=True)
+        else:
+            self.context.notify_user("This is where you began.")
+
+    # Renaming
+
+    @on(RenameRequested)
+    @in_worker("names")
+    async def _rename(self, event: RenameRequested) -> None:
+        """Let the engine rename; what it proposes is shown in the review."""
+        before = dict(self.context.state.changes)
+        command = commands.SymbolRename(path=event.path, line=event.line, column=event.column, new_name=event.new_name)
+        if not await self.context.submit(command):
+            return
+        idle = await self.context.query(queries.IdleQuery(), queries.IdleAnswer)
+        await self.context.bridge.wait_until_caught_up(idle.seq if idle is not None else 0)
+        if any(before.get(path) != change for path, change in self.context.state.changes.items()):
+            await self._panes.show("review")
+
+
+def _to_hits(places: Sequence[Place]) -> list[SearchHit]:
+    """Return one hit for each line."""
+    found = {(each.path, each.line): each for each in reversed(places)}
+    return [
+        SearchHit(path=each.path, start=each.line, end=max(each.end_line, each.line), text=each.text)
+        for each in reversed(found.values())
+    ]
+
+
+def _find_signature(hit: SearchHit) -> str:
+    return next((line.strip() for line in hit.text.split("\n") if line.strip()), hit.symbol)

@@ -1,0 +1,66 @@
+"""The base of the dialogs that explain a list: a sum above it, and below it the reason of the marked row and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from tui.keymap import get_keymap
+from tui.screens.dialogs.dialog import Dialog, T
+from tui.text import clean, fit_line
+from tui.widgets.key_hints import Hint, format_hints
+
+_LONGEST_NOTE = 200
+_LONGEST_REASON = 300
+
+
+class ListingDialog(Dialog[T]):
+    """Shows rows, one of them marked. What it says of that one is `show_reason`'s."""
+
+    shape = "page"
+
+    def compose_body(self) -> ComposeResult:
+        yield Static(id="listing-sum")
+        rows = OptionList(compact=True, id="listing-rows")
+        rows.can_focus = False  # the keys are those of the dialog
+        yield rows
+        yield Static(id="listing-reason")
+        yield Static(id="listing-notes")
+        yield Static(id="listing-keys")
+
+    def show_keys(self, hints: Sequence[Hint]) -> None:
+        self.query_one("#listing-keys", Static).update(format_hints(hints, get_keymap(self.app)))
+
+    def show_rows(self, total: str, rows: Sequence[Content], notes: Sequence[str], at: int = 0) -> None:
+        """Show rows with the mark on one of them, or on the last."""
+        options = self.query_one(OptionList)
+        self.query_one("#listing-sum", Static).update(Content.styled(fit_line(clean(total), 200), "bold"))
+        options.set_options(Option(row) for row in rows)
+        options.highlighted = min(at, len(rows) - 1) if rows else None
+        shown = self.query_one("#listing-notes", Static)
+        shown.update(Content("\n".join(fit_line(clean(note), _LONGEST_NOTE) for note in notes)))
+        shown.display = bool(notes)
+        self.show_reason()
+
+    @property
+    def marked(self) -> int | None:
+        """The place of the marked row, from 0; None = there are no rows."""
+        return self.query_one(OptionList).highlighted
+
+    def on_option_list_option_highlighted(self) -> None:
+        self.show_reason()
+
+    def show_reason(self) -> None:
+        """Say of the marked row what is to be known about it."""
+
+    def tell(self, text: str, style: str = "$foreground 60%") -> None:
+        self.query_one("#listing-reason", Static).update(Content.styled(fit_line(clean(text), _LONGEST_REASON), style))
+
+    def action_move(self, step: int) -> None:
+        options = self.query_one(OptionList)
+        if options.option_count:
+            options.highlighted = ((options.highlighted or 0) + step) % options.option_count

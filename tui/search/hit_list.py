@@ -1,0 +1,159 @@
+"""A list of places in the project: each with its file and line, its name, and the line in which it was found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.strip import Strip
+from textual.style import Style
+
+from core.protocol.queries import SearchHit
+from tui.keymap import get_bindings
+from tui.text import clean, fit_line, shorten_lines, shorten_path
+from tui.widgets.row_view import CursorView, Mark
+from tui.widgets.text_rows import Piece, measure_pieces
+
+LOW: Final = 8  # rows of the list below which a place has one row alone
+NARROW: Final = 72  # columns below which less is said of a place
+MAX_LINE_LENGTH: Final = 1_000
+FOUND_STYLE: Final = "bold underline"
+MUTED: Final = "$foreground 55%"
+_WORD: Final = re.compile(r"\w+")
+
+
+@lru_cache(maxsize=4)
+def compile_words(query: str) -> re.Pattern[str] | None:
+    """Return what finds the words of a query in a line, the whole of it first; None: it has none."""
+    words = {query.strip(), *(each for each in _WORD.findall(query) if len(each) > 1)} - {""}
+    found = "|".join(re.escape(each) for each in sorted(words, key=lambda each: (-len(each), each)))
+    return re.compile(found, re.IGNORECASE) if found else None
+
+
+def find_line(hit: SearchHit, query: str) -> tuple[int, str]:
+    """Return the number and the text of the line of a place that has most of a query, the first with text if none."""
+    words, lines = compile_words(query), hit.text.split("\n")
+
+    def count_words(at: int) -> int:
+        return len({each.lower() for each in words.findall(lines[at])}) if words is not None else 0
+
+    best = max(range(len(lines)), key=lambda at: (count_words(at), bool(lines[at].strip()), -at))
+    return hit.start + best, lines[best]
+
+
+class HitList(CursorView):
+    """Shows places, best first. `query` is what they were found by."""
+
+    BINDINGS = get_bindings("code")
+
+    class Highlighted(Message):
+        """The cursor is on another place, or on none any more."""
+
+    class Opened(Message):
+        """The place at the cursor is to be opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hits: Sequence[SearchHit] = ()
+        self._query, self._message = "", ""
+        self._lines: list[tuple[int, str]] = []
+
+    def show(self, hits: Sequence[SearchHit], query: str, *, message: str = "", keeps_place: bool = False) -> None:
+        """Show places with the cursor on the first, or on the same one as before; `message` stands where none are."""
+        before = self.current_hit
+        self.hits, self._query, self._message = hits, query, message
+        self._lines = [find_line(each, query) for each in hits]
+        same = [at for at, each in enumerate(hits) if before and (each.path, each.start) == (before.path, before.start)]
+        self._set_size()
+        self.move_to(same[0] if same and keeps_place else 0)
+
+    @property
+    def current_hit(self) -> SearchHit | None:
+        return self.hits[self.cursor] if self.cursor < len(self.hits) else None
+
+    @property
+    def current_line(self) -> int:
+        """The line of the place at the cursor, from 1."""
+        return self._lines[self.cursor][0] if self.cursor < len(self._lines) else 0
+
+    @property
+    def _height(self) -> int:
+        """Rows of one place."""
+        return 1 if self.size.height < LOW else 2
+
+    def _set_size(self) -> None:
+        self.virtual_size = Size(0, len(self.hits) * self._height)
+
+    def on_resize(self, event: events.Resize) -> None:
+        super().on_resize(event)
+        self._set_size()
+        self.move_to(self.cursor)
+
+    def count_rows(self) -> int:
+        return len(self.hits) * self._height or self.size.height
+
+    def move_to(self, at: int) -> None:
+        self.cursor = max(min(at, len(self.hits) - 1), 0)
+        first = self.cursor * self._height
+        self.reveal_rows(first, first + self._height - 1)
+        self.redraw()
+        self.post_message(self.Highlighted())
+
+    def action_page(self, step: int) -> None:
+        self.action_move(step * max(self.size.height // self._height - 1, 1))
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        at = (offset.y + self.scroll_offset.y) // self._height if offset is not None else len(self.hits)
+        if at < len(self.hits):
+            was_here = at == self.cursor
+            self.move_to(at)
+            if was_here:
+                self.post_message(self.Opened())
+
+    # Drawing
+
+    def get_row_text(self, row: int) -> str:
+        at, below = divmod(row, self._height)
+        if at >= len(self.hits):
+            return ""
+        return self._lines[at][1] if below else f"{self.hits[at].path}:{self._lines[at][0]}"
+
+    def render_row(self, row: int, width: int, shift: int) -> Strip:
+        if not self.hits:
+            return self.render_message(self._message, row, width)
+        at, below = divmod(row, self._height)
+        base = self.resolve_style("on $primary 22%" if at == self.cursor else "")
+        bar = self.render_styled([("▌" if at == self.cursor else " ", "$primary")], base)
+        body = self._render_line(at, row, base) if below else self._render_place(at, row, base, width - 1)
+        return Strip.join([bar, body]).adjust_cell_length(width, base.rich_style)
+
+    def _render_place(self, at: int, row: int, base: Style, width: int) -> Strip:
+        hit, line = self.hits[at], self._lines[at][0]
+        is_narrow = width < NARROW
+        kind = "" if is_narrow else f" {fit_line(hit.kind, 16)}"
+        tail: list[Piece] = [("● shadow " if is_narrow else "● changed in the shadow ", "$text-warning")]
+        tail = [(kind, MUTED), (" ", ""), *(tail if hit.is_changed else [])]
+        number = f":{line}"
+        symbol = fit_line(hit.symbol, 24 if is_narrow else 60)
+        room = width - measure_pieces([(number, ""), *tail]) - 1
+        least = min(len(hit.path), max(room // 2, 12))
+        symbol = symbol if len(symbol) + 2 <= room - least else fit_line(symbol, max(room - least - 2, 0))
+        path = shorten_path(hit.path, max(room - len(symbol) - 2, 8))
+        head: list[Piece] = [(path, "bold"), (number, MUTED), ("  ", ""), (symbol, "$text-primary")]
+        if self._height == 1 and (left := room - measure_pieces(head) - 2) > 8:
+            head += [("  ", ""), (fit_line(self._lines[at][1], left), MUTED)]
+        gap = (" " * max(width - measure_pieces([*head, *tail]), 0), "")
+        return self.render_text_pieces([*head, gap, *tail], base, row=row)
+
+    def _render_line(self, at: int, row: int, base: Style) -> Strip:
+        text = clean(shorten_lines(self._lines[at][1].strip(), MAX_LINE_LENGTH))
+        words = compile_words(self._query)
+        marks: list[Mark] = [(0, len(text), "$foreground 70%")]
+        marks += [(*each.span(), FOUND_STYLE) for each in (words.finditer(text) if words is not None else ())]
+        return Strip.join([self.render_styled([("  ", "")], base), self.render_text(text, base, row=row, marks=marks)])

@@ -1,0 +1,48 @@
+"""The progress of the project's index in words: for the status bar, the search and `/index`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.protocol.queries import IndexStatus
+from tui.quantities import count
+from tui.text import fit_line
+
+REMEDY: Final = "`agent-tui index build` builds it anew."
+
+
+def describe_progress(status: IndexStatus) -> str:
+    """Return in a few words what a search can't find yet, or why it can't at all; "" = the index is ready."""
+    match status.state:
+        case "building":
+            return f"indexing {status.indexed:,} of {count('file', status.files)}" if status.files else "indexing"
+        case "failed":
+            return f"the index failed: {fit_line(status.problem, 200)}" if status.problem else "the index failed"
+        case "off":
+            return f"no index: {fit_line(status.problem, 200)}" if status.problem else "no index"
+        case "ready":
+            return ""
+
+
+def format_progress(status: IndexStatus) -> tuple[str, str]:
+    """Return what the status bar says, and its style; "" while there is nothing to say."""
+    if status.state == "building" and status.files:
+        return f"indexing {status.indexed:,}/{status.files:,}", "$foreground 60%"
+    if status.state == "failed":
+        return "index failed · /index", "$warning"
+    return ("indexing", "$foreground 60%") if status.state == "building" else ("", "")
+
+
+def describe_index(status: IndexStatus) -> tuple[str, str]:
+    """Return what `/index` says, and what can be done about it ("" = nothing has to be)."""
+    if progress := describe_progress(status):
+        said = f"{progress[0].upper()}{progress[1:]}."
+        if status.state == "building":
+            return f"{said} Searches find what is indexed so far.", ""
+        return said, REMEDY if status.state == "failed" else ""
+    share = status.embedded / status.chunks if status.chunks else 1.0
+    known = "" if share >= 1.0 else f", {share:.0%} of them by meaning so far"
+    problem = f" {fit_line(status.problem, 200)}" if status.problem else ""
+    if status.model:
+        problem = f" {fit_line(status.model, 60)} knows {status.known_to_model:,} of them.{problem}"
+    return f"The index is ready: {count('file', status.indexed)}, {count('piece', status.chunks)}{known}.{problem}", ""
