@@ -7,6 +7,7 @@ import ipaddress
 import os
 import re
 import socket
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,9 @@ def isolated(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathF
         (home / below).mkdir(parents=True, mode=0o700)
         monkeypatch.setenv(f"XDG_{name}_{'DIR' if name == 'RUNTIME' else 'HOME'}", str(home / below))
     monkeypatch.setenv("HOME", str(home))
+    # An environment that is active has language servers, which would have their say on the edits of every test.
+    own, found = Path(sys.prefix, "bin"), os.environ["PATH"].split(os.pathsep)
+    monkeypatch.setenv("PATH", os.pathsep.join(each for each in found if Path(each) != own))
     # Read by Textual when it is imported, which a pytest plug-in does before any fixture runs.
     monkeypatch.setattr("textual.constants.TEXTUAL_ANIMATIONS", "none")
     return home

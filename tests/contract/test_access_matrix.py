@@ -18,6 +18,12 @@ ARGUMENTS = {
     "list_dir": {"relative_workspace_path": "."},
     "grep": {"pattern": "x"},
     "read_lints": {"paths": ["a.py"]},
+    "codebase_search": {"query": "x"},
+    "find_definition": {"path": "a.py", "symbol": "x"},
+    "find_references": {"path": "a.py", "symbol": "x"},
+    "rename_symbol": {"path": "a.py", "symbol": "x", "new_name": "y"},
+    "fetch_rules": {"rules": ["AGENTS.md"]},
+    "propose_memory": {"note": "Tests need a database.", "why": "They failed without one."},
     "glob_file_search": {"glob_pattern": "*.py"},
     "search_replace": {"file_path": "a.py", "old_string": "x = 1", "new_string": "x = 2"},
     "write": {"file_path": "new.py", "contents": "y = 1\n"},
@@ -47,8 +53,8 @@ ARGUMENTS = {
     "ask_question": {"questions": [{"id": "q", "prompt": "?", "options": [{"label": "A"}, {"label": "B"}]}]},
     "switch_mode": {"target_mode_id": "agent", "explanation": "because"},
 }
-# There is no job, no plan and no run to act on, and nothing that could hold a run with probes.
-NO_JOB = {"write_terminal", "stop_terminal", "update_plan", "probe_add", "read_probe_log"}
+# There is no job, no plan, no run and no language server, and nothing that could hold a run with probes.
+NO_JOB = {"write_terminal", "rename_symbol", "stop_terminal", "update_plan", "probe_add", "read_probe_log"}
 LEAVES = {Access.PROPOSE: "shadow", Access.EXEC: "disk", Access.PLAN: "plan", Access.TODO: "todos"}
 CONFIRMED = Hypothesis(id="H1", statement="Cause 1", state="confirmed")
 

@@ -66,7 +66,7 @@ class Walk:
 
     async def prompt(self, engine: Engine) -> None:
         self.prompts += 1
-        mention = self.chance.choice(["", " @a.txt", " @src/b.py", " @none.txt"])
+        mention = self.chance.choice(["", " @a.txt", " @src/b.py", " `@none.txt`"])
         finished = (await run_turn(engine, self.session, f"Prompt {self.prompts}{mention}"))[-1]
         assert finished.reason in {"done", "failed"}, finished  # failed: the same mistake three times
 

@@ -11,7 +11,7 @@ import pytest
 from tests.contract.source_tree import ROOT
 
 SDKS = ("openai", "anthropic")
-HEAVY = (*SDKS, "git", "tree_sitter", "litestar", "keyring", "rapidfuzz", "genai_prices", "watchfiles")
+HEAVY = (*SDKS, "git", "tree_sitter", "litestar", "keyring", "rapidfuzz", "genai_prices", "watchfiles", "numpy")
 SLOW = {
     "asyncio",
     "concurrent",
@@ -87,7 +87,7 @@ def unwelcome(entries: tuple[str, ...], forbidden: set[str]) -> dict[str, set[st
 
 
 def test_the_engine_loads_no_sdk_before_it_needs_one():
-    entries = ("core.engine", "core.transports.stdio_server", "core.cli.headless")
+    entries = ("core.engine", "core.transports.stdio_server", "core.cli.print_mode.headless")
     assert unwelcome(entries, {"textual", "rich", "tui", "jinja2", *HEAVY}) == {}
 
 

@@ -18,14 +18,14 @@ import pytest
 
 from core.cli.arguments import parse
 from core.config import loading, model_settings, narrowing
-from core.config.settings import Settings
+from core.config.settings import ServerSettings, Settings
 from core.protocol.commands import AnyCommand
 from core.protocol.events import AnyEvent
 from core.protocol.queries import AnyQuery
 from core.workspace import protected_names as lever_names
 from tests.contract.source_tree import ROOT, modules, project
 from tests.contract.test_layers import LADDER
-from tui.keymap import KEYS
+from tui.key_table import KEYS
 
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"
@@ -73,6 +73,8 @@ def settings(record: type[msgspec.Struct], above: str = "") -> dict[str, str]:
             found |= settings(type(default), f"{above}{field.name}.")
         elif (above, field.name) == ("", "providers"):
             found |= settings(model_settings.ProviderSettings, "providers.NAME.")
+        elif (above, field.name) == ("", "lsp"):
+            found |= settings(ServerSettings, "lsp.NAME.")
         elif (above, field.name) == ("", "models"):
             found |= settings(model_settings.ModelSettings, "models.NAME.")
         else:

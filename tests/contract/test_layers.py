@@ -34,6 +34,7 @@ LADDER: tuple[frozenset[str], ...] = (
         {
             "core.attachments",
             "core.state",
+            "core.syntax",
             "core.edit_formats",
             "core.config",
             "core.crash_reports",
@@ -58,6 +59,7 @@ LADDER: tuple[frozenset[str], ...] = (
         )
     ),
     frozenset({"core.shell"}),
+    frozenset({"core.lsp"}),
     frozenset({"core.tools"}),
     frozenset({"core.agent"}),
     frozenset({"core.engine", "core.demo"}),
@@ -80,6 +82,7 @@ SLOW = (
     "jinja2",
     "keyring",
     "litestar",
+    "numpy",
     "openai",
     "pypdf",
     "rapidfuzz",
@@ -207,7 +210,7 @@ def test_the_tests_import_only_declared_dependencies():
 
 def test_the_walker_sees_imports_inside_functions_and_tells_them_from_eager_ones():
     found = {each.target: each for each in imports(modules("agent_tui.py")[0])}
-    assert not found["core.cli.headless"].eager
+    assert not found["core.cli.print_mode.headless"].eager
     assert found["core.cli.arguments"].importer == "agent_tui"
     assert found["os"].eager
     assert found["types"].typing_only

@@ -11,7 +11,7 @@ from core.modes import Mode
 from core.protocol.events import ModeName
 from core.tools.toolset import Toolset
 from tests.contract.source_tree import ROOT
-from tui.keymap import KEYS
+from tui.key_table import KEYS
 from tui.modes import SCREEN_MODES
 
 

@@ -26,9 +26,16 @@ TOOLS = Toolset()
 TODO = Todo(id="a", content="Do a", dependencies=("b",))
 CHANGE = Change(path="a.py", operation="edit", base=FileState(), pending=FileState(), added=1, removed=2)
 VERDICT = {"verdict": "reject", "path": "a.py", "lines": "lines 1-2", "reason": "No", "excerpt": "- x"}
+RULE = '<rule path="AGENTS.md">\nBe kind.\n</rule>'
 VARIABLES = {
-    "system": {"rules": [{"path": "AGENTS.md", "text": "Be kind."}]},
+    "system": {"rules": [RULE]},
     "compaction": {"words": 500},
+    "init": {
+        "there_is": True,
+        "wish": "mind the tests",
+        "others": ["CLAUDE.md"],
+        "parts": [{"name": "commands", "text": "Makefile: test"}],
+    },
     "plan_build": {
         "plan": Plan(path="p.md", name="P", overview="O", body="B", todos=(TODO,)),
         "chosen": TODO,
@@ -74,14 +81,17 @@ VARIABLES = {
     },
     "reminders/compacted": {"summary": "S", "todos": (TODO,), "changes": (CHANGE,)},
     "reminders/truncated": {"call": True},
+    "reminders/rules": {"fresh": [RULE], "changed": [RULE], "removed": ["AGENTS.md"]},
+    "reminders/diagnostics_late": {"lines": "  a.py:1:2: error: no [x]"},
+    "reminders/diagnostics_left": {"lines": "  a.py:1:2: error: no [x]"},
     "reminders/mode_tools": {"in_text": False, "tools": [{"name": "grep", "text": "Search."}]},
-    "system_short": {"rules": [{"path": "AGENTS.md", "text": "Be kind."}]},
+    "system_short": {"rules": [RULE]},
     "dialects/tags_short": {"rules": [], "tools": [{"name": "grep", "text": "Search."}]},
     "dialects/tags": {
-        "rules": [{"path": "AGENTS.md", "text": "Be kind."}],
+        "rules": [RULE],
         "tools": [{"name": "grep", "text": "Search."}],
     },
-    "dialects/workspace_rules": {"rules": [{"path": "AGENTS.md", "text": "Be kind."}]},
+    "dialects/workspace_rules": {"rules": [RULE]},
 }
 
 # What puts a tag around something that a model is sent.

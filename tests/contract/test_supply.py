@@ -27,6 +27,7 @@ FREE = {
     "Apache-2.0",
     "BSD-2-Clause",
     "BSD-3-Clause",
+    "CC0-1.0",
     "ISC",
     "MIT",
     "MIT-0",
@@ -34,6 +35,7 @@ FREE = {
     "MPL-2.0",
     "PSF-2.0",
     "Unlicense",
+    "Zlib",
 }
 # How a classifier or an old free text says the same.
 SAME = {

@@ -18,6 +18,8 @@ SCRATCH = "a fresh directory of its own in the temporary directory"
 BOX = "the view of one command, inside of its box, and what the box is made of"
 STARTS = "nothing itself; starts a program"
 KERNEL = "nothing; calls the kernel"
+INDEX = "the index of the project, in the state directory"
+READS = "nothing: it reads the index"
 WRITERS: dict[str, str] = {
     "agent_tui": "nothing: /dev/null in place of a closed output",
     "core.shell.log_collector": STATE,
@@ -30,7 +32,7 @@ WRITERS: dict[str, str] = {
     "core.demo": "copies of the sample project, in the state directory",
     "core.cli.doctor": SCRATCH,
     "core.engine.subagents.sessions": STATE,
-    "core.engine.queries.file_list": STARTS,
+    "core.engine.file_list": STARTS,
     "core.engine.session.fork": STATE,
     "core.engine.session.restore": STATE,
     "core.engine.session.session": STATE,
@@ -109,6 +111,23 @@ WRITERS: dict[str, str] = {
     "core.filesystem.renaming": "project: the renames of a promotion",
     "core.workspace.tree": "project: by whom is told by PROJECT and by who imports it",
     "core.filesystem.overlay_support": "a trial node where layers are to lie",
+    "core.cli.index": INDEX,
+    "core.engine.index.builder_link": STARTS,
+    "core.engine.index.local_model": STARTS,
+    "core.engine.index.project_search": READS,
+    "core.engine.index.remote_meaning": INDEX,
+    "core.index.builder": INDEX,
+    "core.index.chunkers": STARTS,
+    "core.index.database": INDEX,
+    "core.index.file_rows": "nothing: reads the files of the project",
+    "core.index.process": INDEX,
+    "core.index.reader": READS,
+    "core.index.repo_map": READS,
+    "core.index.search.index_search": READS,
+    "core.index.search.lexical": READS,
+    "core.index.search.symbol_search": READS,
+    "core.index.vector_fill": INDEX,
+    "core.index.writer": INDEX,
     "tui.attachments.clipboard": STARTS,
     "tui.screens.controllers.editor": "a draft in a temporary directory; starts the user's editor",
 }

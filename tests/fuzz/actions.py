@@ -85,7 +85,9 @@ class Restore(Action, frozen=True, kw_only=True, tag="restore"):
 class Simple(Action, frozen=True, kw_only=True, tag="simple"):
     """What needs no arguments, or only a text."""
 
-    what: Literal["undo", "interrupt", "steer", "send_comments", "fork", "restart", "compact", "plan_edit", "todo"]
+    what: Literal[
+        "undo", "interrupt", "steer", "send_comments", "fork", "restart", "compact", "drop", "plan_edit", "todo"
+    ]
     text: str = ""
 
 

@@ -21,6 +21,7 @@ from core.sessions.store import SessionStore
 from tests.fuzz import actions as act
 from tests.fuzz.disk import entry_of, marks_in_git, tree_of
 from tests.fuzz.ending import looked_for
+from tests.fuzz.history import choose_shortening
 from tests.fuzz.model import FuzzModel, access
 from tests.fuzz.oracle import Allowance, Oracle, foreseen
 from tests.fuzz.outside import edit
@@ -294,23 +295,22 @@ class Driver:
         await self._done(cmd.CheckpointRestore(session=self.session, id=name, what=action.what), may)
 
     async def _simple(self, action: act.Simple) -> None:
-        session = self.session
         match action.what:
             case "undo":
                 await self._undo()
             case "interrupt":
-                await self._done(cmd.TurnInterrupt(session=session))
+                await self._done(cmd.TurnInterrupt(session=self.session))
             case "steer":
-                await self._done(cmd.TurnSteer(session=session, text=action.text))
+                await self._done(cmd.TurnSteer(session=self.session, text=action.text))
             case "send_comments":
                 await self._sent_comments()
             case "fork":
                 await self._fork()
             case "restart":
                 await self.restart()
-            case "compact":
-                if not self.engine._find_session(session).turn_slot.is_running:
-                    await self._done(cmd.ContextCompact(session=session))
+            case "compact" | "drop":
+                if (command := await choose_shortening(self.engine, self.session, action.what)) is not None:
+                    await self._done(command)
             case "plan_edit" | "todo":
                 await self._plan(action)
 

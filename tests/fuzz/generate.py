@@ -225,7 +225,9 @@ class Generator:
         return act.Settle(take=take, at=self._number(), text=f"{self._marks.agents()}\n")
 
     def _simple(self) -> act.Simple:
-        what = self._chance.choice(("send_comments", "fork", "restart", "restart", "plan_edit", "todo", "undo"))
+        what = self._chance.choice(
+            ("send_comments", "fork", "restart", "restart", "drop", "drop", "plan_edit", "todo", "undo")
+        )
         return act.Simple(what=what, text="# Another body\n")
 
     def _restore(self) -> act.Restore:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from core.agent.context.memory import ModelMemory
 from core.agent.gate.permissions import CallPermissions
+from core.agent.mentions.sources import PromptSurroundings
 from core.agent.planning.plan_sync import PlanSync
 from core.agent.turn.loop import Turn
 from core.agent.turn.routes import Route, TurnRoutes
 from core.agent.turn.turn_context import TurnContext
 from core.agent.turn.user_channel import UserChannel
 from core.config.settings import Settings
+from core.git.command_view import find_repository_view
 from core.ids import new_id
+from core.lsp.language_servers import LanguageServers
 from core.permissions.rules import PermissionRule
 from core.permissions.saved_rules import SavedRules
 from core.plans.plan_store import PlanStore
@@ -145,6 +149,7 @@ class Case:
             plans=PlanSync(PlanStore(PlanFolder(workspace)), self.state, self.emit),
             terminal=terminal,
             python=PythonRepl(terminal),
+            languages=LanguageServers(terminal.host, dict, lambda *_: "not in this test"),
             user=UserChannel(self.emit),
             routes=TurnRoutes(current=Route(provider=self.model, model="m", id="directed/m", window=100_000)),
             permissions=CallPermissions(terminal, settings, saved, grants),
@@ -164,6 +169,7 @@ class Case:
             directory=self.directory / "session",
             session_id="ses_1",
             box=box,
+            repository=partial(find_repository_view, workspace.root),
             hidden=(self.directory,),
             cache=self.directory / "cache",
         )
@@ -187,7 +193,7 @@ class Case:
 
     async def turn(self, prompt: str = "Do it", open_files: Sequence[str] = ()) -> ev.TurnFinished:
         self.session.turn_id = new_id("turn")
-        return await Turn(self.session, prompt, open_files).run()
+        return await Turn(self.session, prompt, PromptSurroundings(open_files=tuple(open_files))).run()
 
     def answer_approvals(self, decision: str) -> None:
         """Every approval from now on gets this answer, as soon as somebody waits for it."""

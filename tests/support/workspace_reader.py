@@ -6,6 +6,7 @@ from pathlib import Path
 
 from core.agent.answer.call_documents import build_edit_detail
 from core.errors import ToolFailed
+from core.protocol.events import DiagnosticsReported
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.shadow import Shadow
 from core.state.review import ReviewState
@@ -38,7 +39,7 @@ class WorkspaceEditor:
         return self.shadow.read_existing(self.relative(path), limit)
 
     def list_dir(self, path: str) -> tuple[DirectoryEntry, ...]:
-        return self.shadow.list_dir(self.relative(path))
+        return self.shadow.list_open_dir(self.relative(path))
 
     def pending_paths(self) -> dict[str, str]:
         return {each.path: each.operation for each in self.shadow.list_changes()}
@@ -56,6 +57,9 @@ class WorkspaceEditor:
 
     def mark_read(self, path: str) -> None:
         self.seen[self.relative(path)] = self.now(path)
+
+    async def diagnose(self, paths: tuple[str, ...]) -> tuple[DiagnosticsReported, ...]:
+        return ()
 
     async def lint(self, job: LintJob, *, pending: bool) -> LintRun:
         raise ToolFailed(f"was not run over what is {'pending' if pending else 'on disk'}: here is no box.")
