@@ -145,7 +145,7 @@ _ROWS: Final[tuple[tuple[str, str, str, str, str], ...]] = (
     ("rules.leave", "escape,q", "leave", "Back", "Close the list"),
     ("memory.accept", "a", "accept", "Keep", "Keep this note for later sessions"),
     ("memory.accept_all", "A", "accept_all", "Keep all", "Keep all notes that wait"),
-    ("memory.reject", "r,d,delete", "reject", "Drop", "Drop this note; a kept one is forgotten by a second stroke"),
+    ("memory.reject", "r,d,delete", "reject", "Drop", "Drop this note; twice for a kept one"),
     ("memory.edit", "e,enter", "edit", "Edit", "Change the words of this note, and keep it"),
     ("memory.down", "j,down", "move(1)", "Below", "The note below"),
     ("memory.up", "k,up", "move(-1)", "Above", "The note above"),
