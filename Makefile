@@ -17,7 +17,7 @@ help:
 	@echo "make run    start agent-tui         (ARGS='--demo' passes arguments on)"
 	@echo "make test   the whole test suite    (ARGS='-k name' passes arguments on)"
 	@echo "make fuzz   random sequences against what is promised  (ARGS='--seed N --count N --seconds N')"
-	@echo "make mutations  break forty places one by one; the tests have to notice  (ARGS='WORD …')"
+	@echo "make mutations  break fifty places one by one; the tests have to notice  (ARGS='WORD …')"
 	@echo "make lint   ruff: rules and format"
 	@echo "make types  mypy --strict"
 	@echo "make format put every file into the house format"

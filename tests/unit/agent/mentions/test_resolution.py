@@ -22,6 +22,7 @@ FILES = {
     "src/tools.py": "def save():\n    pass\n",
     "lib/tools.py": "def save():\n    pass\n",
     "docs/my notes.md": "one\ntwo\nthree\n",
+    "src/texts.py": "def text():\n    pass\n",
     "README.md": "# Hello\n",
     ".env": "KEY=secret\n",
     "types/a.ts": "export type A = 1;\n",
@@ -135,6 +136,8 @@ async def test_what_is_plainly_something_else_is_sent_as_it_is(desk, prompt):
         ("f7 of big.py", ["big.py · outline", "f7 · big.py:22-23"]),
         ("nothing is named here, e.g. node.js or v1.2", []),
         ("please add a test", []),
+        ("the text in texts.py is wrong", ["src/texts.py"]),
+        ("`text` in texts.py is wrong", ["src/texts.py", "text · src/texts.py:1-2"]),
     ],
 )
 async def test_names_in_a_plain_sentence_are_found(desk, prompt, labels):
