@@ -7,7 +7,8 @@ import ast
 import pytest
 
 from tests.contract.source_tree import ROOT, Module
-from tests.mutations.places import PLACES, apply_mutation, format_row
+from tests.mutations.place import apply_mutation, format_row
+from tests.mutations.places import PLACES
 
 PAGE = ROOT / "docs" / "testing.md"
 each_place = pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 
-from tests.mutations.places import PLACES, Place, apply_mutation, format_row
+from tests.mutations.place import Place, apply_mutation, format_row
+from tests.mutations.places import PLACES
 
 ROOT = Path(__file__).parents[2]
 PYTEST = ("-m", "pytest", "-q", "-x", "-p", "no:benchmark", "-p", "no:cacheprovider")
