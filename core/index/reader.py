@@ -20,6 +20,7 @@ MOST_PLACES: Final = 50
 """Places of one name; what has more is asked for in another way."""
 
 _COLUMNS: Final = "files.path, symbols.start, symbols.end, qualified, symbols.kind, signature"
+_INSIDE: Final = " and instr(lower('.' || qualified), lower(?))"
 Generation = tuple[int, int, int]
 
 
@@ -104,17 +105,20 @@ class IndexReader:
         return {name: places for name, places in found.items() if places}
 
     def complete_symbols(self, prefix: str, limit: int) -> tuple[SymbolPlace, ...]:
-        """Return definitions whose names begin with `prefix` in any case, the shortest first, one for each name."""
+        """Return definitions whose names begin with `prefix` in any case, the shortest first, one for each name. In a
+        `prefix` with a dot, the names around them count as well ("Class.me")."""
         if not prefix:
             return ()
+        around, _, begun = prefix.rpartition(".")
         try:
             rows = (
                 self.connect()
                 .execute(
                     f"select {_COLUMNS} from symbols join files on files.id = symbols.file"
-                    " where lower(name) >= lower(?) and lower(name) < lower(?) group by qualified"
+                    " where lower(name) >= lower(?) and lower(name) < lower(?)"
+                    f"{_INSIDE if around else ''} group by qualified"
                     " order by length(name), name, files.path limit ?",
-                    (prefix, f"{prefix}\U0010ffff", limit),
+                    (begun, f"{begun}\U0010ffff", *((f".{prefix}",) if around else ()), limit),
                 )
                 .fetchall()
             )

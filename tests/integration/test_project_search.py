@@ -112,3 +112,21 @@ async def test_of_more_pending_files_than_are_searched_the_rest_is_found_as_it_i
         assert [hit.path for hit in hits if "levy" in hit.text] == ["shop/mail.py"]
         (first, *_) = await find(engine, session, "add_tax")
         assert (first.path, first.is_changed) == ("shop/till.py", True)
+
+
+async def test_a_name_is_completed_within_the_name_it_stands_in(project):
+    (project / "shop" / "cart.py").write_text(
+        "class Cart:\n    def total(self):\n        pass\n\n    def take(self):\n        pass\n\n\ndef total():\n    pass\n"
+    )
+    async with session_in(project, access()) as (engine, session):
+        await engine._load().services.index.wait_ready(30)
+
+        async def complete(pattern):
+            answer = await engine.query(q.CompletionQuery(session=session, pattern=pattern))
+            return [each.word for each in answer.completions if each.note and ":" in each.note]
+
+        assert await complete("Cart.t") == ["Cart.take", "Cart.total"]
+        assert await complete("cart.to") == ["Cart.total"]
+        assert await complete("Cart.") == ["Cart.take", "Cart.total"]
+        assert await complete("to") == ["total", "Cart.total"]
+        assert await complete("art.to") == []

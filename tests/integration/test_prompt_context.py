@@ -181,6 +181,9 @@ async def test_what_is_kept_from_the_agent_is_not_offered_behind_an_at_and_rules
 
         assert (await complete("util"))[:2] == [("rule:utility", "rule"), ("src/utils.ts", "")]
         assert ("rule:utility", "rule") in await complete("rule:ut")
+        for lines in (":", ":1", ":10-", ":10-20", "#", "#L", "#L10-L20"):
+            assert await complete(f"utils.ts{lines}") == [(f"src/utils.ts{lines}", "")]
+            assert await complete(f"src/utils.ts{lines}") == []
         assert not any("kept" in word for word, _ in await complete("kept"))
         await run(engine, session, "Tidy up. @rule:utility")
         assert "Be kind." in sent(engine, session)

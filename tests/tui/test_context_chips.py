@@ -120,7 +120,7 @@ async def test_a_mention_of_nothing_is_a_chip_that_can_be_removed_to_send_it_as_
         await write(on, "see nope")
         assert "? @nope.py ✕" in lines(on)
         await on.pilot.press("alt+up")
-        assert "there is no file of this name" in lines(on)
+        assert "? @nope.py ✕   there is no file of this name. Did you mean @nose.py?" in lines(on)
         await on.pilot.press("delete", "enter")
         await on.until(lambda: on.sent(c.TurnSubmit))
         assert on.sent(c.TurnSubmit)[0].excluded == ("@nope.py",)

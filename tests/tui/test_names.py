@@ -89,12 +89,13 @@ def hover(on) -> str:
 async def test_the_definition_of_a_name_is_gone_to_and_back(reading, key):
     async with reading({DefinitionQuery: LocationsAnswer(places=(PRICES,))}) as on:
         view = await at_name(on, 40)
-        await on.pilot.press(key)
-        await on.until(lambda: on.panes.preview.path == "prices.py" and view.place == (22, 9, "item_5"))
+        await on.pilot.press("w", key)
+        await on.until(lambda: on.panes.preview.path == "prices.py" and view.place.line == 22)
         asked = next(each for each in on.client.queries if isinstance(each, DefinitionQuery))
-        assert (asked.path, asked.line, asked.column) == ("src/main.py", 40, 9)
+        assert (asked.path, asked.line, asked.column) == ("src/main.py", 40, 17)
         await on.pilot.press("backspace")
         await on.until(lambda: on.panes.preview.path == "src/main.py" and view.place.line == 40)
+        assert view.place[:2] == (40, asked.column)
         told = notes(on)
         await on.pilot.press("backspace")
         await on.until(lambda: told)

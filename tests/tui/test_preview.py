@@ -182,6 +182,23 @@ async def test_names_are_gone_through_and_keywords_left_out():
         assert view.place == (7, 25, "int")
 
 
+async def test_a_name_beyond_the_edge_comes_into_view():
+    text = f"def long({'x' * 40}, last): ...\n"
+    app = preview_app()
+    app.files["a.py"] = FileAnswer(path="a.py", text=text, language="python", size=len(text))
+    async with app.run_test(size=(40, 10)) as pilot:
+        await shown(pilot, "a.py", 1)
+        view = app.query_one(FileView)
+        view.focus()
+        await pilot.press("w", "w")
+        assert view.place.name == "last"
+        assert "last" in (await shown(pilot))[0]
+        await pilot.press("b", "b")
+        assert "def long" in (await shown(pilot))[0]
+        app.query_one(FilePreview).show("a.py", 1, text.index("last") + 1)
+        assert "last" in (await shown(pilot))[0]
+
+
 async def test_words_are_found_as_they_are_typed_and_gone_through():
     app = preview_app()
     async with app.run_test(size=(80, 20)) as pilot:

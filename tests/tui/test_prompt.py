@@ -1,11 +1,23 @@
 from __future__ import annotations
 
+import asyncio
+
+import pytest
 from textual.events import Paste
 
 from core.protocol import commands as c
 from core.protocol import events as e
-from core.protocol.queries import Completion, CompletionAnswer, CompletionQuery, PromptHistoryAnswer, PromptHistoryQuery
+from core.protocol.queries import (
+    AnyAnswer,
+    AnyQuery,
+    Completion,
+    CompletionAnswer,
+    CompletionQuery,
+    PromptHistoryAnswer,
+    PromptHistoryQuery,
+)
 from tests.support import recorded
+from tests.support.scripted_client import ScriptedClient
 
 FOUND = CompletionAnswer(
     completions=(Completion(word="shop/tax.py"), Completion(word="shop/till.py"), Completion(word="branch", note="it"))
@@ -78,6 +90,51 @@ async def test_files_are_completed_after_an_at_sign(stage):
         await on.until(lambda: not on.prompt.is_completing)
         assert on.prompt.text == "see @shop/till.py "
         assert on.sent(c.TurnSubmit) == []
+
+
+async def test_a_mention_that_is_complete_is_sent_at_once(stage):
+    async with stage(recorded.opening(), answers={CompletionQuery: FOUND}) as on:
+        await on.pilot.press(*"see @shop/tax.py")
+        await on.until(lambda: on.prompt.is_completing)
+        await on.pilot.press("enter")
+        await on.until(lambda: on.sent(c.TurnSubmit))
+        assert on.sent(c.TurnSubmit)[0].text == "see @shop/tax.py"
+
+
+class LateClient(ScriptedClient):
+    """Completes a word of one letter at once, a longer one when it is told to."""
+
+    is_told: asyncio.Event
+    found: CompletionAnswer
+
+    async def query(self, query: AnyQuery) -> AnyAnswer:
+        if not isinstance(query, CompletionQuery):
+            return await super().query(query)
+        if len(query.pattern) <= 1:
+            return FOUND
+        await self.is_told.wait()
+        return self.found
+
+
+@pytest.mark.parametrize(
+    ("found", "text", "is_sent"),
+    [(FOUND, "see @shop/tax.py ", False), (CompletionAnswer(), "see @tax.py:10-20", True)],
+)
+async def test_a_list_for_what_stood_there_before_the_last_letters_completes_nothing(
+    stage, monkeypatch, found, text, is_sent
+):
+    monkeypatch.setattr("tests.tui.conftest.ScriptedClient", LateClient)
+    monkeypatch.setattr(LateClient, "is_told", asyncio.Event(), raising=False)
+    monkeypatch.setattr(LateClient, "found", found, raising=False)
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press(*"see @t")
+        await on.until(lambda: on.prompt.is_completing)
+        await on.pilot.press(*"ax.py:10-20", "enter")
+        assert on.prompt.text == "see @tax.py:10-20"
+        LateClient.is_told.set()
+        await on.until(lambda: not on.prompt.is_completing)
+        sent = [each.text for each in on.sent(c.TurnSubmit)]
+        assert (sent or [on.prompt.text], bool(sent)) == ([text], is_sent)
 
 
 async def test_commands_are_completed_after_a_slash_and_escape_closes_the_list(stage):

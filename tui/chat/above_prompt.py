@@ -19,13 +19,13 @@ class CompletionList(OptionList, can_focus=False):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, compact=True)
-        self.kind = ""
+        self.kind = self.pattern = ""
         self.display = False
         self._words: tuple[str, ...] = ()
 
-    def show(self, kind: str, candidates: Sequence[tuple[str, str]]) -> None:
-        """Show (word, explanation) candidates; none hides the list."""
-        self.kind = kind
+    def show(self, kind: str, pattern: str, candidates: Sequence[tuple[str, str]]) -> None:
+        """Show (word, explanation) candidates for what was typed; none hides the list."""
+        self.kind, self.pattern = kind, pattern
         self._words = tuple(word for word, _ in candidates)
         self.set_options(
             Option(Content.assemble(fit_line(word), "  ", (fit_line(note), "$foreground 60%")))

@@ -43,6 +43,11 @@ def fit_label(label: str) -> str:
     return text if len(text) <= MAX_LABEL else f"{text[:half]}…{text[-half:]}"
 
 
+def _explain(problem: ContextProblem) -> str:
+    """Return what is wrong with a mention and what would be right; its chip says already which one it is."""
+    return f"{problem.message.removeprefix(f'{problem.key}: ')} {problem.hint}".strip()
+
+
 class ContextChips(Widget, can_focus=True):
     """Hidden without a chip. The prompt keeps the focus unless the user goes to the row."""
 
@@ -71,7 +76,7 @@ class ContextChips(Widget, can_focus=True):
 
     def show(self, items: Sequence[ContextItem], problems: Sequence[ContextProblem]) -> None:
         """Show these chips; the same ones again draw nothing."""
-        chips = [_Chip(each.key, each.key, each.message, is_problem=True) for each in problems]
+        chips = [_Chip(each.key, each.key, _explain(each), is_problem=True) for each in problems]
         chips += [_Chip(each.key, each.label, each.reason) for each in items]
         if chips == self._chips:
             return

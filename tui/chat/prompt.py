@@ -244,6 +244,11 @@ class Prompt(TextArea):
             self._completed_word = word
             self.post_message(self.CompletionRequested(*word))
 
+    @property
+    def completed_pattern(self) -> str:
+        """The word before the cursor that asks for completion, without its sign; "" = none does."""
+        return self._completed_word[1]
+
     def complete(self, text: str) -> None:
         row, column = self.cursor_location
         start = column - len(self._completed_word[1])

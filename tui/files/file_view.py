@@ -132,6 +132,8 @@ class FileView(CodeView):
         above = min(CONTEXT_ABOVE, self.size.height // 3) if self.size.height else CONTEXT_ABOVE  # not laid out yet
         top = self.cursor.line - above
         self.scroll_to(x=0, y=max(top, 0), animate=False, force=True)
+        if column > 1 and self.size.width:
+            self._reveal_columns(self.cursor.column, self.cursor.column + 1)
         self._note_moved()
 
     # The cursor
@@ -180,11 +182,15 @@ class FileView(CodeView):
         line = self.cursor.line
         self.reveal_rows(line, line)
         if self.cursor.match_number:
-            place = self._to_shown(line, self.cursor.column)
-            first, room = self.scroll_offset.x, self.get_line_width()
-            if not first <= place < first + room:
-                self.scroll_to(x=max(place - room // 2, 0) if place >= room else 0, animate=False, force=True)
+            self._reveal_columns(self.cursor.column, self.cursor.column + 1)
         self._note_moved()
+
+    def _reveal_columns(self, start: int, end: int) -> None:
+        """Bring the characters [start, end) of the cursor's line into view: the marks at its edges cover some."""
+        low, high = (self._to_shown(self.cursor.line, column) for column in (start, end))
+        first, room = self.scroll_offset.x, self.get_line_width()
+        if low < first + bool(first) or high >= first + room:
+            self.scroll_to(x=max(low - room // 2, 0) if high >= room else 0, animate=False, force=True)
 
     def _note_moved(self) -> None:
         self.redraw()
@@ -211,6 +217,8 @@ class FileView(CodeView):
         if self.has_text:
             self.cursor.move_name(step, self._is_name)
             self._show_cursor()
+            if (name := self._find_name()) is not None:
+                self._reveal_columns(name.start, name.end)
 
     def move_match(self, step: int) -> None:
         if self.has_text and self.cursor.move_match(step):

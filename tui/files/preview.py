@@ -217,6 +217,11 @@ class FilePreview(StatePane):
             path=self._path, line=self._view.cursor.line + 1, start=start, end=end, selected=selected[:MAX_SELECTED]
         )
 
+    @property
+    def column(self) -> int:
+        """The column of the cursor, from 1."""
+        return self._view.cursor.column + 1
+
     def action_move_match(self, step: int) -> None:
         self._view.move_match(step)
 

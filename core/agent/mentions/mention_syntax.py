@@ -42,6 +42,7 @@ _OTHER_WORDS: Final = frozenset(
 _MENTION: Final = re.compile(r"(?<![\w@/.+-])@(?:\"([^\"\n]{1,400})\"|([^\s\"'`<>|,;()\[\]{}@]{1,400}))")
 _SUFFIX: Final = re.compile(r"(?::(\d{1,7})(?:-(\d{1,7})|:\d{1,5})?|#L(\d{1,7})(?:-L?(\d{1,7}))?)")
 _LAST_SUFFIX: Final = re.compile(rf"{_SUFFIX.pattern}$")
+_UNFINISHED_LINES: Final = re.compile(r"(?<=.)(?::(?:\d+(?:-\d*)?)?|#(?:L(?:\d+(?:-L?\d*)?)?)?)$")
 _SPAN: Final = re.compile(r"(?<!`)(`{1,2})(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
 _END_OF_PIPED: Final = "\n</stdin>"
 _PIPED: Final = re.compile(rf"<stdin>\n.*?{_END_OF_PIPED}", re.DOTALL)
@@ -99,6 +100,13 @@ def _build_mention(match: re.Match[str], text: str) -> Mention | None:
     made = _with_lines(f"@{name}", name[: suffix.start()] if suffix else name, suffix)
     is_code = _is_other_word(name) or text[end : end + 1] == "(" or _is_above_code(text, match.start(), end)
     return Mention(text=made.text, name=made.name, start=made.start, end=made.end, is_code=is_code)
+
+
+def find_lines(typed: str) -> str:
+    """Return the lines at the end of a mention that is being typed, also when they are only begun; "" = there are
+    none."""
+    found = _UNFINISHED_LINES.search(typed)
+    return found.group() if found is not None and typed[: found.start()] not in SOURCES else ""
 
 
 def _with_lines(text: str, name: str, suffix: re.Match[str] | None) -> Mention:

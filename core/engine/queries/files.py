@@ -6,7 +6,9 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from core.agent.mentions.mention_syntax import SPECIAL_WORDS
+from msgspec import structs
+
+from core.agent.mentions.mention_syntax import SPECIAL_WORDS, find_lines
 from core.agent.mentions.resolution import resolve_prompt
 from core.config.rules.loading import load_rule_files
 from core.config.rules.rule import list_rule_names
@@ -155,6 +157,8 @@ async def answer_completion(source: QuerySource, query: q.CompletionQuery) -> q.
     """Return words for behind an `@`: special ones and rules, then paths and symbols that begin so, then paths that are
     near. What is kept from the agent is not among them."""
     pattern, session, services = query.pattern.strip('"'), source.sessions.get(query.session), source.services
+    if lines := find_lines(pattern):
+        return await _complete_lines(source, query, pattern.removesuffix(lines), lines)
     words = [q.Completion(word=word, note=note) for word, note in SPECIAL_WORDS.items() if word.startswith(pattern)]
     pending = [] if session is None else list(session.review.changes)
     paths = await services.files.find(pattern, limit=query.limit, directories=True, extra=pending)
@@ -168,6 +172,15 @@ async def answer_completion(source: QuerySource, query: q.CompletionQuery) -> q.
     others = [path for path in paths if path not in meant]
     files, near = ([_describe_path(path) for path in group] for group in (meant, others))
     return q.CompletionAnswer(completions=tuple([*words, *files, *symbols, *near][: query.limit]))
+
+
+async def _complete_lines(source: QuerySource, query: q.CompletionQuery, name: str, lines: str) -> q.CompletionAnswer:
+    """Return the files that a mention of lines may mean, each with them; none if it has the whole path already."""
+    found = await answer_completion(source, structs.replace(query, pattern=name))
+    named = (each.word for each in found.completions if not each.note and not each.word.startswith('"'))
+    meant = [word for word in named if _begins_with(word, name.lower())]
+    words = () if name in meant else tuple(q.Completion(word=word + lines) for word in meant)
+    return q.CompletionAnswer(completions=words)
 
 
 def _begins_with(path: str, pattern: str) -> bool:

@@ -54,7 +54,7 @@ class PaneController(Controller):
         self._auto_shown: set[str] = set()
         self.hidden_pane = ""  # the side pane that gave way to what has the focus when the window got narrow
         self.open_files: tuple[str, ...] = ()
-        self.visited: list[tuple[str, int]] = []  # places in the preview that were left, with their lines
+        self.visited: list[tuple[str, int, int]] = []  # places in the preview that were left: path, line and column
 
     @property
     def is_mounted(self) -> bool:
@@ -221,8 +221,8 @@ class PaneController(Controller):
     async def preview_file(self, path: str, line: int = 0, column: int = 1, *, is_back: bool = False) -> None:
         """Show a file, with the cursor on a place from 1; where the user was before is kept, unless that `is_back`."""
         here = self.preview.viewing if self.preview is not None else None
-        if here is not None and not is_back and (here.path, here.line) != (path, line):
-            self.visited = [*self.visited[-MAX_VISITED:], (here.path, here.line)]
+        if self.preview is not None and here is not None and not is_back and (here.path, here.line) != (path, line):
+            self.visited = [*self.visited[-MAX_VISITED:], (here.path, here.line, self.preview.column)]
         self.open_files = (path, *(each for each in self.open_files if each != path))[:MAX_OPEN_FILES]
         await self.show("preview", focus=self.is_narrow)
         if self.side is not None and self.preview is not None:

@@ -43,6 +43,7 @@ class PromptController(Controller):
         super().__init__(context)
         self._modes, self._panes, self._questions = modes, panes, questions
         self._send_lock = Lock()
+        self._awaited_key = ""  # what was struck for a completion that is being looked for
         self.chips = ChipRow(context)
 
     @on(Prompt.Submitted)
@@ -197,8 +198,11 @@ class PromptController(Controller):
             question = queries.CompletionQuery(pattern=event.pattern)
             answer = await self.context.query(question, queries.CompletionAnswer)
             found = [(each.word, each.note) for each in answer.completions] if answer else []
-        (await self.context.ensure_bar(CompletionList, "completion")).show(event.kind, found)
+        (await self.context.ensure_bar(CompletionList, "completion")).show(event.kind, event.pattern, found)
+        awaited, self._awaited_key = self._awaited_key, ""
         self.context.prompt.is_completing = bool(found)
+        if awaited:
+            self._handle_completion_key(Prompt.CompletionKey(awaited))
 
     @on(Prompt.CompletionKey)
     def _handle_completion_key(self, event: Prompt.CompletionKey) -> None:
@@ -209,6 +213,11 @@ class PromptController(Controller):
                 completion.action_cursor_down()
             case "previous":
                 completion.action_cursor_up()
+            case "accept" | "send" if completion.pattern != prompt.completed_pattern:
+                self._awaited_key = event.action  # the list is that of what stood there before the last letters
+            case "send" if completion.kind == "@" and completion.selected_word in {None, prompt.completed_pattern}:
+                self._close_completion(completion)
+                prompt.submit()
             case "accept" | "send" if completion.selected_word is not None:
                 is_whole = completion.kind == "/" and can_run_as_is(prompt.text, completion.selected_word)
                 prompt.complete(completion.selected_word)

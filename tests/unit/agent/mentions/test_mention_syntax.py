@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.agent.mentions.mention_syntax import mask_code, parse_mentions
+from core.agent.mentions.mention_syntax import find_lines, mask_code, parse_mentions
 from core.agent.mentions.plain_names import MAX_NAMES, find_plain_names
 
 
@@ -62,6 +62,18 @@ def test_decorators_packages_and_versions_are_told_apart_from_names(prompt):
 )
 def test_what_looks_like_a_name_is_meant(prompt):
     assert [each.is_code for each in parse_mentions(prompt)] == [False]
+
+
+@pytest.mark.parametrize(
+    ("typed", "lines"),
+    [
+        ("utils.ts", ""), ("a.ts:", ":"), ("a.ts:1", ":1"), ("a.ts:10-", ":10-"), ("a.ts:10-20", ":10-20"),
+        ("a.ts#", "#"), ("a.ts#L", "#L"), ("a.ts#L1-L20", "#L1-L20"), ("a.ts:x", ""), (":1", ""), ("", ""),
+        ("rule:", ""), ("session:1", ""), ("plan:", ""),
+    ],
+)  # fmt: skip
+def test_lines_are_told_from_a_name_while_they_are_typed(typed, lines):
+    assert find_lines(typed) == lines
 
 
 def test_nothing_is_mentioned_in_what_was_pasted():

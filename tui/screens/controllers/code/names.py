@@ -134,8 +134,8 @@ class NameController(Controller):
     @on(BackRequested)
     async def _go_back(self) -> None:
         if self._panes.visited:
-            path, line = self._panes.visited.pop()
-            await self._panes.preview_file(path, line, is_back=True)
+            path, line, column = self._panes.visited.pop()
+            await self._panes.preview_file(path, line, column, is_back=True)
         else:
             self.context.notify_user("This is where you began.")
 
