@@ -117,7 +117,7 @@ class IndexReader:
                     f"select {_COLUMNS} from symbols join files on files.id = symbols.file"
                     " where lower(name) >= lower(?) and lower(name) < lower(?)"
                     f"{_INSIDE if around else ''} group by qualified"
-                    " order by length(name), name, files.path limit ?",
+                    " order by length(name), name, length(qualified), files.path limit ?",
                     (begun, f"{begun}\U0010ffff", *((f".{prefix}",) if around else ()), limit),
                 )
                 .fetchall()
