@@ -115,9 +115,8 @@ async def test_of_more_pending_files_than_are_searched_the_rest_is_found_as_it_i
 
 
 async def test_a_name_is_completed_within_the_name_it_stands_in(project):
-    (project / "shop" / "cart.py").write_text(
-        "class Cart:\n    def total(self):\n        pass\n\n    def take(self):\n        pass\n\n\ndef total():\n    ...\n"
-    )
+    members = "class Cart:\n    def total(self):\n        ...\n\n    def take(self):\n        ...\n"
+    (project / "shop" / "cart.py").write_text(f"{members}\n\ndef total():\n    ...\n")
     async with session_in(project, access()) as (engine, session):
         await engine._load().services.index.wait_ready(30)
 
