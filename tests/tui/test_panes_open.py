@@ -4,8 +4,18 @@ import pytest
 
 from core.protocol import commands as c
 from core.protocol import events as e
-from core.protocol.queries import FileAnswer, FileQuery, FindAnswer, FindQuery, TreeAnswer, TreeEntry, TreeQuery
+from core.protocol.queries import (
+    FileAnswer,
+    FileQuery,
+    FindAnswer,
+    FindQuery,
+    RefusedAnswer,
+    TreeAnswer,
+    TreeEntry,
+    TreeQuery,
+)
 from tests.support import recorded
+from tui.files.file_tree import FileTree
 from tui.review import messages as review_messages
 
 TREE = TreeAnswer(path="", entries=(TreeEntry(name="shop", kind="directory"), TreeEntry(name="README.md", kind="file")))
@@ -41,6 +51,21 @@ async def test_the_files_are_shown_and_hidden(stage, size):
         await on.pilot.press("ctrl+b")
         await on.until(lambda: not on.screen.query_one("#left").display)
         assert on.prompt.has_focus
+
+
+async def test_the_files_are_those_on_disk_when_anything_may_have_changed_and_a_refusal_is_shown(stage):
+    async with stage(recorded.opening(), answers=ANSWERS) as on:
+        await on.pilot.press("ctrl+b")
+        await on.until(lambda: on.screen.query("FileTree"))
+        tree = on.screen.query_one(FileTree)
+        await on.until(lambda: tree.last_line == 1)
+        on.client.answers[TreeQuery] = TreeAnswer(path="", entries=(TreeEntry(name="new.md", kind="file"),))
+        on.client.emit(e.FilesChanged())
+        await on.until(lambda: [each.data.name for each in tree.root.children] == ["new.md"])
+        on.client.answers[TreeQuery] = RefusedAnswer(code="refused", message="'': Permission denied.")
+        on.client.emit(e.FilesChanged())
+        await on.until(lambda: [each.data.name for each in tree.root.children] == ["Permission denied."])
+        assert not on.app._notifications
 
 
 async def test_in_a_narrow_window_escape_puts_away_what_covers_the_prompt_one_by_one(stage):

@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 
 from core.protocol.queries import TreeAnswer, TreeEntry
 from tests.tui.panes_case import MARKS, tree_app
-from tui.files.file_tree import MAX_DEPTH, MAX_ENTRIES, FileTree
+from tui.files.file_tree import MAX_DEPTH, MAX_ENTRIES, DirectoryRefused, FileTree
 
 
 async def settle(pilot: Pilot[None], *keys: str) -> FileTree:
@@ -155,6 +155,42 @@ async def test_a_directory_that_cannot_be_read_is_told_and_can_be_tried_again():
         app.project["docs"] = [("index.md", "file", False)]
         await settle(pilot, "left", "right")
         assert "docs/index.md" in names(tree)
+
+
+async def test_a_directory_that_may_not_be_read_says_so_in_its_place_and_can_be_tried_again():
+    app = tree_app()
+    async with app.run_test(size=(40, 20)) as pilot:
+        tree = await settle(pilot)
+        load, tree._load = tree._load, refuse
+        await settle(pilot, "down", "right")
+        assert names(tree)[:2] == ["docs", "docs/Permission denied."]
+        assert not app._notifications
+        tree._load = load
+        await settle(pilot, "left", "right")
+        assert names(tree)[:2] == ["docs", "docs/index.md"]
+
+
+async def refuse(path: str) -> TreeAnswer:
+    raise DirectoryRefused("Permission denied.")
+
+
+async def test_when_anything_may_have_changed_what_is_open_is_read_again_and_the_rest_when_it_is_opened():
+    app = tree_app()
+    async with app.run_test(size=(40, 20)) as pilot:
+        tree = await open_shop(pilot)
+        tree._find_node("src/shop").collapse()
+        before = len(app.loads)
+        app.project["src"] = [("app", "directory", False), ("shop", "directory", False)]
+        app.project["src/shop"] = [("new.py", "file", False)]
+        tree.refresh_all()
+        found = names(await settle(pilot))
+        assert "src/app" in found
+        assert "src/main.py" not in found
+        assert app.loads[before:] == ["", "src"]
+        tree._find_node("src/shop").expand()
+        found = names(await settle(pilot))
+        assert "src/shop/new.py" in found
+        assert "src/shop/prices.py" not in found
 
 
 async def marked(pilot: Pilot[None]) -> None:

@@ -39,6 +39,10 @@ MARKS: Final = {
 CHANGE_BELOW: Final = ("·", "$text-warning")
 
 
+class DirectoryRefused(Exception):
+    """A directory can't be read; the words say why."""
+
+
 @dataclass(slots=True)
 class TreeItem:
     """The data of a node; `is_read`: the entries of this directory are, or are being, shown."""
@@ -62,7 +66,7 @@ Node = TreeNode[TreeItem]
 
 
 class FileTree(TreeWidget[TreeItem]):
-    """`load(path)` returns the entries of a directory, "" being the workspace."""
+    """`load(path)` returns the entries of a directory, "" being the workspace, or raises `DirectoryRefused`."""
 
     DEFAULT_CSS = """
     FileTree { height: 1fr; background: $background; scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; }
@@ -111,6 +115,17 @@ class FileTree(TreeWidget[TreeItem]):
             self._diagnostics = dict(diagnostics)
             self._redraw()
 
+    def refresh_all(self) -> None:
+        """Anything may have changed: open directories are read again now, others when they are opened."""
+        waiting = [self.root] if self.is_mounted else []
+        while waiting:
+            node = waiting.pop()
+            if node.is_root or node.is_expanded:
+                waiting += node.children
+                self._start_reading(node)
+            elif node.data is not None:
+                node.data.is_read = False
+
     def refresh_paths(self, paths: Iterable[str]) -> None:
         if not self.is_mounted:
             return
@@ -140,7 +155,11 @@ class FileTree(TreeWidget[TreeItem]):
     async def _read_directory(self, node: Node) -> None:
         place = node.data
         assert place is not None
-        tree = await self._load(place.path)
+        try:
+            tree = await self._load(place.path)
+        except DirectoryRefused as refused:
+            place.is_read = False
+            tree = TreeAnswer(path=place.path, entries=(TreeEntry(name=str(refused), kind="other", ignored=True),))
         entries = _add_deleted(place.path, tree.entries[:MAX_ENTRIES], self._marks)
         left_out = tree.truncated + max(len(tree.entries) - MAX_ENTRIES, 0)
         await self._merge_entries(node, place.path, entries)

@@ -125,6 +125,7 @@ def _touch_path(view: ViewState, _: events.Envelope, event: events.ChangeResolve
 
 def _touch_paths(view: ViewState, _: events.Envelope, event: events.FilesChanged) -> None:
     view.touched_paths.update(event.paths)
+    view.is_any_touched = view.is_any_touched or not event.paths
 
 
 def _ask(view: ViewState, envelope: events.Envelope, event: events.QuestionAsked) -> None:

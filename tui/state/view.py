@@ -83,6 +83,7 @@ class ViewState(SessionState):
     refusals: dict[str, str] = field(default_factory=dict)
     question_places: dict[str, QuestionPlace] = field(default_factory=dict)
     touched_paths: set[str] = field(default_factory=set)
+    is_any_touched: bool = False  # files changed, too many to name
     suggestion: events.PromptSuggested | None = None
     index: IndexStatus = field(default_factory=IndexStatus)
 

@@ -243,9 +243,10 @@ class PaneController(Controller):
         state = self.context.state
         if "files" in topics or "review" in topics:
             paths, state.touched_paths = frozenset(state.touched_paths), set()
-            self._feed_tree(paths)
+            is_any, state.is_any_touched = state.is_any_touched, False
+            self._feed_tree(paths, is_any=is_any)
             if (preview := self.preview) is not None:
-                preview.refresh_paths(paths)
+                preview.refresh_paths(frozenset() if is_any else paths)
                 preview.set_diagnostics(state.review.diagnostics)
         self._feed_side(topics)
         panes = SCREEN_MODES[state.mode].panes
@@ -263,13 +264,15 @@ class PaneController(Controller):
             return self._get_pane(pane.name) is None
         return pane.repeats == "always" or pane.name not in self._auto_shown
 
-    def _feed_tree(self, paths: frozenset[str]) -> None:
+    def _feed_tree(self, paths: frozenset[str], *, is_any: bool = False) -> None:
         state = self.context.state
         for tree in self.context.screen.query("FileTree"):
             fed: Any = tree
             fed.set_marks({path: change.operation for path, change in state.changes.items()})
             fed.set_diagnostics(summarize_diagnostics(state.review.diagnostics))
-            if paths:
+            if is_any:
+                fed.refresh_all()
+            elif paths:
                 fed.refresh_paths(paths)
 
     def _feed_side(self, topics: frozenset[Topic]) -> None:
@@ -291,8 +294,12 @@ class PaneController(Controller):
         return change is not None and change.operation == "delete"
 
     async def _load_tree(self, path: str) -> queries.TreeAnswer:
-        answer = await self.context.query(queries.TreeQuery(path=path), queries.TreeAnswer)
-        return answer or queries.TreeAnswer(path=path, entries=())
+        answer = await self.context.bridge.query(queries.TreeQuery(path=path))
+        if isinstance(answer, queries.RefusedAnswer):
+            from tui.files.file_tree import DirectoryRefused
+
+            raise DirectoryRefused(answer.message.removeprefix(f"{path!r}: "))
+        return answer if isinstance(answer, queries.TreeAnswer) else queries.TreeAnswer(path=path, entries=())
 
     async def _find_files(self, words: str) -> tuple[str, ...]:
         question = queries.FindQuery(pattern=words, limit=MAX_FOUND_FILES)
