@@ -16,7 +16,15 @@ import msgspec
 
 from core.cli.parsing import Arguments, Front, build_parser, parse_count, parse_directory
 from core.exits import ExitCode
-from core.index.database import FILE_NAME, IndexFailed, lock_for_building, remove_index
+from core.index.database import (
+    DAMAGED,
+    FILE_NAME,
+    IndexFailed,
+    describe_failed_read,
+    lock_for_building,
+    remove_index,
+    report_damage,
+)
 from core.index.reader import IndexReader
 from core.protocol.queries.search import IndexStatus, SearchHit
 from core.sessions.store import SessionStore
@@ -89,7 +97,7 @@ def run(arguments: IndexArguments) -> int:
             if not database.exists():
                 _say("there is no index of this project yet: building it first")
             _bring_up_to_date(arguments.directory, database)
-            _search(database, arguments)
+            _search_and_print(database, arguments)
     return ExitCode.DONE
 
 
@@ -145,7 +153,7 @@ def _bring_up_to_date(directory: Path, database: Path) -> None:
             finally:
                 os.close(lock)
     except (sqlite3.Error, OSError) as problem:
-        raise IndexFailed(f"the index can't be built: {problem}", hint=f"It lies in {database.parent}.") from problem
+        raise IndexFailed(f"the index can't be built: {problem}.", hint=f"It lies in {database.parent}.") from problem
 
 
 def _build(directory: Path, database: Path) -> None:
@@ -207,19 +215,32 @@ class _Progress:
             sys.stderr.write("\r\x1b[2K")
 
 
-def _search(database: Path, arguments: IndexArguments) -> None:
-    from core.index.search.index_search import IndexSearch, SearchRequest
-
+def _search_and_print(database: Path, arguments: IndexArguments) -> None:
+    """Search; an index in which that shows damage is made anew before. Raises `IndexFailed`."""
     text = sys.stdin.read() if arguments.query == "-" else arguments.query
     limit = arguments.limit or (_LISTED if arguments.json else _SHOWN)
+    try:
+        found = _search(database, text, limit)
+    except IndexFailed as failure:
+        if failure.code != DAMAGED:
+            raise
+        _say(f"{failure.message} It is made anew")
+        report_damage(database)
+        _bring_up_to_date(arguments.directory, database)
+        found = _search(database, text, limit)
+    sys.stdout.write(_format_json(found) if arguments.json else _format_text(found))
+
+
+def _search(database: Path, text: str, limit: int) -> list[SearchHit]:
+    from core.index.search.index_search import IndexSearch, SearchRequest
+
     reader = IndexReader(database)
     try:
-        found = IndexSearch(reader.connect()).search(SearchRequest(text=text, limit=limit))
+        return IndexSearch(reader.connect()).search(SearchRequest(text=text, limit=limit))
     except sqlite3.Error as problem:
-        raise IndexFailed(f"the index can't be read: {problem}.", hint="agent-tui index clear removes it.") from problem
+        raise describe_failed_read(problem) from problem
     finally:
         reader.close()
-    sys.stdout.write(_format_json(found) if arguments.json else _format_text(found))
 
 
 def _format_json(found: Sequence[SearchHit]) -> str:

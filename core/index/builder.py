@@ -18,7 +18,14 @@ from msgspec.structs import replace
 
 from core.clock import monotonic
 from core.index.chunkers import ChunkerPool
-from core.index.database import connect_for_writing, is_damaged, read_status, remove_index, write_status
+from core.index.database import (
+    check_reported,
+    connect_for_writing,
+    is_damaged,
+    read_status,
+    remove_index,
+    write_status,
+)
 from core.index.file_rows import FileRows, read_rows
 from core.index.vector_fill import VectorFill
 from core.index.walk import MOST_FILES, RULE_FILES, FoundFile, ProjectWalk, sort_by_use
@@ -64,6 +71,7 @@ class IndexBuilder:
 
     def sweep(self) -> None:
         """Compare all files with the index; what differs waits to be read, what is gone is removed."""
+        check_reported(self._database)
         self._finish_batches()
         self._waiting.clear()
         known = self._writer.load_known()
@@ -82,6 +90,7 @@ class IndexBuilder:
 
     def note_changed(self, paths: Iterable[str]) -> None:
         """Bring some paths up to date, directories with all below them."""
+        check_reported(self._database)
         self._finish_batches()
         paths = list(dict.fromkeys(paths))
         if self._status.state == "failed" or any(path.rpartition("/")[2] in RULE_FILES for path in paths):

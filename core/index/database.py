@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -26,7 +27,11 @@ SCHEMA: Final = 1
 """Raised with the tables, and with the way in which files are cut into chunks."""
 
 VERSION: Final = f"{SCHEMA}.{WORDS_VERSION}"
+DAMAGED: Final = "index_damaged"
+"""The code of a failure after which the index has to be made anew."""
+
 _BUSY_SECONDS: Final = 10.0
+_MARK: Final = ".damaged"
 _TABLES: Final = """
 create table meta(key text primary key, value) without rowid;
 create table files(
@@ -47,6 +52,9 @@ create table vectors(
 create virtual table fts using fts5(
     body, path, symbol, content='', tokenize="unicode61 remove_diacritics 0 tokenchars '_'");
 """
+
+
+_REBUILT: Final = "agent-tui index build makes it anew."
 
 
 class IndexFailed(AgentTuiError):
@@ -73,24 +81,33 @@ def connect_for_reading(path: Path) -> sqlite3.Connection:
     try:
         if read_meta(connection, "version") == VERSION:
             return connection
-        problem_text = "is none of this version"
+        failure = IndexFailed(f"the index {path} is none of this version.", hint=_REBUILT)
     except sqlite3.Error as problem:
-        problem_text = f"can't be read: {problem}"
+        failure = describe_failed_read(problem, path)
     connection.close()
-    raise IndexFailed(f"the index {path} {problem_text}.", hint="agent-tui index build makes it anew.")
+    raise failure
+
+
+def describe_failed_read(problem: sqlite3.Error, path: Path | None = None) -> IndexFailed:
+    """Return what is raised after a question that SQLite could not answer; its code is `DAMAGED` if the file is."""
+    name = f"the index {path}" if path is not None else "the index"
+    code = DAMAGED if is_damaged(problem) else IndexFailed.code
+    return IndexFailed(f"{name} can't be read: {problem}.", hint=_REBUILT, code=code)
 
 
 def connect_for_writing(path: Path) -> tuple[sqlite3.Connection, str]:
     """Open the index of a project, or make it; only its builder may. Return it with what was wrong with the one that
     was there, "" = nothing. Raises `sqlite3.Error`, OSError."""
     _make_private(path.parent)
+    moved = _move_directory_away(path)
     is_new = not path.exists()
     try:
+        check_reported(path)
         connection = _open(path)
         found = read_meta(connection, "version") if not is_new else None
         if found == VERSION and _is_sound(connection):
             return connection, ""
-        problem = "" if is_new else f"the index was of another version ({found!s}), and is made anew"
+        problem = moved if is_new else f"the index was of another version ({found!s}), and is made anew"
         connection.close()
     except sqlite3.DatabaseError as error:
         if _is_outside_trouble(error):
@@ -102,6 +119,26 @@ def connect_for_writing(path: Path) -> tuple[sqlite3.Connection, str]:
     write_meta(connection, "version", VERSION)
     connection.execute("commit")
     return connection, problem
+
+
+def _move_directory_away(path: Path) -> str:
+    """Make place for an index where a directory lies, which nobody here has made; return what was done, "" = nothing.
+    Raises OSError."""
+    if path.is_symlink() or not path.is_dir():
+        return ""
+    aside = path.replace(tempfile.mkdtemp(prefix=f"{path.name}.", dir=path.parent))
+    return f"a directory lay in the place of the index, and is {aside.name} now"
+
+
+def report_damage(path: Path) -> None:
+    """Leave word that an index is damaged: not all damage is seen by its builder, who makes it anew. Raises OSError."""
+    path.with_name(path.name + _MARK).touch(mode=0o600)
+
+
+def check_reported(path: Path) -> None:
+    """Raise `sqlite3.DatabaseError` if somebody who read an index has reported that it is damaged."""
+    if path.with_name(path.name + _MARK).exists():
+        raise sqlite3.DatabaseError("a search found it malformed")
 
 
 def _open(path: Path) -> sqlite3.Connection:
@@ -134,7 +171,7 @@ def is_damaged(error: sqlite3.Error) -> bool:
 
 def remove_index(path: Path) -> None:
     """Remove an index with all that belongs to it; who has it open goes on with what was in it. Raises OSError."""
-    for each in (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm", "-journal"))):
+    for each in (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm", "-journal", _MARK))):
         with suppress(FileNotFoundError):
             each.unlink()
 

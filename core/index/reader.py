@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from core.index.database import IndexFailed, connect_for_reading, find_last_chunk, read_status
+from core.index.database import IndexFailed, connect_for_reading, describe_failed_read, find_last_chunk, read_status
 from core.index.search.static_model import STATIC_MODEL
 from core.protocol.queries.search import IndexStatus
 
@@ -66,14 +66,14 @@ class IndexReader:
             count = connection.execute("select count(*) from chunks").fetchone()[0]
             return self._inode, find_last_chunk(connection), count
         except sqlite3.Error as problem:
-            raise _to_failure(problem) from problem
+            raise describe_failed_read(problem) from problem
 
     def read_status(self) -> IndexStatus:
         """Return how far the builder had come with its last commit."""
         try:
             return read_status(self.connect())
         except sqlite3.Error as problem:
-            raise _to_failure(problem) from problem
+            raise describe_failed_read(problem) from problem
 
     def count_languages(self) -> tuple[tuple[str, int], ...]:
         """Return the languages of its files with how many there are of each, the most first."""
@@ -81,7 +81,7 @@ class IndexReader:
         try:
             return tuple(self.connect().execute(count))
         except sqlite3.Error as problem:
-            raise _to_failure(problem) from problem
+            raise describe_failed_read(problem) from problem
 
     def count_by_models(self) -> dict[str, int]:
         """Return for each model of the `embed` route that was asked how many chunks have a vector of it."""
@@ -93,7 +93,7 @@ class IndexReader:
         try:
             return dict(self.connect().execute(count, (STATIC_MODEL,)).fetchall())
         except sqlite3.Error as problem:
-            raise _to_failure(problem) from problem
+            raise describe_failed_read(problem) from problem
 
     def find_symbols(self, names: Iterable[str]) -> dict[str, tuple[SymbolPlace, ...]]:
         """Return where names are defined, as they are written ("name", "Class.method", "mod::name", "Class#name"); the
@@ -101,7 +101,7 @@ class IndexReader:
         try:
             found = {name: _find_places(self.connect(), name) for name in dict.fromkeys(names)}
         except sqlite3.Error as problem:
-            raise _to_failure(problem) from problem
+            raise describe_failed_read(problem) from problem
         return {name: places for name, places in found.items() if places}
 
     def complete_symbols(self, prefix: str, limit: int) -> tuple[SymbolPlace, ...]:
@@ -123,7 +123,7 @@ class IndexReader:
                 .fetchall()
             )
         except sqlite3.Error as problem:
-            raise _to_failure(problem) from problem
+            raise describe_failed_read(problem) from problem
         return tuple(
             SymbolPlace(path=path, start=start, end=end, symbol=symbol, kind=kind, signature=signature)
             for path, start, end, symbol, kind, signature in rows
@@ -136,17 +136,13 @@ class IndexReader:
         try:
             return self.read_generation(), RepoMap(self.connect())
         except sqlite3.Error as problem:
-            raise _to_failure(problem) from problem
+            raise describe_failed_read(problem) from problem
 
     def close(self) -> None:
         """Close the connection. Safe to call twice; the reader can be used again."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-def _to_failure(problem: sqlite3.Error) -> IndexFailed:
-    return IndexFailed(f"the index can't be read: {problem}.", hint="agent-tui index build makes it anew.")
 
 
 def _find_places(connection: sqlite3.Connection, name: str) -> tuple[SymbolPlace, ...]:

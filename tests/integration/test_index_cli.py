@@ -12,6 +12,7 @@ from core.cli.index import IndexArguments, run
 from core.errors import PathRefused
 from core.index.database import FILE_NAME, IndexFailed, lock_for_building
 from core.sessions.store import SessionStore
+from tests.unit.index.index_content import break_table
 
 
 @pytest.fixture
@@ -85,6 +86,16 @@ def test_a_damaged_index_is_made_anew_and_that_is_said(project, capsys):
     capsys.readouterr()
     do("build", project)
     assert "made anew" in capsys.readouterr().out
+
+
+def test_damage_that_only_a_search_notices_is_mended_by_it_and_that_is_said(project, capsys):
+    do("build", project)
+    break_table(database(project), "fts_docsize")
+    capsys.readouterr()
+    do("search", "where is a price rounded", "--limit", 1, project)
+    said = capsys.readouterr()
+    assert said.out == "src/prices.py:1-2  round_price\n"
+    assert "made anew" in said.err
 
 
 def test_an_index_that_is_cleared_is_gone_unless_a_session_keeps_it(project, capsys):

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from core.clock import monotonic, pause
 from core.engine.file_watcher import FileWatcher
 from core.engine.index.builder_link import BuilderLink
-from core.index.database import FILE_NAME, IndexFailed
+from core.index.database import DAMAGED, FILE_NAME, IndexFailed, report_damage
 from core.index.reader import Generation, IndexReader, SymbolPlace
 from core.protocol.queries.search import IndexStatus
 from core.tasks import TaskOwner, finish_in_thread
@@ -126,7 +126,19 @@ class ProjectIndex:
             raise IndexFailed("the index is switched off.", hint="index.enabled = true", code="index_off")
         self._sweep_unwatched()
         async with self._reading:
-            return await finish_in_thread(work, self._reader)
+            try:
+                return await finish_in_thread(work, self._reader)
+            except IndexFailed as failure:
+                self._have_mended(failure)
+                raise
+
+    def _have_mended(self, failure: IndexFailed) -> None:
+        """Have the index made anew if it is damaged: the builder does not read all that it wrote. That of another
+        process hears of it with the next change."""
+        if failure.code == DAMAGED:
+            with suppress(OSError):
+                report_damage(self._database)
+            self.on_disk_changed(())
 
     def _sweep_unwatched(self) -> None:
         """Have all files compared, now and then, where not all of them are watched."""
@@ -179,7 +191,11 @@ class ProjectIndex:
                 reader.close()
 
         if self._enabled:
-            self._map = await asyncio.to_thread(load)
+            try:
+                self._map = await asyncio.to_thread(load)
+            except IndexFailed as failure:
+                self._have_mended(failure)
+                raise
 
     async def close(self) -> None:
         """End the builder, if it is ours, and close the index. Safe to call twice."""

@@ -18,7 +18,7 @@ from core.config.settings import Settings
 from core.engine.index.project_index import ProjectIndex
 from core.engine.index.remote_meaning import EmbedRoute
 from core.errors import AgentTuiError
-from core.index.database import IndexFailed
+from core.index.database import IndexFailed, describe_failed_read
 from core.index.reader import IndexReader
 from core.index.search.index_search import IndexSearch, SearchRequest
 from core.index.search.place_kinds import weigh_path
@@ -83,7 +83,7 @@ class ProjectSearch:
         try:
             hits = await self._index.read(lambda reader: self._ask(reader, part, request))
         except IndexFailed:
-            hits = []
+            return await self._find_unindexed(query, view.reader, None) if part == "meaning" else []
         if part == "meaning" and self._index.status().state != "ready":
             hits += await self._find_unindexed(query, view.reader, hits)
         return hits
@@ -97,10 +97,13 @@ class ProjectSearch:
                 self._by_meaning, self._by_name = IndexSearch(connection), SymbolSearch(connection)
             return (self._by_meaning if part == "meaning" else self._by_name).search(request)
         except sqlite3.Error as problem:
-            raise IndexFailed(f"the index can't be read: {problem}.") from problem
+            raise describe_failed_read(problem) from problem
 
-    async def _find_unindexed(self, query: SearchQuery, reader: Reader, known: Sequence[SearchHit]) -> list[SearchHit]:
-        """Find the files with most of the words among those that are not in the index yet."""
+    async def _find_unindexed(
+        self, query: SearchQuery, reader: Reader, known: Sequence[SearchHit] | None
+    ) -> list[SearchHit]:
+        """Find the files with most of the words among those that are not in the index yet; among all of them if what
+        the index knows can't be read (None)."""
         question = read_question(query.text)
         names = [name for name in question.names if name.isidentifier()]
         words = sorted({*names, *(word for word in question.first_words if len(word) > 3)}, key=lambda word: -len(word))
@@ -110,8 +113,8 @@ class ProjectSearch:
         by_file: dict[str, list[SearchHit]] = {}
         async for hit in _grep(reader, pattern, query.directories):
             by_file.setdefault(hit.path, []).append(hit)
-        indexed = await self._list_indexed(by_file)
-        lowest = min((hit.score for hit in known), default=1.0)
+        indexed = await self._list_indexed(by_file) if known is not None else set[str]()
+        lowest = min((hit.score for hit in known or ()), default=1.0)
         found = list[SearchHit]()
         for path, hits in by_file.items():
             said = "\n".join(hit.text for hit in hits).lower()

@@ -64,3 +64,15 @@ def _read_words(connection: sqlite3.Connection) -> list[tuple[str, ...]]:
             " join files on files.id = chunks.file"
         )
     )
+
+
+def break_table(database: Path, table: str) -> None:
+    """Overwrite the first page of a table or an index, as a failing disk does."""
+    connection = sqlite3.connect(database)
+    connection.execute("pragma wal_checkpoint(truncate)")
+    (page,) = connection.execute("select rootpage from sqlite_master where name = ?", (table,)).fetchone()
+    (size,) = connection.execute("pragma page_size").fetchone()
+    connection.close()
+    with database.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)

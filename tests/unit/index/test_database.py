@@ -8,8 +8,10 @@ from core.index.database import (
     IndexFailed,
     connect_for_reading,
     connect_for_writing,
+    read_meta,
     read_status,
     remove_index,
+    report_damage,
     write_meta,
     write_status,
 )
@@ -83,3 +85,27 @@ def test_an_index_that_is_absent_can_be_removed(tmp_path):
     remove_index(tmp_path / "index.sqlite")
     with pytest.raises(IndexFailed):
         connect_for_reading(tmp_path / "index.sqlite")
+
+
+def test_what_a_reader_reports_as_damaged_is_made_anew_and_that_is_said(tmp_path):
+    path = tmp_path / "index.sqlite"
+    connection, _ = make(path)
+    write_meta(connection, "a", 7)
+    connection.close()
+    report_damage(path)
+    connection, problem = make(path)
+    assert "damaged" in problem
+    assert "made anew" in problem
+    assert read_meta(connection, "a") is None
+    connection.close()
+    assert make(path)[1] == "", "once"
+
+
+def test_a_directory_in_the_place_of_an_index_is_set_aside_and_that_is_said(tmp_path):
+    path = tmp_path / "index.sqlite"
+    path.mkdir()
+    (path / "kept").write_text("by whom?")
+    connection, problem = make(path)
+    assert connection.execute("select count(*) from files").fetchone() == (0,)
+    aside = tmp_path / problem.split()[-2]
+    assert (aside / "kept").read_text() == "by whom?"

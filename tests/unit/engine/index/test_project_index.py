@@ -12,6 +12,7 @@ import pytest
 from core.engine.index.project_index import ProjectIndex
 from core.index.database import FILE_NAME, IndexFailed
 from core.index.reader import IndexReader
+from tests.unit.index.index_content import break_table
 
 
 def show_all(_):
@@ -184,3 +185,17 @@ async def test_who_is_cancelled_leaves_the_index_to_the_next_when_its_thread_has
         go_on.set()
         await second
         assert (seen, first.cancelled()) == (["first", "second"], True)
+
+
+async def test_an_index_that_turns_out_to_be_damaged_is_made_anew_and_that_is_said(project):
+    told = []
+    async with opened(project, told=told) as index:
+        await index.wait_ready(60)
+        break_table(project.parent / "state" / FILE_NAME, "symbols_by_name")
+
+        async def is_found_again():
+            return await index.find_symbols(["Basket"])
+
+        assert not await is_found_again()
+        assert await becomes_true(is_found_again)
+        assert any("damaged" in status.problem and "made anew" in status.problem for status in told)
