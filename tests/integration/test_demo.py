@@ -107,7 +107,7 @@ async def test_a_newcomer_does_the_whole_job_with_the_scripted_model(tmp_path, m
             await pilot.pause(0.6)  # the keys of an approval wait until it has been seen
             await pilot.press("y")
         await user.turn_over(4)
-        assert [todo.status for todo in user.state.todos] == ["completed"] * 4
+        assert [todo.status for todo in user.state.todos] == ["completed"] * 4, user.state.transcript.blocks[-6:]
         assert outcome_of(user.project).returncode == 0
     assert [path.name for path in tmp_path.iterdir()] == ["own.txt"]
 

@@ -16,7 +16,7 @@ class ProposeMemory(Tool[Asker], frozen=True, kw_only=True):
     argument_names: ClassVar = {"memory": "note", "text": "note", "knowledge_to_store": "note", "reason": "why"}
 
     note: Annotated[str, Meta(min_length=1, description="One fact, in one or two lines.")]
-    why: Annotated[str, Meta(description="For the user: why it will matter again.")] = ""
+    why: Annotated[str, Meta(description="Why, for the user.")] = ""
 
     def subject(self) -> str:
         return self.note
