@@ -29,10 +29,11 @@ help:
 run: $(VENV)/.installed
 	@$(BIN)/python -I agent_tui.py $(ARGS)
 
-# Compiled first, or each worker and each program that the tests start would compile all of it again.
+# Compiled first, or each worker and each program that the tests start would compile all of it again; pytest keeps what it
+# compiles in its own way unless the user's environment forbids it.
 test: $(VENV)/.installed-dev
 	@$(BIN)/python -m compileall -q agent_tui.py core tui tests
-	$(BIN)/python -m pytest -n 3 --dist worksteal -p no:benchmark $(ARGS)
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 3 --dist worksteal -p no:benchmark $(ARGS)
 
 fuzz: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.fuzz $(ARGS)

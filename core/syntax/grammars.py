@@ -5,6 +5,7 @@ Grammars are separate distributions; one that is not installed is a language tha
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from importlib import import_module
 from pathlib import PurePath
@@ -33,14 +34,19 @@ _GRAMMARS: Final = {
 }
 _BY_ENDING: Final = {ending: name for name, (_, endings) in _GRAMMARS.items() for ending in endings.split()}
 _LARGEST: Final = 4_000_000
+_LONGEST: Final = 5_000_000  # microseconds of a parse: a grammar may take minutes over text that was never its language
 
 
 def parse_syntax(path: str, text: str) -> Node | None:
-    """Return the root of a file's tree; None when the language is not known or the text is too long."""
+    """Return the root of a file's tree; None: the language is not known, the text is too long, or takes too long."""
     parser = _load_parser(PurePath(path).suffix.lower().removeprefix("."))
     if parser is None or len(text) > _LARGEST:
         return None
-    return parser.parse(text.encode("utf-8", "surrogatepass")).root_node
+    try:
+        return parser.parse(text.encode("utf-8", "surrogatepass")).root_node
+    except ValueError:  # its time is over
+        parser.reset()
+        return None
 
 
 def is_known_language(path: str) -> bool:
@@ -57,6 +63,10 @@ def _load_parser(ending: str) -> Parser | None:
         from tree_sitter import Language, Parser
 
         grammar = import_module(name.split()[0])
-        return Parser(Language(getattr(grammar, _GRAMMARS[name][0])()))
+        parser = Parser(Language(getattr(grammar, _GRAMMARS[name][0])()))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is to be used instead ends the process with a fault
+            parser.timeout_micros = _LONGEST
     except (ImportError, AttributeError, ValueError):
         return None
+    return parser

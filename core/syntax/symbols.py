@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from core.syntax.grammars import parse_syntax
 
@@ -58,6 +58,9 @@ _KINDS: Final = (  # by a part of the node's type, the first that fits
     ("function", "function"),
     ("macro", "function"),
 )
+MOST_NESTED: Final = 50
+"""Definitions that stand in each other; what stands deeper is none: no person wrote it, and it costs its square."""
+
 _METHOD_OWNERS: Final = frozenset({"class", "interface", "enum"})
 _OUTERMOST: Final = frozenset(
     {"decorated_definition", "export_statement", "lexical_declaration", "variable_declaration", "type_declaration"}
@@ -84,6 +87,10 @@ class Symbol(NamedTuple):
     kind: str = "function"
 
 
+_Above: TypeAlias = "tuple[Node, _Above] | None"
+"""The nodes that a node stands in, the nearest first. `Node.parent` would look for each from the root."""
+
+
 def find_symbols(path: str, text: str) -> tuple[Symbol, ...] | None:
     """Find the symbols that a file defines, nested ones too, in order; None when the language is not known."""
     root = parse_syntax(path, text)
@@ -99,22 +106,26 @@ def match_symbol(symbol: Symbol, name: str) -> bool:
 def _iterate_symbols(root: Node) -> Iterator[Symbol]:
     passed_by = _PASSED_BY_IN_PYTHON if root.type == "module" else _PASSED_BY
     passed_by_at_top = passed_by - {"expression_statement"}  # a constant is one of the outermost assignments
-    waiting: list[tuple[Node, str, str]] = [(root, "", "")]
+    waiting: list[tuple[Node, _Above, str, str, int]] = [(root, None, "", "", 0)]
     while waiting:
-        node, scope, above = waiting.pop()
-        name = _find_name(node)
+        node, parents, scope, above, depth = waiting.pop()
+        name = _find_name(node, parents)
         inner, kind = scope, above
         if name:
+            if (depth := depth + 1) > MOST_NESTED:
+                continue
             receiver = _find_receiver(node)
             owner = receiver or scope
             inner = f"{owner}.{name}" if owner else name
-            outer = _find_outermost(node)
+            outer = _find_outermost(node, parents)
             kind = _classify(node, "class" if receiver else above)
             yield Symbol(name, inner, outer.start_point[0], outer.end_point[0], kind)
         elif node.type == "impl_item":
             inner, kind = _read_text(node.child_by_field_name("type")).partition("<")[0], "class"
         passed = passed_by_at_top if node is root else passed_by
-        waiting += [(child, inner, kind) for child in reversed(node.named_children) if child.type not in passed]
+        own = (node, parents)
+        children = (each for each in reversed(node.named_children) if each.type not in passed)
+        waiting += [(each, own, inner, kind, depth) for each in children]
 
 
 def _classify(node: Node, above: str) -> str:
@@ -126,29 +137,33 @@ def _classify(node: Node, above: str) -> str:
     return "method" if kind == "function" and above in _METHOD_OWNERS else kind
 
 
-def _find_name(node: Node) -> str:
+def _is_outer(parents: _Above) -> bool:
+    """True if what these stand above is in a statement of the file itself."""
+    return parents is not None and parents[1] is not None and parents[1][1] is None
+
+
+def _find_name(node: Node, parents: _Above) -> str:
     """Return the name that a node defines, "" = none."""
     named = node.child_by_field_name("name")
     if named is None:
-        return _find_assigned_name(node)
+        return _find_assigned_name(node, parents)
     kind = node.type
     if kind in _EXPRESSIONS:
         return ""
     if node.child_by_field_name("body") is not None or kind in _NAMED:
         return _read_text(named)
-    is_outer = node.parent is not None and node.parent.parent is not None and node.parent.parent.parent is None
     value = node.child_by_field_name("value")
     if kind in _VALUES:
-        return _read_text(named) if is_outer else ""
+        return _read_text(named) if _is_outer(parents) else ""
     if kind == "variable_declarator":
-        is_exported = node.parent is not None and _find_outermost(node).type == "export_statement"
         is_function = value is not None and value.type in _FUNCTIONS
-        return _read_text(named) if named.type == "identifier" and (is_outer or is_exported or is_function) else ""
+        counts = is_function or _is_outer(parents) or _find_outermost(node, parents).type == "export_statement"
+        return _read_text(named) if named.type == "identifier" and counts else ""
     is_field = kind in ("public_field_definition", "field_definition", "pair")
     return _read_text(named) if is_field and value is not None and value.type in _FUNCTIONS else ""
 
 
-def _find_assigned_name(node: Node) -> str:
+def _find_assigned_name(node: Node, parents: _Above) -> str:
     """Return the name of what is defined by an assignment, a pair of an object, or a declarator of C."""
     kind = node.type
     if kind == "function_definition":  # of C: the name is in the innermost declarator
@@ -157,10 +172,8 @@ def _find_assigned_name(node: Node) -> str:
             inner = inner.child_by_field_name("declarator")
         return _read_text(inner).rpartition("::")[2]
     if kind == "assignment":
-        above = node.parent and node.parent.parent
         left = node.child_by_field_name("left")
-        is_outer = above is not None and above.parent is None
-        return _read_text(left) if is_outer and left is not None and left.type == "identifier" else ""
+        return _read_text(left) if _is_outer(parents) and left is not None and left.type == "identifier" else ""
     if kind not in ("assignment_expression", "pair", "field_definition"):
         return ""
     side, value = ("left", "right") if kind == "assignment_expression" else ("key", "value")
@@ -179,12 +192,12 @@ def _find_receiver(node: Node) -> str:
     return words[-1].lstrip("*").partition("[")[0] if words else ""
 
 
-def _find_outermost(node: Node) -> Node:
-    parent = node.parent
-    while (
-        parent is not None and parent.type in _OUTERMOST and parent.named_child_count <= _count_decorators(parent) + 1
-    ):
-        node, parent = parent, parent.parent
+def _find_outermost(node: Node, parents: _Above) -> Node:
+    while parents is not None:
+        parent, parents = parents
+        if parent.type not in _OUTERMOST or parent.named_child_count > _count_decorators(parent) + 1:
+            break
+        node = parent
     return node
 
 

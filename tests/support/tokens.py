@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-
-from bpe_openai import get_encoding
+from functools import cache
 
 from core.providers.base import ToolSpec
 
-ENCODING = get_encoding("o200k_base")
+
+@cache
+def _load_encoding():
+    """Loaded by the worker that counts, not by each that collects."""
+    from bpe_openai import get_encoding
+
+    return get_encoding("o200k_base")
 
 
 def tokens(text: str) -> int:
-    return len(ENCODING.encode(text))
+    return len(_load_encoding().encode(text))
 
 
 def list_tokens(tools: Iterable[ToolSpec]) -> int:

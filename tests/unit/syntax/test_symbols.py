@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.syntax.symbols import find_symbols, match_symbol
+from core.syntax.symbols import MOST_NESTED, find_symbols, match_symbol
 
 CASES = {
     "a.py": (
@@ -58,3 +58,19 @@ def test_a_symbol_is_matched_by_its_name_and_by_what_it_stands_in(name):
     assert match_symbol(save, name)
     assert not match_symbol(save, "Other.save")
     assert not match_symbol(save, "ave")
+
+
+def test_definitions_that_stand_in_each_other_without_end_are_none_from_some_depth_on():
+    found = find_symbols("a.js", "function f(){\n" * 1_000 + "}\n" * 1_000)
+    assert len(found) == MOST_NESTED
+    assert found[-1].qualified.count(".") == MOST_NESTED - 1
+
+
+def test_what_is_exported_and_decorated_counts_from_its_outermost_line():
+    text = "@one\n@two\nexport class A {\n  m() {}\n}\nexport const a = 1;\n{ const c = 3; var d = () => 1; }\n"
+    assert [f"{each.name} {each.first + 1}-{each.last + 1}" for each in find_symbols("a.ts", text)] == [
+        "A 1-5",
+        "m 4-4",
+        "a 6-6",
+        "d 7-7",
+    ]
