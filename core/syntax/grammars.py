@@ -63,10 +63,8 @@ def _load_parser(ending: str) -> Parser | None:
         from tree_sitter import Language, Parser
 
         grammar = import_module(name.split()[0])
-        parser = Parser(Language(getattr(grammar, _GRAMMARS[name][0])()))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what is to be used instead ends the process with a fault
-            parser.timeout_micros = _LONGEST
+            warnings.simplefilter("ignore")  # what is to be used instead of a timeout ends the process with a fault
+            return Parser(Language(getattr(grammar, _GRAMMARS[name][0])()), timeout_micros=_LONGEST)
     except (ImportError, AttributeError, ValueError):
         return None
-    return parser
