@@ -129,3 +129,5 @@ async def test_a_name_is_completed_within_the_name_it_stands_in(project):
         assert await complete("Cart.") == ["Cart.take", "Cart.total"]
         assert await complete("to") == ["total", "Cart.total"]
         assert await complete("art.to") == []
+        answer = await engine.query(q.CompletionQuery(session=session, pattern="Cart"))
+        assert [each.word for each in answer.completions][:2] == ["Cart", "shop/cart.py"]

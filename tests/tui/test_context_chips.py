@@ -180,3 +180,15 @@ async def test_what_was_pasted_is_sent_with_its_place(stage):
         [sent] = on.sent(c.TurnSubmit)
         [(start, end)] = sent.pasted
         assert sent.text[start:end] == "@x\n" * 100
+
+
+@pytest.mark.parametrize(("width", "count"), [(120, 0), (80, 0), (60, 2)])
+async def test_labels_are_cut_so_that_more_chips_are_in_view(stage, width, count):
+    paths = ("django/contrib/admin/options.py", "django/db/models/query.py · outline", "django/forms/models.py")
+    items = [ContextItem(key=path, kind="file", label=path, path=path, reason="") for path in paths]
+    async with stage(recorded.opening(), answers=found(*items), size=(width, 16)) as on:
+        await write(on, "see them", count=3)
+        shown = lines(on)
+        whole = [path for path in paths if path[:8] in shown and f"{path[-8:]} ✕" in shown]
+        assert whole == list(paths[: 3 - count])
+        assert (f"+{count}" in shown) == bool(count)

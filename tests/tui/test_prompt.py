@@ -200,3 +200,15 @@ async def test_page_keys_scroll_the_conversation_unless_the_prompt_needs_them(st
         assert (on.transcript.scroll_offset.y, on.prompt.cursor_location[0] < 30) == (before, True)
         await on.pilot.press("ctrl+pageup")
         assert on.transcript.scroll_offset.y < before
+
+
+async def test_a_long_completion_takes_one_line(stage):
+    word = "ChangeListTests.test_total_ordering_optimization.ModelAdmin"
+    found = CompletionAnswer(
+        completions=(Completion(word=word, note="class · tests/admin_changelist/tests.py:1335"),) * 3
+    )
+    async with stage(recorded.opening(), answers={CompletionQuery: found}, size=(80, 24)) as on:
+        await on.pilot.press(*"@M")
+        await on.until(lambda: on.prompt.is_completing)
+        await on.until(lambda: on.screen.query_one("CompletionList").size.height)
+        assert on.screen.query_one("CompletionList").size.height == 3

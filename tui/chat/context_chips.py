@@ -18,7 +18,8 @@ from core.protocol.queries import ContextItem, ContextProblem
 from tui.keymap import get_bindings
 from tui.text import clean, fit_line
 
-MAX_LABEL: Final = 44  # characters of a chip
+LABEL_LENGTHS: Final = (44, 32, 24, 20)  # characters of a chip at most: as many as let all of them be in view
+CROWDED_LENGTH: Final = 24  # where nothing lets them
 MIN_REASON: Final = 16  # columns without which a reason is not worth showing
 _CLOSE: Final = " ✕"
 _GAP: Final = " "
@@ -31,16 +32,16 @@ class _Chip:
     reason: str
     is_problem: bool = False
 
-    @property
-    def text(self) -> str:
-        return f" {'? ' if self.is_problem else ''}{fit_label(self.label)}{_CLOSE} "
+    def format(self, length: int) -> str:
+        """Return the chip with a label of at most so many characters."""
+        return f" {'? ' if self.is_problem else ''}{fit_label(self.label, length)}{_CLOSE} "
 
 
-def fit_label(label: str) -> str:
+def fit_label(label: str, length: int) -> str:
     """Return a label for a chip; of one that is too long, its beginning and its end."""
     text = fit_line(clean(label), 400)
-    half = (MAX_LABEL - 1) // 2
-    return text if len(text) <= MAX_LABEL else f"{text[:half]}…{text[-half:]}"
+    half = (length - 1) // 2
+    return text if len(text) <= length else f"{text[:half]}…{text[-half:]}"
 
 
 def _explain(problem: ContextProblem) -> str:
@@ -72,6 +73,7 @@ class ContextChips(Widget, can_focus=True):
         self._chips: list[_Chip] = []
         self._cursor = 0
         self._first = 0  # the first chip in view
+        self._length = LABEL_LENGTHS[0]
         self._places: list[tuple[int, int, int]] = []  # of the chips in view: begin, end, index
 
     def show(self, items: Sequence[ContextItem], problems: Sequence[ContextProblem]) -> None:
@@ -105,7 +107,7 @@ class ContextChips(Widget, can_focus=True):
             style = "$background on $primary" if self._is_at(index) else "$foreground on $surface"
             if chip.is_problem and not self._is_at(index):
                 style = "$text-warning on $surface"
-            parts += [(chip.text, style), _GAP]
+            parts += [(chip.format(self._length), style), _GAP]
         end = self._places[-1][1] + len(_GAP)
         hidden = len(self._chips) - len(self._places)
         if hidden:
@@ -121,6 +123,7 @@ class ContextChips(Widget, can_focus=True):
 
     def _arrange(self, width: int) -> None:
         """Place the chips from the first in view on; the one at the cursor is always among them."""
+        self._length = next((each for each in LABEL_LENGTHS if self._measure(each) <= width), CROWDED_LENGTH)
         self._first = min(self._first, self._cursor)
         self._places = self._place(width)
         while self._places[-1][2] < self._cursor:
@@ -133,11 +136,15 @@ class ContextChips(Widget, can_focus=True):
                 break
             self._places = wider
 
+    def _measure(self, length: int) -> int:
+        """Return the columns of all chips with labels of at most `length` characters."""
+        return sum(len(each.format(length)) + len(_GAP) for each in self._chips) - len(_GAP)
+
     def _place(self, width: int) -> list[tuple[int, int, int]]:
         places: list[tuple[int, int, int]] = []
         at, count = 0, len(self._chips)
         for index in range(self._first, count):
-            end = at + len(self._chips[index].text)
+            end = at + len(self._chips[index].format(self._length))
             room = width - (0 if index == count - 1 and not self._first else len(f"+{count}") + len(_GAP))
             if places and end > room:
                 break

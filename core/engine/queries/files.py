@@ -154,8 +154,8 @@ async def answer_prompt_context(source: QuerySource, query: q.PromptContextQuery
 
 
 async def answer_completion(source: QuerySource, query: q.CompletionQuery) -> q.CompletionAnswer:
-    """Return words for behind an `@`: special ones and rules, then paths and symbols that begin so, then paths that are
-    near. What is kept from the agent is not among them."""
+    """Return words for behind an `@`: special ones and rules, a symbol that is called so, then paths and symbols that
+    begin so, then paths that are near. What is kept from the agent is not among them."""
     pattern, session, services = query.pattern.strip('"'), source.sessions.get(query.session), source.services
     if lines := find_lines(pattern):
         return await _complete_lines(source, query, pattern.removesuffix(lines), lines)
@@ -171,7 +171,9 @@ async def answer_completion(source: QuerySource, query: q.CompletionQuery) -> q.
     meant = [path for path in paths if _begins_with(path, pattern.lower())][:room]
     others = [path for path in paths if path not in meant]
     files, near = ([_describe_path(path) for path in group] for group in (meant, others))
-    return q.CompletionAnswer(completions=tuple([*words, *files, *symbols, *near][: query.limit]))
+    named = [each for each in symbols if each.word == pattern]
+    begun = [each for each in symbols if each.word != pattern]
+    return q.CompletionAnswer(completions=tuple([*words, *named, *files, *begun, *near][: query.limit]))
 
 
 async def _complete_lines(source: QuerySource, query: q.CompletionQuery, name: str, lines: str) -> q.CompletionAnswer:
