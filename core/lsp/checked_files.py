@@ -13,9 +13,9 @@ from msgspec import Struct, field
 
 from core.lsp.connection import ServerConnection
 from core.lsp.findings import find_new_diagnostics
-from core.lsp.positions import split_text
 from core.lsp.project_texts import TextPair
 from core.protocol.language import Diagnostic
+from core.text.lines import split_lines
 
 CHECK_LIMIT: Final = 20.0  # seconds that a server has for the diagnostics of one file
 MOST_UNANSWERED: Final = 3  # in a row
@@ -71,7 +71,7 @@ class CheckedFiles(Struct, eq=False):
             base = self.pairs[path].base
             found = await self._diagnose(server, path) if base is not None else ()
             if base is not None and found is not None:
-                self.baselines[path] = Baseline(base, split_text(base), found)
+                self.baselines[path] = Baseline(base, split_lines(base).bodies, found)
 
     async def check(self, server: ServerConnection, changed: Iterable[str], *, alone: bool) -> None:
         """Have the changed files looked at, and the other ones, unless each stands `alone`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -10,6 +12,9 @@ from core.protocol.language import Diagnostic
 from core.text.line_diff import diff_lines
 
 MOST_TOLD: Final = 20
+MOST_REPORTED: Final = 100
+"""Findings of a file in its event, which is written with each edit that moves one: of more nobody reads each."""
+
 _ORDER: Final = ("error", "warning", "information", "hint")
 _LONGEST: Final = 300
 Lines = Sequence[str]
@@ -41,15 +46,34 @@ def find_new_diagnostics(
 
 def _drop_nearest(fresh: Sequence[Diagnostic], left: Iterable[Diagnostic], places: Places | None) -> list[Diagnostic]:
     """Return `fresh` without the nearest that says the same as each one left; `places`: only where its line is now."""
-    kept = list(fresh)
+    alike: dict[tuple[str, str, str], list[tuple[int, int]]] = {}  # lines with indexes in `fresh`, in order
+    for index, each in enumerate(fresh):
+        alike.setdefault((each.path, each.code, each.message), []).append((each.line, index))
+    for found in alike.values():
+        found.sort()
+    dropped = set[int]()
     for old in left:
-        alike = [each for each in kept if (each.path, each.code, each.message) == (old.path, old.code, old.message)]
-        if places is not None:
-            alike = [each for each in alike if each.line in places.get(old.line, ())]
-        if alike:
-            nearest = min(alike, key=lambda each: abs(each.line - old.line))
-            kept = [each for each in kept if each is not nearest]
-    return kept
+        found = alike.get((old.path, old.code, old.message), [])
+        allowed = range(sys.maxsize) if places is None else places.get(old.line, range(0))
+        nearest = _find_nearest(found, old.line, allowed)
+        if nearest is not None:
+            dropped.add(found.pop(nearest)[1])
+    return [each for index, each in enumerate(fresh) if index not in dropped]
+
+
+def _find_nearest(found: Sequence[tuple[int, int]], line: int, allowed: range) -> int | None:
+    """Return where the nearest to a line stands among sorted lines, the upper one of two; None: none is allowed."""
+    first, end = bisect_left(found, (allowed.start, -1)), bisect_left(found, (allowed.stop, -1))
+    below = min(max(bisect_left(found, (line, -1)), first), end)
+    above = max(bisect_left(found, (found[below - 1][0], -1)), first) if below > first else below
+    near = [each for each in dict.fromkeys((above, below)) if first <= each < end]
+    return min(near, key=lambda each: abs(found[each][0] - line), default=None)
+
+
+def cut_diagnostics(found: Sequence[Diagnostic]) -> tuple[tuple[Diagnostic, ...], int, int]:
+    """Return as many as a file is reported with, and how many errors and warnings more there are."""
+    rest = Counter(each.severity for each in found[MOST_REPORTED:])
+    return tuple(found[:MOST_REPORTED]), rest["error"], rest["warning"]
 
 
 def _build_key(found: Diagnostic, lines: Lines) -> tuple[str, str, str, str]:

@@ -13,10 +13,12 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from core.config.settings import ServerSettings
 from core.errors import AgentTuiError, ToolFailed
 from core.languages import detect_language
-from core.lsp.findings import find_new_diagnostics, sort_diagnostics
+from core.lsp.findings import cut_diagnostics, find_new_diagnostics, sort_diagnostics
 from core.lsp.project_texts import ProjectTexts, TextPair
 from core.lsp.server_table import FoundServer, ServerFinder, configure_servers
 from core.modes import Access, Mode
@@ -59,6 +61,7 @@ class LanguageServers:
         self._dirty: dict[str, None] = {}
         self._read: dict[str, None] = {}
         self._told: dict[str, tuple[tuple[Diagnostic, ...], Sequence[str]]] = {}
+        self._whole: dict[str, tuple[Diagnostic, ...]] = {}  # what was found, also what the events leave out
         self._looked: dict[str, None] = {}
         self._disk_count = 0
         self._work: asyncio.Task[None] | None = None
@@ -238,8 +241,16 @@ class LanguageServers:
             if not sources:
                 continue
             known = review.diagnostics.get(path)
+            whole = tuple(sort_diagnostics(found))
+            if self._whole.get(path) != whole:
+                self._whole[path] = whole
+            listed, errors, warnings = cut_diagnostics(whole)
             event = ev.DiagnosticsReported(
-                path=path, diagnostics=tuple(sort_diagnostics(found)), sources=tuple(dict.fromkeys(sources))
+                path=path,
+                diagnostics=listed,
+                sources=tuple(dict.fromkeys(sources)),
+                more_errors=errors,
+                more_warnings=warnings,
             )
             if path not in review.changes and not found:
                 event = ev.DiagnosticsReported(path=path)
@@ -247,13 +258,17 @@ class LanguageServers:
                 self._host.emit_outside_turn(event)
 
     async def diagnose(self, paths: Iterable[str]) -> tuple[ev.DiagnosticsReported, ...]:
-        """Return what is known of these files once the servers have looked at them, or had the time to."""
+        """Return all that is known of these files once the servers have looked at them, or had the time to."""
         paths = tuple(paths)
         for path in paths:
             self._mark_dirty(path)
         await self.settle(QUESTION_LIMIT)
         reported = self._host.shadow.state.diagnostics
-        return tuple(reported[path] for path in paths if path in reported)
+        found = [(reported[path], self._whole.get(path)) for path in paths if path in reported]
+        return tuple(
+            event if whole is None else replace(event, diagnostics=whole, more_errors=0, more_warnings=0)
+            for event, whole in found
+        )
 
     def take_news(self) -> list[Diagnostic]:
         """Return what is new and was not returned before, errors first."""
@@ -262,12 +277,13 @@ class LanguageServers:
         for path in self._told.keys() - review.diagnostics.keys():
             del self._told[path]
         for path, event in review.diagnostics.items():
-            if path in self._told and self._told[path][0] is event.diagnostics:
+            whole = self._whole.get(path, event.diagnostics)
+            if path in self._told and self._told[path][0] is whole:
                 continue
             lines = split_lines(self.texts.read(path) or "").bodies
             told, told_lines = self._told.get(path, ((), ()))
-            news += find_new_diagnostics(event.diagnostics, told, lines, told_lines)
-            self._told[path] = (event.diagnostics, lines)
+            news += find_new_diagnostics(whole, told, lines, told_lines)
+            self._told[path] = (whole, lines)
         return sort_diagnostics(news)
 
     def list_errors(self) -> list[Diagnostic]:

@@ -6,6 +6,7 @@ Whatever a server says is brought into the text: a line behind the end is the en
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -28,13 +29,8 @@ class Range(Struct, frozen=True):
     end: Position = Position()
 
 
-def split_text(text: str) -> list[str]:
-    """Return the lines of a text as the protocol counts them, without their ends."""
-    return _LINE_END.split(text)
-
-
 class LineTable:
-    """The lines of a text as the protocol counts them: CR, LF and CRLF end one."""
+    """A text by the lines of the protocol, where CR, LF and CRLF end one, and by ours, where LF and CRLF do."""
 
     def __init__(self, text: str, encoding: Encoding) -> None:
         self._text, self._encoding = text, encoding
@@ -42,14 +38,19 @@ class LineTable:
         ends = list(_LINE_END.finditer(text))
         self._starts = [0, *(each.end() for each in ends)]
         self._stops = [*(each.start() for each in ends), len(text)]
+        self._own_starts = [0, *(each.end() for each in ends if each[0] != "\r")]
 
     def list_lines(self) -> list[str]:
-        """The lines without their ends."""
-        return [self._text[start:stop] for start, stop in zip(self._starts, self._stops, strict=True)]
+        """Our lines without their ends."""
+        return [self.get_line(line) for line in range(1, len(self._own_starts) + 1)]
 
     def get_line(self, line: int) -> str:
-        """The text of a 0-indexed line; "" behind the end."""
-        return self._text[self._starts[line] : self._stops[line]] if 0 <= line < len(self._starts) else ""
+        """The text of a line of ours, 1-indexed; "" behind the end."""
+        if not 0 < line <= len(self._own_starts):
+            return ""
+        stop = self._own_starts[line] if line < len(self._own_starts) else len(self._text)
+        body = self._text[self._own_starts[line - 1] : stop]
+        return body.removesuffix("\n").removesuffix("\r") if body.endswith("\n") else body
 
     def find_offset(self, position: Position) -> int:
         """The offset of a position in the text, in characters."""
@@ -60,20 +61,24 @@ class LineTable:
         return self._starts[position.line] + self._count_characters(position)
 
     def find_place(self, position: Position) -> tuple[int, int]:
-        """The 1-indexed line and column, in characters."""
-        last = len(self._starts) - 1
-        if position.line > last:
-            return last + 1, len(self.get_line(last)) + 1
-        line = max(0, position.line)
-        return line + 1, (self._count_characters(position) if position.line >= 0 else 0) + 1
+        """The line and the column of ours, 1-indexed and in characters."""
+        offset = self.find_offset(position)
+        line = bisect_right(self._own_starts, offset)
+        return line, offset - self._own_starts[line - 1] + 1
 
     def find_position(self, line: int, column: int) -> Position:
-        """The position of a 1-indexed line and column, in characters."""
-        body = self.get_line(line - 1)[: max(0, column - 1)]
-        return Position(line - 1, len(body) if self._encoding == "utf-32" else _count_units(body, self._encoding))
+        """The position of a line and a column of ours, 1-indexed and in characters."""
+        if line > len(self._own_starts):
+            return Position(len(self._starts), 0)
+        own = max(line, 1)
+        offset = self._own_starts[own - 1] + min(max(0, column - 1), len(self.get_line(own)))
+        at = bisect_right(self._starts, offset) - 1
+        body = self._text[self._starts[at] : offset]
+        return Position(at, len(body) if self._encoding == "utf-32" else _count_units(body, self._encoding))
 
     def _count_characters(self, position: Position) -> int:
-        body, units = self.get_line(position.line), max(0, position.character)
+        body = self._text[self._starts[position.line] : self._stops[position.line]]
+        units = max(0, position.character)
         if self._encoding == "utf-32" or body.isascii():
             return min(units, len(body))
         codec, width = _CODECS[self._encoding]

@@ -58,7 +58,7 @@ async def locate(servers: LanguageServers, kind: LocationKind, at: NamePosition)
                 continue
             line, column = lines.find_place(span.start)
             end, _ = lines.find_place(span.end)
-            text = lines.get_line(line - 1).strip()[:_LONGEST_TEXT]
+            text = lines.get_line(line).strip()[:_LONGEST_TEXT]
             places.append(Place(path=path, line=line, column=column, end_line=end, text=text))
         return tuple(sorted(dict.fromkeys(places), key=lambda each: (each.path, each.line, each.column)))
 
@@ -99,7 +99,7 @@ async def _ask(connection: ServerConnection, method: str, params: Mapping[str, o
 
 
 def _read_name(connection: ServerConnection, at: NamePosition) -> str:
-    line = connection.documents[at.path].lines.get_line(at.line - 1)
+    line = connection.documents[at.path].lines.get_line(at.line)
     found = next((each for each in _NAME.finditer(line) if each.start() < at.column <= each.end() + 1), None)
     if found is None:
         raise ToolInputInvalid(f"There is no name at {at.path}:{at.line}:{at.column}.", hint="Read the file again.")

@@ -233,6 +233,18 @@ async def test_a_server_with_ways_of_its_own_is_understood(tmp_path, monkeypatch
         assert expected in results(engine, session)[0]
 
 
+async def test_of_very_many_findings_the_log_holds_a_part_and_their_number(tmp_path, monkeypatch):
+    monkeypatch.setattr(edit_diagnostics, "EDIT_BUDGET", 30.0)
+    project = put(tmp_path, a_dot_py="x = 1\n")
+    configure(project, "many")
+    again = edit("a.py", "BAD = 1", "BAD = 1  # again")
+    async with session_in(project, model=script(tmp_path, BAD, again, "Done."), trust=True) as (engine, session):
+        seen = await run_turn(engine, session)
+        reported = [each for each in seen if isinstance(each, ev.DiagnosticsReported) and each.diagnostics]
+        assert {(len(each.diagnostics), each.more_warnings) for each in reported} == {(100, 1_900)}
+        assert "New since" not in results(engine, session)[1], "what is not in the log is not taken for new"
+
+
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [

@@ -72,6 +72,12 @@ def test_what_a_server_says_is_text():
     assert hostile.startswith("[red]no ‹U+202E›way[/]")
 
 
+def test_badges_count_what_is_not_listed_as_well():
+    cut = DiagnosticsReported(path=PATH, diagnostics=(diagnostic(1),), more_errors=1_400, more_warnings=7)
+    assert [text.strip() for text, _ in build_diagnostic_badges(cut)] == ["✗ 1,401 errors", "! 7 warnings"]
+    assert summarize_diagnostics({PATH: cut})[PATH][0] == "✗999"
+
+
 def test_badges_count_errors_and_warnings_and_evidence_needs_a_server():
     assert [text.strip() for text, _ in build_diagnostic_badges(FOUND)] == ["✗ 3 errors", "! 1 warning"]
     assert build_diagnostic_badges(report()) == build_diagnostic_badges(None) == []

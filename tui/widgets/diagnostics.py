@@ -52,9 +52,15 @@ def count_severities(found: Iterable[Diagnostic]) -> tuple[int, int]:
     return severities.count("error"), severities.count("warning")
 
 
+def count_reported(report: DiagnosticsReported) -> tuple[int, int]:
+    """Return the number of errors and of warnings in a file, with those that are not listed."""
+    errors, warnings = count_severities(report.diagnostics)
+    return errors + report.more_errors, warnings + report.more_warnings
+
+
 def build_diagnostic_badges(report: DiagnosticsReported | None) -> list[Piece]:
     """Return the badges of a file: its new errors and warnings."""
-    errors, warnings = count_severities(report.diagnostics) if report is not None else (0, 0)
+    errors, warnings = count_reported(report) if report is not None else (0, 0)
     found = [(f" ✗ {count('error', errors)} ", "bold $text-error")] if errors else []
     return found + ([(f" ! {count('warning', warnings)} ", "bold $text-warning")] if warnings else [])
 
@@ -78,7 +84,7 @@ def summarize_diagnostics(diagnostics: DiagnosticReports) -> dict[str, Piece]:
     """Return the sign and the number of what is worst in each file; files without errors and warnings are left out."""
     found: dict[str, Piece] = {}
     for path, report in diagnostics.items():
-        errors, warnings = count_severities(report.diagnostics)
+        errors, warnings = count_reported(report)
         if errors or warnings:
             sign, style = SEVERITY_SIGNS["error" if errors else "warning"]
             found[path] = (f"{sign}{min(errors or warnings, 999)}", style)

@@ -102,9 +102,11 @@ class CheckRecorded(Event, frozen=True, kw_only=True, tag="check.recorded"):
 
 
 class DiagnosticsReported(Event, frozen=True, kw_only=True, tag="diagnostics.reported"):
-    """The diagnostics that the pending version of a file has and the user's own has not, all of them, errors first;
-    none: nothing is new in it. `sources`: the servers that looked at it."""
+    """The diagnostics that the pending version of a file has and the user's own has not, errors first; none: nothing is
+    new in it. `sources`: the servers that looked at it; `more_errors`, `more_warnings`: how many were not listed."""
 
     path: str
     diagnostics: tuple[Diagnostic, ...] = ()
     sources: tuple[str, ...] = ()
+    more_errors: int = 0
+    more_warnings: int = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.lsp.findings import find_new_diagnostics, format_diagnostics, sort_diagnostics
+from core.lsp.findings import cut_diagnostics, find_new_diagnostics, format_diagnostics, sort_diagnostics
 from core.protocol.language import Diagnostic
 
 OLD = ["import os", "x = undefined", "y = 1"]
@@ -47,3 +47,30 @@ def test_a_model_is_told_twenty_in_a_line_each():
     rows = format_diagnostics([at(line, "first\nsecond line") for line in range(1, 26)])
     assert rows[0] == "  a.py:1:1: error: first [F821]"
     assert rows[20:] == ["  [... 5 more]"]
+
+
+def test_of_two_that_say_the_same_the_nearest_one_is_the_old_one():
+    assert find_new_diagnostics([at(1), at(8), at(9), at(30)], [at(10), at(29)]) == [at(1), at(8)]
+    assert find_new_diagnostics([at(5), at(5), at(9)], [at(7), at(5)]) == [at(9)], "the upper one of two"
+
+
+def test_thousands_of_findings_that_say_the_same_are_not_compared_each_with_each():
+    compared = 0
+
+    class Counted(str):
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    many = [at(line, Counted("no such name")) for line in range(1, 2_001)]
+    assert find_new_diagnostics([*many, at(9_000)], many) == [at(9_000)]
+    assert compared < 20 * len(many)
+
+
+def test_a_file_is_reported_with_a_bound_and_the_number_of_the_rest():
+    found = [*(at(line) for line in range(1, 151)), *(at(line, severity="warning") for line in range(1, 31))]
+    assert cut_diagnostics(found) == (tuple(found[:100]), 50, 30)
+    assert cut_diagnostics(found[:3]) == (tuple(found[:3]), 0, 0)
