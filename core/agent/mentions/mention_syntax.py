@@ -53,6 +53,9 @@ _CODE_LINE: Final = re.compile(
     r"interface |enum |let |const |var |val |readonly |pub )"
 )
 _NOT_NEWLINE: Final = re.compile(r"[^\n]")
+NO_LINE: Final = -1
+"""The line of who wrote 0, which is not all of a file."""
+
 MAX_PARSED: Final = 200  # of a prompt
 MAX_INDENT: Final = 200  # characters before and after a decorator on its line
 TextSpan = tuple[int, int]
@@ -112,7 +115,7 @@ def find_lines(typed: str) -> str:
 def _with_lines(text: str, name: str, suffix: re.Match[str] | None) -> Mention:
     if suffix is None:
         return Mention(text=text, name=name)
-    start = int(suffix[1] or suffix[3])
+    start = int(suffix[1] or suffix[3]) or NO_LINE
     return Mention(text=text, name=name, start=start, end=int(suffix[2] or suffix[4] or start))
 
 

@@ -139,12 +139,14 @@ def _build_path_item(sources: ContextSources, path: str, kind: str, start: int, 
 
 
 def _clip_end(sources: ContextSources, path: str, start: int, end: int) -> int:
+    if start < 1:
+        raise MentionRefused("the first line is 1.")
     if end < start:
         raise MentionRefused(f"the lines end ({end}) before they begin ({start}).")
     text = sources.read_lines(path, MAX_LINED)
     if text is None:
         raise MentionRefused(f"{path} is no text, or too large to take lines from.")
-    if start > len(text) or not start:
+    if start > len(text):
         raise MentionRefused(f"{path} has {len(text)} line{'' if len(text) == 1 else 's'}.")
     return min(end, len(text))
 

@@ -91,6 +91,8 @@ async def test_a_mention_of_what_is_there_is_an_item(desk, prompt, labels):
         ("@file:1-3", "@file:1-3: there is no file of this name."),
         ("@nowhere", "@nowhere: there is no file or symbol of this name."),
         ("@utils.ts:90", "@utils.ts:90: utils.ts has 7 lines."),
+        ("@utils.ts:0", "@utils.ts:0: the first line is 1."),
+        ("@utils.ts#L0-3", "@utils.ts#L0-3: the first line is 1."),
         ("@utils.ts:5-3", "@utils.ts:5-3: the lines end (3) before they begin (5)."),
         ("@src:3", "@src:3: src is a directory, which has no lines."),
         ("@tools.py:1", "@tools.py:1: 2 files are called tools.py: lib/tools.py, src/tools.py."),
