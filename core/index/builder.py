@@ -191,12 +191,14 @@ class IndexBuilder:
         indexed, chunks = self._writer.count_files(), self._writer.count_chunks()
         waiting = len(self._waiting) + self._pool.count_files()
         behind = waiting > _FEW or (waiting > 0 and self._status.state == "building")
+        done = self._vectors.done  # 0 = not looked yet: what was told last holds
+        embedded = self._writer.count_chunks(done) if done else min(self._status.embedded, chunks)
         return IndexStatus(
             state="building" if behind else "ready",
             files=indexed + waiting,
             indexed=indexed,
             chunks=chunks,
-            embedded=self._writer.count_chunks(self._vectors.done),
+            embedded=embedded,
             problem=self._note,
         )
 

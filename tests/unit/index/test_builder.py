@@ -46,6 +46,16 @@ def test_everything_is_found_and_has_a_vector_when_it_is_done(project, database)
     assert find(database, "work_7") == ["m7.py"]
 
 
+def test_what_has_a_vector_is_told_from_the_start_when_it_is_opened_again(project, database):
+    builder = make_builder(project, database)
+    builder.sweep()
+    finish(builder)
+    builder.close()
+    again = make_builder(project, database)
+    again.sweep()
+    assert again.status.embedded == 60
+
+
 def test_processes_build_the_same_index(project, database, tmp_path):
     assert build(project, database, chunkers=2) == build(project, tmp_path / "b" / "index.sqlite")
 
