@@ -107,8 +107,10 @@ async def test_what_an_edit_breaks_elsewhere_is_told_and_handed_back_once(tmp_pa
         engine,
         session,
     ):
-        await run_turn(engine, session)
+        seen = await run_turn(engine, session)
         assert "use.py:3:" in results(engine, session)[-1]
+        (notice,) = (each.message for each in seen if isinstance(each, ev.Notice))
+        assert notice == "The edits leave 3 new errors behind; the agent is asked about that once."
         (left,) = told(engine, session)
         assert "Your edits leave these errors behind" in left
         assert "use.py:3:" in left

@@ -14,7 +14,7 @@ from core.agent.context.reminders import append_reminder
 from core.lsp.findings import format_diagnostics
 from core.lsp.language_servers import LanguageServers
 from core.prompts import render
-from core.protocol.events import AnyEvent
+from core.protocol.events import AnyEvent, Notice
 from core.protocol.language import Diagnostic
 from core.state.session import SessionState
 
@@ -60,6 +60,8 @@ class EditDiagnostics(Struct, eq=False):
         self._has_handed_back = True
         self._servers.take_news()
         append_reminder(self._emit, render("reminders/diagnostics_left", lines=_escape_lines(errors)))
+        count = "1 new error" if len(errors) == 1 else f"{len(errors)} new errors"
+        self._emit(Notice(level="info", message=f"The edits leave {count} behind; the agent is asked about that once."))
         return True
 
 

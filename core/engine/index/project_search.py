@@ -24,7 +24,7 @@ from core.index.search.index_search import IndexSearch, SearchRequest
 from core.index.search.place_kinds import weigh_path
 from core.index.search.question import read_question
 from core.index.search.symbol_search import SymbolSearch, is_named
-from core.protocol.queries.search import IndexStatus, SearchAnswer, SearchHit, SearchQuery
+from core.protocol.queries.search import IndexStatus, SearchAnswer, SearchHit, SearchKind, SearchQuery
 from core.tools.base import Reader
 
 MOST: Final = 200
@@ -81,21 +81,25 @@ class ProjectSearch:
             model, vectors = await self._route.embed_question(view.settings, read_question(query.text))
             request = replace(request, model=model, vectors=vectors)
         try:
-            hits = await self._index.read(lambda reader: self._ask(reader, part, request))
+            hits = await self._index.read(
+                lambda reader: self._ask(reader, query.kind if part == "symbols" else part, request)
+            )
         except IndexFailed:
             return await self._find_unindexed(query, view.reader, None) if part == "meaning" else []
         if part == "meaning" and self._index.status().state != "ready":
             hits += await self._find_unindexed(query, view.reader, hits)
         return hits
 
-    def _ask(self, reader: IndexReader, part: Part, request: SearchRequest) -> list[SearchHit]:
-        """Return what the index knows; in its thread."""
+    def _ask(self, reader: IndexReader, kind: SearchKind, request: SearchRequest) -> list[SearchHit]:
+        """Return what the index knows: by meaning, by name, or the names for a question of all kinds; in its thread."""
         try:
             connection = reader.connect()
             if connection is not self._connection:
                 self._connection = connection
                 self._by_meaning, self._by_name = IndexSearch(connection), SymbolSearch(connection)
-            return (self._by_meaning if part == "meaning" else self._by_name).search(request)
+            if kind == "symbols":
+                return self._by_name.search_words(request)
+            return (self._by_meaning if kind == "meaning" else self._by_name).search(request)
         except sqlite3.Error as problem:
             raise describe_failed_read(problem) from problem
 

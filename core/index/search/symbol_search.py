@@ -25,6 +25,7 @@ MOST_NAMES: Final = 40
 _FEWEST: Final = 8
 """Names that are enough: nobody misspells a name that so many others begin with."""
 
+_MOST_WORDS: Final = 5  # more are no name
 _LIKE_NAMES: Final = 0.7
 _WAYS: Final = 7
 _EXACT, _OTHER_CASE, _BEGINNING, _PART, _WORDS, _SHORT_FORM, _SPELLING = range(_WAYS, 0, -1)
@@ -61,6 +62,15 @@ class SymbolSearch:
                     found.append(replace(place, score=round((way - 1 + within) / _WAYS, 6)))
         found.sort(key=lambda place: (-place.score, len(place.symbol), place.path, place.start))
         return found[: request.limit]
+
+    def search_words(self, request: SearchRequest) -> list[SearchHit]:
+        """Return what `search` does, also for the words of a name apart: its own, or with those that it stands in."""
+        words = request.text.split()
+        if not 1 < len(words) <= _MOST_WORDS:
+            return self.search(request)
+        spelled = [replace(request, text=joint.join(words)) for joint in (".", "_")]
+        found = {(hit.path, hit.start): hit for each in spelled for hit in self.search(each)}
+        return list(found.values())[: request.limit]
 
     def _find_places(self, name: str, request: SearchRequest) -> list[SearchHit]:
         rows = self._connection.execute(

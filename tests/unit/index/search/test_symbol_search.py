@@ -109,6 +109,20 @@ def test_what_is_no_name_finds_nothing(search, text):
     assert find(search, text) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [("till tax", "Till.add_tax"), ("queryset filter", "filter_queryset"), ("bulk create", "bulk_create")],
+)
+def test_the_words_of_a_name_may_stand_apart(search, text, first):
+    found = [place.symbol for place in search.search_words(SearchRequest(text=text))]
+    assert found[0] == first
+    assert len(found) == len(set(found))
+
+
+def test_a_sentence_is_no_name(search):
+    assert search.search_words(SearchRequest(text="where is the tax of a till added")) == []
+
+
 def test_a_name_that_is_not_english_is_found(search, tmp_path):
     (tmp_path / "p" / "other.py").write_text("class Ärger:\n    pass\n")
     builder = make_builder(tmp_path / "p", tmp_path / "index.sqlite")
