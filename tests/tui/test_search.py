@@ -203,6 +203,16 @@ async def test_enter_waits_for_what_was_typed_last(indexed):
         assert on.panes.preview.viewing.line == 41
 
 
+async def test_where_one_kind_finds_nothing_the_others_are_named(indexed):
+    async with indexed() as on:
+        dialog = await opened(on, *"nothing")
+        await on.until(lambda: "Nothing is found" in "\n".join(rows(dialog)))
+        assert "Only" not in "\n".join(rows(dialog))
+        await on.pilot.press("tab")
+        await on.until(lambda: "Only symbols was searched; tab goes on" in " ".join(rows(dialog)))
+        assert dialog.memory.kind == "symbols"
+
+
 async def test_how_far_the_index_is_is_said_and_what_is_ready_is_searched_again(indexed):
     async with indexed(status=BUILDING) as on:
         assert "indexing 1,204/2,900" in str(on.screen.query_one("StatusBar").render())

@@ -16,7 +16,7 @@ from textual.widgets import Input, Static
 
 from core.protocol.queries import FileAnswer, IndexStatus, SearchAnswer, SearchHit, SearchKind
 from tui.files.file_view import FileView
-from tui.keymap import get_bindings, get_keymap
+from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.quantities import count
 from tui.screens.dialogs.dialog import Dialog
 from tui.search.hit_list import HitList
@@ -264,12 +264,17 @@ class SearchDialog(HitDialog):
             self.show_status("")
             return
         self._status = answer.status
-        progress = describe_progress(answer.status)
-        message = f"Nothing is found\n\n{progress}" if progress else "Nothing is found"
+        message = self._describe_nothing(wanted.kind)
         self.hit_list.show(answer.hits, wanted.text, message=message, keeps_place=keeps_place)
         self._show_count()
         if self._opens_first:
             self.action_open()
+
+    def _describe_nothing(self, kind: SearchKind) -> str:
+        """Return what is said where nothing is found: how far the index is, and what else can be looked for."""
+        key = format_first_key("search.next_kind", get_keymap(self.app))
+        others = f"Only {kind} was searched; {key} goes on to the other kinds." if kind != "all" else ""
+        return "\n\n".join(filter(None, ("Nothing is found", describe_progress(self._status), others)))
 
     def _show_count(self) -> None:
         found = count("place", len(self.hit_list.hits)) if self._shown is not None else ""
