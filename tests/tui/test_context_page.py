@@ -55,6 +55,20 @@ async def test_the_page_shows_every_part_its_reason_and_the_notes(stage, size):
         assert said(on, "listing-reason").startswith("What the agent can do. It can't be left out: it is the beginning")
 
 
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)])
+async def test_of_a_long_list_the_reason_stays_in_view(stage, size):
+    reason = "told once, with the first prompt, " * 5
+    parts = tuple(ContextPart(id=str(each), name=f"part {each}", tokens=9, reason=reason) for each in range(30))
+    answers = {**ANSWERS, ContextQuery: ContextAnswer(parts=parts, used=900, window=1_000)}
+    async with stage(recorded.opening(), answers=answers, size=size) as on:
+        await open_dialog(on)
+        await on.pilot.press("k")
+        shown = on.app.screen.query_one("#listing-reason", Static)
+        found = on.app.screen.find_widget(shown)
+        assert shown.region.height >= 2
+        assert found.visible_region == shown.region
+
+
 @pytest.mark.parametrize(("down", "up", "drop"), [("j", "k", "d"), ("down", "up", "delete")])
 async def test_a_part_is_left_out_by_a_key_struck_twice(stage, down, up, drop):
     async with stage(recorded.opening(), answers=ANSWERS) as on:
