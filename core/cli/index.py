@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import sys
@@ -10,11 +11,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from core.cli.parsing import Arguments, Front, build_parser, parse_count, parse_directory
+from core.config.loading import load_with_notices
+from core.errors import AgentTuiError
 from core.exits import ExitCode
 from core.index.database import (
     DAMAGED,
@@ -26,9 +30,13 @@ from core.index.database import (
     report_damage,
 )
 from core.index.reader import IndexReader
+from core.permissions.trust import TrustStore
 from core.protocol.queries.search import IndexStatus, SearchHit
 from core.sessions.store import SessionStore
 from core.text.display_names import display_name, to_one_line
+
+if TYPE_CHECKING:
+    from core.index.search.index_search import SearchRequest
 
 Action = Literal["status", "build", "search", "clear"]
 
@@ -220,27 +228,50 @@ def _search_and_print(database: Path, arguments: IndexArguments) -> None:
     text = sys.stdin.read() if arguments.query == "-" else arguments.query
     limit = arguments.limit or (_LISTED if arguments.json else _SHOWN)
     try:
-        found = _search(database, text, limit)
+        found = _search(database, arguments.directory, text, limit)
     except IndexFailed as failure:
         if failure.code != DAMAGED:
             raise
         _say(f"{failure.message} It is made anew")
         report_damage(database)
         _bring_up_to_date(arguments.directory, database)
-        found = _search(database, text, limit)
+        found = _search(database, arguments.directory, text, limit)
     sys.stdout.write(_format_json(found) if arguments.json else _format_text(found))
 
 
-def _search(database: Path, text: str, limit: int) -> list[SearchHit]:
+def _search(database: Path, directory: Path, text: str, limit: int) -> list[SearchHit]:
     from core.index.search.index_search import IndexSearch, SearchRequest
 
+    request = _compare_by_route(SearchRequest(text=text, limit=limit), database.parent, directory)
     reader = IndexReader(database)
     try:
-        return IndexSearch(reader.connect()).search(SearchRequest(text=text, limit=limit))
+        return IndexSearch(reader.connect()).search(request)
     except sqlite3.Error as problem:
         raise describe_failed_read(problem) from problem
     finally:
         reader.close()
+
+
+def _compare_by_route(request: SearchRequest, store: Path, directory: Path) -> SearchRequest:
+    """Return the request with the vectors of the `embed` route's model; as it is if none is named, or it can't be
+    asked, which is said."""
+    try:
+        trust = TrustStore(directory.resolve())
+        files = trust.load_files()
+        settings = load_with_notices(directory if trust.is_given() else None, files.is_trusted).settings
+        if not settings.resolve_route("embed").model:
+            return request
+        from core.engine.index.shell_question import embed_from_shell
+
+        model, vectors, problem = asyncio.run(embed_from_shell(directory, store, settings, request.text))
+    except IndexFailed:
+        raise
+    except AgentTuiError as failure:
+        _say(f"the program's own model compares: {failure.message}")
+        return request
+    if problem:
+        _say(problem)
+    return replace(request, model=model, vectors=vectors)
 
 
 def _format_json(found: Sequence[SearchHit]) -> str:

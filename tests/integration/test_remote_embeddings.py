@@ -11,6 +11,8 @@ import sqlite3
 import pytest
 from msgspec.structs import replace
 
+from core.cli.arguments import parse
+from core.cli.index import run
 from core.engine.index import remote_meaning
 from core.index.database import lock_for_building
 from core.protocol import queries as q
@@ -135,6 +137,42 @@ async def test_vectors_are_fetched_kept_by_model_and_compared(project, server):
         await meaning.wait()
         assert len(server.texts) == before, "nothing is sent twice"
     assert not server.wrong
+
+
+async def test_a_search_from_the_shell_compares_by_the_model_that_sessions_have_asked(project, server, capsys):
+    words = parse(["index", "search", "where do letters go", "--limit", "1", str(project)])
+    await asyncio.to_thread(run, words)
+    said = capsys.readouterr()
+    assert "work/small-embed knows 0 pieces of the project. Until it knows nine tenths" in said.err
+    assert not server.asked, "a search from the shell fetches no vectors of the project"
+    async with session_in(project, access()) as (engine, session):
+        engine._load().services.models = type(engine._models)()  # the real providers
+        await fill(engine, session)
+    server.texts.clear()
+    await asyncio.to_thread(run, words)
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("mail.py:1-2  send_receipt\n", "")
+    assert server.texts == ["where do letters go"] * 2, "the question, and its first line"
+    server.failures = [500] * 9
+    await asyncio.to_thread(run, words)
+    assert "work/small-embed did not answer" in capsys.readouterr().err
+    configure(server, "privacy = true")
+    before = server.asked
+    await asyncio.to_thread(run, words)
+    assert "privacy is on" in capsys.readouterr().err
+    assert server.asked == before
+
+
+async def test_why_a_model_was_not_asked_is_said_with_the_answer(project, server):
+    async with session_in(project, access()) as (engine, session):
+        engine._load().services.models = type(engine._models)()
+        await engine._load().services.index.wait_ready(30)
+        answer = await ask(engine, session)
+        assert "Until it knows nine tenths" in answer.status.problem
+        await fill(engine, session)
+        assert (await ask(engine, session)).status.problem == ""
+        server.failures = [500] * 9
+        assert "work/small-embed did not answer" in (await ask(engine, session)).status.problem
 
 
 async def test_what_fails_in_passing_is_tried_again_and_a_refusal_does_not_stop_the_search(

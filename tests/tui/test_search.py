@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
@@ -226,6 +227,13 @@ async def test_how_far_the_index_is_is_said_and_what_is_ready_is_searched_again(
         await on.emit(e.IndexProgressed(status=READY))
         await on.until(lambda: len(asked(on)) == before + 1 and "indexing" not in status(dialog))
         assert "indexing" not in str(on.screen.query_one("StatusBar").render())
+
+
+async def test_why_the_model_of_meaning_was_not_asked_stands_beside_what_was_found(indexed):
+    lacking = replace(READY, model="local/minilm", known_to_model=2, problem="Until it knows more, another compares.")
+    async with indexed(status=lacking) as on:
+        dialog = await opened(on, *"item_0")
+        assert "local/minilm knows 2 of 9 pieces. Until it knows more, another compares." in status(dialog)
 
 
 async def test_a_refusal_and_an_index_that_is_off_are_told(indexed, monkeypatch):

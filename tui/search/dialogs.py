@@ -20,7 +20,7 @@ from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.quantities import count
 from tui.screens.dialogs.dialog import Dialog
 from tui.search.hit_list import HitList
-from tui.search.progress import describe_progress
+from tui.search.progress import describe_meaning, describe_progress
 from tui.text import clean, fit_line
 from tui.widgets.input_line import SteadyInput
 from tui.widgets.key_hints import Hint, format_hints
@@ -281,5 +281,6 @@ class SearchDialog(HitDialog):
         progress = describe_progress(self._status)
         is_partial = self.memory.kind == "meaning" and self._status.embedded < self._status.chunks
         share = f"{self._status.embedded / self._status.chunks:.0%} known by meaning" if is_partial else ""
-        text = " · ".join(filter(None, (found, progress, share)))
+        lack = describe_meaning(self._status) if self.memory.kind in {"meaning", "all"} else ""
+        text = " · ".join(filter(None, (found, progress, share, lack)))
         self.show_status(text, is_problem=self._status.state in {"failed", "off"} and bool(progress))

@@ -33,6 +33,15 @@ def format_progress(status: IndexStatus) -> tuple[str, str]:
     return ("indexing", "$foreground 60%") if status.state == "building" else ("", "")
 
 
+def describe_meaning(status: IndexStatus) -> str:
+    """Return what a search that is answered does without: why the model of the `embed` route was not asked, or what was
+    wrong with the index; "" = nothing."""
+    if status.state != "ready" or not status.problem:
+        return ""
+    known = f"{fit_line(status.model, 60)} knows {status.known_to_model:,} of {count('piece', status.chunks)}. "
+    return f"{known if status.model else ''}{fit_line(status.problem, 200)}"
+
+
 def describe_index(status: IndexStatus) -> tuple[str, str]:
     """Return what `/index` says, and what can be done about it ("" = nothing has to be)."""
     if progress := describe_progress(status):

@@ -49,15 +49,20 @@ _QUESTION_SECONDS: Final = 3.0
 _TRIES: Final = 4
 _AGAIN: Final = 300.0  # seconds after a failure
 _ENOUGH: Final = 0.9
+_TOO_FEW: Final = "Until it knows nine tenths of them, the program's own model compares."
 _MOST_CHARACTERS: Final = 6_000
 
 
 class RemoteMeaning:
     """`ids`: the id of the route's model, by which vectors are kept, and the API's own name of it. `rules`: what they
-    do not simply allow the agent to read is not sent."""
+    do not simply allow the agent to read is not sent. `fills`: it asks for the vectors that are missing."""
 
     rules: Sequence[PermissionRule] = ()
     sent = 0
+    lack = ""
+    """Why it was not asked the last question, "" = it was."""
+
+    fills = True
     known = 0
     """Chunks that have a vector of it, as far as was counted."""
 
@@ -88,14 +93,20 @@ class RemoteMeaning:
 
     async def embed_question(self, question: SearchQuestion) -> tuple[str, tuple[bytes, bytes] | None]:
         """Return the model that a question is compared by, and its vectors; None = the program's own makes them."""
-        self.start_filling()
-        if not self._is_enough or self.problem:
+        if self.fills:
+            self.start_filling()
+        else:
+            self._is_enough = await self._count_known()
+        self.lack = self.problem or ("" if self._is_enough else _TOO_FEW)
+        if self.lack:
             return STATIC_MODEL, None
         texts = [question.text[:_MOST_CHARACTERS], question.first]
         try:
             async with asyncio.timeout(_QUESTION_SECONDS):
                 whole, first = await self._provider.embed(self._name, texts)
-        except (AgentTuiError, TimeoutError):
+        except (AgentTuiError, TimeoutError) as failure:
+            why = str(failure) or f"it took more than {_QUESTION_SECONDS:.0f} s"
+            self.lack = f"{self.model} did not answer: {why}"
             return STATIC_MODEL, None
         return self.model, (pack_vector(whole), pack_vector(first))
 
@@ -186,7 +197,9 @@ class RemoteMeaning:
 
 class EmbedRoute:
     """The model of the `embed` route, as the configuration names it now. `problem`: why it is not asked, "" = it is, or
-    none is named."""
+    none is named. `fills`: see `RemoteMeaning`."""
+
+    fills = True
 
     def __init__(self, index: ProjectIndex, root: Path, store: Path, models: ModelAccess) -> None:
         self.problem = ""
@@ -225,7 +238,7 @@ class EmbedRoute:
             return STATIC_MODEL, None
         meaning.rules = settings.permissions.parse_rules()
         found = await meaning.embed_question(question)
-        self.problem = meaning.problem
+        self.problem = meaning.lack
         return found
 
     async def _open(self, wanted: str, settings: Settings) -> RemoteMeaning:
@@ -237,7 +250,7 @@ class EmbedRoute:
                 raise ConfigError(f"{provider.name} gives no vectors.", hint="Name an API with /embeddings for embed.")
             self._provider = provider
             self._meaning = RemoteMeaning(self._root, self._store / FILE_NAME, self._index, provider, (wanted, name))
-            self._meaning.sent = self._sent.get(wanted, 0)
+            self._meaning.sent, self._meaning.fills = self._sent.get(wanted, 0), self.fills
         return self._meaning
 
     def _resolve(self, wanted: str, settings: Settings) -> tuple[Provider | LocalModel, str]:
