@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.config.rules.cleaning import UnreadableRule, decode_rule
-from core.config.rules.front_matter import FrontMatter, get_text, parse_patterns, split_front_matter
+from core.config.rules.front_matter import FrontMatter, get_text, is_unclosed, parse_patterns, split_front_matter
 from core.config.rules.imports import ImportReader, has_own_words
 from core.config.rules.notes import ProjectNotes
 from core.config.rules.places import (
@@ -79,6 +79,8 @@ class _Loader(Struct, eq=False):
             return None
         front: FrontMatter = {}
         if _has_front_matter(source.path):
+            if is_unclosed(text):
+                notes.append("its front matter does not end with ---, so none of it holds")
             front, text = split_front_matter(text)
         if not (body := text.strip()):
             return None

@@ -128,6 +128,22 @@ def test_rules_of_a_nested_folder_speak_of_that_folder(project):
     assert rules_of(project, "web/other.ts", "src/a.ts")[1] == []
 
 
+def test_front_matter_that_never_ends_is_said(project):
+    write(
+        project,
+        {
+            ".cursor/rules/open.mdc": "---\nalwaysApply: true\n\nUse tabs.\n",
+            ".cursor/rules/ruler.mdc": "---\nUse: tabs\n---\nAlways.",
+            ".cursor/rules/text.mdc": "---\nUse tabs.\n",
+        },
+    )
+    rows, bound = rules_of(project)
+    assert not bound
+    assert rows[".cursor/rules/open.mdc"].note == "its front matter does not end with ---, so none of it holds"
+    assert not rows[".cursor/rules/ruler.mdc"].note
+    assert not rows[".cursor/rules/text.mdc"].note
+
+
 def test_front_matter_that_is_no_front_matter_is_text(project):
     (project / "AGENTS.md").write_text("---\nnot front matter for this file\n---\nText")
     files = load_rule_files(Workspace(project))
