@@ -25,7 +25,7 @@ from core.errors import AgentTuiError, ConfigError, ProviderError
 from core.index.database import FILE_NAME, IndexFailed, lock_for_building
 from core.index.minilm.model import MINILM, check_installed
 from core.index.reader import Generation, IndexReader
-from core.index.search.question import SearchQuestion
+from core.index.search.question import SearchQuestion, read_question
 from core.index.search.static_model import STATIC_MODEL
 from core.index.search.vectors import pack_vector
 from core.index.vector_fill import ChunkPlace, list_without_vector, read_texts, store_vectors
@@ -273,3 +273,21 @@ class EmbedRoute:
 def _is_local(model: str, settings: Settings) -> bool:
     """True if a model is that of the extra; a provider of the user's may have its name."""
     return model == MINILM and MINILM.partition("/")[0] not in settings.providers
+
+
+async def embed_from_shell(
+    root: Path, store: Path, settings: Settings, text: str
+) -> tuple[str, tuple[bytes, bytes] | None, str]:
+    """Return for a question from the shell what `EmbedRoute.embed_question` does, and why the model of the route is not
+    asked ("" = it is). It asks for no vectors of the project, which may take long. Raises `IndexFailed`."""
+    index = ProjectIndex(root, store, lambda status: None, enabled=True)
+    route = EmbedRoute(index, root, store, ModelAccess())
+    route.fills = False
+    try:
+        model, vectors = await route.embed_question(settings, read_question(text))
+        told = route.add_to(await index.read(IndexReader.read_status))
+        known = f"{told.model} knows {told.known_to_model:,} pieces of the project. " if told.model else ""
+        return model, vectors, f"{known}{route.problem}" if route.problem else ""
+    finally:
+        await route.close()
+        await index.close()
