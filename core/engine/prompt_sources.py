@@ -40,8 +40,6 @@ async def open_sources(session: Session, reader: Reader | None = None) -> Contex
     )
 
     async def build_map(paths: Sequence[str]) -> str:
-        if services.index.status().state != "ready":
-            return ""
         building = session.tasks.others.start(
             services.index.build_repo_map(MAP_TOKENS, paths, beside.may_show), name="repo map"
         )

@@ -31,7 +31,7 @@ from core.protocol.messages import Attachment, UserMessage
 GIT_TIMEOUT = 1.0  # seconds
 MAX_OPEN_FILES = 20
 MAX_SELECTED = 6_000  # characters of what is selected in the preview
-MAP_TIMEOUT = 0.2  # seconds that a first message waits for the map of the project
+MAP_TIMEOUT = 1.0  # seconds that a first message waits for the map of the project
 
 
 async def compose_user_message(

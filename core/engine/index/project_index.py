@@ -156,9 +156,11 @@ class ProjectIndex:
 
     async def build_repo_map(self, budget_tokens: int, focus: Sequence[str], may_show: Callable[[str], bool]) -> str:
         """Return the signatures of what is most used in the files that `may_show` allows, of those in `focus` first,
-        within a budget; "" without an index. What was loaded before a change serves until the change is loaded, too."""
+        within a budget; "" before the index was built. What was loaded before a change serves until that is, too."""
         try:
             if self._map is None:
+                if (await self.read(IndexReader.read_status)).state == "building":
+                    return ""  # of a part of the files
                 await self._load_map()
             elif self._map[0] != await self.read(IndexReader.read_generation):
                 self._load_map_soon()

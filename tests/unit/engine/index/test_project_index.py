@@ -141,7 +141,7 @@ async def test_a_damaged_index_is_made_anew_and_that_is_said(project):
         assert await index.find_symbols(["Basket"])
 
 
-async def test_the_map_names_what_is_used_elsewhere(project):
+async def test_the_map_names_what_is_used_elsewhere(project, tmp_path):
     (project / "shop.py").write_text(
         "def find_best_price(item):\n    return 1\n\n\ndef unused_function_here():\n    return 2\n" + "\n" * 9
     )
@@ -153,6 +153,9 @@ async def test_the_map_names_what_is_used_elsewhere(project):
         assert await index.build_repo_map(200, (), show_all) == "shop.py:\n  def find_best_price(item)"
         assert await index.build_repo_map(2, (), show_all) == ""
         assert await index.build_repo_map(200, ("shop.py",), lambda path: path != "shop.py") == ""
+    unstarted = ProjectIndex(project, tmp_path / "state", lambda status: None, enabled=True)
+    assert await unstarted.build_repo_map(200, (), show_all) == "shop.py:\n  def find_best_price(item)"
+    await unstarted.close()
 
 
 async def test_after_builders_that_die_nobody_asks_for_another_one_or_for_its_progress(project, monkeypatch):
