@@ -39,8 +39,8 @@ class _Definition(NamedTuple):
 
 
 class _Links(NamedTuple):
-    """Who refers to whom: files by their place in `paths`, "" where nothing is defined, and the share of a file's rank
-    that each file it refers to gets."""
+    """References between files, which are numbered by their place in `paths` ("": it defines nothing). A share is that
+    of the first file's rank which the second, to which it refers, gets."""
 
     paths: Sequence[str]
     places: Mapping[int, int]
