@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from core.protocol.messages import ToolMessage, UserMessage
 from tests.support.agent_case import calls, says
 from tests.support.configured import configured
 from tests.support.open_session import read_until, session_in, submit
+from tests.support.own_programs import put_on_path
 from tests.support.story import access, project_at
 from tests.support.trust import trust
 
@@ -52,7 +51,7 @@ async def test_no_map_search_name_or_definition_shows_it(project):
 
 
 async def test_a_language_server_sees_as_little_of_it_as_a_command(project, monkeypatch):
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    put_on_path(monkeypatch, "ty", "ruff")
     (project / "private" / "keys.py").write_text("TOKEN_OF_BOSS = 'zorblax'\n")
     (project / "a.py").write_text("from private.keys import TOKEN_OF_BOSS\n\n\nprint(TOKEN_OF_BOSS)\n")
     trust(project)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from core.protocol import queries as q
 from core.protocol.messages import ToolMessage, UserMessage
 from core.user_dirs import get_config_dir
 from tests.support.open_session import run_turn, session_in, submit
+from tests.support.own_programs import put_on_path
 
 SERVER = Path(__file__).parents[1] / "support" / "language_server.py"
 ADD = "def add(a: int, b: int) -> int:\n    return a + b\n"
@@ -64,7 +63,7 @@ def told(engine: Engine, session: str) -> list[str]:
 @pytest.fixture
 def with_ty(monkeypatch: pytest.MonkeyPatch) -> None:
     """The servers of this very environment on PATH: ty and ruff."""
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    put_on_path(monkeypatch, "ty", "ruff")
 
 
 def configure(project: Path, *faults: str, **more: Any) -> None:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-from pathlib import Path
-
 import pytest
 from msgspec.structs import replace
 
@@ -14,6 +9,7 @@ from core.config.settings import CommandSettings, PermissionSettings, Settings
 from core.protocol import events as ev
 from tests.support.agent_case import Case, Step, calls, says
 from tests.support.boxes import AUTO, boxed
+from tests.support.own_programs import link_program
 
 BROKEN = "import os\nimport sys\nprint(sys.argv, undefined)\n"
 WRITE = calls(("write", {"file_path": "b.py", "contents": BROKEN}))
@@ -26,14 +22,7 @@ def read_lints(*paths: str) -> Step:
 
 def with_ruff(case: Case) -> None:
     """The project's own ruff, and a file that it complains of already."""
-    found = shutil.which("ruff", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    assert found is not None
-    place = case.project / ".venv" / "bin"
-    place.mkdir(parents=True)
-    try:
-        os.link(Path(found).resolve(), place / "ruff")
-    except OSError:
-        shutil.copy(found, place)
+    link_program("ruff", case.project / ".venv" / "bin")
     (case.project / ".gitignore").write_text(".venv\n")
     (case.project / "ruff.toml").write_text('[lint]\nselect = ["F"]\n')
     (case.project / "a.py").write_text("import os\nx = 1\n")
