@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from core.syntax.grammars import parse_syntax
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 
 class Definition(NamedTuple):
@@ -51,19 +48,13 @@ def find_definitions(path: str, text: str) -> tuple[Definition, ...] | None:
     if root is None:
         return None
     found: list[Definition] = []
-    waiting = [root]
+    waiting = [(root, root)]
     while waiting:
-        node = waiting.pop()
-        waiting += reversed(node.children)
+        node, outer = waiting.pop()
+        is_part = node.type in ("decorated_definition", "export_statement")
+        waiting += [(each, outer if is_part else each) for each in reversed(node.children)]
         name = node.child_by_field_name("name")
         if name is not None and name.text is not None and node.child_by_field_name("body") is not None:
-            first, own, last = _find_outermost(node).start_point[0], node.start_point[0], node.end_point[0]
+            first, own, last = outer.start_point[0], node.start_point[0], node.end_point[0]
             found.append(Definition(name.text.decode("utf-8", "replace"), first, own, last))
     return tuple(found)
-
-
-def _find_outermost(node: Node) -> Node:
-    parent = node.parent
-    while parent is not None and parent.type in ("decorated_definition", "export_statement"):
-        node, parent = parent, parent.parent
-    return node

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from core.syntax.grammars import parse_syntax
 
@@ -61,6 +61,7 @@ _KINDS: Final = (  # by a part of the node's type, the first that fits
 MOST_NESTED: Final = 50
 """Definitions that stand in each other; what stands deeper is none: no person wrote it, and it costs its square."""
 
+_STATEMENT_PARTS: Final = 2  # the level of the parts of a statement of the file itself
 _METHOD_OWNERS: Final = frozenset({"class", "interface", "enum"})
 _OUTERMOST: Final = frozenset(
     {"decorated_definition", "export_statement", "lexical_declaration", "variable_declaration", "type_declaration"}
@@ -87,8 +88,16 @@ class Symbol(NamedTuple):
     kind: str = "function"
 
 
-_Above: TypeAlias = "tuple[Node, _Above] | None"
-"""The nodes that a node stands in, the nearest first. `Node.parent` would look for each from the root."""
+class _Step(NamedTuple):
+    """A node to look at: the outermost that it is all of, with decorators and `export`; how deep it lies in the tree;
+    what it stands in, and of which kind that is; how many definitions it stands in."""
+
+    node: Node
+    outer: Node
+    level: int
+    scope: str
+    above: str
+    depth: int
 
 
 def find_symbols(path: str, text: str) -> tuple[Symbol, ...] | None:
@@ -104,12 +113,13 @@ def match_symbol(symbol: Symbol, name: str) -> bool:
 
 
 def _iterate_symbols(root: Node) -> Iterator[Symbol]:
+    """Walk the tree; what is asked of the nodes above one goes down with it: `Node.parent` looks from the root."""
     passed_by = _PASSED_BY_IN_PYTHON if root.type == "module" else _PASSED_BY
     passed_by_at_top = passed_by - {"expression_statement"}  # a constant is one of the outermost assignments
-    waiting: list[tuple[Node, _Above, str, str, int]] = [(root, None, "", "", 0)]
+    waiting = [_Step(root, root, 0, "", "", 0)]
     while waiting:
-        node, parents, scope, above, depth = waiting.pop()
-        name = _find_name(node, parents)
+        node, outer, level, scope, above, depth = waiting.pop()
+        name = _find_name(node, outer, is_outer=level == _STATEMENT_PARTS)
         inner, kind = scope, above
         if name:
             if (depth := depth + 1) > MOST_NESTED:
@@ -117,15 +127,14 @@ def _iterate_symbols(root: Node) -> Iterator[Symbol]:
             receiver = _find_receiver(node)
             owner = receiver or scope
             inner = f"{owner}.{name}" if owner else name
-            outer = _find_outermost(node, parents)
             kind = _classify(node, "class" if receiver else above)
             yield Symbol(name, inner, outer.start_point[0], outer.end_point[0], kind)
         elif node.type == "impl_item":
             inner, kind = _read_text(node.child_by_field_name("type")).partition("<")[0], "class"
         passed = passed_by_at_top if node is root else passed_by
-        own = (node, parents)
-        children = (each for each in reversed(node.named_children) if each.type not in passed)
-        waiting += [(each, own, inner, kind, depth) for each in children]
+        children = [each for each in reversed(node.named_children) if each.type not in passed]
+        is_part = node.type in _OUTERMOST and node.named_child_count <= _count_decorators(node) + 1
+        waiting += [_Step(each, outer if is_part else each, level + 1, inner, kind, depth) for each in children]
 
 
 def _classify(node: Node, above: str) -> str:
@@ -137,16 +146,11 @@ def _classify(node: Node, above: str) -> str:
     return "method" if kind == "function" and above in _METHOD_OWNERS else kind
 
 
-def _is_outer(parents: _Above) -> bool:
-    """True if what these stand above is in a statement of the file itself."""
-    return parents is not None and parents[1] is not None and parents[1][1] is None
-
-
-def _find_name(node: Node, parents: _Above) -> str:
-    """Return the name that a node defines, "" = none."""
+def _find_name(node: Node, outer: Node, *, is_outer: bool) -> str:
+    """Return the name that a node defines, "" = none; `outer` is the statement that it is all of."""
     named = node.child_by_field_name("name")
     if named is None:
-        return _find_assigned_name(node, parents)
+        return _find_assigned_name(node, is_outer=is_outer)
     kind = node.type
     if kind in _EXPRESSIONS:
         return ""
@@ -154,16 +158,16 @@ def _find_name(node: Node, parents: _Above) -> str:
         return _read_text(named)
     value = node.child_by_field_name("value")
     if kind in _VALUES:
-        return _read_text(named) if _is_outer(parents) else ""
+        return _read_text(named) if is_outer else ""
     if kind == "variable_declarator":
         is_function = value is not None and value.type in _FUNCTIONS
-        counts = is_function or _is_outer(parents) or _find_outermost(node, parents).type == "export_statement"
+        counts = is_function or is_outer or outer.type == "export_statement"
         return _read_text(named) if named.type == "identifier" and counts else ""
     is_field = kind in ("public_field_definition", "field_definition", "pair")
     return _read_text(named) if is_field and value is not None and value.type in _FUNCTIONS else ""
 
 
-def _find_assigned_name(node: Node, parents: _Above) -> str:
+def _find_assigned_name(node: Node, *, is_outer: bool) -> str:
     """Return the name of what is defined by an assignment, a pair of an object, or a declarator of C."""
     kind = node.type
     if kind == "function_definition":  # of C: the name is in the innermost declarator
@@ -173,7 +177,7 @@ def _find_assigned_name(node: Node, parents: _Above) -> str:
         return _read_text(inner).rpartition("::")[2]
     if kind == "assignment":
         left = node.child_by_field_name("left")
-        return _read_text(left) if _is_outer(parents) and left is not None and left.type == "identifier" else ""
+        return _read_text(left) if is_outer and left is not None and left.type == "identifier" else ""
     if kind not in ("assignment_expression", "pair", "field_definition"):
         return ""
     side, value = ("left", "right") if kind == "assignment_expression" else ("key", "value")
@@ -190,15 +194,6 @@ def _find_receiver(node: Node) -> str:
     receiver = node.child_by_field_name("receiver") if node.type == "method_declaration" else None
     words = _read_text(receiver).strip("()").split()
     return words[-1].lstrip("*").partition("[")[0] if words else ""
-
-
-def _find_outermost(node: Node, parents: _Above) -> Node:
-    while parents is not None:
-        parent, parents = parents
-        if parent.type not in _OUTERMOST or parent.named_child_count > _count_decorators(parent) + 1:
-            break
-        node = parent
-    return node
 
 
 def _count_decorators(node: Node) -> int:
