@@ -8,37 +8,19 @@ from typing import ClassVar
 from core.errors import ToolFailed
 from core.protocol.language import Place
 from core.protocol.queries import SearchQuery
-from core.tools.base import Reader, ReadTool, ToolOutcome
-from core.tools.builtin.names.named_place import (
-    PLACE_NAMES,
-    PlaceLine,
-    PlacePath,
-    SymbolName,
-    find_named_place,
-    format_places,
-)
+from core.tools.base import Reader, ToolOutcome
+from core.tools.builtin.names.named_place import PlaceTool, format_places
 
 _SHOWN = 20
 _SEARCHED = 100
 _LONGEST_HOVER = 2_000
 
 
-class FindDefinition(ReadTool, frozen=True, kw_only=True):
+class FindDefinition(PlaceTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "find_definition"
-    argument_names: ClassVar = PLACE_NAMES
-
-    symbol: SymbolName
-    path: PlacePath
-    line: PlaceLine = 0
-
-    def subject(self) -> str:
-        return f"{self.symbol} in {self.path}"
-
-    def paths(self) -> tuple[str, ...]:
-        return (self.path,)
 
     async def run(self, capability: Reader) -> ToolOutcome:
-        at = find_named_place(capability, self.path, self.line, self.symbol)
+        at = self.find_place(capability)
         source, about = "", ""
         try:
             places = await capability.find_places("definition", at)

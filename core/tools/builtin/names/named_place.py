@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 from msgspec import Meta
 
@@ -12,7 +12,7 @@ from core.errors import ToolInputInvalid
 from core.lsp.questions import NamePosition
 from core.protocol.language import Place
 from core.text.lines import split_lines
-from core.tools.base import Reader
+from core.tools.base import Reader, ReadTool
 from core.tools.builtin.editing.edit_targets import read_editable
 
 NEAR: Final = 5  # lines around the given one in which the name is looked for, too
@@ -24,6 +24,26 @@ PLACE_NAMES: Final = {
     **dict.fromkeys(("file_path", "filePath", "target_file", "file"), "path"),
     **dict.fromkeys(("name", "symbol_name", "identifier"), "symbol"),
 }
+
+
+class PlaceTool(ReadTool, frozen=True, kw_only=True):
+    """Base of the tools that answer a question about a name where it stands."""
+
+    argument_names: ClassVar = PLACE_NAMES
+
+    symbol: SymbolName
+    path: PlacePath
+    line: PlaceLine = 0
+
+    def subject(self) -> str:
+        return f"{self.symbol} in {self.path}"
+
+    def paths(self) -> tuple[str, ...]:
+        return (self.path,)
+
+    def find_place(self, reader: Reader) -> NamePosition:
+        """Find the name. Raises `ToolInputInvalid`."""
+        return find_named_place(reader, self.path, self.line, self.symbol)
 
 
 def find_named_place(reader: Reader, path: str, line: int, symbol: str) -> NamePosition:
