@@ -14,6 +14,7 @@ from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.css.types import CSSLocation
 from textual.pilot import Pilot
+from textual.widgets import OptionList
 
 from core.protocol.events import AnyEvent
 from tests.support.scripted_client import ScriptedClient
@@ -114,6 +115,13 @@ class Stage:
     async def asked(self) -> None:
         """Until a dialog that asks for a yes is drawn, and takes one."""
         await self.until(lambda: isinstance(self.app.screen, ConfirmDialog) and self.app.screen.grace_period.is_over())
+
+    async def open_listing(self, command: str, dialog: str) -> None:
+        """Send a command that opens a dialog of this name, and wait until its rows are there."""
+        self.prompt.text = command
+        self.prompt.action_send()
+        await self.until(lambda: type(self.app.screen).__name__ == dialog and self.app.screen.query(OptionList))
+        await self.pilot.pause()
 
     def sent(self, kind: type) -> list[Any]:
         return [command for command in self.client.commands if isinstance(command, kind)]

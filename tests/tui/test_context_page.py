@@ -32,13 +32,6 @@ async def test_the_report_says_what_the_last_request_lost_and_why():
     assert (await report_context(None, state)).notes == NOTES
 
 
-async def open_dialog(on):
-    on.prompt.text = "/context"
-    on.prompt.action_send()
-    await on.until(lambda: type(on.app.screen).__name__ == "ContextDialog" and on.app.screen.query(OptionList))
-    await on.pilot.pause()
-
-
 def said(on, name):
     return str(on.app.screen.query_one(f"#{name}", Static).content)
 
@@ -46,7 +39,7 @@ def said(on, name):
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)])
 async def test_the_page_shows_every_part_its_reason_and_the_notes(stage, size):
     async with stage(recorded.opening(), answers=ANSWERS, size=size) as on:
-        await open_dialog(on)
+        await on.open_listing("/context", "ContextDialog")
         options = on.app.screen.query_one(OptionList)
         rows = [str(options.get_option_at_index(each).prompt) for each in range(options.option_count)]
         assert [row.split() for row in rows] == [["9", "tools"], ["120", "·", "add", "·", "utils.ts:3-9"]]
@@ -61,7 +54,7 @@ async def test_of_a_long_list_the_reason_stays_in_view(stage, size):
     parts = tuple(ContextPart(id=str(each), name=f"part {each}", tokens=9, reason=reason) for each in range(30))
     answers = {**ANSWERS, ContextQuery: ContextAnswer(parts=parts, used=900, window=1_000)}
     async with stage(recorded.opening(), answers=answers, size=size) as on:
-        await open_dialog(on)
+        await on.open_listing("/context", "ContextDialog")
         await on.pilot.press("k")
         shown = on.app.screen.query_one("#listing-reason", Static)
         found = on.app.screen.find_widget(shown)
@@ -72,7 +65,7 @@ async def test_of_a_long_list_the_reason_stays_in_view(stage, size):
 @pytest.mark.parametrize(("down", "up", "drop"), [("j", "k", "d"), ("down", "up", "delete")])
 async def test_a_part_is_left_out_by_a_key_struck_twice(stage, down, up, drop):
     async with stage(recorded.opening(), answers=ANSWERS) as on:
-        await open_dialog(on)
+        await on.open_listing("/context", "ContextDialog")
         await on.pilot.press(down, drop)
         await on.pilot.pause()
         assert "again leaves out 120 tokens" in said(on, "listing-reason")
@@ -88,7 +81,7 @@ async def test_a_part_is_left_out_by_a_key_struck_twice(stage, down, up, drop):
 
 async def test_a_part_that_stays_says_why_and_another_row_forgets_the_first_stroke(stage):
     async with stage(recorded.opening(), answers=ANSWERS) as on:
-        await open_dialog(on)
+        await on.open_listing("/context", "ContextDialog")
         await on.pilot.press("d", "d")
         await on.pilot.pause()
         assert said(on, "listing-reason") == "It can't be left out: it is the beginning of every request."
@@ -100,7 +93,7 @@ async def test_a_part_that_stays_says_why_and_another_row_forgets_the_first_stro
 @pytest.mark.parametrize("key", ["escape", "q"])
 async def test_the_dialog_is_left_by_a_key(stage, key):
     async with stage(recorded.opening(), answers=ANSWERS) as on:
-        await open_dialog(on)
+        await on.open_listing("/context", "ContextDialog")
         await on.pilot.press(key)
         await on.until(lambda: on.app.screen is on.screen)
         assert on.prompt.has_focus

@@ -15,13 +15,6 @@ OTHER = MemoryNote(id="x", text="Run make lint.", at=1_763_100_000_000)
 ANSWERS = {MemoryQuery: MemoryAnswer(notes=(KEPT, WAITING, OTHER)), IdleQuery: IdleAnswer(seq=1)}
 
 
-async def open_dialog(on):
-    on.prompt.text = "/memory"
-    on.prompt.action_send()
-    await on.until(lambda: type(on.app.screen).__name__ == "MemoryDialog" and on.app.screen.query(OptionList))
-    await on.pilot.pause()
-
-
 def said(on, name):
     return str(on.app.screen.query_one(f"#listing-{name}", Static).content)
 
@@ -37,7 +30,7 @@ def verdicts(on):
 
 async def test_what_waits_comes_first_with_the_reason_for_it(stage):
     async with stage(recorded.opening(), answers=ANSWERS) as on:
-        await open_dialog(on)
+        await on.open_listing("/memory", "MemoryDialog")
         assert rows(on) == ["? Tests need a database.", "? Run make lint.", "✓ We say colour."]
         assert said(on, "sum") == "2 waiting · 1 note kept"
         assert said(on, "reason").endswith(": they failed without one")
@@ -61,7 +54,7 @@ async def test_what_waits_comes_first_with_the_reason_for_it(stage):
 )
 async def test_a_note_is_judged_by_a_key(stage, keys, expected):
     async with stage(recorded.opening(), answers=ANSWERS) as on:
-        await open_dialog(on)
+        await on.open_listing("/memory", "MemoryDialog")
         for key in keys:
             await on.pilot.press(key)
             await on.pilot.pause()
@@ -70,7 +63,7 @@ async def test_a_note_is_judged_by_a_key(stage, keys, expected):
 
 async def test_a_kept_note_is_forgotten_by_a_second_stroke_on_the_same_row_alone(stage):
     async with stage(recorded.opening(), answers=ANSWERS) as on:
-        await open_dialog(on)
+        await on.open_listing("/memory", "MemoryDialog")
         await on.pilot.press("k", "r")
         await on.until(lambda: said(on, "reason") == "r again forgets it.")
         await on.pilot.press("a", "j", "k", "r")
@@ -82,7 +75,7 @@ async def test_a_kept_note_is_forgotten_by_a_second_stroke_on_the_same_row_alone
 @pytest.mark.parametrize("key", ["e", "enter"])
 async def test_the_words_of_a_note_are_changed_in_place(stage, key):
     async with stage(recorded.opening(), answers=ANSWERS) as on:
-        await open_dialog(on)
+        await on.open_listing("/memory", "MemoryDialog")
         await on.pilot.press(key)
         line = on.app.screen.query_one(Input)
         assert (line.display, line.value) == (True, WAITING.text)
@@ -94,7 +87,7 @@ async def test_the_words_of_a_note_are_changed_in_place(stage, key):
 
 async def test_where_there_are_none_it_says_how_to_keep_one(stage):
     async with stage(recorded.opening(), answers={MemoryQuery: MemoryAnswer(notes=())}) as on:
-        await open_dialog(on)
+        await on.open_listing("/memory", "MemoryDialog")
         await on.pilot.press("a", "A", "r", "e", "j")
         assert "/memory TEXT keeps one" in said(on, "reason")
         assert said(on, "sum") == "0 notes kept"
@@ -111,7 +104,7 @@ async def test_words_behind_the_command_are_kept(stage):
 @pytest.mark.parametrize("key", ["escape", "q"])
 async def test_the_dialog_is_left_by_a_key(stage, key):
     async with stage(recorded.opening(), answers=ANSWERS) as on:
-        await open_dialog(on)
+        await on.open_listing("/memory", "MemoryDialog")
         await on.pilot.press(key)
         await on.until(lambda: on.app.screen is on.screen)
         assert on.prompt.has_focus

@@ -20,13 +20,6 @@ RULES = (
 )
 
 
-async def open_dialog(on):
-    on.prompt.text = "/rules"
-    on.prompt.action_send()
-    await on.until(lambda: type(on.app.screen).__name__ == "RulesDialog" and on.app.screen.query(OptionList))
-    await on.pilot.pause()
-
-
 def said(on, name):
     return str(on.app.screen.query_one(f"#listing-{name}", Static).content)
 
@@ -38,7 +31,7 @@ def rows(on):
 
 async def test_rules_that_were_told_come_first_and_each_says_why(stage):
     async with stage(recorded.opening(), answers={RulesQuery: RulesAnswer(rules=RULES)}) as on:
-        await open_dialog(on)
+        await on.open_listing("/rules", "RulesDialog")
         assert [row[:2] for row in rows(on)] == [
             ["1", "../AGENTS.md"],
             ["2", ".cursor/rules/style.mdc"],
@@ -56,7 +49,7 @@ async def test_rules_that_were_told_come_first_and_each_says_why(stage):
 @pytest.mark.parametrize("key", ["enter", "o"])
 async def test_a_rule_of_the_project_is_read_in_the_preview_and_others_say_where_they_are(stage, key):
     async with stage(recorded.opening(), answers={RulesQuery: RulesAnswer(rules=RULES)}) as on:
-        await open_dialog(on)
+        await on.open_listing("/rules", "RulesDialog")
         await on.pilot.press(key)
         assert said(on, "reason") == "It lies outside of the project: ../AGENTS.md"
         await on.pilot.press("j", "j", key)
@@ -73,7 +66,7 @@ async def test_a_rule_of_the_project_is_read_in_the_preview_and_others_say_where
 )
 async def test_where_there_are_none_it_says_what_to_do(stage, found, words):
     async with stage(recorded.opening(), answers={RulesQuery: found}) as on:
-        await open_dialog(on)
+        await on.open_listing("/rules", "RulesDialog")
         await on.pilot.press("enter", "j")
         assert words in said(on, "reason") + said(on, "notes")
 
@@ -81,7 +74,7 @@ async def test_where_there_are_none_it_says_what_to_do(stage, found, words):
 @pytest.mark.parametrize("key", ["escape", "q"])
 async def test_the_dialog_is_left_by_a_key(stage, key):
     async with stage(recorded.opening(), answers={RulesQuery: RulesAnswer(rules=RULES)}) as on:
-        await open_dialog(on)
+        await on.open_listing("/rules", "RulesDialog")
         await on.pilot.press(key)
         await on.until(lambda: on.app.screen is on.screen)
         assert on.prompt.has_focus
