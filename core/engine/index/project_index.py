@@ -101,7 +101,7 @@ class ProjectIndex:
             self._news.set()
             self._tell(status)
             if status.state == "ready" and self._map is None and self._watcher is not None:
-                self._load_map_soon()  # the first prompt takes it
+                _ = self._load_map_soon()  # the first prompt takes it
 
     async def wait_ready(self, seconds: float) -> IndexStatus:
         """Wait until the words of all files are in it, or it fails, at most so long; return how far it is then."""
@@ -161,9 +161,9 @@ class ProjectIndex:
             if self._map is None:
                 if (await self.read(IndexReader.read_status)).state == "building":
                     return ""  # of a part of the files
-                await self._load_map()
+                await asyncio.wait([self._load_map_soon()])
             elif self._map[0] != await self.read(IndexReader.read_generation):
-                self._load_map_soon()
+                _ = self._load_map_soon()
         except IndexFailed:
             return ""
         loaded = self._map
@@ -171,9 +171,11 @@ class ProjectIndex:
             return ""
         return await asyncio.to_thread(loaded[1].draw, budget_tokens, tuple(sorted(focus)), may_show)
 
-    def _load_map_soon(self) -> None:
+    def _load_map_soon(self) -> asyncio.Task[None]:
+        """Have the map loaded, once for all who wait for it."""
         if self._loading is None:
             self._loading = self._tasks.start(self._load_map_again(), name="map of the project")
+        return self._loading
 
     async def _load_map_again(self) -> None:
         try:

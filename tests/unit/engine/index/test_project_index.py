@@ -141,6 +141,15 @@ async def test_a_damaged_index_is_made_anew_and_that_is_said(project):
         assert await index.find_symbols(["Basket"])
 
 
+async def test_a_map_that_two_ask_for_is_loaded_once(project, monkeypatch):
+    loads, load = [], IndexReader.load_map
+    monkeypatch.setattr(IndexReader, "load_map", lambda reader: loads.append(reader) or load(reader))
+    async with opened(project) as index:
+        await index.wait_ready(60)
+        await asyncio.gather(*(index.build_repo_map(200, (), show_all) for _ in range(3)))
+    assert len(loads) == 1
+
+
 async def test_the_map_names_what_is_used_elsewhere(project, tmp_path):
     (project / "shop.py").write_text(
         "def find_best_price(item):\n    return 1\n\n\ndef unused_function_here():\n    return 2\n" + "\n" * 9
