@@ -158,9 +158,9 @@ class ProjectIndex:
         """Return the signatures of what is most used in the files that `may_show` allows, of those in `focus` first,
         within a budget; "" before the index was built. What was loaded before a change serves until that is, too."""
         try:
+            if self._map is None and (await self.read(IndexReader.read_status)).state == "building":
+                return ""  # of a part of the files
             if self._map is None:
-                if (await self.read(IndexReader.read_status)).state == "building":
-                    return ""  # of a part of the files
                 await asyncio.wait([self._load_map_soon()])
             elif self._map[0] != await self.read(IndexReader.read_generation):
                 _ = self._load_map_soon()

@@ -27,28 +27,38 @@ def project(tmp_path):
     return root
 
 
+class Progress(list):
+    """What an index has told of its progress, and a wait for the next of it: who asks again and again instead takes the
+    time of the builder, which is nice."""
+
+    def __init__(self):
+        self._news = asyncio.Event()
+
+    def tell(self, status):
+        self.append(status)
+        self._news.set()
+
+    async def until(self, condition):
+        async with asyncio.timeout(60):
+            while True:
+                self._news.clear()
+                if await condition():
+                    return
+                await self._news.wait()
+
+
 @asynccontextmanager
 async def opened(project, *, enabled=True, told=None):
-    index = ProjectIndex(
-        project, project.parent / "state", (lambda status: None) if told is None else told.append, enabled=enabled
-    )
+    tell = (lambda status: None) if told is None else told.tell
+    index = ProjectIndex(project, project.parent / "state", tell, enabled=enabled)
     try:
         yield index
     finally:
         await index.close()
 
 
-async def becomes_true(condition):
-    async with asyncio.timeout(60):
-        found = await condition()
-        while not found:
-            await asyncio.sleep(0)
-            found = await condition()
-    return True
-
-
 async def test_it_is_built_by_a_process_and_tells_how_far_it_is(project):
-    told = []
+    told = Progress()
     async with opened(project, told=told) as index:
         status = await index.wait_ready(60)
         assert (status.state, status.files, status.problem) == ("ready", 1, "")
@@ -62,7 +72,8 @@ async def test_it_is_built_by_a_process_and_tells_how_far_it_is(project):
 
 
 async def test_a_changed_file_is_found_after_it_was_told(project):
-    async with opened(project) as index:
+    told = Progress()
+    async with opened(project, told=told) as index:
         await index.wait_ready(60)
         (project / "new.py").write_text("def fresh_name():\n    pass\n")
         index.on_disk_changed(("new.py",))
@@ -70,20 +81,21 @@ async def test_a_changed_file_is_found_after_it_was_told(project):
         async def is_found():
             return bool(await index.find_symbols(["fresh_name"]))
 
-        assert await becomes_true(is_found)
+        await told.until(is_found)
         (project / "new.py").unlink()
         index.on_disk_changed(())
 
         async def is_gone():
             return not await is_found()
 
-        assert await becomes_true(is_gone)
+        await told.until(is_gone)
 
 
 async def test_a_second_process_reads_and_takes_over_when_the_first_is_gone(project):
+    told = Progress()
     async with opened(project) as first:
         await first.wait_ready(60)
-        async with opened(project) as second:
+        async with opened(project, told=told) as second:
             assert (await second.wait_ready(60)).state == "ready"
             assert not second._link.is_ours
             assert await second.find_symbols(["Basket"])
@@ -94,22 +106,26 @@ async def test_a_second_process_reads_and_takes_over_when_the_first_is_gone(proj
             async def is_found():
                 return bool(await second.find_symbols(["fresh_name"]))
 
-            assert await becomes_true(is_found)
+            await told.until(is_found)
             assert second._link.is_ours
 
 
 async def test_a_builder_that_is_killed_is_started_again(project, monkeypatch):
     monkeypatch.setattr("core.engine.index.builder_link.pause", lambda seconds: asyncio.sleep(0))
-    async with opened(project) as index:
+    told = Progress()
+    async with opened(project, told=told) as index:
         await index.wait_ready(60)
         process = index._link._process
+        (project / "new.py").write_text("def fresh_name():\n    pass\n")
         os.kill(process.pid, signal.SIGKILL)
         await process.wait()
 
-        async def is_another():
-            return index._link.is_ours and index._link._process is not process
+        async def is_found():
+            return bool(await index.find_symbols(["fresh_name"]))
 
-        assert await becomes_true(is_another)
+        await told.until(is_found)
+        assert index._link.is_ours
+        assert index._link._process is not process
 
 
 async def test_one_that_is_switched_off_writes_nothing_and_says_why(project):
@@ -200,7 +216,7 @@ async def test_who_is_cancelled_leaves_the_index_to_the_next_when_its_thread_has
 
 
 async def test_an_index_that_turns_out_to_be_damaged_is_made_anew_and_that_is_said(project):
-    told = []
+    told = Progress()
     async with opened(project, told=told) as index:
         await index.wait_ready(60)
         break_table(project.parent / "state" / FILE_NAME, "symbols_by_name")
@@ -209,5 +225,5 @@ async def test_an_index_that_turns_out_to_be_damaged_is_made_anew_and_that_is_sa
             return await index.find_symbols(["Basket"])
 
         assert not await is_found_again()
-        assert await becomes_true(is_found_again)
+        await told.until(is_found_again)
         assert any("damaged" in status.problem and "made anew" in status.problem for status in told)
