@@ -129,12 +129,16 @@ class FileView(CodeView):
         """Put the cursor on a place from 1, with the lines up to `end` marked, and bring it into view."""
         self.cursor.move_to(max(end, line) - 1)
         self.cursor.move_to(line - 1, column - 1, extends=end > line)
-        above = min(CONTEXT_ABOVE, self.size.height // 3) if self.size.height else CONTEXT_ABOVE  # not laid out yet
-        top = self.cursor.line - above
-        self.scroll_to(x=0, y=max(top, 0), animate=False, force=True)
-        if column > 1 and self.size.width:
-            self._reveal_columns(self.cursor.column, self.cursor.column + 1)
         self._note_moved()
+        self.call_after_refresh(self._scroll_to_cursor)  # what is shown beside the text takes its room by then
+
+    def _scroll_to_cursor(self) -> None:
+        """Show the cursor's line near the top, with its column in view."""
+        self.scroll_to(
+            x=0, y=max(self.cursor.line - min(CONTEXT_ABOVE, self.size.height // 3), 0), animate=False, force=True
+        )
+        if self.cursor.column:
+            self._reveal_columns(self.cursor.column, self.cursor.column + 1)
 
     # The cursor
 

@@ -43,7 +43,7 @@ class Progress(list):
             while True:
                 self._news.clear()
                 if await condition():
-                    return
+                    return True
                 await self._news.wait()
 
 
@@ -81,14 +81,14 @@ async def test_a_changed_file_is_found_after_it_was_told(project):
         async def is_found():
             return bool(await index.find_symbols(["fresh_name"]))
 
-        await told.until(is_found)
+        assert await told.until(is_found)
         (project / "new.py").unlink()
         index.on_disk_changed(())
 
         async def is_gone():
             return not await is_found()
 
-        await told.until(is_gone)
+        assert await told.until(is_gone)
 
 
 async def test_a_second_process_reads_and_takes_over_when_the_first_is_gone(project):
@@ -106,7 +106,7 @@ async def test_a_second_process_reads_and_takes_over_when_the_first_is_gone(proj
             async def is_found():
                 return bool(await second.find_symbols(["fresh_name"]))
 
-            await told.until(is_found)
+            assert await told.until(is_found)
             assert second._link.is_ours
 
 
@@ -123,7 +123,7 @@ async def test_a_builder_that_is_killed_is_started_again(project, monkeypatch):
         async def is_found():
             return bool(await index.find_symbols(["fresh_name"]))
 
-        await told.until(is_found)
+        assert await told.until(is_found)
         assert index._link.is_ours
         assert index._link._process is not process
 
@@ -225,5 +225,5 @@ async def test_an_index_that_turns_out_to_be_damaged_is_made_anew_and_that_is_sa
             return await index.find_symbols(["Basket"])
 
         assert not await is_found_again()
-        await told.until(is_found_again)
+        assert await told.until(is_found_again)
         assert any("damaged" in status.problem and "made anew" in status.problem for status in told)
