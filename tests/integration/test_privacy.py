@@ -117,9 +117,11 @@ async def test_what_a_killed_one_left_in_memory_is_gone_at_the_next_start(projec
             *PROGRAM, "-p", f"{WORD} begins", "--private", "--model", "openai/m", cwd=project,
             env=environment(server), stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
-        await server.hanging.wait()
+        hanging, ended = asyncio.create_task(server.hanging.wait()), asyncio.create_task(process.wait())
+        await asyncio.wait({hanging, ended}, return_when=asyncio.FIRST_COMPLETED)
+        assert not ended.done(), "it is killed in the middle"
         process.kill()
-        await process.wait()
+        await ended
     async with provider_server(["Hello."]) as server:
         assert (await run(project, "-p", "Go", "--model", "openai/m", env=environment(server))).code == ExitCode.DONE
     assert holding(places) == []
