@@ -176,10 +176,16 @@ async def test_a_child_gets_the_grace_too_and_what_ignores_it_is_killed(own: Box
     assert marked("sleep 87655") == []
 
 
+IN_FOREGROUND = """import os
+while open(f"/proc/{os.getppid()}/stat").read().split()[2] != "S":
+    pass  # a shell that does not wait for us yet is ended by an interrupt, and the box with it
+print("ready", flush=True)
+input()
+"""
+
+
 async def test_an_interrupt_reaches_what_runs_in_the_foreground(own: Boxed):
-    running, heard = await started(
-        own, "python3 -c 'print(\"ready\", flush=True); input()'; echo after", interactive=True
-    )
+    running, heard = await started(own, f"python3 -c '{IN_FOREGROUND}'; echo after", interactive=True)
     await heard.wait_for("ready")
     running.interrupt()
     ended = await running.wait()
