@@ -129,10 +129,10 @@ class ProjectIndex:
             try:
                 return await finish_in_thread(work, self._reader)
             except IndexFailed as failure:
-                self._have_mended(failure)
+                self._rebuild_if_damaged(failure)
                 raise
 
-    def _have_mended(self, failure: IndexFailed) -> None:
+    def _rebuild_if_damaged(self, failure: IndexFailed) -> None:
         """Have the index made anew if it is damaged: the builder does not read all that it wrote. That of another
         process hears of it with the next change."""
         if failure.code == DAMAGED:
@@ -198,7 +198,7 @@ class ProjectIndex:
             try:
                 self._map = await asyncio.to_thread(load)
             except IndexFailed as failure:
-                self._have_mended(failure)
+                self._rebuild_if_damaged(failure)
                 raise
 
     async def close(self) -> None:
