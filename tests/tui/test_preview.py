@@ -44,6 +44,17 @@ async def test_a_line_is_brought_into_view_and_marked():
         assert (await shown(pilot))[-1].startswith("▌126")
 
 
+async def test_a_line_of_a_file_that_is_read_unseen_has_the_lines_before_it_in_view():
+    app = preview_app()
+    async with app.run_test(size=(80, 20)) as pilot:
+        preview = app.query_one(FilePreview)
+        preview.display = False
+        await shown(pilot, "src/main.py", 90)
+        preview.display = True
+        rows = await shown(pilot)
+        assert [row[1:5].strip() for row in rows[:6]] == ["85", "86", "87", "88", "89", "90"]
+
+
 async def test_the_same_file_again_keeps_the_place():
     app = preview_app()
     async with app.run_test(size=(80, 20)) as pilot:

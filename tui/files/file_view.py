@@ -134,10 +134,9 @@ class FileView(CodeView):
 
     def _scroll_to_cursor(self) -> None:
         """Show the cursor's line near the top, with its column in view."""
-        self.scroll_to(
-            x=0, y=max(self.cursor.line - min(CONTEXT_ABOVE, self.size.height // 3), 0), animate=False, force=True
-        )
-        if self.cursor.column:
+        above = min(CONTEXT_ABOVE, self.size.height // 3) if self.size.height else CONTEXT_ABOVE  # it is not seen yet
+        self.scroll_to(x=0, y=max(self.cursor.line - above, 0), animate=False, force=True)
+        if self.cursor.column and self.size.width:
             self._reveal_columns(self.cursor.column, self.cursor.column + 1)
 
     # The cursor
