@@ -14,6 +14,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from core.records import decode_json
+
 TIMEOUT_SECONDS: Final = 10.0
 MAX_TEXT_CHARS: Final = 400_000  # characters
 _READER: Final = Path(__file__).with_name("pdf_reader.py")
@@ -33,6 +35,6 @@ def read_pdf_facts(data: bytes, *, text: bool = False) -> PdfFacts:
     command = [sys.executable, "-I", str(_READER), str(MAX_TEXT_CHARS if text else 0)]
     try:
         done = subprocess.run(command, input=data, capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
-        return msgspec.json.decode(done.stdout, type=PdfFacts)
+        return decode_json(done.stdout, PdfFacts)
     except (OSError, subprocess.SubprocessError, msgspec.MsgspecError):
         return PdfFacts()

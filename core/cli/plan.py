@@ -21,6 +21,7 @@ from core.plans.todo_transitions import check_not_blocked
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.events import Envelope
 from core.protocol.plans import Plan
+from core.records import convert
 from core.text.display_names import display_name, expose_controls, to_one_line
 from core.text.well_formed import encode_record
 from core.workspace import Workspace
@@ -192,7 +193,7 @@ def _check(store: PlanStore, path: str) -> int:
 
 
 def _set(arguments: PlanArguments, store: PlanStore, path: str) -> int:
-    key, status = arguments.words[1], msgspec.convert(arguments.words[2], TodoStatus)
+    key, status = arguments.words[1], convert(arguments.words[2], TodoStatus)
     todos = store.load(path).todos
     todo = next((each for each in todos if each.id == key), None)
     check_not_blocked(todos, key, status, anyway=arguments.force)

@@ -15,6 +15,7 @@ from core.config.problems import explain_error, find_conflicting_models, find_in
 from core.config.settings import FILE_NAME, LoadedSettings, Settings
 from core.errors import ConfigError
 from core.permissions.trusted_files import TrustCheck, trust_everything
+from core.records import convert
 from core.user_dirs import get_config_dir
 
 PROJECT_FILE = Path(".agent-tui") / FILE_NAME
@@ -54,7 +55,7 @@ def _parse_settings(path: Path, data: bytes | None) -> tuple[Settings, dict[str,
         if isinstance(inner, dict) and isinstance(inner.get(key), str):
             inner[key] = aliases.get(inner[key], inner[key])
     try:
-        settings = msgspec.convert(table, Settings)
+        settings = convert(table, Settings)
     except msgspec.ValidationError as error:
         raise merge_errors(list(find_problems(path, text, table)) or [explain_error(path, text, str(error))]) from None
     if wrong := [*find_invalid_rules(path, text, settings.permissions), *find_conflicting_models(path, text, settings)]:

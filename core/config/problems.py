@@ -27,6 +27,7 @@ from core.config.settings import (
 from core.errors import ConfigError
 from core.permissions.rules import parse_rule
 from core.protocol.messages import Effort
+from core.records import convert
 
 
 def find_problems(path: Path, text: str, table: Mapping[str, Any]) -> Iterator[ConfigError]:
@@ -34,7 +35,7 @@ def find_problems(path: Path, text: str, table: Mapping[str, Any]) -> Iterator[C
     for section, key in list_keys(table):
         part = {section: {key: table[section][key]}} if section else {key: table[key]}
         try:
-            msgspec.convert(part, Settings)
+            convert(part, Settings)
         except msgspec.ValidationError as error:
             yield explain_error(path, text, str(error))
 

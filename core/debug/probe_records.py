@@ -11,11 +11,12 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import msgspec
 from msgspec import Struct
-from msgspec import json as msgjson
 from msgspec.structs import replace
 
 from core.protocol.debug import ProbeRecord
+from core.records import build_json_decoder
 
 MAX_LINE_BYTES = 64_000  # bytes of a line that are looked at
 MAX_RECORDS = 100_000  # records of a run that are kept
@@ -27,7 +28,7 @@ _PIECE = 1 << 16
 _SURROGATE = re.compile("[\ud800-\udfff]")  # half of a character: JSON may name it, UTF-8 can't hold it
 
 _encode_data = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-_STORED = msgjson.Decoder(ProbeRecord)
+_STORED = build_json_decoder(ProbeRecord)
 
 
 class ParsedLog(Struct, frozen=True, kw_only=True):
@@ -134,7 +135,7 @@ def _extend_line(held: bytes, piece: bytes, is_cut: bool) -> tuple[bytes, bool]:
 
 def encode_records(records: Iterable[ProbeRecord]) -> bytes:
     """Encode records as they are stored."""
-    return b"".join(msgjson.encode(record) + b"\n" for record in records)
+    return b"".join(msgspec.json.encode(record) + b"\n" for record in records)
 
 
 def decode_records(data: bytes) -> tuple[ProbeRecord, ...]:

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final, NamedTuple
 
-import msgspec
-
 from core.engine.prompt_sources import build_session_reader, may_show
 from core.engine.session.session import Session
 from core.errors import CommandRejected, PathRefused
@@ -21,6 +19,7 @@ from core.index.database import IndexFailed
 from core.index.reader import IndexReader
 from core.modes import Access, is_granted
 from core.prompts import render
+from core.records import decode_json
 from core.tools.base import Reader
 
 TARGET: Final = "AGENTS.md"
@@ -112,7 +111,7 @@ def _find_commands(reader: Reader, name: str) -> list[str]:
 
 
 def _find_scripts(text: str) -> Iterator[str]:
-    scripts = msgspec.json.decode(text, type=dict[str, object]).get("scripts")
+    scripts = decode_json(text, dict[str, object]).get("scripts")
     if isinstance(scripts, dict):
         yield from (f"{name} ({command})" for name, command in scripts.items())
 

@@ -19,13 +19,14 @@ import msgspec
 
 from core.index.file_rows import FileRows, describe_unread, read_rows
 from core.index.walk import FoundFile
+from core.records import build_msgpack_decoder
 
 _BATCH: Final = 32
 _AHEAD: Final = 2
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_files = msgspec.msgpack.Decoder(list[FoundFile]).decode
-_decode_rows = msgspec.msgpack.Decoder(list[FileRows]).decode
+_decode_files = build_msgpack_decoder(list[FoundFile]).decode
+_decode_rows = build_msgpack_decoder(list[FileRows]).decode
 
 
 class _Chunker:

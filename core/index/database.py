@@ -21,6 +21,7 @@ import msgspec
 from core.errors import AgentTuiError
 from core.index.words import WORDS_VERSION
 from core.protocol.queries.search import IndexStatus
+from core.records import decode_json
 
 FILE_NAME: Final = "index.sqlite"
 SCHEMA: Final = 1
@@ -194,7 +195,7 @@ def read_status(connection: sqlite3.Connection) -> IndexStatus:
     found = read_meta(connection, "status")
     if not isinstance(found, bytes):
         return IndexStatus(state="building")
-    return msgspec.json.decode(found, type=IndexStatus)
+    return decode_json(found, IndexStatus)
 
 
 def write_status(connection: sqlite3.Connection, status: IndexStatus) -> None:

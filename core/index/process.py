@@ -22,6 +22,7 @@ from core.errors import AgentTuiError
 from core.index.builder import IndexBuilder, open_builder
 from core.index.builder_command import BuilderRequest
 from core.protocol.queries.search import IndexStatus
+from core.records import build_json_decoder
 
 _NICENESS: Final = 10
 _READ: Final = 1 << 16
@@ -84,7 +85,7 @@ class _RequestLines:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._rest = b""
-        self._decode = msgspec.json.Decoder(BuilderRequest).decode
+        self._decode = build_json_decoder(BuilderRequest).decode
 
     def read(self, *, wait: bool) -> list[BuilderRequest] | None:
         """Return what was asked meanwhile; `wait`: at least one. None: nobody asks any more."""

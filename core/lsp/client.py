@@ -16,6 +16,7 @@ from msgspec import Struct
 from core.errors import ToolFailed
 from core.lsp.framing import FrameReader, build_frame
 from core.lsp.messages import UNREADABLE
+from core.records import decode_json
 
 MOST_UNASKED: Final = 64 << 20  # bytes of messages that a server may send between two of our requests
 METHOD_NOT_FOUND: Final = -32601
@@ -73,7 +74,7 @@ class LspClient:
         try:
             for body in self._frames.feed(data):
                 try:
-                    self._receive(msgspec.json.decode(body, type=RpcMessage))
+                    self._receive(decode_json(body, RpcMessage))
                 except UNREADABLE:
                     continue
         except ToolFailed as problem:

@@ -26,6 +26,7 @@ from core.lsp.messages import (
 )
 from core.lsp.positions import ENCODINGS, Encoding, LineTable
 from core.protocol.language import Diagnostic
+from core.records import decode_json
 
 _STILL: Final = 0.4  # seconds without a further push, where pushes have no version: some tell of types after syntax
 _LANGUAGE_IDS: Final = {"tsx": "typescriptreact", "jsx": "javascriptreact", "csharp": "csharp", "bash": "shellscript"}
@@ -114,7 +115,7 @@ class ServerConnection:
         }
         answer = await self.client.request("initialize", params, seconds=seconds)
         try:
-            self.capabilities = msgspec.json.decode(answer, type=_InitializeResult).capabilities
+            self.capabilities = decode_json(answer, _InitializeResult).capabilities
         except UNREADABLE:
             self.client.fail("Its answer to the first request can't be read.")
         self.client.notify("initialized", {})
@@ -164,7 +165,7 @@ class ServerConnection:
                     continue
                 return
             try:
-                report = msgspec.json.decode(answer, type=DiagnosticReport)
+                report = decode_json(answer, DiagnosticReport)
             except UNREADABLE:
                 return
             if version == document.version:
@@ -195,7 +196,7 @@ class ServerConnection:
     def _hear(self, method: str, params: msgspec.Raw) -> None:
         if method != "textDocument/publishDiagnostics" or self.pulls:
             return
-        said = msgspec.json.decode(params, type=PublishedDiagnostics)
+        said = decode_json(params, PublishedDiagnostics)
         path = self.to_relative(said.uri)
         document = self.documents.get(path)
         if document is None or (said.version is not None and said.version < document.version):

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from core.errors import ToolFailed
 from core.lsp.positions import LineTable, Range
 from core.protocol.language import Diagnostic, Severity
+from core.records import convert, decode_json
 
 MOST_DIAGNOSTICS: Final = 2_000  # of one file; a server that has more to say has said enough
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -64,7 +65,7 @@ def parse_diagnostics(items: list[msgspec.Raw], path: str, lines: LineTable, ser
     found: list[Diagnostic] = []
     for raw in items[:MOST_DIAGNOSTICS]:
         try:
-            item = msgspec.json.decode(raw, type=WireDiagnostic)
+            item = decode_json(raw, WireDiagnostic)
         except UNREADABLE:
             continue
         line, column = lines.find_place(item.range.start)
@@ -100,7 +101,7 @@ def parse_locations(raw: msgspec.Raw) -> list[tuple[str, Range]]:
     found = []
     for each in value if isinstance(value, list) else [value] if value else []:
         try:
-            found.append(msgspec.convert(each, Location).get_target())
+            found.append(convert(each, Location).get_target())
         except msgspec.ValidationError:
             continue
     return [(uri, span) for uri, span in found if len(uri) <= _LONGEST_ADDRESS]
@@ -133,10 +134,10 @@ def parse_workspace_edit(raw: msgspec.Raw) -> dict[str, list[TextEdit]] | None:
     try:
         if isinstance(value.get("documentChanges"), list):
             for each in value["documentChanges"]:
-                edits = msgspec.convert(each["edits"], list[TextEdit])
+                edits = convert(each["edits"], list[TextEdit])
                 found.setdefault(str(each["textDocument"]["uri"]), []).extend(edits)
         elif isinstance(value.get("changes"), dict):
-            found = msgspec.convert(value["changes"], dict[str, list[TextEdit]])
+            found = convert(value["changes"], dict[str, list[TextEdit]])
     except (msgspec.ValidationError, KeyError, TypeError):
         return None
     return found

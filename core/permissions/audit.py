@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from core.clock import now_ms
 from core.errors import StateError
+from core.records import decode_json
 from core.secrets import redact
 
 FILE_NAME = "audit.jsonl"
@@ -88,7 +89,7 @@ def read_entries(path: Path) -> list[AuditEntry]:
     found = []
     for raw in data.splitlines():
         with suppress(msgspec.MsgspecError):
-            found.append(msgspec.json.decode(raw, type=AuditEntry))
+            found.append(decode_json(raw, AuditEntry))
     return found
 
 
@@ -97,7 +98,7 @@ def verify_log(path: Path) -> str:
     before, number = _FIRST_SEAL, 0
     for place, raw in enumerate(path.read_bytes().splitlines(), 1):
         try:
-            line = msgspec.json.decode(raw, type=AuditEntry)
+            line = decode_json(raw, AuditEntry)
         except msgspec.MsgspecError:
             return f"line {place} can't be read"
         if (line.before, line.number) != (before, number + 1):

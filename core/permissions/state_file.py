@@ -17,6 +17,7 @@ import msgspec
 
 from core.errors import StateError
 from core.filesystem.atomic_write import replace_file
+from core.records import decode_json
 from core.user_dirs import get_state_dir
 
 Record = TypeVar("Record", bound=msgspec.Struct)
@@ -54,7 +55,7 @@ class StateFile(Generic[Record]):
                 return self._last_read[1]
             data = file.read(MAX_BYTES)
         try:
-            record = msgspec.json.decode(data, type=self._kind)
+            record = decode_json(data, self._kind)
         except msgspec.MsgspecError as problem:
             raise self._build_error(str(problem)) from None
         is_settled = time.time_ns() - found.st_ctime_ns > _COARSEST_TIME

@@ -12,6 +12,7 @@ import msgspec
 
 from core.errors import StateError
 from core.protocol.events import Envelope
+from core.records import build_json_decoder
 
 SCHEMA_VERSION: Final = 1
 _HEAD: Final = b'{"crc":"'
@@ -20,14 +21,14 @@ _SUM_END: Final = len(_HEAD) + 8
 _START: Final = _SUM_END + len(_MIDDLE)
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Envelope)
+_decoder = build_json_decoder(Envelope)
 
 
 class _Version(msgspec.Struct):
     v: int = 1
 
 
-_versions = msgspec.json.Decoder(_Version)
+_versions = build_json_decoder(_Version)
 
 
 def encode_record(envelope: Envelope, *, old: bytes = b"", new: bytes = b"") -> bytes:

@@ -23,6 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from core.filesystem.atomic_write import replace_file
+from core.records import decode_json
 from core.sessions.log import LogExtent, SessionLog, TakeEnvelope
 from core.state.fold import apply_event
 from core.state.session import SessionState, refuse_recall
@@ -103,7 +104,7 @@ def save_snapshot(directory: Path, log: SessionLog, state: SessionState, *, leas
 def _read_covered_size(path: Path) -> int:
     try:
         with path.open("rb") as file:
-            return msgspec.json.decode(file.readline(1000), type=SnapshotHead).size
+            return decode_json(file.readline(1000), SnapshotHead).size
     except (OSError, ValueError, msgspec.MsgspecError):
         return 0
 
@@ -111,7 +112,7 @@ def _read_covered_size(path: Path) -> int:
 def _load_snapshot(path: Path, log: Path) -> tuple[SessionState, LogExtent] | None:
     try:
         with path.open("rb") as file:
-            head = msgspec.json.decode(file.readline(1000), type=SnapshotHead)
+            head = decode_json(file.readline(1000), SnapshotHead)
             body = file.read()
         if head.code != _hash_code() or zlib.crc32(body) != head.body or not _is_prefix_of_log(head, log):
             return None

@@ -15,6 +15,7 @@ from msgspec import Struct
 from core.filesystem.atomic_write import replace_file
 from core.protocol.queries import SessionInfo
 from core.protocol.renames import list_changes
+from core.records import decode_json
 from core.state.session import SessionState
 
 FILE_NAME = "summary.json"
@@ -67,7 +68,7 @@ def _iterate_latest(state: SessionState) -> Iterator[PromptEntry]:
 def load_summary(directory: Path, *, growing: bool = False) -> SessionSummary | None:
     """Load the summary beside a log if it fits; of a log that is `growing`, one of an earlier part fits too."""
     try:
-        found = msgspec.json.decode((directory / FILE_NAME).read_bytes(), type=SessionSummary)
+        found = decode_json((directory / FILE_NAME).read_bytes(), SessionSummary)
         size = (directory / "log.jsonl").stat().st_size
         return found if found.size == size or (growing and found.size < size) else None
     except (OSError, msgspec.MsgspecError):

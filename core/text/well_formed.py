@@ -14,6 +14,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct, field
 
+from core.records import convert
+
 REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _RECORD = TypeVar("_RECORD")
@@ -36,7 +38,7 @@ def encode_record(record: object) -> bytes:
 
 def convert_record(record: _RECORD, change: Any = make_well_formed) -> _RECORD:
     """Return the same record with `change` applied to every text in it."""
-    return msgspec.convert(map_texts(msgspec.to_builtins(record), change), type(record))
+    return convert(map_texts(msgspec.to_builtins(record), change), type(record))
 
 
 def map_texts(value: Any, change: Any = make_well_formed) -> Any:

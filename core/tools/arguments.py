@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from core.errors import ToolInputInvalid
+from core.records import convert
 from core.text.similarity import find_nearest_names
 from core.tools.base import Tool, ToolType
 from core.tools.schema import build_offered_schema, build_parameters, describe_schema
@@ -29,7 +30,7 @@ def convert_arguments(tool: ToolType, arguments: str) -> Tool[Any]:
     required = schema["required"]
     kept = {name: value for name, value in given.items() if value is not None or name in required}
     try:
-        return msgspec.convert(kept, tool, strict=False)
+        return convert(kept, tool, strict=False)
     except msgspec.ValidationError as error:
         raise _build_error(tool, str(error)) from error
 

@@ -21,6 +21,7 @@ from core.protocol.events import ModeName
 from core.protocol.messages import Usage
 from core.protocol.renames import list_changes
 from core.protocol.review import Operation
+from core.records import convert
 from core.state.session import SessionState, TurnState
 
 if TYPE_CHECKING:
@@ -144,13 +145,13 @@ def build_refusal(reply: Reject, *, model: str = "", mode: ModeName = "agent", a
 
 def list_pending_changes(state: SessionState) -> tuple[PendingChange, ...]:
     """Return what waits for a verdict, a rename as one."""
-    return msgspec.convert(list_changes(state.changes), tuple[PendingChange, ...], from_attributes=True)
+    return convert(list_changes(state.changes), tuple[PendingChange, ...], from_attributes=True)
 
 
 def list_pending_bulks(state: SessionState) -> tuple[PendingBulk, ...]:
     """Return what waits for a verdict as a whole; not what git ignores."""
     waiting = [each for each in state.review.bulks if each.needs_verdict]
-    return msgspec.convert(waiting, tuple[PendingBulk, ...], from_attributes=True)
+    return convert(waiting, tuple[PendingBulk, ...], from_attributes=True)
 
 
 def _number_documents(turn: TurnState) -> tuple[ResponseDocument, ...]:

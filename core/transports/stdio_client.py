@@ -20,6 +20,7 @@ from core.protocol.commands import AnyCommand, Reject, Reply
 from core.protocol.events import Envelope
 from core.protocol.frames import ABSENT, EngineFrame
 from core.protocol.queries import AnyAnswer, AnyQuery
+from core.records import build_json_decoder
 from core.tasks import TaskOwner
 from core.text.well_formed import encode_record
 
@@ -31,16 +32,16 @@ MAX_STDERR_LINES: Final = 50
 CLOSE_LIMIT: Final = 15.0
 _FORWARDED_OPTIONS: Final = ("mode", "model", "max_steps", "max_cost", "max_tokens")
 
-_lines = msgspec.json.Decoder(EngineFrame)
+_lines = build_json_decoder(EngineFrame)
 
 
 class _Decoders:
     """Decoders of replies, answers and events; built with the first line, since that takes a moment."""
 
     def __init__(self) -> None:
-        self.reply = msgspec.json.Decoder(Reply)
-        self.answer = msgspec.json.Decoder(AnyAnswer)
-        self.event = msgspec.json.Decoder(Envelope)
+        self.reply = build_json_decoder(Reply)
+        self.answer = build_json_decoder(AnyAnswer)
+        self.event = build_json_decoder(Envelope)
 
 
 async def connect(arguments: ScreenArguments) -> StdioClient:

@@ -24,6 +24,7 @@ from core.exits import ExitCode
 from core.protocol.commands import AnyCommand, Reject
 from core.protocol.frames import ABSENT, ClientFrame, Subscribe
 from core.protocol.queries import AnyQuery, RefusedAnswer
+from core.records import build_json_decoder
 from core.tasks import TaskOwner
 from core.text.well_formed import encode_record
 
@@ -33,10 +34,10 @@ TASKS_LIMIT: Final = 1.0
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
 
 T = TypeVar("T")
-_lines = msgspec.json.Decoder(ClientFrame)
-_commands = msgspec.json.Decoder(AnyCommand)
-_queries = msgspec.json.Decoder(AnyQuery)
-_subscriptions = msgspec.json.Decoder(Subscribe)
+_lines = build_json_decoder(ClientFrame)
+_commands = build_json_decoder(AnyCommand)
+_queries = build_json_decoder(AnyQuery)
+_subscriptions = build_json_decoder(Subscribe)
 
 
 def serve(arguments: EngineArguments, *, models: ModelAccess | None = None) -> int:

@@ -24,6 +24,7 @@ LADDER: tuple[frozenset[str], ...] = (
             ".modes",
             ".filesystem",
             ".protocol",
+            ".records",
             ".secrets",
             ".tasks",
             ".text",
@@ -236,3 +237,23 @@ def test_n2_git_is_started_by_one_module():
     assert starting == {"core.git.repository", "core.cli.doctor"}, (
         "what starts git goes through core.git.repository; doctor only looks"
     )
+
+
+def test_what_msgspec_does_by_a_type_goes_through_one_door():
+    """A type that two threads use for the first time at once ends the process: `core.records` has each learnt first."""
+    by_type = {
+        f"{module.name}: {ast.unparse(call.func)}"
+        for module in program()
+        if module.name != "core.records"
+        for call in module.nodes
+        if isinstance(call, ast.Call) and "msgspec" in ast.unparse(call.func)
+        if ast.unparse(call.func).endswith((".convert", ".Decoder"))
+        or (ast.unparse(call.func).endswith(".decode") and (len(call.args) > 1 or call.keywords))
+    }
+    renamed = {
+        f"{found.importer} imports {found.target}"
+        for module in program()
+        for found in imports(module)
+        if found.target.startswith(("msgspec.json", "msgspec.msgpack", "msgspec.convert"))
+    }
+    assert (by_type, renamed) == (set(), set())

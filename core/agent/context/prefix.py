@@ -25,6 +25,7 @@ from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.prompts import load_tool_text, render
 from core.protocol.events import LoadedRule
 from core.providers.base import ToolSpec
+from core.records import decode_json
 from core.secrets import mask_secrets
 from core.tools.toolset import Toolset
 from core.workspace import Workspace
@@ -96,7 +97,7 @@ def delete_prefixes(directory: Path) -> None:
 
 def _load_prefix(path: Path) -> Prefix | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Prefix)
+        return decode_json(path.read_bytes(), Prefix)
     except (OSError, msgspec.MsgspecError):
         return None
 

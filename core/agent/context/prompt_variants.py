@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct, field
 
 from core.agent.context.prefix import save_state_file
+from core.records import decode_json
 
 SHORT_BELOW = 16_000  # tokens of a window
 VARIANTS_FILE = "prefix-variants.json"
@@ -39,7 +40,7 @@ class PromptVariants:
         self._directory = directory
         self._chosen = _VariantsFile()
         with suppress(OSError, msgspec.MsgspecError):
-            self._chosen = msgspec.json.decode((directory / VARIANTS_FILE).read_bytes(), type=_VariantsFile)
+            self._chosen = decode_json((directory / VARIANTS_FILE).read_bytes(), _VariantsFile)
 
     def choose_variant(self, model: str, *, window: int, tools: bool) -> bool:
         """Choose how a model is addressed; `window`: 0 = not known. Returns False if that was chosen before."""

@@ -20,6 +20,7 @@ from core.clock import pause
 from core.index.builder_command import BuilderRequest, build_builder_command
 from core.index.database import lock_for_building
 from core.protocol.queries.search import IndexStatus
+from core.records import decode_json
 from core.tasks import TaskOwner
 from core.workspace.file_names import from_os_name
 
@@ -91,7 +92,7 @@ class BuilderLink:
         with suppress(ValueError):
             async for line in process.stdout:
                 with suppress(msgspec.DecodeError):
-                    self._told(msgspec.json.decode(line, type=IndexStatus))
+                    self._told(decode_json(line, IndexStatus))
         if await process.wait() == 0 or self._closed:
             return
         self._starts += 1

@@ -14,6 +14,7 @@ import msgspec
 from core.errors import ProviderError
 from core.index.minilm.model import DIMENSIONS, MINILM
 from core.index.minilm.process import VectorAnswer, VectorRequest, build_model_command
+from core.records import decode_json
 
 _TOGETHER: Final = 8
 """Texts of a request: a question waits for no more of them than that."""
@@ -47,7 +48,7 @@ class LocalModel:
         try:
             process.stdin.write(msgspec.json.encode(request) + b"\n")
             await process.stdin.drain()
-            answer = msgspec.json.decode(await process.stdout.readline(), type=VectorAnswer)
+            answer = decode_json(await process.stdout.readline(), VectorAnswer)
         except asyncio.CancelledError:
             await self._kill(process)
             raise

@@ -19,6 +19,7 @@ from core.filesystem.atomic_write import replace_file
 from core.prompts import render
 from core.protocol import events as ev
 from core.protocol.messages import UserMessage
+from core.records import decode_json
 
 RestoreScope = Literal["files", "conversation", "both"]
 NOTE_FILE = "restoring.json"
@@ -100,7 +101,7 @@ def save_note(session: Session, restoring: PendingRestore) -> None:
 
 def _load_note(session: Session) -> PendingRestore | None:
     try:
-        return msgspec.json.decode(_note_path(session).read_bytes(), type=PendingRestore)
+        return decode_json(_note_path(session).read_bytes(), PendingRestore)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError):

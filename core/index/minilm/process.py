@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from core.errors import AgentTuiError
 from core.index.builder_command import build_process_command
+from core.records import decode_json
 
 _NICENESS: Final = 10
 _IDLE_SECONDS: Final = 300.0
@@ -47,7 +48,7 @@ def main() -> None:
     os.nice(_NICENESS)
     with suppress(BrokenPipeError):
         while select.select([sys.stdin], [], [], _IDLE_SECONDS)[0] and (line := sys.stdin.buffer.readline()):
-            answer = _answer(msgspec.json.decode(line, type=VectorRequest).texts)
+            answer = _answer(decode_json(line, VectorRequest).texts)
             sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
             sys.stdout.buffer.flush()
 

@@ -7,13 +7,13 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from core.edit_formats import EditFormat
 from core.protocol.messages import Effort, WireProtocol
 from core.providers.catalog.reported import ReportedCapabilities, Thinking, load_reported
+from core.records import convert
 
 FILE: Final = Path(__file__).with_name("models.toml")
 # Servers of this machine: they choose the window themselves, and ask for no money.
@@ -122,5 +122,5 @@ def _parse_family(family: dict[str, Any]) -> list[ModelFamily]:
     variants = family.pop("models", None) or [{"names": ["*"]}]
     shared = tuple(family.pop("names"))
     patterns = [(shared, tuple(variant.pop("names"))) for variant in variants]
-    able = [msgspec.convert(family | variant, Capabilities) for variant in variants]
+    able = [convert(family | variant, Capabilities) for variant in variants]
     return [ModelFamily(patterns=each, capabilities=found) for each, found in zip(patterns, able, strict=True)]

@@ -23,6 +23,7 @@ from core.protocol.messages import Effort
 from core.providers.base import ModelInfo
 from core.providers.connection.private_file import read_private, write_private
 from core.providers.wire.parsed_fields import get_table
+from core.records import decode_json
 from core.user_dirs import get_cache_dir
 
 Thinking = Literal["adaptive", "between_tools", "enabled", "disabled"]
@@ -171,7 +172,7 @@ def _load_cache(origin: str) -> _CacheEntry:
     if path not in _read:
         kept = _CacheEntry()
         with suppress(OSError, ConfigError, msgspec.MsgspecError, UnicodeError):
-            kept = msgspec.json.decode(read_private(path) or b"{}", type=_CacheEntry)
+            kept = decode_json(read_private(path) or b"{}", _CacheEntry)
         _read[path] = kept if kept.origin == origin else _CacheEntry(origin=origin)
     return _read[path]
 

@@ -24,6 +24,7 @@ from core.errors import ConfigError, StateError
 from core.providers.connection.endpoint import FoundKey, is_loopback
 from core.providers.connection.key_command import run_key_command
 from core.providers.connection.private_file import read_private, write_private
+from core.records import decode_json
 from core.secrets import Secret
 from core.user_dirs import get_state_dir
 
@@ -116,7 +117,7 @@ def _ask_keyring(question: Callable[[Any], str | None], seconds: float) -> str |
 def _read(path: Path) -> dict[str, str]:
     data = read_private(path)
     try:
-        return msgspec.json.decode(data, type=dict[str, str]) if data is not None else {}
+        return decode_json(data, dict[str, str]) if data is not None else {}
     except msgspec.MsgspecError:
         raise ConfigError(f"{path} is damaged.", hint="Remove it, and store the key again.") from None
 

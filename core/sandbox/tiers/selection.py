@@ -20,6 +20,7 @@ from msgspec import Struct
 from core import __version__
 from core.errors import ToolFailed
 from core.filesystem.atomic_write import replace_file
+from core.records import decode_json
 from core.sandbox.box import Box, Tier
 from core.sandbox.tiers import remedies, self_test
 
@@ -195,7 +196,7 @@ def _build_cache_key(candidates: Sequence[str] = ()) -> str:
 def load_cached_report(state: Path) -> TierReport | None:
     """Return what was found within a day on this machine as it is; None: it has to be found again."""
     try:
-        kept = msgspec.json.decode((state / _CACHE_NAME).read_bytes(), type=_CachedReport)
+        kept = decode_json((state / _CACHE_NAME).read_bytes(), _CachedReport)
     except (OSError, msgspec.MsgspecError):
         return None
     age = time.time() - kept.at

@@ -17,6 +17,7 @@ from core.errors import StateError
 from core.filesystem.atomic_write import replace_file
 from core.filesystem.removal import remove_tree
 from core.protocol.review import FileState, VerdictRecord
+from core.records import decode_json
 from core.shadow.layers.layer_store import KeptTop, LayerStore
 
 Phase = Literal["saving", "applying", "applied", "undoing", "undone"]
@@ -77,7 +78,7 @@ class BulkRecords(Struct, eq=False):
         """Return the record of a verdict; None if there is none or it is damaged."""
         try:
             data = (self.layers.place / verdict_id / "verdict.json").read_bytes()
-            return msgspec.json.decode(data, type=BulkDecision)
+            return decode_json(data, BulkDecision)
         except (OSError, msgspec.MsgspecError):
             return None
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from core.records import decode_json
 from core.shadow.layers.layer_files import link_entry
 
 _ORDER = 12  # digits
@@ -36,7 +37,7 @@ class CheckpointRecords:
             node = path.stat().st_ino
             with suppress(OSError, msgspec.MsgspecError):
                 if node not in seen:
-                    seen[node] = msgspec.json.decode(path.read_bytes(), type=_NamedLayers).layers
+                    seen[node] = decode_json(path.read_bytes(), _NamedLayers).layers
                 found[path.name] = seen[node]
         return found
 

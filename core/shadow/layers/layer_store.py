@@ -23,6 +23,7 @@ from core.filesystem.atomic_write import replace_file
 from core.filesystem.removal import remove_path, remove_tree
 from core.ids import new_id
 from core.protocol.review import FileState, Origin
+from core.records import decode_json
 from core.shadow.layers.checkpoint_records import CheckpointRecords
 from core.shadow.layers.layer_files import link_tree
 from core.shadow.layers.layer_location import find_location
@@ -166,7 +167,7 @@ class LayerStore:
     def _read_record(self) -> KeptLayers:
         path = self._directory / _RECORD
         try:
-            return msgspec.json.decode(path.read_bytes(), type=KeptLayers)
+            return decode_json(path.read_bytes(), KeptLayers)
         except FileNotFoundError:
             return KeptLayers()
         except (OSError, msgspec.MsgspecError) as error:
@@ -197,7 +198,7 @@ class LayerStore:
         """Return the record that a checkpoint keeps; None if it, or a layer that it names, is no longer there."""
         path = self.checkpoint_records.find_path(checkpoint)
         try:
-            kept = msgspec.json.decode(path.read_bytes(), type=KeptLayers) if path else None
+            kept = decode_json(path.read_bytes(), KeptLayers) if path else None
         except (OSError, msgspec.MsgspecError):
             return None
         return kept if kept and all(self.get_upper(each).is_dir() for each in kept.layers) else None

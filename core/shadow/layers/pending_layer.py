@@ -21,6 +21,7 @@ from core.filesystem.atomic_write import replace_file
 from core.filesystem.open_beneath import open_parent
 from core.filesystem.removal import remove_path, remove_tree
 from core.protocol.review import FileState
+from core.records import decode_json
 from core.shadow.content.contents import Contents, explain_lost_content
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.overlayfs import encode_place, get_place, make_passable, make_whiteout
@@ -122,7 +123,7 @@ class PendingLayer:
 
     def _read_record(self) -> PendingRecord:
         try:
-            held = msgspec.json.decode((self._layers.place / _RECORD).read_bytes(), type=PendingRecord)
+            held = decode_json((self._layers.place / _RECORD).read_bytes(), PendingRecord)
         except (OSError, msgspec.MsgspecError):
             return PendingRecord()
         return held if held.boot == _read_boot_id() and (self._layers.place / held.name).is_dir() else PendingRecord()

@@ -13,6 +13,7 @@ from msgspec import Struct
 from core.errors import StateError
 from core.protocol.events import AnyEvent
 from core.protocol.review import FileState
+from core.records import decode_json
 
 
 class PathWrite(Struct, frozen=True, kw_only=True):
@@ -120,6 +121,6 @@ class Journal(Struct, eq=False):
 
 def _decode_record(line: bytes) -> JournalRecord | None:
     with suppress(msgspec.MsgspecError, UnicodeDecodeError):
-        record: JournalRecord = msgspec.json.decode(line, type=JournalRecord)
+        record: JournalRecord = decode_json(line, JournalRecord)
         return record
     return None
