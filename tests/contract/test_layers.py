@@ -239,8 +239,8 @@ def test_n2_git_is_started_by_one_module():
     )
 
 
+# A type that two threads use for the first time at once ends the process: `core.records` has each learnt before.
 def test_what_msgspec_does_by_a_type_goes_through_one_door():
-    """A type that two threads use for the first time at once ends the process: `core.records` has each learnt first."""
     by_type = {
         f"{module.name}: {ast.unparse(call.func)}"
         for module in program()
