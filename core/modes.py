@@ -39,7 +39,8 @@ class ModeRules(NamedTuple):
     tools: tuple[str, ...] = ()
 
 
-_EVERY_MODE: Final = frozenset({Access.READ, Access.ASK, Access.EXEC, Access.JOB, Access.SPAWN})
+_OUTWARD: Final = frozenset({Access.NET, Access.SPAWN, Access.EXTERNAL})  # by rule, and less in Plan and Ask
+_EVERY_MODE: Final = frozenset({Access.READ, Access.ASK, Access.EXEC, Access.JOB}) | _OUTWARD
 _NOTHING: Final = ModeRules(grants=frozenset(), keeps_effects=False)
 _COMMANDS: Final = frozenset({Access.EXEC, Access.JOB})
 

@@ -10,7 +10,7 @@ from typing import Final
 from core.agent.context.memory import SteerContext
 from core.agent.context.prompt_tags import wrap_tag
 from core.agent.context.sent_attachments import AttachmentSender
-from core.agent.gate.capabilities import FileReader, build_reader
+from core.agent.gate.file_capabilities import FileReader, build_reader
 from core.agent.mentions.blocks import BlockWriter
 from core.agent.mentions.resolution import resolve_prompt
 from core.agent.mentions.session_sources import OpenSession

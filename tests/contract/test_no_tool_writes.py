@@ -6,7 +6,9 @@ import inspect
 
 import pytest
 
-from core.agent.gate.capabilities import CallLease, CommandRunner, FileEditor, UserPrompter
+from core.agent.gate.capabilities import CommandRunner, UserPrompter
+from core.agent.gate.file_capabilities import FileEditor
+from core.agent.gate.gated_call import CallLease
 from core.agent.turn.stages import build_capabilities
 from core.errors import ToolFailed
 from core.modes import Access

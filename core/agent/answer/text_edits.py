@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 from core.agent.answer.edit_calls import is_edit_call
 from core.agent.debug.debug_policy import explain_held_back
-from core.agent.gate.capabilities import FileReader
+from core.agent.gate.file_capabilities import FileReader
 from core.agent.gate.permissions import CallPermissions
 from core.dialects.written_edits import WrittenEdit
 from core.edits.formats.patch import apply_file_patch

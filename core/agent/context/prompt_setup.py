@@ -19,7 +19,7 @@ from core.agent.context.prefix import (
     render_system_prompt,
 )
 from core.agent.context.token_meter import measure_prefix
-from core.agent.gate.capabilities import FileReader, build_reader
+from core.agent.gate.file_capabilities import FileReader, build_reader
 from core.agent.gate.permissions import CallPermissions
 from core.agent.turn.turn_context import TurnContext
 from core.dialects.command import CommandDialect

@@ -19,7 +19,7 @@ from core.agent.context.prompt_tags import escape_tags, wrap_tag
 from core.agent.context.reminders import Reminders, wrap_reminder
 from core.agent.context.sent_attachments import AttachmentSender
 from core.agent.context.told_rules import list_paths_at_hand, render_rule_news
-from core.agent.gate.capabilities import build_reader
+from core.agent.gate.file_capabilities import build_reader
 from core.agent.mentions.blocks import BlockWriter
 from core.agent.mentions.resolution import resolve_mentions
 from core.agent.mentions.sources import ContextSources, PromptSurroundings

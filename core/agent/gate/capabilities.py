@@ -7,19 +7,16 @@ tool that comes back after it was cancelled or ran out of time can no longer hav
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.agent.answer.call_documents import build_edit_detail
-from core.agent.context.told_rules import fetch_rules
 from core.agent.debug.debug_capability import DebugCapability
-from core.agent.debug.debug_policy import check_no_marks
 from core.agent.gate.approvals import ALLOWING_DECISIONS, Approver
-from core.agent.gate.lint_runner import run_linter
+from core.agent.gate.file_capabilities import ApplyEdit, FileEditor, build_reader, list_reading
+from core.agent.gate.gated_call import CallLease, OpenCapability
 from core.agent.gate.name_lookup import NO_LOOKUP, NameLookup, SearchProject, search_nothing
 from core.agent.gate.permissions import CallPermissions
 from core.agent.planning.plan_sync import PlanSync
@@ -27,184 +24,29 @@ from core.agent.planning.todo_editor import PlanFileEditor, TodoEditor
 from core.agent.planning.todo_verification import build_prover
 from core.agent.turn.user_channel import UserChannel
 from core.config.rules.notes import ProjectNotes
-from core.errors import PathRefused, ToolFailed, ToolInputInvalid
+from core.errors import ToolFailed, ToolInputInvalid
 from core.ids import new_id
 from core.modes import Access, Mode
 from core.permissions.approval import Approval
 from core.protocol.documents import Question, QuestionAnswer, Todo
 from core.protocol.events import (
     ApprovalRequested,
-    DiagnosticsReported,
     ModeChanged,
     ModeName,
     Notice,
     QuestionAsked,
     ToolOutput,
 )
-from core.protocol.language import Place
-from core.protocol.queries import SearchAnswer, SearchQuery
 from core.protocol.review import Origin
 from core.sandbox.results import CommandResult, JobReport
-from core.shadow.review.proposals import ShadowEdit
 from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.execution import EFFECTS_DROPPED
 from core.shell.jobs import JobTable
 from core.shell.python_repl import PythonRepl
-from core.shell.spill import read_spilled
-from core.tools.base import EditRequest, FetchedRules, FileEditDetail, LintRun
-from core.tools.linters import LintJob
-from core.workspace import DirectoryEntry, PathStat
 
-if TYPE_CHECKING:
-    from core.lsp.questions import LocationKind, NamePosition
-
-ApplyEdit = Callable[[EditRequest], Awaitable[str]]
 MAX_COMMAND_SECONDS = 600.0
 NOTE_HINT = "/memory keeps it for later sessions, or drops it."
 MAX_STOPPED_OUTPUT = 4_000  # characters of output that the model is told of a command that was stopped
-
-
-class CallLease(Struct):
-    """The lifetime of one call: its capabilities refuse to act once it has ended."""
-
-    is_over: bool = False
-
-    def end(self) -> None:
-        self.is_over = True
-
-    def check(self) -> None:
-        if self.is_over:
-            raise ToolFailed("This call is over; nothing was done.")
-
-
-class FileReader(Struct, eq=False, kw_only=True):
-    """READ: files as the agent sees them, by functions that lead to no object. `digests`: what the model has read."""
-
-    root: str
-    digests: dict[str, str]
-    relative: Callable[[str], str]
-    list_entries: Callable[[str], tuple[DirectoryEntry, ...]]
-    pending_paths: Callable[[], Mapping[str, str]]
-    read_spilled: Callable[[str], bytes | None]
-    check_path: Callable[[Access, str], None]
-    look_up: Callable[[str], PathStat | None]
-    read: Callable[[str, int], bytes]
-    run_linter: Callable[[LintJob, bool], Awaitable[LintRun]]
-    find_rules: Callable[[tuple[str, ...]], Awaitable[FetchedRules]]
-    names: NameLookup = NO_LOOKUP
-    search_project: SearchProject = search_nothing
-
-    def stat(self, path: str) -> PathStat | None:
-        own = self.relative(path)
-        self.check_path(Access.READ, own)
-        return self.look_up(own)
-
-    def read_bytes(self, path: str, limit: int) -> bytes:
-        own = self.relative(path)
-        self.check_path(Access.READ, own)
-        return self.read(own, limit)
-
-    def list_dir(self, path: str) -> tuple[DirectoryEntry, ...]:
-        return self.list_entries(self.relative(path))
-
-    def mark_read(self, path: str) -> None:
-        own = self.relative(path)
-        self.digests[own] = self.compute_digest(path)
-        self.names.note_read(own)
-
-    async def diagnose(self, paths: tuple[str, ...]) -> tuple[DiagnosticsReported, ...]:
-        return await self.names.diagnose(tuple(map(self.relative, paths)))
-
-    async def find_places(self, kind: LocationKind, at: NamePosition) -> tuple[Place, ...]:
-        return tuple(self._hide_kept(each) for each in await self.names.locate(kind, at))
-
-    async def describe_name(self, at: NamePosition) -> str:
-        return await self.names.describe(at)
-
-    def _hide_kept(self, place: Place) -> Place:
-        """Return the place without its text where that is kept from the agent."""
-        try:
-            if not place.path.startswith("/"):
-                self.check_path(Access.READ, place.path)
-        except PathRefused:
-            return replace(place, text="")
-        return place
-
-    async def search(self, query: SearchQuery) -> SearchAnswer:
-        return await self.search_project(query, self)
-
-    async def fetch_rules(self, names: tuple[str, ...]) -> FetchedRules:
-        return await self.find_rules(names)
-
-    async def lint(self, job: LintJob, *, pending: bool) -> LintRun:
-        return await self.run_linter(job, pending)
-
-    def compute_digest(self, path: str) -> str:
-        return hashlib.sha256(self.read_bytes(path, 1 << 26)).hexdigest()
-
-
-class FileEditor(FileReader, eq=False, kw_only=True):
-    """PROPOSE: reading, and writes that land in the shadow."""
-
-    edit: Callable[[str, bytes | None], ShadowEdit]
-    lease: CallLease
-    apply_edit: ApplyEdit
-
-    def write(self, path: str, data: bytes) -> FileEditDetail:
-        self.lease.check()
-        own = self.relative(path)
-        self.check_path(Access.PROPOSE, own)
-        check_no_marks(data)
-        edited = self.edit(own, data)
-        self.digests[own] = hashlib.sha256(data).hexdigest()
-        return build_edit_detail(own, edited)
-
-    def delete(self, path: str) -> FileEditDetail:
-        self.lease.check()
-        own = self.relative(path)
-        self.check_path(Access.PROPOSE, own)
-        edited = self.edit(own, None)
-        self.digests.pop(own, None)
-        return build_edit_detail(own, edited)
-
-    def has_read_current(self, path: str) -> bool:
-        return self.digests.get(self.relative(path)) == self.compute_digest(path)
-
-    async def plan_rename(self, at: NamePosition, new_name: str) -> dict[str, str]:
-        self.lease.check()
-        return await self.names.plan_rename(at, new_name)
-
-    async def apply_with_model(self, order: EditRequest) -> str:
-        self.lease.check()
-        return await self.apply_edit(order)
-
-
-def _list_reading(permissions: CallPermissions, digests: dict[str, str], approved: Sequence[str]) -> dict[str, Any]:
-    """List the fields of a `FileReader`: functions without the objects that they are methods of."""
-
-    def detach(function: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *arguments: function(*arguments)  # noqa: PLW0108 (a bound method leads to its object)
-
-    directory, shadow = permissions.terminal.host.directory, permissions.terminal.host.shadow
-    guard = permissions.build_path_guard(approved)
-    return {
-        "root": str(shadow.workspace.root),
-        "digests": digests,
-        "relative": detach(shadow.workspace.to_relative),
-        "list_entries": detach(shadow.list_open_dir),
-        "pending_paths": lambda: {each.path: each.operation for each in shadow.list_changes()},
-        "read_spilled": lambda path: read_spilled(directory, path),
-        "check_path": detach(guard.check),
-        "look_up": detach(shadow.stat),
-        "read": detach(shadow.read_existing),
-        "find_rules": lambda names: fetch_rules(permissions, names, tuple(digests)),
-        "run_linter": lambda job, pending: run_linter(permissions, job, pending=pending),
-    }
-
-
-def build_reader(permissions: CallPermissions, digests: dict[str, str], approved: Sequence[str] = ()) -> FileReader:
-    """Build a READ capability. `digests`: what the model has read; `approved`: files that the user said yes to."""
-    return FileReader(**_list_reading(permissions, digests, approved))
 
 
 class UserPrompter(Struct, eq=False):
@@ -339,7 +181,10 @@ def parse_mode(name: str) -> ModeName:
 
 
 class CapabilityFactory(Struct, frozen=True):
-    """The maker of the capabilities of one turn's calls. `apply_edit`: what works out an edit that rules can't."""
+    """The maker of the capabilities of one turn's calls. `apply_edit`: what works out an edit that rules can't.
+
+    `outward`: what opens the capabilities of NET, SPAWN and EXTERNAL, which lead out of session and machine.
+    """
 
     approver: Approver
     python: PythonRepl
@@ -348,8 +193,9 @@ class CapabilityFactory(Struct, frozen=True):
     apply_edit: ApplyEdit
     names: NameLookup = NO_LOOKUP
     search: SearchProject = search_nothing
+    outward: Mapping[Access, OpenCapability] = {}
 
-    def build(
+    def build(  # noqa: PLR0911 (one for each access)
         self, access: Access, origin: Origin, approval: Approval, lease: CallLease, paths: Sequence[str] = ()
     ) -> object:
         """Build the capability of one call. `approval`: what EXEC may run; `paths`: files that the user said yes to."""
@@ -372,7 +218,7 @@ class CapabilityFactory(Struct, frozen=True):
             case Access.PROPOSE:
                 shadow, stamp = terminal.host.shadow, replace(origin, todo=todo)
                 return FileEditor(
-                    **_list_reading(permissions, self.digests, paths),
+                    **list_reading(permissions, self.digests, paths),
                     edit=lambda path, data: shadow.edit(path, data, stamp),
                     lease=lease,
                     apply_edit=self.apply_edit,
@@ -380,7 +226,9 @@ class CapabilityFactory(Struct, frozen=True):
                     search_project=self.search,
                 )
             case Access.NET | Access.SPAWN | Access.EXTERNAL:
-                raise ToolFailed("This program has no such access.")
+                if access not in self.outward:
+                    raise ToolFailed("This program has no such access.")
+                return self.outward[access](origin, lease)
             case _:
                 assert_never(access)
 

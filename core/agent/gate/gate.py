@@ -20,9 +20,9 @@ from core.agent.answer.call_documents import FinishedCall, build_document, decod
 from core.agent.answer.documents import TurnDocuments
 from core.agent.debug.debug_policy import explain_held_back
 from core.agent.gate.approvals import Approver
-from core.agent.gate.capabilities import CallLease, CapabilityFactory, CommandRunner, UserPrompter
+from core.agent.gate.capabilities import CapabilityFactory, CommandRunner, UserPrompter
 from core.agent.gate.edit_diagnostics import EditDiagnostics
-from core.agent.gate.gated_call import CallStopped, GatedCall
+from core.agent.gate.gated_call import CallLease, CallStopped, GatedCall
 from core.agent.gate.permissions import PATH_ACCESSES, CallPermissions
 from core.agent.turn.user_channel import QUESTION_STILL_OPEN
 from core.clock import monotonic

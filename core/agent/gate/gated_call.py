@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct, field
 
 from core.agent.answer.documents import OpenDocument
-from core.agent.gate.capabilities import CallLease
 from core.clock import monotonic
+from core.errors import ToolFailed
 from core.modes import Access
 from core.permissions.approval import Approval
 from core.protocol.events import ToolStatus
 from core.protocol.messages import ToolCall
+from core.protocol.review import Origin
 from core.tools.base import Tool, ToolOutcome
 
 NOT_RUN = "Cancelled by the user before it ran."
@@ -23,6 +26,23 @@ class CallStopped(Exception):
         super().__init__(text)
         self.status: ToolStatus = status
         self.text = text
+
+
+class CallLease(Struct):
+    """The lifetime of one call: its capabilities refuse to act once it has ended."""
+
+    is_over: bool = False
+
+    def end(self) -> None:
+        self.is_over = True
+
+    def check(self) -> None:
+        if self.is_over:
+            raise ToolFailed("This call is over; nothing was done.")
+
+
+OpenCapability = Callable[[Origin, CallLease], object]
+"""Opens what one call may do, for as long as its lease holds."""
 
 
 class GatedCall(Struct, eq=False):

@@ -23,7 +23,14 @@ def build_capabilities(context: TurnContext) -> CapabilityFactory:
     lookup = open_lookup(context.languages)
     approver = Approver(context.user, context.permissions, context.emit)
     return CapabilityFactory(
-        approver, context.python, context.plans, context.memory.read_digests, apply_edit, lookup, context.search
+        approver,
+        context.python,
+        context.plans,
+        context.memory.read_digests,
+        apply_edit,
+        lookup,
+        context.search,
+        context.outward,
     )
 
 

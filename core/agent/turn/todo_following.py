@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec import Struct, field
 
 from core.agent.context.reminders import append_reminder
-from core.agent.gate.capabilities import CallLease, CapabilityFactory
-from core.agent.gate.gated_call import GatedCall
+from core.agent.gate.capabilities import CapabilityFactory
+from core.agent.gate.gated_call import CallLease, GatedCall
 from core.agent.planning.status_readback import SetStatus, StatusReadback
 from core.agent.planning.todo_editor import apply_statuses
 from core.agent.turn.turn_context import BuildTarget

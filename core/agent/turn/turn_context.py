@@ -8,12 +8,13 @@ that it needs, never all of them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
 
 from core.agent.context.memory import ModelMemory
+from core.agent.gate.gated_call import OpenCapability
 from core.agent.gate.name_lookup import SearchProject, search_nothing
 from core.agent.gate.permissions import CallPermissions
 from core.agent.mentions.sources import OpenSources, open_bare_sources
@@ -24,6 +25,7 @@ from core.agent.turn.user_channel import UserChannel
 from core.config.model_settings import DialectName
 from core.config.settings import Settings, TurnLimits
 from core.lsp.language_servers import LanguageServers
+from core.modes import Access
 from core.protocol.events import AnyEvent
 from core.shell.python_repl import PythonRepl
 from core.shell.terminal import Terminal
@@ -42,7 +44,8 @@ class TurnContext(Struct, kw_only=True):
     """The context of one turn of the session `id`.
 
     `directory`: the session's own (`outputs/` and `prefix.json` go below it). `is_private`: the APIs are asked to keep
-    nothing. `open_sources`: opens what a prompt can name; `search`: looks through the project.
+    nothing. `open_sources`: opens what a prompt can name; `search`: looks through the project; `outward`: opens the
+    capabilities that lead out of session and machine.
     `budget`: what the turn has used.
     """
 
@@ -63,6 +66,7 @@ class TurnContext(Struct, kw_only=True):
     tools: Toolset
     open_sources: OpenSources = open_bare_sources
     search: SearchProject = search_nothing
+    outward: Mapping[Access, OpenCapability] = {}
     is_private: bool = False
     build: BuildTarget = BuildTarget()
     budget: TurnBudget = field(default_factory=lambda: TurnBudget(TurnLimits))

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.agent.gate.capabilities import CallLease
+from core.agent.gate.gated_call import CallLease
 from core.agent.turn.budget import SubagentLimits
 from core.agent.turn.stages import build_capabilities
 from core.agent.turn.turn_context import TurnContext

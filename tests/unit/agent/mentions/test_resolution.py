@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.agent.gate.capabilities import build_reader
+from core.agent.gate.file_capabilities import build_reader
 from core.agent.mentions import sources as sources_module
 from core.agent.mentions.blocks import BlockWriter
 from core.agent.mentions.discovery import MAX_LOOKED_INTO
