@@ -23,6 +23,7 @@ from core.agent.gate.file_capabilities import build_reader
 from core.agent.mentions.blocks import BlockWriter
 from core.agent.mentions.resolution import resolve_mentions
 from core.agent.mentions.sources import ContextSources, PromptSurroundings
+from core.agent.turn.offers import render_offers
 from core.agent.turn.turn_context import TurnContext
 from core.protocol.attachment_labels import LABEL_PATTERN, find_attachments
 from core.protocol.events import Notice
@@ -62,6 +63,7 @@ async def compose_user_message(
     rules = " ".join(f"@{each.key.removeprefix('rule:')}" for each in items if each.kind == "rule")
     words = prompt if surroundings.items is None else rules
     parts += await render_rule_news(context, made.prefix.system, at_hand, words)
+    parts += await render_offers(context.offers, context.state.messages)
     if blocks := (*attached.blocks, *shown.blocks):
         parts.append(wrap_tag("attached_files", "\n".join(blocks)))
     parts.append(wrap_tag("user_query", made.dialect.format_prompt(prompt)))

@@ -29,6 +29,7 @@ from core.agent.planning.status_readback import read_back_statuses
 from core.agent.turn.budget import LimitReached, TurnBudget
 from core.agent.turn.loop_guard import LoopGuard
 from core.agent.turn.model_calls import ModelCalls
+from core.agent.turn.offers import append_offers
 from core.agent.turn.stages import build_capabilities
 from core.agent.turn.todo_following import TodoFollower
 from core.agent.turn.turn_context import TurnContext
@@ -68,10 +69,8 @@ class Turn:
     ) -> None:
         host, memory, permissions = context.terminal.host, context.memory, context.permissions
         state, emit, tools = context.state, context.emit, context.tools
-        limits = permissions.subagent_limits
-        self.budget = context.budget = memory.budget = TurnBudget(
-            lambda: context.settings.limits, limits.budget if limits else None
-        )
+        above = permissions.subagent_limits.budget if permissions.subagent_limits else None
+        self.budget = context.budget = memory.budget = TurnBudget(lambda: context.settings.limits, above)
         self.prompt = prompt
         self.ending: tuple[TurnEnd, str] = ("interrupted", "")
         self._context = context
@@ -192,6 +191,7 @@ class Turn:
         if self._state.todos_plan_path:
             self._todos.refresh()
         await append_rule_news(self._context, model.setup.prefix.system)
+        await append_offers(self._context.offers, self._state.messages, self._emit)
         self._reminders.append_news()
         self._diagnostics.append_late()
         self.budget.check()

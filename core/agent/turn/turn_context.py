@@ -20,6 +20,7 @@ from core.agent.gate.permissions import CallPermissions
 from core.agent.mentions.sources import OpenSources, open_bare_sources
 from core.agent.planning.plan_sync import PlanSync
 from core.agent.turn.budget import TurnBudget
+from core.agent.turn.offers import Offer
 from core.agent.turn.routes import TurnRoutes
 from core.agent.turn.user_channel import UserChannel
 from core.config.model_settings import DialectName
@@ -45,7 +46,7 @@ class TurnContext(Struct, kw_only=True):
 
     `directory`: the session's own (`outputs/` and `prefix.json` go below it). `is_private`: the APIs are asked to keep
     nothing. `open_sources`: opens what a prompt can name; `search`: looks through the project; `outward`: opens the
-    capabilities that lead out of session and machine.
+    capabilities that lead out of session and machine; `offers`: what the model is told of beside its list of tools.
     `budget`: what the turn has used.
     """
 
@@ -67,6 +68,7 @@ class TurnContext(Struct, kw_only=True):
     open_sources: OpenSources = open_bare_sources
     search: SearchProject = search_nothing
     outward: Mapping[Access, OpenCapability] = {}
+    offers: tuple[Offer, ...] = ()
     is_private: bool = False
     build: BuildTarget = BuildTarget()
     budget: TurnBudget = field(default_factory=lambda: TurnBudget(TurnLimits))
