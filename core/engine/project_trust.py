@@ -10,8 +10,11 @@ from core.config.rules.loading import load_rule_files
 from core.config.rules.places import ProjectPlace, is_rule_path, iter_places_of_rules
 from core.config.settings import LoadedSettings
 from core.errors import AgentTuiError, StateError
+from core.extensions.agents import load_agents
+from core.extensions.places import is_extension_path
+from core.extensions.plugins import find_extension_places
 from core.permissions.trust import TrustStore, find_instructions, is_empty_directory
-from core.permissions.trusted_files import TrustedFiles, hash_content
+from core.permissions.trusted_files import TrustCheck, TrustedFiles, hash_content
 from core.protocol.events import FileWritten, Notice, TrustStated
 from core.workspace import Workspace
 
@@ -56,10 +59,12 @@ class ProjectTrust:
         return load_with_notices(self._root if self.trusted else None, self.voices.is_trusted)
 
     def check_all(self) -> None:
-        """Compare the project's configuration and the rules that bind from the start with what was trusted."""
+        """Compare the project's configuration, the rules that bind from the start and its extensions with what was
+        trusted."""
         self.check_paths([CONFIGURATION_PATH])
         if self.trusted:
             load_rule_files(self._workspace, self.voices.is_trusted)
+            read_project_extensions(self._workspace, self.voices.is_trusted)
 
     def check_paths(self, paths: Iterable[str]) -> None:
         """Compare the trusted files among these paths with what was trusted."""
@@ -68,8 +73,9 @@ class ProjectTrust:
                 self.voices.is_trusted(path, data)
 
     def _is_voice(self, path: str) -> bool:
-        """True if a file speaks for the project: its configuration, a rule, or what a rule imports."""
-        return path == CONFIGURATION_PATH or is_rule_path(path) or self.voices.is_known(path)
+        """True if a file speaks for the project: its configuration, a rule, what a rule imports, or what an
+        extension consists of."""
+        return path == CONFIGURATION_PATH or is_rule_path(path) or self.voices.is_known(path) or is_extension_path(path)
 
     def decide(self, trusted: bool) -> LoadedSettings:
         """Apply the user's answer (a yes is saved) and return the settings that hold then. Raises `ConfigError`,
@@ -116,6 +122,7 @@ class ProjectTrust:
             return True
 
         load_rule_files(self._workspace, record, near=iter_places_of_rules(self._workspace))
+        read_project_extensions(self._workspace, record)
         yield from found.items()
 
     def _read_file(self, path: str) -> bytes | None:
@@ -152,3 +159,9 @@ class ProjectTrust:
             return None
         told = f"This project is not trusted: {', '.join(held)} not read."
         return Notice(level="warning", message=told, hint=TRUST_HINT)
+
+
+def read_project_extensions(workspace: Workspace, is_trusted: TrustCheck) -> None:
+    """Show every file that an extension of the project is made of to a check."""
+    places = find_extension_places(workspace, is_trusted)
+    load_agents(each for each in places.folders if each.scope == "project")

@@ -14,6 +14,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from core.clock import now_ms
+from core.extensions.places import FOLDERS, KINDS
 from core.permissions.directory_identity import DirectoryIdentity, identify_directory
 from core.permissions.state_file import StateFile
 from core.permissions.trusted_files import TrustedFiles, append_digest
@@ -33,6 +34,7 @@ INSTRUCTION_PATHS = (
     ".cursor/rules",
     ".cursorrules",
     ".agent-tui/config.toml",
+    *(f"{folder}/{kind}" for folder in FOLDERS for kind in KINDS),
     ".git",
 )
 

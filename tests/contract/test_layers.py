@@ -37,6 +37,7 @@ LADDER: tuple[frozenset[str], ...] = (
             "core.state",
             "core.syntax",
             "core.edit_formats",
+            "core.extensions",
             "core.config",
             "core.crash_reports",
             "core.git",

@@ -8,18 +8,19 @@ from core.secrets import mask_secrets
 from core.text.lines import cut_lines
 
 MAX_RULE_BYTES = 32 * 1024
+MAX_READ_BYTES = 256 * 1024  # of any file that speaks to the agent; its digest, by which it is trusted, is of these
 
 
 class UnreadableRule(ValueError):
     """The bytes are no text."""
 
 
-def decode_rule(data: bytes) -> tuple[str, list[str]]:
+def decode_rule(data: bytes, limit: int = MAX_RULE_BYTES) -> tuple[str, list[str]]:
     """Decode the bytes of a rule. Returns the text and what was cut or stripped. Raises `UnreadableRule`."""
     notes = []
-    if len(data) > MAX_RULE_BYTES:
-        data = cut_lines(data, MAX_RULE_BYTES)
-        notes.append(f"cut after {MAX_RULE_BYTES // 1024} KiB")
+    if len(data) > limit:
+        data = cut_lines(data, limit)
+        notes.append(f"cut after {limit // 1024} KiB")
     try:
         text, stripped = strip_invisible(data.decode("utf-8"))
     except UnicodeDecodeError as error:

@@ -13,6 +13,7 @@ MAX_BLOCKS = 3  # editors that import rules put a block of their own before the 
 _BLOCK = re.compile(r"\A---[ \t]*\n(?P<front>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _KEY = re.compile(r"(?P<key>[A-Za-z_][\w-]*)\s*:(?:\s+(?P<value>.*)|\s*)")
 _BEGUN = re.compile(r"---[ \t]*\n[A-Za-z_][\w-]*\s*:")
+_BLOCK_SIGN = re.compile(r"[>|][+-]?[1-9]?[+-]?")
 _COMMENT = re.compile(r"(?:^|\s)#.*$")
 
 
@@ -48,7 +49,8 @@ def _parse_lines(block: str) -> dict[str, str | list[str]]:
             present = front[key]
             front[key] = [*(present if isinstance(present, list) else []), unquote(item[2:])]
         elif key and item and not item.startswith("#") and isinstance(present := front[key], str):
-            front[key] = f"{present} {unquote(item)}".strip(" >|")  # a value that goes on in the next line
+            before = "" if _BLOCK_SIGN.fullmatch(present) else present
+            front[key] = f"{before} {unquote(item)}".strip()  # a value that goes on in the next line
     return front
 
 

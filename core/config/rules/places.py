@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from core.config.rules.cleaning import MAX_RULE_BYTES
+from core.config.rules.cleaning import MAX_READ_BYTES
 from core.errors import PathRefused
 from core.git.layout import find_repository
 from core.user_dirs import get_config_dir
@@ -62,7 +62,7 @@ class ProjectPlace:
         self._tree = workspace if not self.here else Workspace(top)
 
     def read(self, path: str) -> bytes:
-        return self._tree.read_bytes(path, MAX_RULE_BYTES + 1)
+        return self._tree.read_bytes(path, MAX_READ_BYTES + 1)
 
     def list_names(self, path: str) -> list[tuple[str, bool]]:
         return [(each.name, each.kind == "directory") for each in self._tree.list_dir(path or ".")]
@@ -97,7 +97,7 @@ class UserPlace:
             place = self._locate(path)
             if stat.S_ISREG(place.stat().st_mode):
                 with place.open("rb") as file:
-                    return file.read(MAX_RULE_BYTES + 1)
+                    return file.read(MAX_READ_BYTES + 1)
         except (OSError, ValueError, RuntimeError) as error:
             raise _to_refusal(error) from error
         raise PathRefused("it is not a regular file", code="not_a_file")

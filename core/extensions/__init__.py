@@ -1,0 +1,1 @@
+"""Extensions of the agent that are files: skills, commands, subagent definitions, and plug-in folders."""

@@ -1,0 +1,238 @@
+"""Subagent definitions as people keep them for several agents, read leniently and never silently.
+
+An unknown key is told, and one that may have been meant to narrow what the subagent can do keeps it from starting: who
+wrote `allowed-tools` for `tools` must not get a subagent with every tool.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from core.config.rules.front_matter import FrontMatter
+from core.extensions.keys import (
+    describe_unknown_key,
+    get_line,
+    looks_restricting,
+    parse_bool,
+    parse_names,
+    sort_keys,
+)
+from core.extensions.places import (
+    ExtensionFolder,
+    ExtensionText,
+    Scope,
+    SkippedFile,
+    UnusableFile,
+    collect_extensions,
+)
+from core.extensions.plugins import find_extension_places
+from core.permissions.trusted_files import TrustCheck
+from core.workspace import Workspace
+
+MAX_NAME: Final = 64
+MAX_DESCRIPTION: Final = 4_000  # characters; the longest of public collections have half of it
+_KEYS: Final[Mapping[str, str]] = {
+    "name": "name",
+    "description": "description",
+    "tools": "tools",
+    "disallowedTools": "disallowed_tools",
+    "model": "model",
+    "effort": "effort",
+    "readonly": "readonly",
+    "is_background": "background",
+    "background": "background",
+    "maxTurns": "max_turns",
+    "skills": "skills",
+    "permissionMode": "permission_mode",
+    "isolation": "isolation",
+    "hooks": "hooks",
+    "mcpServers": "mcp_servers",
+    "memory": "memory",
+    "initialPrompt": "initial_prompt",
+    "argument-hint": "argument_hint",
+}
+_EFFORTS: Final = frozenset({"minimal", "low", "medium", "high", "xhigh", "max"})
+_UNUSED: Final = {
+    "hooks": "its own hooks are not run",
+    "mcp_servers": "its own MCP servers are not started; it has those of the session, as far as its tools name them",
+    "memory": "it has no memory of its own",
+    "initial_prompt": "`initialPrompt` is not used: the task is its prompt",
+}
+_MODEL: Final = re.compile(r"(?P<id>[^\[\]]+)(?:\[(?P<options>[^\]]*)\])?")
+
+
+class AgentDefinition(Struct, frozen=True, kw_only=True):
+    """A subagent of the user's own. `prompt` is its system prompt.
+
+    `tools`: those that it may have at most, as the file names them ("Bash(git *)", "mcp__x__*"), None = all of its
+    parent's; `disallowed_tools`: those that it must not have. `model`: "" = its parent's, else as the file says it.
+    `readonly`: nothing that it does is kept. `max_turns`: model calls at most, 0 = no limit of its own.
+    `scope` and `source` say where it comes from. `problems` are told and leave it usable; with `refusals` it does not
+    start: a restriction that can't be resolved.
+    """
+
+    name: str
+    description: str
+    prompt: str
+    path: str
+    scope: Scope
+    source: str
+    tools: tuple[str, ...] | None = None
+    disallowed_tools: tuple[str, ...] = ()
+    model: str = ""
+    effort: str = ""
+    readonly: bool = False
+    background: bool = False
+    max_turns: int = 0
+    skills: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+
+    @property
+    def can_start(self) -> bool:
+        return not self.refusals
+
+
+class AgentDefinitions(Struct, frozen=True, kw_only=True):
+    """The definitions that count, by their order, and the files that make none, with the reason for each."""
+
+    agents: tuple[AgentDefinition, ...] = ()
+    skipped: tuple[SkippedFile, ...] = ()
+
+    def find(self, name: str) -> AgentDefinition | None:
+        return next((each for each in self.agents if each.name == name), None)
+
+
+def load_agent_definitions(workspace: Workspace, is_trusted: TrustCheck | None) -> AgentDefinitions:
+    """Load the definitions that count in a workspace, as `find_extension_places` finds them."""
+    return load_agents(find_extension_places(workspace, is_trusted).folders)
+
+
+def load_agents(folders: Iterable[ExtensionFolder]) -> AgentDefinitions:
+    """Load the definitions of these folders, the strongest first."""
+    agents, skipped = collect_extensions("agent", folders, lambda each: each.list_files("agents", ".md"), read_agent)
+    return AgentDefinitions(agents=agents, skipped=skipped)
+
+
+def read_agent(folder: ExtensionFolder, path: str) -> AgentDefinition:
+    """Read one definition. Raises `UnusableFile`, `PathRefused`."""
+    text = folder.read_text(path)
+    shown = folder.show(path)
+    stem = shown.rpartition("/")[2].removesuffix(".md")
+    reader = _Reader(text, stem)
+    name = reader.read_name()
+    return AgentDefinition(
+        name=folder.qualify(name),
+        description=reader.read_description(),
+        prompt=text.body,
+        path=shown,
+        scope=folder.scope,
+        source=folder.plugin or folder.word,
+        tools=reader.read_tools(),
+        disallowed_tools=reader.read_listed("disallowed_tools"),
+        **reader.read_model(),
+        readonly=reader.read_readonly(),
+        background=reader.read_flag("background", reader.problems),
+        max_turns=reader.read_max_turns(),
+        skills=parse_names(reader.values, "skills"),
+        problems=(*text.notes, *reader.problems),
+        refusals=tuple(reader.refusals),
+    )
+
+
+class _Reader:
+    """The values of one file. What is wrong with them gathers in `problems` and `refusals`."""
+
+    def __init__(self, text: ExtensionText, stem: str) -> None:
+        if not text.front:
+            raise UnusableFile(text.notes[-1] if text.notes else "it has no front matter with a name and a description")
+        if not text.body:
+            raise UnusableFile("it says nothing below its front matter, and that is the subagent's prompt")
+        self.stem = stem
+        self.problems: list[str] = []
+        self.refusals: list[str] = []
+        self.values: FrontMatter
+        self.values, unknown = sort_keys(text.front, _KEYS)
+        for key in unknown:
+            said = describe_unknown_key(key, _KEYS)
+            target = self.refusals if looks_restricting(key) else self.problems
+            target.append(f"{said}, and it may narrow what the subagent can do" if target is self.refusals else said)
+        self.problems += [said for key, said in _UNUSED.items() if key in self.values]
+
+    def read_name(self) -> str:
+        name = get_line(self.values, "name") or self.stem
+        if name.startswith("-") or ":" in name or len(name) > MAX_NAME:
+            told = f"at most {MAX_NAME} characters, no colon, no - in front"
+            raise UnusableFile(f"{name[:MAX_NAME]!r} is no name: {told}")
+        if re.search(r"\s|[^\w.-]", name):
+            whole = re.sub(r"[^\w.-]+", "-", name).strip("-")
+            if not whole:
+                raise UnusableFile(f"{name!r} is no name")
+            self.problems.append(f"its name {name!r} can't be written in a prompt, so it is called {whole!r}")
+            return whole
+        return name
+
+    def read_description(self) -> str:
+        description = get_line(self.values, "description")
+        if not description:
+            self.problems.append("it has no description, so the agent is not told of it: only you can call it")
+        elif len(description) > MAX_DESCRIPTION:
+            self.problems.append(f"its description is cut after {MAX_DESCRIPTION:,} characters")
+        return description[:MAX_DESCRIPTION]
+
+    def read_tools(self) -> tuple[str, ...] | None:
+        value = self.values.get("tools")
+        if value is None:
+            return None
+        names = parse_names(self.values, "tools")
+        if not names and value != "[]":
+            self.refusals.append("`tools` says nothing: take the line away for all tools, or write [] for none")
+        return None if names == ("*",) or [each.lower() for each in names] == ["all"] else names
+
+    def read_listed(self, key: str) -> tuple[str, ...]:
+        names = parse_names(self.values, key)
+        if key in self.values and not names and self.values[key] != "[]":
+            self.refusals.append("`disallowedTools` says nothing")
+        return names
+
+    def read_model(self) -> dict[str, str]:
+        said = get_line(self.values, "model")
+        effort = get_line(self.values, "effort").lower()
+        found = _MODEL.fullmatch(said)
+        model = found["id"].strip() if found else said
+        for option in (found["options"] or "").split(",") if found else ():
+            name, _, value = option.partition("=")
+            if name.strip() == "effort":
+                effort = effort or value.strip().lower()
+        if effort and effort not in _EFFORTS:
+            self.problems.append(f"{effort!r} is no effort: {', '.join(sorted(_EFFORTS))}")
+            effort = ""
+        return {"model": "" if model.lower() in {"inherit", "auto", "default"} else model, "effort": effort}
+
+    def read_readonly(self) -> bool:
+        readonly = self.read_flag("readonly", self.refusals)
+        mode = get_line(self.values, "permission_mode")
+        if mode and mode not in {"plan", "default"}:
+            self.problems.append(f"`permissionMode: {mode}` is not heard: a subagent may what its parent may, or less")
+        return readonly or mode == "plan"
+
+    def read_flag(self, key: str, problems: list[str]) -> bool:
+        if key not in self.values:
+            return False
+        found = parse_bool(self.values[key])
+        if found is None:
+            problems.append(f"`{key}` is neither true nor false")
+        return bool(found)
+
+    def read_max_turns(self) -> int:
+        if "max_turns" not in self.values:
+            return 0
+        text = get_line(self.values, "max_turns")
+        if not text.isdecimal() or not int(text):
+            self.refusals.append(f"`maxTurns` is no number: {text[:40]!r}")
+            return 0
+        return int(text)

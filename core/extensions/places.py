@@ -1,0 +1,204 @@
+"""The places of extension files: folders that agents of several makers share, the project's before the user's own.
+
+Within a scope the folders come in the order of `FOLDERS`, and in a project the nearer to the workspace the earlier; of
+two files that give the same name the first one counts. Nothing of a project is read that its user does not trust.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, Literal, Protocol, TypeVar
+
+from msgspec import Struct
+
+from core.config.rules.cleaning import UnreadableRule, decode_rule
+from core.config.rules.front_matter import FrontMatter, is_unclosed, split_front_matter
+from core.config.rules.places import ProjectPlace, RulePlace, UserPlace, list_directories_above
+from core.errors import PathRefused
+from core.permissions.trusted_files import TrustCheck, trust_everything
+from core.workspace import Workspace
+from core.workspace.secret_names import may_be_secret
+
+Scope = Literal["project", "user"]
+ExtensionKind = Literal["agent", "skill", "command", "plugin"]
+
+FOLDERS: Final = (".agent-tui", ".agents", ".cursor", ".claude", ".codex")
+KINDS: Final = ("agents", "skills", "commands", "plugins")
+SKILL_FILE: Final = "SKILL.md"
+OWN_FOLDER: Final = "config"  # the word for the user's configuration directory of this program
+MAX_FILE_BYTES: Final = 128 * 1024
+MAX_DEPTH: Final = 5
+MAX_FOLDERS: Final = 2_000  # that are looked through in one place
+MAX_FILES: Final = 500  # of a kind in one place
+UNTRUSTED: Final = "it is not as it was when you trusted this project"
+NO_FRONT_END: Final = "its front matter does not end with ---, so none of it holds"
+_PLUGIN_FILES: Final = frozenset({SKILL_FILE, "plugin.json", "hooks.json", ".mcp.json"})
+_SKIPPED: Final = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__"})
+
+
+class SkippedFile(Struct, frozen=True, kw_only=True):
+    """A file that makes no extension, with the reason."""
+
+    kind: ExtensionKind
+    path: str
+    scope: Scope
+    reason: str
+
+
+class ExtensionText(Struct, frozen=True, kw_only=True):
+    """The text of an extension file as its reader sees it. `notes`: what was cut or stripped."""
+
+    front: FrontMatter
+    body: str
+    notes: tuple[str, ...] = ()
+
+
+class UnusableFile(Exception):
+    """A file makes no extension; the message is the reason."""
+
+
+class ExtensionFolder(Struct, frozen=True, eq=False):
+    """One folder with extensions. `path`: from the top of its place; `word`: the name that it is known by.
+
+    `plugin`: the name of the plug-in that it is, "" = none; `further`: its own places of files, by their kind, beside
+    the folder of that name.
+    """
+
+    place: RulePlace
+    path: str
+    word: str
+    scope: Scope
+    is_trusted: TrustCheck = trust_everything
+    plugin: str = ""
+    further: Mapping[str, tuple[str, ...]] = {}
+
+    def join(self, name: str) -> str:
+        """Return a path below the folder, from the top of its place."""
+        return posixpath.join(self.path, name)
+
+    def show(self, path: str) -> str:
+        """Return a path of its place as the user and the model know it."""
+        return self.place.show(path)
+
+    def qualify(self, name: str) -> str:
+        """Return a name as it is called: one of a plug-in has the plug-in's before it."""
+        return f"{self.plugin}:{name}" if self.plugin else name
+
+    def read(self, path: str) -> bytes:
+        """Read the bytes of a file that may be interpreted. Raises `UnusableFile`; `PathRefused` if it is not there."""
+        shown = self.show(path)
+        if may_be_secret(shown.rpartition("/")[2]):
+            raise UnusableFile("its name is one of files with secrets")
+        try:
+            data = self.place.read(path)
+        except PathRefused as refused:
+            if refused.code == "not_found":
+                raise
+            raise UnusableFile(refused.message) from None
+        if not self.is_trusted(shown, data):
+            raise UnusableFile(UNTRUSTED)
+        return data
+
+    def read_text(self, path: str) -> ExtensionText:
+        """Read a Markdown file with front matter. Raises `UnusableFile`; `PathRefused` if it is not there."""
+        try:
+            text, notes = decode_rule(self.read(path), MAX_FILE_BYTES)
+        except UnreadableRule as problem:
+            raise UnusableFile(str(problem)) from None
+        if is_unclosed(text):
+            notes.append(NO_FRONT_END)
+        front, body = split_front_matter(text)
+        return ExtensionText(front=front, body=body.strip(), notes=tuple(notes))
+
+    def skip(self, kind: ExtensionKind, path: str, reason: Exception | str) -> SkippedFile:
+        """Return the record of a file that makes no extension."""
+        return SkippedFile(kind=kind, path=self.show(path), scope=self.scope, reason=str(reason))
+
+    def iter_folders(self, path: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Iterate over the folders from `path` down, with the names of the files in each; links are not followed in a
+        project."""
+        waiting, seen = [(path, 0)], 0
+        while waiting and seen < MAX_FOLDERS:
+            above, depth = waiting.pop(0)
+            seen += 1
+            try:
+                names = self.place.list_names(above)
+            except PathRefused:
+                continue
+            below = [f"{above}/{name}" for name, is_folder in names if is_folder and name not in _SKIPPED]
+            yield above, tuple(sorted(name for name, is_folder in names if not is_folder))
+            if depth < MAX_DEPTH:
+                waiting += [(each, depth + 1) for each in sorted(below)]
+
+    def list_files(self, kind: str, suffix: str) -> list[str]:
+        """Return the paths of the files of a kind ("agents", "commands") that end so, sorted."""
+        found = []
+        for place in (self.join(kind), *self.further.get(kind, ())):
+            if place.endswith(suffix):
+                found.append(place)
+            else:
+                found += [f"{above}/{name}" for above, names in self.iter_folders(place) for name in names]
+        return sorted({each for each in found if each.endswith(suffix)})
+
+
+def list_extension_folders(workspace: Workspace, is_trusted: TrustCheck | None) -> list[ExtensionFolder]:
+    """List the folders that are looked into, the strongest first. `is_trusted` None: nothing of the project."""
+    folders: list[ExtensionFolder] = []
+    if is_trusted is not None:
+        place = ProjectPlace(workspace)
+        for directory in reversed(list_directories_above(f"{place.here}/x" if place.here else "x")):
+            paths = [(posixpath.join(directory, name), name) for name in FOLDERS]
+            folders += [ExtensionFolder(place, path, name, "project", is_trusted) for path, name in paths]
+    folders.append(ExtensionFolder(UserPlace(), "", OWN_FOLDER, "user"))
+    own = UserPlace(Path.home())
+    return folders + [ExtensionFolder(own, name, name, "user") for name in FOLDERS]
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def path(self) -> str: ...
+
+
+Extension = TypeVar("Extension", bound=_Named)
+
+
+def collect_extensions(
+    kind: ExtensionKind,
+    folders: Iterable[ExtensionFolder],
+    list_paths: Callable[[ExtensionFolder], list[str]],
+    read: Callable[[ExtensionFolder, str], Extension],
+) -> tuple[tuple[Extension, ...], tuple[SkippedFile, ...]]:
+    """Read all of a kind, the strongest first; of one name the first counts. Returns also the files that make none."""
+    found: dict[str, Extension] = {}
+    skipped = []
+    for folder in folders:
+        paths = list_paths(folder)
+        if len(paths) > MAX_FILES:
+            skipped.append(folder.skip(kind, paths[MAX_FILES], f"only the first {MAX_FILES} files of a place are read"))
+        for path in paths[:MAX_FILES]:
+            try:
+                each = read(folder, path)
+                if (first := found.setdefault(each.name, each)) is not each:
+                    raise UnusableFile(f"{first.path} is {each.name!r} already, and counts")
+            except UnusableFile as reason:
+                skipped.append(folder.skip(kind, path, reason))
+            except PathRefused:  # gone meanwhile
+                continue
+    return tuple(found.values()), tuple(skipped)
+
+
+def is_extension_path(path: str) -> bool:
+    """True if a workspace-relative path is that of a file that extensions are read from, by its spelling."""
+    *parts, name = path.split("/")
+    kinds = [kind for folder, kind in pairwise(parts) if folder in FOLDERS and kind in KINDS]
+    if "plugins" in kinds:
+        return name in _PLUGIN_FILES or (name.endswith(".md") and not {"agents", "commands"}.isdisjoint(parts))
+    return ("skills" in kinds and name == SKILL_FILE) or (
+        name.endswith(".md") and not {"agents", "commands"}.isdisjoint(kinds)
+    )

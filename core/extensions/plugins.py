@@ -1,0 +1,188 @@
+"""Plug-in folders: skills, commands, agents, hooks and MCP servers that are kept together, with a manifest.
+
+A plug-in is a folder below `plugins/` of one of the places, with `.claude-plugin/plugin.json` or
+`.cursor-plugin/plugin.json` in it. What it brings is called `plugin:name`. No path of a manifest leads out of it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from core.errors import PathRefused
+from core.extensions.places import (
+    ExtensionFolder,
+    Scope,
+    SkippedFile,
+    UnusableFile,
+    collect_extensions,
+    list_extension_folders,
+)
+from core.permissions.trusted_files import TrustCheck
+from core.workspace import Workspace
+
+MANIFESTS: Final = (".claude-plugin/plugin.json", ".cursor-plugin/plugin.json")
+_KINDS: Final = ("agents", "commands", "skills")
+_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
+SourceKind = Literal["hooks", "mcp"]
+# The key of the manifest for each, and the file that is read beside what it names.
+_SOURCES: Final[tuple[tuple[SourceKind, str, str], ...]] = (
+    ("hooks", "hooks", "hooks/hooks.json"),
+    ("mcp", "mcpServers", ".mcp.json"),
+)
+
+
+class PluginSource(Struct, frozen=True, kw_only=True):
+    """Hooks or MCP servers of a plug-in: JSON that was not interpreted yet.
+
+    `path`: the file that it stands in; `directory`: the plug-in's, as `${CLAUDE_PLUGIN_ROOT}` means it.
+    """
+
+    plugin: str
+    kind: SourceKind
+    path: str
+    directory: str
+    scope: Scope
+    data: bytes
+
+
+class Plugin(Struct, frozen=True, kw_only=True):
+    """A plug-in folder. `folder`: where its skills, commands and agents are looked for."""
+
+    name: str
+    description: str
+    version: str
+    path: str
+    scope: Scope
+    folder: ExtensionFolder
+    sources: tuple[PluginSource, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class Plugins(Struct, frozen=True, kw_only=True):
+    """The plug-ins that count, and the folders that are none, with the reason for each."""
+
+    plugins: tuple[Plugin, ...] = ()
+    skipped: tuple[SkippedFile, ...] = ()
+
+
+class ExtensionPlaces(Struct, frozen=True, kw_only=True):
+    """The folders that are looked into, the strongest first and those of plug-ins last, and the plug-ins."""
+
+    folders: tuple[ExtensionFolder, ...]
+    plugins: Plugins
+
+
+def find_extension_places(workspace: Workspace, is_trusted: TrustCheck | None) -> ExtensionPlaces:
+    """Find where extensions stand now, on disk and never as an agent proposes them.
+
+    `is_trusted` checks each file of the project before it is interpreted; None: nothing of the project is read.
+    """
+    folders = list_extension_folders(workspace, is_trusted)
+    plugins = load_plugins(folders)
+    return ExtensionPlaces(folders=(*folders, *(each.folder for each in plugins.plugins)), plugins=plugins)
+
+
+def load_plugins(folders: Iterable[ExtensionFolder]) -> Plugins:
+    """Load the plug-ins below these folders, the strongest first."""
+    plugins, skipped = collect_extensions("plugin", folders, _list_plugin_folders, _read_plugin)
+    return Plugins(plugins=plugins, skipped=skipped)
+
+
+def _list_plugin_folders(folder: ExtensionFolder) -> list[str]:
+    try:
+        names = folder.place.list_names(folder.join("plugins"))
+    except PathRefused:
+        return []
+    return [folder.join(f"plugins/{name}") for name, is_folder in sorted(names) if is_folder and name[:1] != "."]
+
+
+def _read_plugin(folder: ExtensionFolder, path: str) -> Plugin:
+    manifest, file = _read_manifest(folder, path)
+    name = manifest.get("name") or path.rpartition("/")[2]
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise UnusableFile(f"{str(name)[:64]!r} is no name of a plug-in: letters, digits, hyphens and dots")
+    problems: list[str] = []
+    further = {}
+    for kind in _KINDS:
+        paths = _list_paths(manifest.get(kind), f"`{kind}`", problems)
+        further[kind] = tuple(posixpath.join(path, each) for each in paths)
+    own = ExtensionFolder(folder.place, path, folder.word, folder.scope, folder.is_trusted, name, further)
+    sources = tuple(_read_sources(own, manifest, file, problems))
+    return Plugin(
+        name=name,
+        description=_get_text(manifest, "description"),
+        version=_get_text(manifest, "version"),
+        path=folder.show(path),
+        scope=folder.scope,
+        folder=own,
+        sources=sources,
+        problems=tuple(problems),
+    )
+
+
+def _read_manifest(folder: ExtensionFolder, path: str) -> tuple[dict[str, Any], str]:
+    for name in MANIFESTS:
+        file = f"{path}/{name}"
+        try:
+            manifest = msgspec.json.decode(folder.read(file))
+        except PathRefused:
+            continue
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise UnusableFile(f"{name} is no JSON: {error}") from None
+        if not isinstance(manifest, dict):
+            raise UnusableFile(f"{name} holds no object")
+        return manifest, file
+    raise UnusableFile(f"it holds neither {' nor '.join(MANIFESTS)}")
+
+
+def _get_text(manifest: dict[str, Any], key: str) -> str:
+    value = manifest.get(key, "")
+    return " ".join(value.split()) if isinstance(value, str) else ""
+
+
+def _list_paths(value: object, name: str, problems: list[str]) -> list[str]:
+    """List the paths that a manifest names, from the plug-in's folder; what leads out of it is a problem."""
+    found = []
+    for each in value if isinstance(value, list) else [] if value is None else [value]:
+        plain = posixpath.normpath(each) if isinstance(each, str) and each.strip() else ""
+        if not plain or plain == ".." or plain.startswith(("/", "~", "../")):
+            problems.append(f"{name} names {str(each)[:80]!r}, which is no path within the plug-in")
+        else:
+            found.append(plain)
+    return found
+
+
+def _read_sources(
+    own: ExtensionFolder, manifest: dict[str, Any], file: str, problems: list[str]
+) -> Iterator[PluginSource]:
+    """Read the hooks and MCP servers: files, and what stands in the manifest itself."""
+    for kind, key, default in _SOURCES:
+        value = manifest.get(key)
+        held: list[tuple[str, bytes]] = []
+        if isinstance(value, dict):
+            held.append((file, msgspec.json.encode({key: value.get(key, value)})))
+            value = None
+        for name in dict.fromkeys([default, *_list_paths(value, f"`{key}`", problems)]):
+            path = own.join(name)
+            try:
+                held.append((path, own.read(path)))
+            except UnusableFile as reason:
+                problems.append(f"{name} is not read: {reason}")
+            except PathRefused:
+                if name != default:
+                    problems.append(f"{name} is not there")
+        for path, data in held:
+            yield PluginSource(
+                plugin=own.plugin,
+                kind=kind,
+                path=own.show(path),
+                directory=own.show(own.path),
+                scope=own.scope,
+                data=data,
+            )
