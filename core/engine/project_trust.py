@@ -13,6 +13,7 @@ from core.errors import AgentTuiError, StateError
 from core.extensions.agents import load_agents
 from core.extensions.places import is_extension_path
 from core.extensions.plugins import find_extension_places
+from core.extensions.skills import load_skills
 from core.permissions.trust import TrustStore, find_instructions, is_empty_directory
 from core.permissions.trusted_files import TrustCheck, TrustedFiles, hash_content
 from core.protocol.events import FileWritten, Notice, TrustStated
@@ -164,4 +165,6 @@ class ProjectTrust:
 def read_project_extensions(workspace: Workspace, is_trusted: TrustCheck) -> None:
     """Show every file that an extension of the project is made of to a check."""
     places = find_extension_places(workspace, is_trusted)
-    load_agents(each for each in places.folders if each.scope == "project")
+    folders = [each for each in places.folders if each.scope == "project"]
+    load_agents(folders)
+    load_skills(folders)

@@ -19,6 +19,7 @@ from core.extensions.keys import (
     looks_restricting,
     parse_bool,
     parse_names,
+    read_name,
     sort_keys,
 )
 from core.extensions.places import (
@@ -33,7 +34,6 @@ from core.extensions.plugins import find_extension_places
 from core.permissions.trusted_files import TrustCheck
 from core.workspace import Workspace
 
-MAX_NAME: Final = 64
 MAX_DESCRIPTION: Final = 4_000  # characters; the longest of public collections have half of it
 _KEYS: Final[Mapping[str, str]] = {
     "name": "name",
@@ -123,8 +123,8 @@ def read_agent(folder: ExtensionFolder, path: str) -> AgentDefinition:
     text = folder.read_text(path)
     shown = folder.show(path)
     stem = shown.rpartition("/")[2].removesuffix(".md")
-    reader = _Reader(text, stem)
-    name = reader.read_name()
+    reader = _Reader(text)
+    name = read_name(get_line(reader.values, "name") or stem, reader.problems)
     return AgentDefinition(
         name=folder.qualify(name),
         description=reader.read_description(),
@@ -147,12 +147,11 @@ def read_agent(folder: ExtensionFolder, path: str) -> AgentDefinition:
 class _Reader:
     """The values of one file. What is wrong with them gathers in `problems` and `refusals`."""
 
-    def __init__(self, text: ExtensionText, stem: str) -> None:
+    def __init__(self, text: ExtensionText) -> None:
         if not text.front:
             raise UnusableFile(text.notes[-1] if text.notes else "it has no front matter with a name and a description")
         if not text.body:
             raise UnusableFile("it says nothing below its front matter, and that is the subagent's prompt")
-        self.stem = stem
         self.problems: list[str] = []
         self.refusals: list[str] = []
         self.values: FrontMatter
@@ -162,19 +161,6 @@ class _Reader:
             target = self.refusals if looks_restricting(key) else self.problems
             target.append(f"{said}, and it may narrow what the subagent can do" if target is self.refusals else said)
         self.problems += [said for key, said in _UNUSED.items() if key in self.values]
-
-    def read_name(self) -> str:
-        name = get_line(self.values, "name") or self.stem
-        if name.startswith("-") or ":" in name or len(name) > MAX_NAME:
-            told = f"at most {MAX_NAME} characters, no colon, no - in front"
-            raise UnusableFile(f"{name[:MAX_NAME]!r} is no name: {told}")
-        if re.search(r"\s|[^\w.-]", name):
-            whole = re.sub(r"[^\w.-]+", "-", name).strip("-")
-            if not whole:
-                raise UnusableFile(f"{name!r} is no name")
-            self.problems.append(f"its name {name!r} can't be written in a prompt, so it is called {whole!r}")
-            return whole
-        return name
 
     def read_description(self) -> str:
         description = get_line(self.values, "description")

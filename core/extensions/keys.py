@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from core.config.rules.front_matter import FrontMatter, get_text, unquote
+from core.extensions.places import UnusableFile
 from core.text.similarity import find_nearest_names
 
+MAX_NAME: Final = 64
 # What files carry for other readers, and what changes nothing here.
 SILENT_KEYS: Final = frozenset(
     {
@@ -45,6 +47,20 @@ def describe_unknown_key(key: str, known: Iterable[str]) -> str:
     """Return what is said of a key that nobody knows, with the one that may have been meant."""
     near = next(iter(find_nearest_names(key, known, limit=1)), "")
     return f"nobody knows the key {key!r}{f': did you mean {near!r}?' if near else ''}"
+
+
+def read_name(said: str, problems: list[str]) -> str:
+    """Return a name as it can be written in a prompt. Raises `UnusableFile`."""
+    if said.startswith("-") or ":" in said or len(said) > MAX_NAME:
+        told = f"at most {MAX_NAME} characters, no colon, no - in front"
+        raise UnusableFile(f"{said[:MAX_NAME]!r} is no name: {told}")
+    if not re.search(r"[^\w.-]", said):
+        return said
+    whole = re.sub(r"[^\w.-]+", "-", said).strip("-")
+    if not whole:
+        raise UnusableFile(f"{said!r} is no name")
+    problems.append(f"its name {said!r} can't be written in a prompt, so it is called {whole!r}")
+    return whole
 
 
 def looks_restricting(key: str) -> bool:

@@ -132,6 +132,7 @@ SHARED_STEPS: Final = _combine_steps(
         ev.ContextMeasured: (steps.set_context,),
         ev.ContextCompacted: (steps.measure_compacted,),
         ev.RulesLoaded: (_assign("rules"),),
+        ev.SkillActivated: (steps.activate_skill,),
         ev.BoxFound: (_keep("box"),),
         ev.ShellMoved: (_keep("shell"),),
         ev.JobStarted: (_put("jobs"), steps.count_job),

@@ -198,6 +198,7 @@ class SessionState:
     draft: str = ""
     attachments: dict[str, Attachment] = field(default_factory=dict)
     rules: tuple[ev.LoadedRule, ...] = ()
+    skills: dict[str, ev.SkillActivated] = field(default_factory=dict)
     box: ev.BoxFound | None = None
     trust: ev.TrustStated | None = None
     shell: ev.ShellMoved = field(default_factory=ev.ShellMoved)

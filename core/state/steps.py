@@ -335,3 +335,9 @@ def record_merged_change(state: SessionState, _: ev.Envelope, event: ev.ChangePr
         is_theirs = change.origin is not None and change.origin.call == each.id
         if each.state == "merging" and (is_theirs or each.id in {other.by for other in change.competing_versions}):
             each.joined.add(change.path)
+
+
+def activate_skill(state: SessionState, _: ev.Envelope, event: ev.SkillActivated) -> None:
+    """File a skill by its name, the one that was opened last behind the others."""
+    state.skills.pop(event.name, None)
+    state.skills[event.name] = event

@@ -110,6 +110,21 @@ class FetchedRules(Struct, frozen=True, kw_only=True):
     known: tuple[str, ...] = ()
 
 
+class SkillRequest(Struct, frozen=True):
+    """The wish for a skill's text, with words for it, or for a `file` of its folder."""
+
+    name: str
+    arguments: str = ""
+    file: str = ""
+
+
+class SkillText(Struct, frozen=True, kw_only=True):
+    """The text of a skill or of a file of it, as the model is sent it, and the path of that."""
+
+    text: str
+    path: str
+
+
 class Reader(Protocol):
     """READ: files as the agent sees them, shadow over workspace. Nothing here can write.
 
@@ -155,6 +170,9 @@ class Reader(Protocol):
 
     async def fetch_rules(self, names: tuple[str, ...], /) -> FetchedRules:
         """Find rules by path or name, with what they import."""
+
+    async def open_skill(self, request: SkillRequest, /) -> SkillText:
+        """Open a skill, which is recorded. Raises `ToolInputInvalid`, `ToolFailed`."""
 
     async def lint(self, job: LintJob, *, pending: bool) -> LintRun:
         """Run a linter where nothing of it stays: over what is `pending`, or on disk. Raises `ToolFailed`."""

@@ -22,6 +22,7 @@ ARGUMENTS = {
     "find_definition": {"path": "a.py", "symbol": "x"},
     "find_references": {"path": "a.py", "symbol": "x"},
     "rename_symbol": {"path": "a.py", "symbol": "x", "new_name": "y"},
+    "activate_skill": {"name": "demo"},
     "fetch_rules": {"rules": ["AGENTS.md"]},
     "propose_memory": {"note": "Tests need a database.", "why": "They failed without one."},
     "glob_file_search": {"glob_pattern": "*.py"},

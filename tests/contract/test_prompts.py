@@ -29,6 +29,8 @@ VERDICT = {"verdict": "reject", "path": "a.py", "lines": "lines 1-2", "reason": 
 RULE = '<rule path="AGENTS.md">\nBe kind.\n</rule>'
 VARIABLES = {
     "system": {"rules": [RULE]},
+    "skills": {"skills": ["pdf: Fill forms."], "others": ["xlsx"], "in_text": False},
+    "skill": {"called": "pdf", "path": "p/SKILL.md", "folder": "/p", "files": ["a.md"], "body": "Use the script."},
     "compaction": {"words": 500},
     "init": {
         "there_is": True,

@@ -19,6 +19,7 @@ from core.agent.answer.side_requests import SideRequests
 from core.agent.context.dropped_reasoning import notify_shortened, strip_bound_reasoning
 from core.agent.context.memory import ModelMemory
 from core.agent.context.token_meter import measure_messages
+from core.agent.skills.activation import render_pinned
 from core.attachments.text_form import format_placeholder
 from core.errors import ProviderError
 from core.plans.todo_graph import select_current
@@ -66,7 +67,7 @@ class Compactor(Struct, frozen=True):
             notes = await self._write_notes(older, window)
         kept = _select_user_messages(older, round(window * USER_MESSAGES_SHARE * 4))
         tail, void = strip_bound_reasoning(tail)
-        fresh = (*kept, self._build_note(notes), *tail) if notes else (*kept, *tail)
+        fresh = self._pin_skills(messages, (*kept, self._build_note(notes)) if notes else kept, tail)
         meter.reset()
         after = meter.count_tokens(prefix_bytes, fresh)
         self.memory.compacted_tokens = min(after, before)
@@ -76,6 +77,13 @@ class Compactor(Struct, frozen=True):
             self.memory.announced.pop("mode", None)
             self.emit(ContextCompacted(messages=tuple(fresh), before_tokens=before, after_tokens=after))
             notify_shortened(self.emit, void, after - meter.estimate(prefix_bytes))
+
+    def _pin_skills(
+        self, before: Sequence[Message], start: Sequence[Message], tail: Sequence[Message]
+    ) -> tuple[Message, ...]:
+        """Join the messages that stay, with the skills between that are left nowhere in them."""
+        texts = render_pinned(tuple(self.state.skills.values()), before, (*start, *tail))
+        return (*start, *(UserMessage(content=text, origin="program") for text in texts), *tail)
 
     async def _write_notes(self, older: Sequence[Message], window: int) -> str:
         text = "\n\n".join(_transcribe(message) for message in older)

@@ -19,6 +19,7 @@ from core.agent.gate.gated_call import CallLease
 from core.agent.gate.lint_runner import run_linter
 from core.agent.gate.name_lookup import NO_LOOKUP, NameLookup, SearchProject, search_nothing
 from core.agent.gate.permissions import CallPermissions
+from core.agent.skills.activation import open_skill
 from core.errors import PathRefused
 from core.modes import Access
 from core.protocol.events import DiagnosticsReported
@@ -26,7 +27,7 @@ from core.protocol.language import Place
 from core.protocol.queries import SearchAnswer, SearchQuery
 from core.shadow.review.proposals import ShadowEdit
 from core.shell.spill import read_spilled
-from core.tools.base import EditRequest, FetchedRules, FileEditDetail, LintRun
+from core.tools.base import EditRequest, FetchedRules, FileEditDetail, LintRun, SkillRequest, SkillText
 from core.tools.linters import LintJob
 from core.workspace import DirectoryEntry, PathStat
 
@@ -50,6 +51,7 @@ class FileReader(Struct, eq=False, kw_only=True):
     read: Callable[[str, int], bytes]
     run_linter: Callable[[LintJob, bool], Awaitable[LintRun]]
     find_rules: Callable[[tuple[str, ...]], Awaitable[FetchedRules]]
+    find_skill: Callable[[SkillRequest], Awaitable[SkillText]]
     names: NameLookup = NO_LOOKUP
     search_project: SearchProject = search_nothing
 
@@ -94,6 +96,9 @@ class FileReader(Struct, eq=False, kw_only=True):
 
     async def fetch_rules(self, names: tuple[str, ...]) -> FetchedRules:
         return await self.find_rules(names)
+
+    async def open_skill(self, request: SkillRequest) -> SkillText:
+        return await self.find_skill(request)
 
     async def lint(self, job: LintJob, *, pending: bool) -> LintRun:
         return await self.run_linter(job, pending)
@@ -157,6 +162,7 @@ def list_reading(permissions: CallPermissions, digests: dict[str, str], approved
         "look_up": detach(shadow.stat),
         "read": detach(shadow.read_existing),
         "find_rules": lambda names: fetch_rules(permissions, names, tuple(digests)),
+        "find_skill": lambda request: open_skill(permissions, request),
         "run_linter": lambda job, pending: run_linter(permissions, job, pending=pending),
     }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -136,10 +137,15 @@ class Session:
             checks=lambda: self.settings.commands.checks,
             repository=self.permissions.find_repository,
             withheld=self.permissions.find_withheld,
+            readable=self._list_readable,
             proxy=self.permissions.open_proxy,
             hidden=(get_state_dir(), get_config_dir(), *filter(None, [find_private_directory(self.directory.path)])),
             cache=self.directory.cache_path,
         )
+
+    def _list_readable(self) -> tuple[Path, ...]:
+        """List the folders of the user's own skills that were opened: their scripts may be run."""
+        return tuple(Path(each.folder) for each in self.state.skills.values() if each.folder)
 
     @property
     def settings(self) -> Settings:

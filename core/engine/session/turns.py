@@ -11,6 +11,7 @@ from functools import partial
 
 from core.agent.context.memory import ModelMemory
 from core.agent.mentions.sources import PromptSurroundings
+from core.agent.skills.offer import build_skill_offer
 from core.agent.turn.routes import TurnRoutes
 from core.agent.turn.turn_context import BuildTarget, TurnContext
 from core.engine.faults import explain_fault
@@ -152,9 +153,15 @@ def build_context(session: Session) -> TurnContext:
         search=services.search,
         is_private=session.state.is_private,
     )
+    return _install_context(session, context)
+
+
+def _install_context(session: Session, context: TurnContext) -> TurnContext:
+    """Complete a context with what needs one, and make it the session's unless a turn runs."""
+    context.offers = (build_skill_offer(context),)
     if session.context is None or session.context.working is None:
         session.context = context
-    routes.announce()
+    session.routes.announce()
     return context
 
 

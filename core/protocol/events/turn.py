@@ -177,6 +177,17 @@ class LoadedRule(Struct, frozen=True, kw_only=True):
     position: int = 0
 
 
+class SkillActivated(Event, frozen=True, kw_only=True, tag="skill.activated"):
+    """A skill was opened. `text`: as the model is sent it; `folder`: that of the user's own, which commands may read
+    from then on, "" = it lies in the project."""
+
+    name: str
+    path: str
+    text: str
+    folder: str = ""
+    by_user: bool = False
+
+
 class RulesLoaded(Event, frozen=True, kw_only=True, tag="rules.loaded"):
     """All that the model was told of by now, in order, and what could not be read."""
 

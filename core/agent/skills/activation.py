@@ -1,0 +1,137 @@
+"""Activation: a skill's text as the model is sent it, with its arguments and the output of its commands in place.
+
+The commands run in the box and nothing of them stays; where none may run unasked, the skill says so and is not opened.
+A skill grants nothing: what its text asks for takes the way of every other call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from core.agent.context.prompt_tags import escape_attribute, escape_tags
+from core.agent.gate.permissions import CallPermissions
+from core.agent.skills.injection import MAX_COMMANDS, run_injected
+from core.errors import ToolFailed, ToolInputInvalid
+from core.extensions.places import UnusableFile
+from core.extensions.plugins import find_extension_places
+from core.extensions.rendering import PromptArguments, PromptPart, render_parts
+from core.extensions.skills import Skill, SkillSet, list_skill_files, load_skills, read_skill_file
+from core.modes import Access
+from core.prompts import render
+from core.protocol.events import SkillActivated
+from core.protocol.messages import Message
+from core.secrets import mask_secrets
+from core.text.similarity import find_nearest_names
+from core.tools.base import SkillRequest, SkillText
+
+MAX_PINNED: Final = 20_000  # characters of one skill that outlive a compaction: about 5,000 tokens
+MAX_PINNED_TOGETHER: Final = 100_000
+_CUT: Final = "\n[cut: call activate_skill again for the whole of it]\n</skill>"
+_LINE: Final = re.compile(r"\A[^\n]*\n")
+
+
+async def load_session_skills(permissions: CallPermissions) -> SkillSet:
+    """Load the skills that count in a session, as they stand on disk now."""
+    places = partial(find_extension_places, permissions.terminal.host.workspace, permissions.rule_check)
+    return await asyncio.to_thread(lambda: load_skills(places().folders))
+
+
+async def open_skill(permissions: CallPermissions, request: SkillRequest) -> SkillText:
+    """Open a skill for the model, or a file of it. Raises `ToolInputInvalid`, `ToolFailed`, `PathRefused`."""
+    skills = await load_session_skills(permissions)
+    skill = skills.find(request.name.removeprefix("/"))
+    if skill is None or skill.is_manual:
+        raise _build_refusal(request.name, skills, skill)
+    check_readable(permissions, skill)
+    if request.file:
+        return await _open_file(permissions, skill, request.file)
+    activated = await render_skill(permissions, skill, request.arguments)
+    state = permissions.terminal.host.state
+    if any(activated.text in message.content for message in state.messages):
+        return SkillText(text=f"{skill.name} is open: its text stands above, unchanged.", path=skill.path)
+    permissions.terminal.host.emit(activated)
+    return SkillText(text=activated.text, path=skill.path)
+
+
+def _build_refusal(name: str, skills: SkillSet, found: Skill | None) -> ToolInputInvalid:
+    if found is not None:
+        return ToolInputInvalid(f"Only the user opens {found.name}.", hint=f"They type /{found.name}.")
+    known = [each.name for each in skills.skills if not each.is_manual]
+    near = find_nearest_names(name[:100], known)
+    hint = f"Did you mean {' or '.join(near)}?" if near else f"The skills are: {', '.join(known[:100]) or 'none'}."
+    return ToolInputInvalid(f"There is no skill {name[:100]!r}.", hint=hint)
+
+
+def check_readable(permissions: CallPermissions, skill: Skill) -> None:
+    """Raise `PathRefused` where a rule of the user's keeps a skill of the project from the agent."""
+    if skill.scope == "project" and not skill.path.startswith("../"):
+        permissions.build_path_guard().check(Access.READ, skill.path)
+
+
+async def _open_file(permissions: CallPermissions, skill: Skill, name: str) -> SkillText:
+    path = f"{skill.path.rpartition('/')[0]}/{name}"
+    try:
+        data = await asyncio.to_thread(read_skill_file, skill, name)
+        text = data.decode("utf-8")
+    except UnusableFile as reason:
+        files = await asyncio.to_thread(list_skill_files, skill)
+        raise ToolInputInvalid(f"{name[:200]!r}: {reason}.", hint=f"The files are: {', '.join(files)}.") from None
+    except UnicodeDecodeError:
+        raise ToolFailed(f"{path} is no text ({len(data):,} bytes).") from None
+    if skill.scope == "project" and not path.startswith("../"):
+        permissions.build_path_guard().check(Access.READ, path)
+    return SkillText(text=mask_secrets(text), path=path)
+
+
+async def render_skill(
+    permissions: CallPermissions, skill: Skill, arguments: str = "", *, by_user: bool = False
+) -> SkillActivated:
+    """Render what the model is sent of a skill. Raises `ToolFailed` when one of its commands does not run."""
+    host = permissions.terminal.host
+    given = PromptArguments(
+        text=arguments,
+        names=skill.arguments,
+        takes_numbers=bool(skill.argument_hint),
+        variables={
+            **skill.list_variables(),
+            "CLAUDE_PROJECT_DIR": str(host.workspace.root),
+            "CLAUDE_SESSION_ID": host.session_id,
+        },
+    )
+    body = await fill_commands(permissions, render_parts(skill.body, given))
+    text = render(
+        "skill",
+        called=escape_attribute(skill.name),
+        path=escape_attribute(skill.path),
+        folder=str(skill.directory),
+        files=await asyncio.to_thread(list_skill_files, skill),
+        body=escape_tags(mask_secrets(body)),
+    )
+    folder = str(skill.directory) if skill.scope == "user" else ""
+    return SkillActivated(name=skill.name, path=skill.path, text=text, folder=folder, by_user=by_user)
+
+
+async def fill_commands(permissions: CallPermissions, parts: Sequence[PromptPart]) -> str:
+    """Return a text with the output of its commands in place of them, run one after the other. Raises `ToolFailed`."""
+    if sum(each.is_command for each in parts) > MAX_COMMANDS:
+        raise ToolFailed(f"It holds more than {MAX_COMMANDS} commands, so none was run.")
+    return "".join([await run_injected(permissions, each.text) if each.is_command else each.text for each in parts])
+
+
+def render_pinned(skills: Sequence[SkillActivated], before: Sequence[Message], after: Sequence[Message]) -> list[str]:
+    """Render the skills that a compaction took away, the latest opened first, each cut and all within a bound."""
+    room = MAX_PINNED_TOGETHER
+    found = []
+    for skill in reversed(skills):
+        opening = _LINE.match(skill.text)
+        marker = opening.group() if opening else skill.text
+        is_lost = any(marker in each.content for each in before) and not any(marker in each.content for each in after)
+        text = skill.text if len(skill.text) <= MAX_PINNED else skill.text[: MAX_PINNED - len(_CUT)] + _CUT
+        if is_lost and len(text) <= room:
+            room -= len(text)
+            found.append(text)
+    return found

@@ -1,0 +1,115 @@
+"""The catalogue of skills: those that a model is told of, within a budget, and the reason for each.
+
+Beyond the budget the words of the prompt choose (Okapi BM25 over name, description and `when_to_use`). What was told
+stays told as long as it holds the best ones, since a changed catalogue is sent again as a whole.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from core.config.rules.globs import matches
+from core.extensions.skills import Skill
+
+BUDGET: Final = 8_000  # characters of names and descriptions: about 2,000 tokens
+MAX_NAMES: Final = 2_000  # characters of the names of all others
+BEST: Final = 3  # skills that the words of a prompt must find in the catalogue
+_K1, _B = 1.2, 0.75
+_WORD: Final = re.compile(r"[^\W_]+")
+_PLURAL: Final = re.compile(r"(?<=[a-z]{3})(?:ies|es|s|ing|ed)$")
+
+
+class SkillOccasion(Struct, frozen=True, kw_only=True):
+    """The occasion to choose skills for: the words of the user's latest `prompt`, `paths` at hand, and the names that
+    the model was `told` last."""
+
+    prompt: str = ""
+    paths: Sequence[str] = ()
+    told: Collection[str] = ()
+
+
+class SkillChoice(Struct, frozen=True, kw_only=True):
+    """A skill with the decision on it. `is_offered`: the model is told its description; `is_named`: its name alone."""
+
+    skill: Skill
+    reason: str
+    is_offered: bool = False
+    is_named: bool = False
+
+
+def choose_skills(skills: Sequence[Skill], occasion: SkillOccasion) -> tuple[SkillChoice, ...]:
+    """Decide on every skill for an occasion, in the order of the skills."""
+    hidden = {skill.name: reason for skill in skills if (reason := _find_hindrance(skill, occasion.paths))}
+    able = [skill for skill in skills if skill.name not in hidden]
+    chosen = _fill_budget(able, occasion)
+    room = MAX_NAMES
+    found = []
+    for skill in skills:
+        if reason := hidden.get(skill.name, ""):
+            found.append(SkillChoice(skill=skill, reason=reason))
+        elif skill.name in chosen:
+            found.append(SkillChoice(skill=skill, reason=chosen[skill.name], is_offered=True))
+        else:
+            room -= len(skill.name) + 2
+            reason = "all skills together are larger than the catalogue may be, and others fit your words better"
+            found.append(SkillChoice(skill=skill, reason=reason, is_named=room >= 0))
+    return tuple(found)
+
+
+def _find_hindrance(skill: Skill, paths: Sequence[str]) -> str:
+    """Return why the model is not told of a skill, whatever room there is; "" = nothing hinders."""
+    if skill.is_manual:
+        return f"only you call it: /{skill.name}"
+    if skill.globs and not any(matches(glob, path) for glob in skill.globs for path in paths):
+        return f"no file at hand matches {', '.join(skill.globs)}"
+    return ""
+
+
+def _measure(skill: Skill) -> int:
+    return len(skill.name) + len(skill.description) + len(skill.when_to_use) + 4
+
+
+def _fill_budget(skills: Sequence[Skill], occasion: SkillOccasion) -> dict[str, str]:
+    """Return the names of those that fit, with the reason."""
+    if sum(map(_measure, skills)) <= BUDGET:
+        return {skill.name: "its name and description are told" for skill in skills}
+    ranked = rank_skills(skills, occasion.prompt)
+    by_name = {skill.name: skill for skill in skills}
+    told = [by_name[name] for name in occasion.told if name in by_name]
+    is_enough = told and {each.name for each, score in ranked[:BEST] if score > 0} <= {each.name for each in told}
+    left, chosen = BUDGET, {}
+    for skill in told if is_enough else [each for each, _ in ranked]:
+        left -= _measure(skill)
+        if left < 0:
+            break
+        chosen[skill.name] = "told, of more than there is room for: it fits your words"
+    return chosen
+
+
+def rank_skills(skills: Sequence[Skill], words: str) -> list[tuple[Skill, float]]:
+    """Rank skills for some words by BM25, the best first; those without any of them keep their order."""
+    texts = [Counter(_split(f"{each.name} {each.name} {each.description} {each.when_to_use}")) for each in skills]
+    average = sum(text.total() for text in texts) / max(len(texts), 1) or 1.0
+    holding = Counter(word for text in texts for word in text)
+    wanted = set(_split(words))
+
+    def measure_fit(text: Counter[str]) -> float:
+        norm = _K1 * (1 - _B + _B * text.total() / average)
+        score = 0.0
+        for word in wanted & text.keys():
+            rarity = math.log(1 + (len(texts) - holding[word] + 0.5) / (holding[word] + 0.5))
+            score += rarity * text[word] * (_K1 + 1) / (text[word] + norm)
+        return score
+
+    scores = [measure_fit(text) for text in texts]
+    return sorted(zip(skills, scores, strict=True), key=lambda each: -each[1])
+
+
+def _split(text: str) -> list[str]:
+    return [_PLURAL.sub("", word) for word in _WORD.findall(text.lower())]

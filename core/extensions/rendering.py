@@ -1,0 +1,109 @@
+"""Texts with places for arguments and commands, as skills and command files have them, made ready to be sent.
+
+The commands are found in the text as it stands in its file, so neither an argument nor the output of another command
+can bring one in. Placeholders differ by the folder a file came from: `$0` is the first argument for Claude, `$1` for
+Codex; Cursor has none.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal
+
+from msgspec import Struct
+
+Dialect = Literal["claude", "codex", "plain"]
+_INJECTION: Final = re.compile(
+    r"(?:^|(?<=\s))!`(?P<inline>[^`\n]+)`|^```!\s*\n(?P<block>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL
+)
+_PLACE: Final = re.compile(
+    r"\\\$|\$ARGUMENTS\[(?P<index>\d+)\]|\$\{(?P<variable>[A-Z_]+)\}|\$(?P<name>[A-Za-z_]\w*)|\$(?P<number>\d)(?!\d)"
+)
+
+
+class PromptPart(Struct, frozen=True):
+    """A part of a text that is to be sent: words, or a command whose output is."""
+
+    text: str
+    is_command: bool = False
+
+
+class PromptArguments(Struct, frozen=True, kw_only=True):
+    """The words behind a name: `text`; `names` for its words; `variables` of the program, by name.
+
+    `takes_numbers`: `$1` is a place also where nothing was given, else it is text, such as that of a script.
+    """
+
+    text: str = ""
+    names: Sequence[str] = ()
+    variables: Mapping[str, str] = {}
+    dialect: Dialect = "claude"
+    takes_numbers: bool = False
+
+
+def split_arguments(text: str) -> list[str]:
+    """Split arguments as a shell does; at blanks where its quotes don't match."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
+
+
+def render_parts(body: str, arguments: PromptArguments) -> tuple[PromptPart, ...]:
+    """Return the parts of a text with its arguments in place. Arguments without a place come last."""
+    if arguments.dialect == "plain":
+        said = f"{body}\n\n{arguments.text}" if arguments.text else body
+        return (PromptPart(said),)
+    filler = _Filler(arguments)
+    parts = [PromptPart(filler.fill(text), is_command) for text, is_command in _split_injections(body)]
+    if arguments.text and not filler.has_used:
+        parts.append(PromptPart(f"\n\nARGUMENTS: {arguments.text}"))
+    return tuple(parts)
+
+
+def _split_injections(body: str) -> Iterator[tuple[str, bool]]:
+    at = 0
+    for found in _INJECTION.finditer(body):
+        if found.start() > at:
+            yield body[at : found.start()], False
+        yield (found["inline"] or found["block"] or "").strip(), True
+        at = found.end()
+    if body[at:]:
+        yield body[at:], False
+
+
+class _Filler:
+    """Fills the places of a text. `has_used`: an argument had a place."""
+
+    def __init__(self, arguments: PromptArguments) -> None:
+        self._given = arguments
+        self._words = split_arguments(arguments.text)
+        self._takes_numbers = bool(arguments.text) or arguments.takes_numbers
+        self.has_used = False
+
+    def fill(self, text: str) -> str:
+        return _PLACE.sub(self._replace, text)
+
+    def _replace(self, found: re.Match[str]) -> str:
+        given = self._given
+        if found.group() == "\\$":
+            return "$"
+        if name := found["variable"]:
+            return given.variables.get(name, found.group())
+        index = self._find_index(found)
+        if index is None and found["name"] != "ARGUMENTS":
+            return found.group()
+        self.has_used = True
+        if index is None:
+            return given.text
+        return self._words[index] if 0 <= index < len(self._words) else ""
+
+    def _find_index(self, found: re.Match[str]) -> int | None:
+        """Return which word a place is for, None = no single one."""
+        if found["name"] in self._given.names:
+            return list(self._given.names).index(found["name"])
+        if found["number"] and self._takes_numbers:
+            return int(found["number"]) - (self._given.dialect == "codex")
+        return int(found["index"]) if found["index"] else None

@@ -1,0 +1,65 @@
+"""The choice of skills that a model is told of."""
+
+from __future__ import annotations
+
+import random
+
+from core.extensions.catalogue import BUDGET, MAX_NAMES, SkillOccasion, choose_skills, rank_skills
+from core.extensions.skills import load_skills
+
+WORDS = ("parse", "render", "compile", "deploy", "migrate", "encrypt", "paginate", "throttle", "bisect", "invoice")
+
+
+def many(places, count):
+    picker = random.Random(7)
+    for number in range(count):
+        said = " ".join(picker.choices(WORDS, k=30))
+        text = f"---\ndescription: {said}\n---\nDo it.\n"
+        places.write({f".claude/skills/skill-{number:03}/SKILL.md": text})
+    places.write({".claude/skills/zz-pdf/SKILL.md": "---\ndescription: Fill PDF forms\n---\nDo it.\n"})
+    return load_skills(places.folders()).skills
+
+
+def offered(choices):
+    return [each.skill.name for each in choices if each.is_offered]
+
+
+def test_all_are_told_while_there_is_room(places):
+    choices = choose_skills(many(places, 5), SkillOccasion())
+    assert len(offered(choices)) == 6
+
+
+def test_beyond_the_budget_the_words_of_the_prompt_choose_and_the_others_are_named(places):
+    skills = many(places, 200)
+    choices = choose_skills(skills, SkillOccasion(prompt="please fill these forms"))
+    names = offered(choices)
+    assert "zz-pdf" in names
+    assert sum(len(each.skill.name) + len(each.skill.description) for each in choices if each.is_offered) < BUDGET
+    named = [each.skill.name for each in choices if each.is_named]
+    assert 0 < sum(map(len, named)) <= MAX_NAMES
+    assert all(each.reason for each in choices)
+
+
+def test_what_was_told_stays_as_long_as_it_holds_the_best(places):
+    skills = many(places, 200)
+    told = offered(choose_skills(skills, SkillOccasion(prompt="please fill these forms")))
+    assert set(offered(choose_skills(skills, SkillOccasion(prompt="thank you", told=told)))) == set(told)
+    (best, _), *_ = rank_skills(skills, "throttle invoice bisect")
+    fresh = offered(choose_skills(skills, SkillOccasion(prompt="throttle invoice bisect", told=["zz-pdf"])))
+    assert best.name in fresh
+
+
+def test_a_manual_skill_and_one_for_other_files_are_not_told_with_the_reason(places):
+    places.write(
+        {
+            ".claude/skills/a/SKILL.md": "---\ndescription: d\ndisable-model-invocation: true\n---\nx",
+            ".claude/skills/b/SKILL.md": '---\ndescription: d\npaths: ["**/*.sql"]\n---\nx',
+        }
+    )
+    skills = load_skills(places.folders()).skills
+    found = choose_skills(skills, SkillOccasion(paths=("a.py",)))
+    assert [(each.is_offered, each.reason) for each in found] == [
+        (False, "only you call it: /a"),
+        (False, "no file at hand matches **/*.sql"),
+    ]
+    assert offered(choose_skills(skills, SkillOccasion(paths=("db/x.sql",)))) == ["b"]
