@@ -21,6 +21,13 @@ ARGUMENTS = {
     "codebase_search": {"query": "x"},
     "find_definition": {"path": "a.py", "symbol": "x"},
     "find_references": {"path": "a.py", "symbol": "x"},
+    "edit_notebook": {
+        "target_notebook": "new.ipynb",
+        "cell_idx": 0,
+        "is_new_cell": True,
+        "cell_language": "python",
+        "new_string": "1",
+    },
     "rename_symbol": {"path": "a.py", "symbol": "x", "new_name": "y"},
     "activate_skill": {"name": "demo"},
     "fetch_rules": {"rules": ["AGENTS.md"]},

@@ -41,6 +41,7 @@ LADDER: tuple[frozenset[str], ...] = (
             "core.config",
             "core.crash_reports",
             "core.git",
+            "core.notebooks",
             "core.workspace",
             "core.permissions",
         }

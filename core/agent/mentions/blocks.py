@@ -6,6 +6,7 @@ Each item makes one block, whatever its size: what does not fit says so and wher
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 from msgspec import Struct
@@ -17,6 +18,8 @@ from core.agent.mentions.sources import ContextSources
 from core.attachments.preparation import MAX_INPUT_BYTES
 from core.attachments.signature import SNIFF_BYTES, detect_media_type
 from core.errors import PathRefused
+from core.notebooks.notebook import find_notebook, is_notebook_path
+from core.notebooks.rendering import render_for_reading
 from core.protocol.queries import ContextItem
 from core.text.lines import cut_lines
 from core.tools.base import Reader
@@ -92,6 +95,8 @@ class BlockWriter(Struct, eq=False):
         if item.origin == "found" and is_outlined(self.sources, item.path):
             return self._fit_block(item, ' note="its outline; read it with read_file"', self._outline(item.path))
         opening = f'<file path="{escape_attribute(item.path)}"'
+        if text := self._render_notebook(item.path):
+            return self._fit_block(item, "", text)
         limit = min(MAX_FILE, max(self._left, 0))
         try:
             data = self.sources.reader.read_bytes(item.path, limit + 1)
@@ -105,6 +110,15 @@ class BlockWriter(Struct, eq=False):
         block = self._fit_block(item, "", data.decode("utf-8", "replace"))
         self.sources.reader.mark_read(item.path)
         return block
+
+    def _render_notebook(self, path: str) -> str:
+        """Return a notebook as its cells; "" for all else."""
+        if not is_notebook_path(path):
+            return ""
+        with suppress(PathRefused):
+            notebook = find_notebook(self.sources.reader.read_bytes(path, MAX_LINED))
+            return render_for_reading(notebook).text if notebook is not None else ""
+        return ""
 
     def _outline(self, path: str) -> str:
         symbols = self.sources.list_symbols(path)

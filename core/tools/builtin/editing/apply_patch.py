@@ -16,7 +16,7 @@ from core.errors import AgentTuiError, ToolInputInvalid
 from core.modes import Access
 from core.tools.base import Editor, FileEditDetail, Tool, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import describe_creation, describe_edit, describe_match
-from core.tools.builtin.editing.edit_targets import build_missing_error, read_editable
+from core.tools.builtin.editing.edit_targets import build_missing_error, read_editable, refuse_notebook
 
 
 class _FileState(Struct, frozen=True, kw_only=True):
@@ -97,6 +97,7 @@ def _apply_file(reader: Editor, patch: FilePatch, sides: Mapping[str, _FileState
 
 def _read_state(reader: Editor, path: str) -> _FileState:
     if reader.stat(path) is None:
+        refuse_notebook(path)
         return _FileState(before=None, text=None)
     file = read_editable(reader, path)
     return _FileState(before=file, text=file.text)

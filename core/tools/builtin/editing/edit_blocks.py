@@ -10,7 +10,7 @@ from core.edits.formats.search_replace import SearchReplaceResult, apply_blocks,
 from core.edits.formats.search_replace_blocks import SearchReplaceBlock, parse_blocks
 from core.errors import ToolInputInvalid
 from core.tools.base import Editor, ToolOutcome
-from core.tools.builtin.editing.edit_outcome import RUNGS, describe_creation, describe_edit
+from core.tools.builtin.editing.edit_outcome import RUNGS, describe_edit, propose_file
 from core.tools.builtin.editing.edit_targets import FILE_NAMES, FilePath, SingleFileEdit, read_editable
 
 _MAX_LINES = 20
@@ -26,8 +26,7 @@ class EditBlocks(SingleFileEdit, frozen=True, kw_only=True):
     async def run(self, capability: Editor) -> ToolOutcome:
         blocks = self._parse_blocks()
         if len(blocks) == 1 and not blocks[0].search and capability.stat(self.file_path) is None:
-            detail = capability.write(self.file_path, blocks[0].replace.encode("utf-8"))
-            return await describe_creation(self.file_path, detail, blocks[0].replace)
+            return await propose_file(capability, self.file_path, blocks[0].replace)
         file = read_editable(capability, self.file_path)
         if any(not block.search for block in blocks) and not capability.has_read_current(self.file_path):
             raise ToolInputInvalid(

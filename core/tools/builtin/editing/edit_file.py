@@ -14,7 +14,7 @@ from core.edits.formats.lazy import apply_lazy
 from core.edits.lazy.markers import is_marker
 from core.errors import ToolInputInvalid
 from core.tools.base import Editor, EditRequest, ToolOutcome
-from core.tools.builtin.editing.edit_outcome import describe_creation, describe_edit
+from core.tools.builtin.editing.edit_outcome import describe_edit, propose_file
 from core.tools.builtin.editing.edit_targets import FilePath, SingleFileEdit, build_missing_error, read_editable
 
 BY_RULES = "the code_edit was spliced in."
@@ -57,8 +57,7 @@ class EditFile(SingleFileEdit, frozen=True, kw_only=True):
     async def _create(self, capability: Editor) -> ToolOutcome:
         if any(is_marker(line) for line in self.code_edit.splitlines()):
             raise build_missing_error(capability, self.target_file)
-        detail = capability.write(self.target_file, self.code_edit.encode("utf-8"))
-        return await describe_creation(self.target_file, detail, self.code_edit)
+        return await propose_file(capability, self.target_file, self.code_edit)
 
 
 async def apply_with_model(capability: Editor, order: EditRequest) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from core.protocol.review import Hunk
 from core.syntax.flaws import describe_flaw, find_flaws, find_new_flaws
 from core.text.lines import normalise_endings, split_lines
-from core.tools.base import FileEditDetail, ToolOutcome
+from core.tools.base import Editor, FileEditDetail, ToolOutcome
+from core.tools.builtin.editing.edit_targets import refuse_notebook
 
 _CONTEXT = 3
 _MAX_ROWS = 40
@@ -51,6 +52,12 @@ async def describe_edit(path: str, before: str, after: str, detail: FileEditDeta
     """The answer for a file whose text became `after`. `how` is said after the file's name."""
     rows = [f"Edited {path}: {how}", *await to_thread(_format_result, path, before, after, detail.hunks)]
     return ToolOutcome(content="\n".join(rows), summary=f"+{detail.added} -{detail.removed}", detail=detail)
+
+
+async def propose_file(editor: Editor, path: str, text: str) -> ToolOutcome:
+    """Write a new file, and return the answer for it."""
+    refuse_notebook(path)
+    return await describe_creation(path, editor.write(path, text.encode("utf-8")), text)
 
 
 async def describe_creation(path: str, detail: FileEditDetail, text: str) -> ToolOutcome:

@@ -10,6 +10,7 @@ from msgspec import Meta
 from core.edits.text_file import TextFile, decode_text, detect_binary
 from core.errors import PathRefused, ToolFailed, ToolInputInvalid
 from core.modes import Access
+from core.notebooks.notebook import is_notebook_path
 from core.text.similarity import find_nearest_names
 from core.tools.base import Editor, Reader, Tool
 from core.workspace import PathStat
@@ -79,6 +80,7 @@ def require_file(stat: PathStat, path: str) -> None:
 
 def read_editable(reader: Reader, path: str) -> TextFile:
     """The text of an existing file that is to be edited. Binary and huge files are refused: never rewritten as text."""
+    refuse_notebook(path)
     try:
         data = reader.read_bytes(path, _EDIT_LIMIT + 1)
     except PathRefused:
@@ -91,6 +93,15 @@ def read_editable(reader: Reader, path: str) -> TextFile:
     if text is None:
         raise build_not_text_error(path, data, len(data))
     return text
+
+
+def refuse_notebook(path: str) -> None:
+    """Raise for a notebook: written as text its JSON breaks, and nobody sees which cell it was."""
+    if is_notebook_path(path):
+        raise ToolInputInvalid(
+            f"{path} is a notebook: text tools leave it alone.",
+            hint="Use edit_notebook: target_notebook, cell_idx, old_string, new_string; is_new_cell for a new one.",
+        )
 
 
 def build_not_text_error(path: str, data: bytes, size: int) -> ToolFailed:

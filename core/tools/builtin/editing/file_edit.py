@@ -14,7 +14,7 @@ from core.edits.formats.draft import FileDraft, append_lines, apply_draft, parse
 from core.errors import ToolInputInvalid
 from core.tools.base import Editor, EditRequest, ToolOutcome
 from core.tools.builtin.editing.edit_file import BY_MODEL, apply_with_model
-from core.tools.builtin.editing.edit_outcome import describe_creation, describe_edit
+from core.tools.builtin.editing.edit_outcome import describe_edit, propose_file
 from core.tools.builtin.editing.edit_targets import FilePath, SingleFileEdit, read_editable
 
 
@@ -31,9 +31,7 @@ class FileEditTool(SingleFileEdit, frozen=True, kw_only=True):
     async def run(self, capability: Editor) -> ToolOutcome:
         draft = FileDraft(path=self.path, body=_extract_body(self.draft), start=self.start, end=self.end)
         if capability.stat(self.path) is None:
-            return await describe_creation(
-                self.path, capability.write(self.path, draft.body.encode("utf-8")), draft.body
-            )
+            return await propose_file(capability, self.path, draft.body)
         file = read_editable(capability, self.path)
         text, how = await self._apply(capability, file.text, draft)
         if text == file.text:

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct, to_builtins
 
 from core.edits.formats.str_replace import apply_edits
 from core.tools.base import Editor, ToolOutcome
-from core.tools.builtin.editing.edit_outcome import describe_creation, describe_edit, describe_match
+from core.tools.builtin.editing.edit_outcome import describe_edit, describe_match, propose_file
 from core.tools.builtin.editing.edit_targets import REPLACING, FilePath, SingleFileEdit, read_editable
 
 
@@ -29,7 +29,7 @@ class MultiEdit(SingleFileEdit, frozen=True, kw_only=True):
         wanted = to_builtins(self.edits)
         if not self.edits[0].old_string and capability.stat(self.file_path) is None:
             text = apply_edits(None, list(wanted)).text
-            return await describe_creation(self.file_path, capability.write(self.file_path, text.encode("utf-8")), text)
+            return await propose_file(capability, self.file_path, text)
         file = read_editable(capability, self.file_path)
         text, rungs = apply_edits(file.text, list(wanted))
         detail = capability.write(self.file_path, file.encode(text))

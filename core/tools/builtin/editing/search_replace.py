@@ -9,7 +9,7 @@ from msgspec import Meta
 from core.edits.formats.str_replace import replace_string
 from core.errors import ToolInputInvalid
 from core.tools.base import Editor, ToolOutcome
-from core.tools.builtin.editing.edit_outcome import describe_creation, describe_edit, describe_match
+from core.tools.builtin.editing.edit_outcome import describe_edit, describe_match, propose_file
 from core.tools.builtin.editing.edit_targets import REPLACING, FilePath, SingleFileEdit, read_editable
 
 
@@ -39,5 +39,4 @@ class SearchReplaceTool(SingleFileEdit, frozen=True, kw_only=True):
                 f"{self.file_path} exists, and old_string is empty.",
                 hint="Give the text to replace, or use write to replace the whole file. Nothing was changed.",
             )
-        detail = capability.write(self.file_path, self.new_string.encode("utf-8"))
-        return await describe_creation(self.file_path, detail, self.new_string)
+        return await propose_file(capability, self.file_path, self.new_string)

@@ -11,7 +11,7 @@ from core.edits.text_file import TextFile
 from core.errors import ToolInputInvalid
 from core.text.lines import normalise_endings, split_lines
 from core.tools.base import Editor, ToolOutcome
-from core.tools.builtin.editing.edit_outcome import describe_creation, find_new_faults
+from core.tools.builtin.editing.edit_outcome import find_new_faults, propose_file
 from core.tools.builtin.editing.edit_targets import FILE_NAMES, FilePath, SingleFileEdit, read_editable
 
 
@@ -24,8 +24,7 @@ class WriteTool(SingleFileEdit, frozen=True, kw_only=True):
 
     async def run(self, capability: Editor) -> ToolOutcome:
         if capability.stat(self.file_path) is None:
-            detail = capability.write(self.file_path, self.contents.encode("utf-8"))
-            return await describe_creation(self.file_path, detail, self.contents)
+            return await propose_file(capability, self.file_path, self.contents)
         file = read_editable(capability, self.file_path)
         if not capability.has_read_current(self.file_path):
             raise ToolInputInvalid(

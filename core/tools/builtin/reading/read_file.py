@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+from collections.abc import Sequence
+from contextlib import suppress
 from io import BytesIO
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-from core.attachments.preparation import prepare_attachment
+from core.attachments.preparation import PreparedAttachment, prepare_attachment
 from core.attachments.signature import detect_media_type
 from core.edits.text_file import decode_text, detect_binary
 from core.errors import AttachmentRefused, ToolFailed
+from core.notebooks.notebook import NotebookInvalid, is_notebook_path, looks_like_notebook, parse_notebook
+from core.notebooks.rendering import OutputPicture, render_for_reading
 from core.protocol.attachment_labels import classify_attachment, describe_attachment
 from core.tools.base import Reader, ReadTool, ToolOutcome
 from core.tools.builtin.editing.edit_targets import build_not_text_error, require_file, require_present
@@ -22,6 +28,7 @@ _MAX_LINES = 1500
 _MAX_BYTES = 100_000
 _MAX_LINE = 2000
 _SCAN = 16_000_000
+_MAX_PICTURES = 4  # of a notebook
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -62,6 +69,8 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
         data = capability.read_bytes(self.target_file, _SCAN)
         if detect_media_type(data):
             return await self._build_outcome(data, max(stat.size, len(data)))
+        if is_notebook_path(self.target_file) and looks_like_notebook(data):
+            return await self._show_notebook(capability, data)
         outcome, complete = self._format_text(data, max(stat.size, len(data)))
         if complete:
             capability.mark_read(self.target_file)
@@ -80,6 +89,21 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
         note = f", {made.note}" if made.note else ""
         content = f"{classify_attachment(made.attachment)}: {what}{note}"
         return ToolOutcome(content=content, summary=what, attachments=(made,))
+
+    async def _show_notebook(self, capability: Reader, data: bytes) -> ToolOutcome:
+        """A notebook as its cells, with the pictures among their outputs; as plain text if it is not valid."""
+        try:
+            notebook = await asyncio.to_thread(parse_notebook, self.target_file, data)
+        except NotebookInvalid as invalid:
+            outcome, _ = self._format_text(data, len(data))
+            return replace(outcome, content=f"[{invalid.format_with_hint()}]\n{outcome.content}")
+        shown = render_for_reading(notebook)
+        text = shown.text.encode("utf-8", "replace")
+        outcome, complete = self._format_text(text, len(text))
+        if complete:
+            capability.mark_read(self.target_file)
+        made = await asyncio.to_thread(_prepare_pictures, shown.pictures)
+        return replace(outcome, attachments=made)
 
     def _format_text(self, data: bytes, size: int) -> tuple[ToolOutcome, bool]:
         """The answer, and whether it reaches the end of the file."""
@@ -133,6 +157,14 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
                 f"go on with offset={window.last + 1}]"
             ]
         return [f"[only the first {_SCAN:,} of {size:,} bytes can be read with this tool; search the rest with grep]"]
+
+
+def _prepare_pictures(pictures: Sequence[OutputPicture]) -> tuple[PreparedAttachment, ...]:
+    found: list[PreparedAttachment] = []
+    for each in pictures[:_MAX_PICTURES]:
+        with suppress(AttachmentRefused, ValueError):
+            found.append(prepare_attachment(base64.b64decode(each.data), f"output of cell {each.cell}"))
+    return tuple(found)
 
 
 def _format_line(line: bytes) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from core.errors import PathRefused, ToolFailed, ToolInputInvalid
 from core.tools.builtin.reading.read_file import ReadFile
+from tests.support.notebook_files import read_notebook
 
 
 async def read(files, path: str, **arguments):
@@ -119,3 +120,24 @@ async def test_pending_content_is_what_is_read(files):
 async def test_an_output_that_was_put_aside_can_be_read(files):
     files.put_aside["outputs/call_1.txt"] = b"kept\n"
     assert (await read(files, "outputs/call_1.txt")).content == "     1|kept"
+
+
+async def test_a_notebook_is_read_as_its_cells_with_short_outputs_and_their_pictures(files):
+    files.put("n.ipynb", read_notebook("nbformat_4_5"))
+    outcome = await read(files, "n.ipynb")
+    lines = [row.partition("|")[2] for row in outcome.content.splitlines()]
+    assert lines[0] == "# Notebook of 9 cells, python. edit_notebook edits it."
+    assert [line.split(" · ")[0] for line in lines if line.startswith("# %% cell")] == [
+        f"# %% cell {n}" for n in range(9)
+    ]
+    assert any(line.startswith("# → stdout") or "image/png" in line for line in lines)
+    assert [each.attachment.media_type for each in outcome.attachments] == ["image/png"]
+    assert files.has_read_current("n.ipynb")
+    assert max(map(len, lines)) < 2_100, "no picture is read as text"
+
+
+async def test_a_notebook_that_is_not_valid_is_read_as_text_with_its_fault(files):
+    files.put("n.ipynb", read_notebook("invalid_source"))
+    outcome = await read(files, "n.ipynb")
+    assert outcome.content.startswith("[n.ipynb is no valid notebook: line 3")
+    assert '"cells": [' in outcome.content

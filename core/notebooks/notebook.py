@@ -1,0 +1,195 @@
+"""A notebook as it stands in its file: cells in order, each with its place. Pure: bytes in, records out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from msgspec import Struct
+
+from core.errors import ToolFailed
+from core.notebooks.json_places import JsonProblem, Value, scan_items, scan_members
+
+_BOM: Final = b"\xef\xbb\xbf"
+_KINDS: Final = ("code", "markdown", "raw")
+_CONVERT: Final = "Convert it first: jupyter nbconvert --to notebook --nbformat 4 --inplace FILE"
+
+
+class NotebookInvalid(ToolFailed, code="notebook_invalid"):
+    """A file that is no notebook of nbformat 4; the message says where it breaks."""
+
+
+class Cell(Struct, frozen=True, kw_only=True):
+    """One cell. `start`, `end`: its object in the notebook's text; `first_line`, `last_line`: the lines of the file it
+    is on, from 1. `id` is "" before nbformat 4.5."""
+
+    index: int
+    kind: str
+    id: str
+    source: str
+    outputs: Sequence[Mapping[str, Any]]
+    execution_count: int | None
+    metadata: Mapping[str, Any]
+    attachments: Sequence[str]
+    start: int
+    end: int
+    first_line: int
+    last_line: int
+
+    @property
+    def span(self) -> tuple[int, int]:
+        return self.first_line, self.last_line
+
+
+class Notebook(Struct, frozen=True, kw_only=True):
+    """A notebook. `members` are those of the file's object; `has_bom`: the file begins with a byte order mark, which is
+    not in `text`."""
+
+    text: str
+    has_bom: bool
+    members: Mapping[str, Value]
+    cells: Sequence[Cell]
+    language: str
+    minor: int
+
+    @property
+    def has_ids(self) -> bool:
+        """True if a new cell needs an id."""
+        return self.minor >= 5 or any(each.id for each in self.cells)
+
+    def encode(self, text: str) -> bytes:
+        """Return the file's bytes with this text."""
+        return (_BOM if self.has_bom else b"") + text.encode("utf-8", "surrogatepass")
+
+
+def is_notebook_path(path: str) -> bool:
+    return PurePosixPath(path).suffix.lower() == ".ipynb"
+
+
+def describe_cell(cell: Cell) -> str:
+    """Return number, kind and id of a cell."""
+    return f"cell {cell.index} · {cell.kind}{f' · id {cell.id}' if cell.id else ''}"
+
+
+def looks_like_notebook(data: bytes) -> bool:
+    """True if the bytes may be a notebook: cheap, and wrong about few files."""
+    return data.removeprefix(_BOM).lstrip()[:1] == b"{" and b'"nbformat"' in data and b'"cells"' in data
+
+
+def parse_notebook(path: str, data: bytes) -> Notebook:
+    """Return the notebook. Raises `NotebookInvalid`."""
+    try:
+        text = data.removeprefix(_BOM).decode("utf-8", "strict")
+    except UnicodeDecodeError as error:
+        raise NotebookInvalid(
+            f"{path} is no valid notebook: byte {error.start:,} is no UTF-8.", hint="Mend it with a command."
+        ) from error
+    try:
+        return _read_notebook(path, text, has_bom=data.startswith(_BOM))
+    except JsonProblem as problem:
+        line = text.count("\n", 0, problem.at) + 1
+        raise NotebookInvalid(
+            f"{path} is no valid notebook: line {line}: {problem}.", hint="Mend it with a command (python, jq)."
+        ) from problem
+
+
+def find_notebook(data: bytes) -> Notebook | None:
+    """Return the notebook that the bytes are; None if they are none."""
+    if not looks_like_notebook(data):
+        return None
+    try:
+        return parse_notebook("", data)
+    except NotebookInvalid:
+        return None
+
+
+def _read_notebook(path: str, text: str, *, has_bom: bool) -> Notebook:
+    members = scan_members(text, 0)
+    major = members["nbformat"].value if "nbformat" in members else None
+    if major != 4:
+        said = f"nbformat {major}" if isinstance(major, int) else "no nbformat"
+        hint = _CONVERT if isinstance(major, int) else ""
+        raise NotebookInvalid(f"{path} has {said}; only nbformat 4 can be edited.", hint=hint)
+    if "cells" not in members:
+        raise JsonProblem("there are no “cells”", 0)
+    minor, metadata = members.get("nbformat_minor"), members.get("metadata")
+    known = metadata.value if metadata is not None and isinstance(metadata.value, dict) else {}
+    cells: list[Cell] = []
+    at, line = 0, 1
+    for index, place in enumerate(scan_items(text, members["cells"].start)):
+        line += text.count("\n", at, place.start)
+        last = line + text.count("\n", place.start, place.end)
+        cells.append(_read_cell(index, place, line, last))
+        at, line = place.end, last
+    return Notebook(
+        text=text,
+        has_bom=has_bom,
+        members=members,
+        cells=cells,
+        language=_find_language(known),
+        minor=minor.value if minor is not None and isinstance(minor.value, int) else 0,
+    )
+
+
+def _read_cell(index: int, place: Value, first_line: int, last_line: int) -> Cell:
+    cell = place.value
+    if not isinstance(cell, dict):
+        raise JsonProblem(f"cell {index} is no object", place.start)
+    if cell.get("cell_type") not in _KINDS:
+        raise JsonProblem(f"cell {index} is no code, markdown or raw cell", place.start)
+    count, outputs = cell.get("execution_count"), cell.get("outputs")
+    metadata, attachments = cell.get("metadata"), cell.get("attachments")
+    return Cell(
+        index=index,
+        kind=cell["cell_type"],
+        id=cell["id"] if isinstance(cell.get("id"), str) else "",
+        source=join_text(cell.get("source"), f"the source of cell {index}", place.start),
+        outputs=[each for each in outputs if isinstance(each, dict)] if isinstance(outputs, list) else [],
+        execution_count=count if isinstance(count, int) else None,
+        metadata=metadata if isinstance(metadata, dict) else {},
+        attachments=list(attachments) if isinstance(attachments, dict) else [],
+        start=place.start,
+        end=place.end,
+        first_line=first_line,
+        last_line=last_line,
+    )
+
+
+def join_text(value: Any, what: str, at: int) -> str:
+    """Return a multiline string of nbformat: one text, or a list of lines. Raises `JsonProblem`."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return "".join(value)
+    raise JsonProblem(f"{what} is no text", at)
+
+
+def _find_language(metadata: Mapping[str, Any]) -> str:
+    """Return the language of the notebook's code cells as its metadata have it, "python" if they say nothing."""
+    for group, key in (("language_info", "name"), ("kernelspec", "language"), ("kernelspec", "name")):
+        told = metadata.get(group)
+        if isinstance(told, dict) and isinstance(told.get(key), str) and told[key]:
+            return str(told[key]).lower()
+    return "python"
+
+
+def scan_cell(notebook: Notebook, cell: Cell) -> dict[str, Value]:
+    """Return the members of a cell with their places."""
+    return scan_members(notebook.text, cell.start)
+
+
+def scan_lines(notebook: Notebook, source: Value) -> list[Value]:
+    """Return the lines of a source that is a list; none of one that is a text."""
+    return scan_items(notebook.text, source.start) if isinstance(source.value, list) else []
+
+
+def find_touched(spans: Sequence[tuple[int, int]], start: int, count: int) -> range:
+    """Return which of the spans (first and last line, in order) `count` lines from `start` are of; empty for no lines.
+
+    A cell that was put behind another begins, in its hunk, with the closing bracket of that: it is not of that."""
+    last = start + count - 1
+    touched = [at for at, (first, end) in enumerate(spans) if first <= last and end >= start and first <= end]
+    if len(touched) > 1 and start == spans[touched[0]][1]:
+        touched = touched[1:]
+    return range(touched[0], touched[-1] + 1) if touched and count else range(0)

@@ -1,0 +1,200 @@
+"""A notebook as text to be read: a head for each cell, its source, and what it has put out, summed up or shortened.
+
+The lines are those of the percent format (`# %%`), which editors know; what is no code stands behind the same sign.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from core.notebooks.json_places import JsonProblem, Value
+from core.notebooks.notebook import Cell, Notebook, describe_cell, join_text
+
+_SLASHES: Final = frozenset({"javascript", "typescript", "java", "scala", "kotlin", "rust", "go", "c++", "cpp", "c"})
+_DASHES: Final = frozenset(["sql", "haskell", "lua"])
+_CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
+_MAX_OUTPUT_LINES: Final = 20
+_MAX_OUTPUT_TEXT: Final = 2_000
+_MAX_METADATA: Final = 300
+
+
+class OutputPicture(Struct, frozen=True):
+    """A picture among the outputs: base64 text, and the number of its cell."""
+
+    data: str
+    cell: int
+
+
+class NotebookText(Struct, frozen=True):
+    """A notebook to be read, and the pictures among its outputs, in order."""
+
+    text: str
+    pictures: Sequence[OutputPicture]
+
+
+class Section(Struct, frozen=True):
+    """Lines that stand for a part of the file: a cell, or (`cell` -1) the members before or after the cells.
+
+    `first_line`, `last_line`: the lines of the file, from 1; `last_line` is one less for none."""
+
+    cell: int
+    first_line: int
+    last_line: int
+    lines: Sequence[str]
+
+    @property
+    def span(self) -> tuple[int, int]:
+        return self.first_line, self.last_line
+
+
+def find_comment_sign(language: str) -> str:
+    """Return what a line begins with that is no code in this language."""
+    return "//" if language in _SLASHES else "--" if language in _DASHES else "#"
+
+
+def render_sections(notebook: Notebook) -> list[Section]:
+    """Return the whole notebook, outputs summed up: the members before the cells, every cell, the members after."""
+    sign, cells = find_comment_sign(notebook.language), notebook.cells
+    before, after = _split_members(notebook)
+    total = notebook.text.count("\n") + (not notebook.text.endswith("\n"))
+    top = cells[0].first_line - 1 if cells else total
+    found = [Section(-1, 1, top, _render_members(before if cells else [*before, *after], sign))]
+    found += [Section(cell.index, cell.first_line, cell.last_line, render_cell(cell, sign)) for cell in cells]
+    if cells:
+        found.append(Section(-1, cells[-1].last_line + 1, total, _render_members(after, sign)))
+    return found
+
+
+def render_cell(cell: Cell, sign: str = "#") -> list[str]:
+    """Return the lines of a cell: its head, its source, its attachments and one line about its outputs."""
+    lines = [f"{sign} %% {describe_cell(cell)}", *_render_source(cell, sign)]
+    if cell.metadata:
+        lines.insert(1, f"{sign} metadata {_clip(_dump(cell.metadata), _MAX_METADATA)}")
+    if cell.attachments:
+        lines.append(f"{sign} attached: {', '.join(cell.attachments)}")
+    if summary := sum_up_outputs(cell):
+        lines.append(f"{sign} → {summary}")
+    return lines
+
+
+def sum_up_outputs(cell: Cell) -> str:
+    """Return in a few words what a cell has put out, "" = nothing, and it has not run."""
+    parts = [f"run {cell.execution_count}"] if cell.execution_count is not None else []
+    for output in cell.outputs:
+        parts.append(_sum_up_output(output))
+    return " · ".join(parts)
+
+
+def render_for_reading(notebook: Notebook) -> NotebookText:
+    """Return the notebook with the texts of its outputs, shortened, and the pictures among them."""
+    sign = find_comment_sign(notebook.language)
+    count = len(notebook.cells)
+    head = f"{sign} Notebook of {count} cell{'' if count == 1 else 's'}, {notebook.language}. edit_notebook edits it."
+    lines, pictures = [head], list[OutputPicture]()
+    for cell in notebook.cells:
+        lines += [f"{sign} %% {describe_cell(cell)}", *_render_source(cell, sign)]
+        for output in cell.outputs:
+            lines += [f"{sign} → {_sum_up_output(output)}", *(f"{sign}   {line}" for line in _shorten_output(output))]
+            pictures += [OutputPicture(data, cell.index) for data in _find_pictures(output)]
+    return NotebookText("\n".join(lines) + "\n", pictures)
+
+
+def _render_source(cell: Cell, sign: str) -> list[str]:
+    lines = cell.source.replace("\r\n", "\n").split("\n") if cell.source else []
+    return lines if cell.kind == "code" else [f"{sign} {line}" for line in lines]
+
+
+def _split_members(notebook: Notebook) -> tuple[list[Value], list[Value]]:
+    cells = notebook.members["cells"]
+    every = [each for each in notebook.members.values() if each is not cells]
+    return [each for each in every if each.start < cells.start], [each for each in every if each.start > cells.start]
+
+
+def _render_members(members: Sequence[Value], sign: str) -> list[str]:
+    if not members:
+        return []
+    return [f"{sign} %% notebook", *(line for each in members for line in _render_member(each, sign))]
+
+
+def _render_member(member: Value, sign: str) -> Iterator[str]:
+    if isinstance(member.value, dict) and member.value:
+        for key, value in member.value.items():
+            yield f"{sign} {member.key}.{key}: {_clip(_dump(value), _MAX_METADATA)}"
+    else:
+        yield f"{sign} {member.key}: {_clip(_dump(member.value), _MAX_METADATA)}"
+
+
+def _sum_up_output(output: Mapping[str, Any]) -> str:
+    kind = output.get("output_type")
+    if kind == "error":
+        return f"error {_clean(str(output.get('ename', '')))}: {_clip(_clean(str(output.get('evalue', ''))), 120)}"
+    if kind == "stream":
+        return f"{output.get('name', 'stream')} {_count_lines(_read_text(output.get('text')))}"
+    data = output.get("data")
+    if not isinstance(data, dict) or not data:
+        return f"{kind}"
+    return ", ".join(_describe_data(str(media), value) for media, value in data.items())
+
+
+def _describe_data(media: str, value: Any) -> str:
+    text = _read_text(value)
+    if media == "text/plain":
+        return f"text {_count_lines(text)}"
+    size = len(text) * 3 // 4 if media.startswith("image/") and "svg" not in media else len(text)
+    return f"{media} {max(size, 1) / 1000:,.1f} kB"
+
+
+def _shorten_output(output: Mapping[str, Any]) -> list[str]:
+    kind, data = output.get("output_type"), output.get("data")
+    if kind == "stream":
+        text = _read_text(output.get("text"))
+    elif kind == "error":
+        text = "\n".join(map(str, output.get("traceback") or ()))
+    else:
+        text = _read_text(data.get("text/plain")) if isinstance(data, dict) else ""
+    lines = _clean(text).rstrip("\n").split("\n") if text else []
+    shown: list[str] = []
+    room = _MAX_OUTPUT_TEXT
+    for line in lines[-_MAX_OUTPUT_LINES:] if kind == "error" else lines[:_MAX_OUTPUT_LINES]:
+        shown.append(_clip(line, room))
+        room -= len(shown[-1])
+        if room <= 0:
+            break
+    left_out = len(lines) - len(shown)
+    return [*shown, f"[{left_out:,} more lines]"] if left_out else shown
+
+
+def _find_pictures(output: Mapping[str, Any]) -> Iterator[str]:
+    data = output.get("data")
+    for media, value in data.items() if isinstance(data, dict) else ():
+        if media in {"image/png", "image/jpeg", "image/gif", "image/webp"}:
+            yield _read_text(value)
+
+
+def _read_text(value: Any) -> str:
+    try:
+        return join_text(value, "", 0)
+    except JsonProblem:
+        return "" if value is None else _dump(value)
+
+
+def _count_lines(text: str) -> str:
+    count = text.count("\n") + (bool(text) and not text.endswith("\n"))
+    return f"{count:,} line{'' if count == 1 else 's'}"
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _clean(text: str) -> str:
+    return _CONTROL.sub("", text.replace("\r\n", "\n"))
+
+
+def _clip(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: max(room - 1, 0)]}…"

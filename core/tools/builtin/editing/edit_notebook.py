@@ -1,0 +1,214 @@
+"""edit_notebook: one cell of a Jupyter notebook edited, put in or taken out; every other byte stays as it is."""
+
+from __future__ import annotations
+
+import re
+from asyncio import to_thread
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from core.edits.errors import EditError
+from core.edits.formats.str_replace import replace_string
+from core.errors import ToolInputInvalid
+from core.notebooks.editing import create_notebook, delete_cell, insert_cell, replace_source
+from core.notebooks.notebook import Cell, Notebook, describe_cell, is_notebook_path, parse_notebook
+from core.notebooks.rendering import find_comment_sign, render_cell
+from core.syntax.flaws import describe_flaw, find_new_flaws
+from core.text.similarity import find_nearest_names
+from core.tools.base import Editor, ToolOutcome
+from core.tools.builtin.editing.edit_outcome import describe_match
+from core.tools.builtin.editing.edit_targets import REPLACING, FilePath, SingleFileEdit, require_file, require_present
+
+_MAX_BYTES = 64_000_000
+_MAX_ROWS = 40
+_MAGIC = re.compile(r"^(\s*)(?:[%!?].*|.*\?)$")
+_TEXT_KINDS = {"markdown": "markdown", "md": "markdown", "raw": "raw"}
+
+
+class _Edited(Struct, frozen=True):
+    """The file's new bytes, the cell that was worked on ("" source = it is gone), and what was done, in words."""
+
+    data: bytes
+    index: int
+    before: str
+    how: str
+
+
+class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
+    name: ClassVar[str] = "edit_notebook"
+    path_argument: ClassVar[str] = "target_notebook"
+    argument_names: ClassVar = {
+        **{name: own for name, own in REPLACING.items() if own != "file_path"},
+        **dict.fromkeys(("notebook_path", "file_path", "path", "target_file"), "target_notebook"),
+        **dict.fromkeys(("cell_index", "cell_number"), "cell_idx"),
+        "new_source": "new_string",
+        "cell_type": "cell_language",
+    }
+
+    target_notebook: FilePath
+    cell_idx: Annotated[int | UnsetType, Meta(description="The cell, counted from 0; -1 is the last, or the end.")] = (
+        UNSET
+    )
+    cell_id: Annotated[str, Meta(description="The cell by its id instead; a new one is put behind it.")] = ""
+    is_new_cell: Annotated[bool, Meta(description="Put a new cell in at cell_idx.")] = False
+    cell_language: Annotated[str, Meta(description="python, markdown, raw …")] = ""
+    old_string: Annotated[str, Meta(description="The text of the cell to replace.")] = ""
+    new_string: Annotated[str, Meta(description="The text that takes its place, or that of the new cell.")] = ""
+    edit_mode: Annotated[
+        Literal["", "replace", "insert", "delete"], Meta(description="replace: the whole cell; delete: the cell.")
+    ] = ""
+
+    async def run(self, capability: Editor) -> ToolOutcome:
+        if not is_notebook_path(self.target_notebook):
+            raise ToolInputInvalid(f"{self.target_notebook} is no .ipynb file.", hint="Use the tools for text files.")
+        is_new = self.is_new_cell or self.edit_mode == "insert"
+        data = self._read(capability, is_new=is_new)
+        notebook = await to_thread(parse_notebook, self.target_notebook, data)
+        if is_new:
+            edited = self._insert(notebook)
+        elif self.edit_mode == "delete":
+            edited = self._delete(capability, notebook)
+        else:
+            edited = self._edit(capability, notebook)
+        after = await to_thread(parse_notebook, self.target_notebook, edited.data)
+        detail = capability.write(self.target_notebook, edited.data)
+        rows = [f"Edited {self.target_notebook}: {edited.how}"]
+        if self.edit_mode != "delete":
+            rows += await to_thread(_describe_result, after, after.cells[edited.index], edited.before)
+        return ToolOutcome(content="\n".join(rows), summary=edited.how.partition(".")[0], detail=detail)
+
+    def _read(self, capability: Editor, *, is_new: bool) -> bytes:
+        if is_new and capability.stat(self.target_notebook) is None:
+            language = self.cell_language if self.cell_language.lower() not in {*_TEXT_KINDS, "", "code"} else "python"
+            return create_notebook(language)
+        stat = require_present(capability, self.target_notebook)
+        require_file(stat, self.target_notebook)
+        data = capability.read_bytes(self.target_notebook, _MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise ToolInputInvalid(
+                f"{self.target_notebook} is too large to edit ({stat.size:,} bytes).",
+                hint="Clear its outputs first: jupyter nbconvert --clear-output --inplace FILE",
+            )
+        return data
+
+    def _insert(self, notebook: Notebook) -> _Edited:
+        index = self._find_new_place(notebook)
+        kind, language = self._find_kind(), self.cell_language.lower()
+        is_other = kind == "code" and language not in {"", "code", notebook.language}
+        metadata = {"vscode": {"languageId": language}} if is_other else {}
+        data = insert_cell(notebook, index, kind, self.new_string, metadata)
+        return _Edited(data, index, "", f"cell {index} is new ({kind}).")
+
+    def _find_new_place(self, notebook: Notebook) -> int:
+        if self.cell_id:
+            return self._find_cell(notebook).index + 1
+        count = len(notebook.cells)
+        index = 0 if self.cell_idx is UNSET else self.cell_idx
+        if index < 0:
+            index += count + 1
+        if not 0 <= index <= count:
+            raise ToolInputInvalid(
+                f"There is no place {self.cell_idx} for a cell: {self.target_notebook} has {_count_cells(notebook)}.",
+                hint=f"Give a cell_idx from 0 to {count}; {count} is the end.",
+            )
+        return index
+
+    def _delete(self, capability: Editor, notebook: Notebook) -> _Edited:
+        cell = self._find_cell(notebook)
+        self._require_read(capability)
+        return _Edited(delete_cell(notebook, cell), 0, cell.source, f"{describe_cell(cell)} is gone.")
+
+    def _edit(self, capability: Editor, notebook: Notebook) -> _Edited:
+        cell = self._find_cell(notebook)
+        if self.cell_language and self._find_kind() != cell.kind:
+            raise ToolInputInvalid(
+                f"Cell {cell.index} is a {cell.kind} cell.",
+                hint="Look whether you mean another one; to change its kind, delete it and put a new one in.",
+            )
+        if self.old_string:
+            source, how = self._replace(notebook, cell)
+        elif self.edit_mode == "replace" or not cell.source:
+            self._require_read(capability)
+            source, how = self.new_string, "the whole cell was replaced."
+        else:
+            raise ToolInputInvalid(
+                f"Cell {cell.index} has text, and old_string is empty.",
+                hint="Give the text to replace, or edit_mode “replace” for the whole cell. Nothing was changed.",
+            )
+        if source == cell.source:
+            raise ToolInputInvalid(f"Cell {cell.index} is already as it should be.", hint="Go on.")
+        cleared = " Its outputs were cleared: they were of the old text." if cell.outputs else ""
+        data = replace_source(notebook, cell, source)
+        return _Edited(data, cell.index, cell.source, f"{_format_name(cell)}: {how}{cleared}")
+
+    def _replace(self, notebook: Notebook, cell: Cell) -> tuple[str, str]:
+        try:
+            done = replace_string(cell.source, self.old_string, self.new_string)
+        except EditError as error:
+            others = [each.index for each in notebook.cells if each is not cell and self.old_string in each.source]
+            hint = f"It stands in cell {', '.join(map(str, others[:5]))}. " if others else ""
+            raise EditError(f"Cell {cell.index}: {error.message}", hint=f"{hint}{error.hint}") from error
+        return done.text, f"1 place replaced.{describe_match([done.rung])}"
+
+    def _find_cell(self, notebook: Notebook) -> Cell:
+        cells = notebook.cells
+        if self.cell_id:
+            return self._find_cell_by_id(notebook)
+        if self.cell_idx is UNSET:
+            raise ToolInputInvalid("No cell is named.", hint="Give cell_idx or cell_id.")
+        index = self.cell_idx + len(cells) if self.cell_idx < 0 else self.cell_idx
+        if not 0 <= index < len(cells):
+            raise ToolInputInvalid(
+                f"There is no cell {self.cell_idx}: {self.target_notebook} has {_count_cells(notebook)}.",
+                hint="Cells are counted from 0. Read the notebook again.",
+            )
+        return cells[index]
+
+    def _find_cell_by_id(self, notebook: Notebook) -> Cell:
+        known = {each.id: each for each in reversed(notebook.cells) if each.id}
+        if self.cell_id in known:
+            return known[self.cell_id]
+        number = self.cell_id.removeprefix("cell-")
+        if number.isdecimal() and int(number) < len(notebook.cells):
+            return notebook.cells[int(number)]
+        near = [f"{name} (cell {known[name].index})" for name in find_nearest_names(self.cell_id, known)]
+        hint = f"Did you mean {' or '.join(near)}?" if near else "Name it by cell_idx."
+        raise ToolInputInvalid(f"{self.target_notebook} has no cell with the id {self.cell_id!r}.", hint=hint)
+
+    def _find_kind(self) -> str:
+        return _TEXT_KINDS.get(self.cell_language.lower(), "code")
+
+    def _require_read(self, capability: Editor) -> None:
+        """A cell is named by its number here: that holds only for what the model has seen."""
+        if not self.cell_id and not capability.has_read_current(self.target_notebook):
+            raise ToolInputInvalid(
+                f"{self.target_notebook} was not read in its present state.", hint="Read it, then call again."
+            )
+
+
+def _format_name(cell: Cell) -> str:
+    return f"cell {cell.index} ({cell.kind}{f', id {cell.id}' if cell.id else ''})"
+
+
+def _count_cells(notebook: Notebook) -> str:
+    count = len(notebook.cells)
+    return f"{count} cell{'' if count == 1 else 's'}"
+
+
+def _describe_result(notebook: Notebook, cell: Cell, before: str) -> list[str]:
+    """Return the cell as it is now, and what does not parse in it that did before."""
+    rows = render_cell(cell, find_comment_sign(notebook.language))
+    if len(rows) > _MAX_ROWS:
+        rows = [*rows[: _MAX_ROWS // 2], f"[... {len(rows) - _MAX_ROWS} lines ...]", *rows[-_MAX_ROWS // 2 :]]
+    if cell.kind == "code" and notebook.language == "python":
+        flaws = find_new_flaws("cell.py", _blank_magics(before), _blank_magics(cell.source))
+        rows += [f"  {describe_flaw(flaw)}" for flaw in flaws[:3]]
+    return rows
+
+
+def _blank_magics(source: str) -> str:
+    """Return Python without what only IPython understands: `%magic`, `!command`, `name?`."""
+    if source.lstrip().startswith("%%"):
+        return ""
+    return "\n".join(_MAGIC.sub(r"\1pass", line) for line in source.split("\n"))
