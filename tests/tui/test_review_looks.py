@@ -4,7 +4,22 @@ import pytest
 from msgspec.structs import replace
 from textual.pilot import Pilot
 
-from core.protocol.review import Bulk, Check, Comment, ConflictRegion, ConflictSides, FileState, GitPreview, Origin
+from core.notebooks.editing import delete_cell, insert_cell, replace_source
+from core.notebooks.notebook import parse_notebook
+from core.protocol.review import (
+    Bulk,
+    ChangeDiff,
+    Check,
+    Comment,
+    ConflictRegion,
+    ConflictSides,
+    FileState,
+    GitPreview,
+    Origin,
+)
+from core.shadow.diff.diff_lines import build_diff
+from core.shadow.diff.hunks import compute_hunks
+from tests.support.notebook_files import read_notebook
 from tests.tui.review_case import ADDED, CASES, PRICES, REMOVED, ReviewApp, diff_of
 from tests.tui.test_review_list import GIT, MODULES, change
 from tui.screens.dialogs.comments import CommentsDialog
@@ -47,6 +62,25 @@ async def one_accepted(pilot: Pilot[None]) -> None:
 )
 def test_the_review_looks_as_it_did(snap_compare, diffs, size, before):
     assert snap_compare(ReviewApp(diffs), terminal_size=size, run_before=before)
+
+
+def build_notebook_diff() -> ChangeDiff:
+    """A notebook of which a cell was edited, one is gone, and one is new."""
+    base = read_notebook("nbformat_4_5")
+    cell = next(each for each in parse_notebook("", base).cells if each.outputs)
+    pending = replace_source(parse_notebook("", base), cell, cell.source.replace("(", "(1, ", 1))
+    pending = delete_cell(parse_notebook("", pending), parse_notebook("", pending).cells[1])
+    made = "## New\n\nof *two* lines"
+    pending = insert_cell(parse_notebook("", pending), len(parse_notebook("", pending).cells), "markdown", made, {})
+    pending = pending.replace(parse_notebook("", pending).cells[-1].id.encode(), b"0badcafe")
+    state = FileState(blob="b", size=len(base))
+    change = replace(PRICES.change, path="pages/course.ipynb", hunks=compute_hunks(base, pending), base=state)
+    return build_diff(change, base, pending)
+
+
+@pytest.mark.parametrize("size", [(120, 40), (60, 16)], ids=["wide", "narrow"])
+def test_a_notebook_is_reviewed_as_its_cells(snap_compare, size):
+    assert snap_compare(ReviewApp((build_notebook_diff(),)), terminal_size=size, run_before=painted)
 
 
 SIZES = pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)], ids=lambda size: f"{size[0]}x{size[1]}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, groupby, zip_longest
 from types import MappingProxyType
@@ -97,6 +98,15 @@ def _clean_line(line: DiffLine) -> CleanLine:
 def _move_mark(raw: str, mark: tuple[int, int], limit: int) -> tuple[int, int]:
     start, end = (min(len(clean(raw[:edge])), limit) for edge in mark)
     return start, end
+
+
+def count_changed(diff: ChangeDiff, shown: Iterable[CleanLine]) -> Mapping[tuple[str, int], int]:
+    """Return how many lines each hunk shows, by "added" or "removed" and its index; its own size if it shows none."""
+    found = Counter((line.kind, line.hunk) for line in shown if line.kind in CHANGED)
+    for index, hunk in enumerate(diff.change.hunks):
+        if not any(found[kind, index] for kind in CHANGED):
+            found.update({("added", index): hunk.new_lines, ("removed", index): hunk.old_lines})
+    return found
 
 
 class DiffSyntax:

@@ -24,6 +24,7 @@ from tui.review.diff_layout import (
     DiffRow,
     DiffSyntax,
     clean_lines,
+    count_changed,
     find_matching_hunk,
     find_seen_targets,
     layout_diff,
@@ -121,6 +122,7 @@ class DiffView(CodeView):
         self.diff, self._text = diff, ""
         self.post_message(HintsChanged())
         self._lines = clean_lines(diff)
+        self._counts = count_changed(diff, self._lines)
         top = max((max(line.old, line.new) for line in self._lines), default=0)
         self._digits = max(len(str(top)), 2)
         self.cancel_highlighting()
@@ -353,8 +355,8 @@ class DiffView(CodeView):
         base = self.resolve_style("on $primary 16%" if is_current else "on $foreground 5%")
         words = "bold $foreground" if is_current else "$foreground 55%"
         parts = [self._choose_bar(index), (f" {hunk.kind} {index + 1}/{len(hunks)} ", words)]
-        for sign, count, name in (("+", hunk.new_lines, "added"), ("−", hunk.old_lines, "removed")):
-            if count and not self.diff.change.binary:
+        for sign, name in (("+", "added"), ("−", "removed")):
+            if (count := self._counts[name, index]) and not self.diff.change.binary:
                 parts.append((f" {sign}{count}", SIGNS[name][1]))
         todo = ("", base)
         if hunk.todo and len({each.todo for each in hunks}) > 1:

@@ -7,7 +7,6 @@ import asyncio
 from core.engine.commands.checkpoints import find_checkpoint
 from core.engine.queries.source import QuerySource
 from core.engine.session.session import Session
-from core.languages import detect_language
 from core.protocol import queries as q
 from core.protocol.review import Change, FileState
 from core.shadow.checkpoints.file_checkpoints import RestoreStep
@@ -20,8 +19,8 @@ def answer_diff(source: QuerySource, query: q.DiffQuery) -> q.DiffAnswer:
 
 def answer_hunk(source: QuerySource, query: q.HunkQuery) -> q.HunkAnswer:
     path, hunk = query.path, query.hunk
-    text, place = source.require_session(query.session).shadow.hunk_edits.read_text(path, hunk)
-    return q.HunkAnswer(path=path, hunk=hunk, text=text, start=place.new_start, language=detect_language(path))
+    shown = source.require_session(query.session).shadow.hunk_edits.read_text(path, hunk)
+    return q.HunkAnswer(path=path, hunk=hunk, text=shown.text, start=shown.start, language=shown.language)
 
 
 def answer_conflict(source: QuerySource, query: q.ConflictQuery) -> q.ConflictAnswer:

@@ -83,7 +83,7 @@ class Contents(Struct, eq=False):
         if not (base.kind == mine.kind == theirs.kind == "file"):
             return None
         sides = [self.read(each) for each in (base, mine, theirs)]
-        return split_chunks(*map(split_lines, sides)) if is_mergeable(*sides) else None
+        return split_chunks(*sides) if is_mergeable(*sides) else None
 
     def build_change(
         self,

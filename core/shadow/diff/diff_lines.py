@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from core.protocol.review import Change, ChangeDiff, DiffLine, Hunk
 from core.secrets import mask_secrets
+from core.shadow.diff.cell_diff import build_cell_diff
 from core.shadow.diff.text_lines import Encoding, decode_line, detect_encoding, has_bom, split_lines
 from core.shadow.diff.word_marks import compute_marks
 
@@ -27,9 +28,15 @@ class _Side(Struct, frozen=True):
     def read_line(self, number: int) -> tuple[str, str]:
         """Return line `number` (from 1) as shown, and its ending where that is worth showing."""
         text, ending = decode_line(self.lines[number - 1], self.encoding)
-        if len(text) > MAX_WIDTH:
-            text = f"{text[:MAX_WIDTH]}… [{len(text) - MAX_WIDTH:,} more characters]"
-        return text, "" if ending == self.usual_ending else ending
+        return _clip_text(text), "" if ending == self.usual_ending else ending
+
+
+def _clip_text(text: str) -> str:
+    return text if len(text) <= MAX_WIDTH else f"{text[:MAX_WIDTH]}… [{len(text) - MAX_WIDTH:,} more characters]"
+
+
+def _clip_line(line: DiffLine) -> DiffLine:
+    return line if len(line.text) <= MAX_WIDTH else replace(line, text=_clip_text(line.text))
 
 
 def build_diff(change: Change, old: bytes, new: bytes, *, context: int = 3, note: str = "") -> ChangeDiff:
@@ -44,7 +51,11 @@ def build_diff(change: Change, old: bytes, new: bytes, *, context: int = 3, note
         usual = decode_line(split_lines(old or new)[0], detect_encoding(old or new))[1]
     before = _Side(split_lines(old), detect_encoding(old), usual)
     after = _Side(split_lines(new), detect_encoding(new), usual)
-    found = list(islice(_build_lines(change.hunks, before, after, context), MAX_LINES + 1))
+    cells = build_cell_diff(change.hunks, old, new, context)
+    if cells is not None:
+        change = replace(change, language=cells.language)
+    rows = map(_clip_line, cells.lines) if cells else _build_lines(change.hunks, before, after, context)
+    found = list(islice(rows, MAX_LINES + 1))
     truncated = len(found) > MAX_LINES
     if truncated:
         notes.append(f"only the first {MAX_LINES:,} lines are shown")
@@ -60,9 +71,14 @@ def build_excerpt(change: Change, chosen: tuple[Hunk, ...], old: bytes, new: byt
     """Return the lines of some hunks as `-` and `+` lines, at most `limit` of them, with keys masked."""
     if change.binary or "symlink" in {change.base.kind, change.pending.kind}:
         return ""
-    before = _Side(split_lines(old), detect_encoding(old), "lf")
-    after = _Side(split_lines(new), detect_encoding(new), "lf")
-    rows = (row for index, hunk in enumerate(chosen) for row in _build_hunk_lines(index, hunk, before, after))
+    cells = build_cell_diff(change.hunks, old, new, 0)
+    if cells is not None:
+        places = {index for index, hunk in enumerate(change.hunks) if hunk in chosen}
+        rows = (row for row in cells.lines if row.hunk in places and row.kind in {"removed", "added"})
+    else:
+        before = _Side(split_lines(old), detect_encoding(old), "lf")
+        after = _Side(split_lines(new), detect_encoding(new), "lf")
+        rows = (row for index, hunk in enumerate(chosen) for row in _build_hunk_lines(index, hunk, before, after))
     shown = [("-" if row.kind == "removed" else "+") + mask_secrets(row.text)[:200] for row in islice(rows, limit + 1)]
     return "\n".join((*shown[:limit], "…") if len(shown) > limit else shown)
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from core.protocol.review import Hunk, Verdict
 from core.shadow.diff.alignment import Region, find_regions
+from core.shadow.diff.cell_regions import find_cell_regions
 from core.shadow.diff.text_lines import Encoding, decode_line, detect_encoding, is_binary, split_lines
 
 _MAX_GAP = 2  # unchanged lines that two hunks of one region may have between them
@@ -25,10 +26,16 @@ def compute_hunks(base: bytes, pending: bytes, known: Iterable[Hunk] = ()) -> tu
     content; what was split into several of them stays so."""
     old, new = split_lines(base), split_lines(pending)
     earlier = tuple(known)
-    found = find_regions(old, new)
+    found = find_text_regions(base, pending, old, new)
     if runs := _find_runs(earlier):
         found = [each for region in found for each in _split_as_before(region, runs, old, new)]
     return tuple(_build_hunks(found, old, new, earlier))
+
+
+def find_text_regions(base: bytes, pending: bytes, old: Sequence[bytes], new: Sequence[bytes]) -> list[Region]:
+    """Return what differs, in order: along the cells of notebooks, along the lines of everything else."""
+    cells = find_cell_regions(base, pending, old, new)
+    return find_regions(old, new) if cells is None else cells
 
 
 def compare_texts(base: bytes, pending: bytes) -> tuple[Hunk, ...]:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from core.shadow.diff.alignment import find_regions
-from core.shadow.diff.hunks import is_divisible
+from core.shadow.diff.hunks import find_text_regions, is_divisible
 from core.shadow.diff.text_lines import split_lines
 
 
@@ -40,7 +39,7 @@ def merge_three_way(base: bytes, ours: bytes, theirs: bytes, *, prefer_ours: boo
         return theirs
     if not is_mergeable(base, ours, theirs):
         return ours if prefer_ours else None
-    found = split_chunks(split_lines(base), split_lines(ours), split_lines(theirs))
+    found = split_chunks(base, ours, theirs)
     if not prefer_ours and any(each.clashes for each in found):
         return None
     return b"".join(line for each in found for line in each.mine)
@@ -51,11 +50,11 @@ def is_mergeable(base: bytes, ours: bytes, theirs: bytes) -> bool:
     return is_divisible(base, ours) and is_divisible(base, theirs) and is_divisible(ours, theirs)
 
 
-def split_chunks(base: Sequence[bytes], mine: list[bytes], theirs: list[bytes]) -> list[MergeChunk]:
+def split_chunks(old: bytes, mine: bytes, theirs: bytes) -> list[MergeChunk]:
     """Split the whole base into chunks, in order. A side's edits that touch none of the other's stand in both sides."""
     found: list[MergeChunk] = []
-    at = 0
-    for own, others in _group_touching(_list_edits(base, mine), _list_edits(base, theirs)):
+    base, at = split_lines(old), 0
+    for own, others in _group_touching(_list_edits(old, mine), _list_edits(old, theirs)):
         start = min(each.start for each in (*own, *others))
         end = max(each.end for each in (*own, *others))
         if start > at:
@@ -82,8 +81,9 @@ def _apply_edits(base: Sequence[bytes], start: int, end: int, edits: list[SideEd
     return [*lines, *base[at:end]]
 
 
-def _list_edits(base: Sequence[bytes], side: list[bytes]) -> list[SideEdit]:
-    return [SideEdit(a0, a1, side[b0:b1]) for a0, a1, b0, b1 in find_regions(base, side)]
+def _list_edits(base: bytes, side: bytes) -> list[SideEdit]:
+    old, new = split_lines(base), split_lines(side)
+    return [SideEdit(a0, a1, new[b0:b1]) for a0, a1, b0, b1 in find_text_regions(base, side, old, new)]
 
 
 def _group_touching(ours: list[SideEdit], theirs: list[SideEdit]) -> Iterator[tuple[list[SideEdit], list[SideEdit]]]:

@@ -7,11 +7,15 @@ base, and so what a rejection brings back, stays. Lines that are not edited keep
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from core.errors import CommandRejected
 from core.ids import new_id
+from core.languages import detect_language
+from core.notebooks.editing import replace_source
+from core.notebooks.notebook import Cell, Notebook, find_notebook, find_touched
 from core.protocol.events import ChangeRevised, HunkCommented, HunkEdited
 from core.protocol.review import Change, Comment, Hunk, Origin
 from core.shadow.content.contents import ChangeSides, narrow_change
@@ -35,6 +39,15 @@ from core.shadow.review.verdict_plan import build_pending_events
 _BOM = "\ufeff"
 
 
+class HunkText(NamedTuple):
+    """The text that is edited for a hunk, with LF endings, the number of its first line, and its language, "" = not
+    known."""
+
+    text: str
+    start: int
+    language: str
+
+
 class HunkEdits(ReviewPart):
     """Splits, edits and comments of hunks, for the pending changes of one session."""
 
@@ -48,6 +61,8 @@ class HunkEdits(ReviewPart):
             self._carry_comment_over(path, hunk_id, alone.hunks[0])
             return alone
         sides = self.contents.read_change(change)
+        if find_notebook(sides[1] or sides[0]) is not None:
+            raise CommandRejected("A cell is judged as a whole.", hint="Edit it instead.", code="not_divisible")
         old, new = _slice_side(sides[0], hunk, is_old=True), _slice_side(sides[1], hunk)
         parts = _divide_hunk(old, new, line, detect_encoding(sides[0] or b"".join(new)))
         is_text = _is_text(change) and is_divisible(*sides)
@@ -58,13 +73,18 @@ class HunkEdits(ReviewPart):
         self._carry_comment_over(path, hunk_id, next(each for each in every if each.old_start >= hunk.old_start))
         return self.state.changes[path]
 
-    def read_text(self, path: str, hunk_id: str) -> tuple[str, Hunk]:
-        """Return the new side of a hunk with LF endings, and the hunk. Raises `CommandRejected` if it is no text."""
+    def read_text(self, path: str, hunk_id: str) -> HunkText:
+        """Return the new side of a hunk; of a notebook the source of its cell. Raises `CommandRejected` if it is no
+        text."""
         change, hunk = self.find_hunk(path, hunk_id)
         _require_text(change, hunk)
         new = self.contents.read(change.pending)
+        if (notebook := find_notebook(new)) is not None:
+            cell = _find_cell(notebook, hunk)
+            return HunkText(cell.source, 1, notebook.language if cell.kind == "code" else "markdown")
         lines = _slice_side(new, hunk)
-        return "".join(_decode_shown(line, detect_encoding(new)) for line in lines), hunk
+        text = "".join(_decode_shown(line, detect_encoding(new)) for line in lines)
+        return HunkText(text, hunk.new_start, detect_language(path))
 
     def edit(self, path: str, hunk_id: str, text: str) -> Change:
         """Put `text` in the place of a hunk's new side. Return the change as it is then (without hunks: nothing is
@@ -73,12 +93,17 @@ class HunkEdits(ReviewPart):
         _require_text(change, hunk)
         old, new = self.contents.read_change(change)
         before = _slice_side(new, hunk)
-        at_end = hunk is change.hunks[-1] and hunk.new_start - 1 + hunk.new_lines == len(split_lines(new))
-        lines = _encode_lines(text, new or old, before, at_end=at_end)
+        if (notebook := find_notebook(new)) is not None:
+            whole = split_lines(replace_source(notebook, _find_cell(notebook, hunk), text.replace("\r\n", "\n")))
+            end = hunk.new_start - 1 + hunk.new_lines + len(whole) - len(split_lines(new))
+            lines = whole[hunk.new_start - 1 : end]
+        else:
+            at_end = hunk is change.hunks[-1] and hunk.new_start - 1 + hunk.new_lines == len(split_lines(new))
+            lines = _encode_lines(text, new or old, before, at_end=at_end)
+            whole = split_lines(new)
+            whole[hunk.new_start - 1 : hunk.new_start - 1 + hunk.new_lines] = lines
         if lines == before:
             return change
-        whole = split_lines(new)
-        whole[hunk.new_start - 1 : hunk.new_start - 1 + hunk.new_lines] = lines
         edited = self._apply_edit(change, hunk, whole, lines)
         known = {each.id: each.yours for each in change.hunks if each is not hunk}
         hunks = tuple(replace(each, yours=known.get(each.id, True)) for each in edited.hunks)
@@ -98,7 +123,7 @@ class HunkEdits(ReviewPart):
         mode = change.base.mode if change.pending.kind == "absent" else change.pending.mode
         sides = ChangeSides(base=change.base, pending=self.contents.store_file(new, mode))
         before = _slice_side(old, hunk, is_old=True)
-        is_exact = is_divisible(old, new) and split_lines(new) == whole
+        is_exact = is_divisible(old, new) and split_lines(new) == whole and find_notebook(new) is None
         if is_exact and (every := replace_hunk(change.hunks, hunk, find_regions(before, lines), before, lines)):
             return narrow_change(change, sides, every)
         return replace(
@@ -152,6 +177,15 @@ class HunkEdits(ReviewPart):
             hint="The change has moved on; look at it again.",
             code="hunk_unknown",
         )
+
+
+def _find_cell(notebook: Notebook, hunk: Hunk) -> Cell:
+    """Return the one cell that a hunk leaves. Raises `CommandRejected`."""
+    cells = find_touched([each.span for each in notebook.cells], hunk.new_start, hunk.new_lines)
+    if len(cells) != 1:
+        hint = "Accept or reject it, or say what should be different." if hunk.new_lines else ""
+        raise CommandRejected("This hunk is not one cell of the notebook.", hint=hint, code="not_text")
+    return notebook.cells[cells[0]]
 
 
 def _divide_hunk(old: Sequence[bytes], new: Sequence[bytes], line: int, encoding: Encoding) -> list[Region]:

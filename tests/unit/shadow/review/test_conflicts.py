@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from core.errors import CommandRejected, ReviewConflict
 from core.protocol.review import ConflictChoice
-from core.shadow.diff.text_lines import split_lines
 from core.shadow.diff.three_way_merge import is_mergeable, merge_three_way, split_chunks
 from tests.unit.shadow.diff.test_hunks import FILE
 from tests.unit.shadow.review_case import ReviewCase
@@ -165,7 +164,7 @@ def test_nothing_is_settled_where_there_is_no_conflict(review):
 
 @given(FILE, FILE, FILE, st.booleans())
 def test_stretches_of_one_side_give_that_sides_bytes_where_only_it_changed(base, mine, theirs, both):
-    found = split_chunks(split_lines(base), split_lines(mine), split_lines(base) if both else split_lines(theirs))
+    found = split_chunks(base, mine, base if both else theirs)
     assert [each.start for each in found[1:]] == [each.end for each in found[:-1]]
     if both:
         assert b"".join(line for each in found for line in each.mine) == mine

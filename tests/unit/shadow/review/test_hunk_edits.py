@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import CommandRejected, ReviewConflict
+from core.notebooks.editing import delete_cell, replace_source
+from core.notebooks.notebook import parse_notebook
 from core.protocol.events import ChangeResolved, CheckRecorded, HunkEdited
 from core.protocol.review import Check, Origin
 from core.shadow.diff.alignment import find_pieces, find_regions
@@ -24,6 +26,7 @@ from core.shadow.diff.hunks import (
     select_hunks,
 )
 from core.shadow.diff.text_lines import split_lines
+from tests.support.notebook_files import read_notebook, validate
 from tests.support.verdicts import accept_everything
 from tests.unit.shadow.diff.test_hunks import FILE, apply_hunks
 from tests.unit.shadow.review_case import ReviewCase
@@ -193,7 +196,7 @@ def test_an_edit_back_to_the_base_leaves_nothing_pending(review):
 def test_p8_an_edit_keeps_the_line_endings_of_the_file_and_the_bytes_of_other_lines(review):
     base = b"\xef\xbb\xbfone\r\ntwo\r\nthree\r\n"
     hunk = proposal(review, base, b"\xef\xbb\xbfONE\r\n\xff\xfe!\r\nthree\r\n")
-    text, _ = review.shadow.hunk_edits.read_text("a", hunk)
+    text = review.shadow.hunk_edits.read_text("a", hunk).text
     assert text == "ONE\nÿþ!\n"
     review.shadow.hunk_edits.edit("a", hunk, text.replace("ONE", "1\n1½"))
     assert review.shadow.read("a") == b"\xef\xbb\xbf1\r\n1\xc2\xbd\r\n\xff\xfe!\r\nthree\r\n"
@@ -316,3 +319,33 @@ def test_what_came_from_a_command_is_known_beside_the_users_edit_and_after_it_is
     assert "a" not in review.shadow.state.changes
     review.shadow.undo("")
     assert review.shadow.state.changes["a"].origin.command == "make"
+
+
+def test_a_cell_of_a_notebook_is_not_split_and_its_source_is_what_is_edited(tmp_path):
+    base = read_notebook("nbformat_4_5")
+    review = ReviewCase(tmp_path)
+    review.put("n.ipynb", base)
+    notebook = parse_notebook("n.ipynb", base)
+    review.shadow.write("n.ipynb", replace_source(notebook, notebook.cells[0], "# One\n\ntwo"))
+    [hunk] = review.state.changes["n.ipynb"].hunks
+    with pytest.raises(CommandRejected, match="judged as a whole"):
+        review.shadow.hunk_edits.split("n.ipynb", hunk.id)
+    shown = review.shadow.hunk_edits.read_text("n.ipynb", hunk.id)
+    assert (shown.text, shown.start, shown.language) == ("# One\n\ntwo", 1, "markdown")
+    change = review.shadow.hunk_edits.edit("n.ipynb", hunk.id, '# Mine\n\n"two"')
+    [mine] = change.hunks
+    assert mine.yours
+    pending = review.shadow.read("n.ipynb")
+    assert parse_notebook("n.ipynb", pending).cells[0].source == '# Mine\n\n"two"'
+    assert validate(pending)["cells"][1:] == validate(base)["cells"][1:]
+
+
+def test_a_cell_that_is_gone_has_nothing_to_edit(tmp_path):
+    base = read_notebook("nbformat_4_5")
+    review = ReviewCase(tmp_path)
+    review.put("n.ipynb", base)
+    notebook = parse_notebook("n.ipynb", base)
+    review.shadow.write("n.ipynb", delete_cell(notebook, notebook.cells[0]))
+    [hunk] = review.state.changes["n.ipynb"].hunks
+    with pytest.raises(CommandRejected, match="not one cell"):
+        review.shadow.hunk_edits.read_text("n.ipynb", hunk.id)

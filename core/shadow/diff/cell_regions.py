@@ -1,0 +1,168 @@
+"""The difference of two notebooks along their cells: any subset of the regions leaves a notebook that can be opened.
+
+A region is what changed in one cell, a cell that is new or gone, or what changed before or after the cells. The comma
+after the last cell is the trap: a cell that is put behind it brings the bracket *before* it along and leaves its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from difflib import SequenceMatcher
+
+from core.notebooks.notebook import Cell, Notebook, find_notebook
+from core.shadow.diff.alignment import Region, find_pieces
+
+Pair = tuple[int, int]
+
+_MAX_COMPARED_PAIRS = 400  # of cells in one gap that are compared by what they say
+_COMPARED_TEXT = 2_000  # characters
+_LEAST_SIMILAR = 0.5
+
+
+def find_cell_regions(
+    base: bytes, pending: bytes, before: Sequence[bytes], after: Sequence[bytes]
+) -> list[Region] | None:
+    """Return the regions of two notebooks, given also as lines; None if one of them is no notebook."""
+    old = find_notebook(base)
+    new = find_notebook(pending) if old is not None else None
+    if old is None or new is None:
+        return None
+    if old.cells and new.cells and _has_own_lines(old, before) and _has_own_lines(new, after):
+        found = [each for each in _list_regions(old.cells, new.cells, before, after) if each]
+        if _is_complete(found, before, after):
+            return found
+    whole = _trim((0, len(before), 0, len(after)), before, after)
+    return [whole] if whole else []
+
+
+def align_cells(old: Sequence[Cell], new: Sequence[Cell], texts: tuple[Sequence[str], Sequence[str]]) -> list[Pair]:
+    """Return which cells stand for each other: the same, else of the same id, else of the same source, else alike, else
+    in order. Between two pairs, cells are left over on one side at most. `texts`: the cells as they are written."""
+    keys: list[tuple[Callable[[int], str], Callable[[int], str]]] = [
+        (lambda i: texts[0][i], lambda j: texts[1][j]),
+        (lambda i: old[i].id or f"\0{i}", lambda j: new[j].id or f"\1{j}"),
+        (lambda i: f"{old[i].kind} {old[i].source}", lambda j: f"{new[j].kind} {new[j].source}"),
+    ]
+    pairs, gaps = list[Pair](), [(0, len(old), 0, len(new))]
+    for of_old, of_new in keys:
+        left: list[Region] = []
+        for i0, i1, j0, j1 in gaps:
+            differing = find_pieces(
+                [of_old(i).encode("utf-8", "surrogatepass") for i in range(i0, i1)],
+                [of_new(j).encode("utf-8", "surrogatepass") for j in range(j0, j1)],
+            )
+            left += [(i0 + a0, i0 + a1, j0 + b0, j0 + b1) for a0, a1, b0, b1 in differing]
+            pairs += _list_matches(differing, (i0, i1, j0, j1))
+        gaps = left
+    for gap in gaps:
+        pairs += _pair_gap(old, new, gap)
+    return sorted(pairs)
+
+
+def _list_matches(differing: Sequence[Region], gap: Region) -> Iterator[Pair]:
+    i, j = gap[0], gap[2]
+    for a0, a1, b0, b1 in (*differing, (gap[1] - gap[0], gap[1] - gap[0], gap[3] - gap[2], gap[3] - gap[2])):
+        yield from zip(range(i, gap[0] + a0), range(j, gap[2] + b0), strict=True)
+        i, j = gap[0] + a1, gap[2] + b1
+
+
+def _pair_gap(old: Sequence[Cell], new: Sequence[Cell], gap: Region) -> Iterator[Pair]:
+    """Yield pairs of cells that are alike, and between these the rest in order."""
+    i, j = gap[0], gap[2]
+    for x, y in (*_find_similar(old, new, gap), (gap[1], gap[3])):
+        yield from zip(range(i, x), range(j, y), strict=False)
+        if (x, y) != (gap[1], gap[3]):
+            yield x, y
+        i, j = x + 1, y + 1
+
+
+def _find_similar(old: Sequence[Cell], new: Sequence[Cell], gap: Region) -> list[Pair]:
+    """Return the increasing pairs that are alike most of all, together."""
+    i0, i1, j0, j1 = gap
+    if (i1 - i0) * (j1 - j0) > _MAX_COMPARED_PAIRS:
+        return []
+    best: dict[Pair, tuple[float, list[Pair]]] = {}
+    for i in range(i1, i0 - 1, -1):
+        for j in range(j1, j0 - 1, -1):
+            if i == i1 or j == j1:
+                best[i, j] = (0.0, [])
+                continue
+            alike, (rest, others) = _measure_likeness(old[i], new[j]), best[i + 1, j + 1]
+            taken = (alike + rest, [(i, j), *others]) if alike >= _LEAST_SIMILAR else (0.0, [])
+            best[i, j] = max(taken, best[i + 1, j], best[i, j + 1], key=lambda each: each[0])
+    return best[i0, j0][1]
+
+
+def _measure_likeness(one: Cell, other: Cell) -> float:
+    if one.kind != other.kind:
+        return 0.0
+    return SequenceMatcher(None, one.source[:_COMPARED_TEXT], other.source[:_COMPARED_TEXT], False).quick_ratio()
+
+
+def _list_regions(
+    old: Sequence[Cell], new: Sequence[Cell], before: Sequence[bytes], after: Sequence[bytes]
+) -> Iterator[Region | None]:
+    texts = ([_read_cell(cell, before) for cell in old], [_read_cell(cell, after) for cell in new])
+    yield _trim((0, old[0].first_line - 1, 0, new[0].first_line - 1), before, after)
+    i = j = 0
+    for x, y in align_cells(old, new, texts):
+        yield from _list_left_over(old[i:x], new[j:y], (old[x].first_line - 1, new[y].first_line - 1))
+        # The comma after it comes and goes with the cells behind it.
+        spared = int((x == len(old) - 1) != (y == len(new) - 1))
+        one, other = old[x], new[y]
+        inside = (one.first_line - 1, one.last_line - spared, other.first_line - 1, other.last_line - spared)
+        yield _trim(inside, before, after)
+        i, j = x + 1, y + 1
+    for cell in new[j:]:
+        yield old[-1].last_line - 1, old[-1].last_line - 1, new[cell.index - 1].last_line - 1, cell.last_line - 1
+    for cell in old[i:]:
+        yield old[cell.index - 1].last_line - 1, cell.last_line - 1, new[-1].last_line - 1, new[-1].last_line - 1
+    yield _trim((old[-1].last_line, len(before), new[-1].last_line, len(after)), before, after)
+
+
+def _list_left_over(old: Sequence[Cell], new: Sequence[Cell], at: Pair) -> Iterator[Region]:
+    """Yield the cells that are gone or new before the pair of cells whose first lines are `at` (from 0)."""
+    for cell in old:
+        yield cell.first_line - 1, cell.last_line, at[1], at[1]
+    for cell in new:
+        yield at[0], at[0], cell.first_line - 1, cell.last_line
+
+
+def _read_cell(cell: Cell, lines: Sequence[bytes]) -> str:
+    """Return a cell as it is written, without the comma behind it."""
+    text = b"".join(lines[cell.first_line - 1 : cell.last_line]).decode("utf-8", "replace")
+    return text.rstrip().removesuffix(",")
+
+
+def _trim(region: Region, before: Sequence[bytes], after: Sequence[bytes]) -> Region | None:
+    """Return the region without the lines that both sides begin and end with; None if nothing is left."""
+    a0, a1, b0, b1 = region
+    head = tail = 0
+    while head < min(a1 - a0, b1 - b0) and before[a0 + head] == after[b0 + head]:
+        head += 1
+    while tail < min(a1 - a0, b1 - b0) - head and before[a1 - tail - 1] == after[b1 - tail - 1]:
+        tail += 1
+    left = a0 + head, a1 - tail, b0 + head, b1 - tail
+    return left if left[0] < left[1] or left[2] < left[3] else None
+
+
+def _has_own_lines(notebook: Notebook, lines: Sequence[bytes]) -> bool:
+    """True if every cell has two lines or more of its own, and nothing stands between cells."""
+    last = notebook.cells[0].first_line - 1
+    for cell in notebook.cells:
+        if cell.first_line != last + 1 or cell.last_line == cell.first_line:
+            return False
+        last = cell.last_line
+        if lines[cell.first_line - 1].lstrip()[:1] != b"{" or lines[last - 1].strip() not in {b"}", b"},"}:
+            return False
+    return True
+
+
+def _is_complete(found: Sequence[Region], before: Sequence[bytes], after: Sequence[bytes]) -> bool:
+    """True if the lines outside of the regions are equal."""
+    a = b = 0
+    for a0, a1, b0, b1 in (*found, (len(before), len(before), len(after), len(after))):
+        if a0 < a or b0 < b or before[a:a0] != after[b:b0]:
+            return False
+        a, b = a1, b1
+    return True
