@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from textual.events import Key
 
 from core.protocol.commands import Command, HunkComment, HunkEdit, HunkResolve, HunkSplit
 from core.protocol.queries import HunkAnswer
@@ -66,6 +67,17 @@ async def test_e_asks_for_the_text_and_what_is_saved_becomes_the_hunk():
         assert wanted(app) == [HunkEdit(path=PATH, hunk=HUNKS[0].id, text="arone\nxyz\ntwo\n")]
         assert not editor.display
         assert app.pane.browser.diff_view.has_focus
+
+
+async def test_what_is_typed_and_saved_in_one_burst_is_saved():
+    app = ReviewApp()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await app.pane.edit_hunk(HunkAnswer(path=PATH, hunk=HUNKS[0].id, text="one\n", start=5))
+        await settle(pilot)
+        for key in ("x", "y", "ctrl+s"):
+            app.post_message(Key(key, key if len(key) == 1 else None))
+        await settle(pilot)
+        assert wanted(app) == [HunkEdit(path=PATH, hunk=HUNKS[0].id, text="xyone\n")]
 
 
 @pytest.mark.parametrize("key", ["escape", "ctrl+s"])

@@ -64,10 +64,17 @@ class PlanEditor(TextArea):
     def is_changed(self) -> bool:
         return self.text != self.plan.body
 
+    # Both wait for what was typed before: it may still be on its way to the text.
     def action_save(self) -> None:
+        self.call_later(self._save)
+
+    def _save(self) -> None:
         self.post_message(messages.TextSaved(self.plan, self.text) if self.is_changed else self.Closed())
 
     def action_cancel(self) -> None:
+        self.call_later(self._cancel)
+
+    def _cancel(self) -> None:
         self.post_message(messages.DiscardRequested() if self.is_changed else self.Closed())
 
 

@@ -13,6 +13,8 @@ from core.protocol.queries import HunkAnswer
 from tui.keymap import get_bindings
 from tui.review.messages import CommandRequested
 
+_SUFFIXES: Final = {"python": ".py", "markdown": ".md"}  # of a notebook's cells, too
+
 
 class HunkEditor(TextArea):
     """Edits one hunk at a time; a final newline is hidden and restored."""
@@ -36,6 +38,8 @@ class HunkEditor(TextArea):
     @property
     def suffix(self) -> str:
         """Suffix of the file, so that an external editor knows the language."""
+        if self._hunk.language in _SUFFIXES:
+            return _SUFFIXES[self._hunk.language]
         path = PurePosixPath(self._hunk.path)
         return path.suffix if path.name.isascii() else ""
 
@@ -46,6 +50,9 @@ class HunkEditor(TextArea):
         return f"{self.text}\n" if is_ended and self.text else self.text
 
     def action_save(self) -> None:
+        self.call_later(self._save)  # what was typed before it may still be on its way to the text
+
+    def _save(self) -> None:
         if self.result != self._hunk.text:
             edit = HunkEdit(path=self._hunk.path, hunk=self._hunk.hunk, text=self.result)
             self.post_message(CommandRequested(edit))

@@ -36,6 +36,9 @@ class PlaceEditor(TextArea):
     BINDINGS = get_bindings("editor", priority=True)
 
     def action_save(self) -> None:
+        self.call_later(self._save)  # what was typed before it may still be on its way to the text
+
+    def _save(self) -> None:
         cast("ConflictDialog", self.screen).close_editor(self.text)
 
     def action_cancel(self) -> None:
