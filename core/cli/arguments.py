@@ -33,7 +33,7 @@ from core.exits import EXIT_MEANINGS, ExitCode
 from core.protocol.options import EngineOptions
 
 # Each is a module beside this one, with `parse(argv)` and `run(arguments)`.
-SUBCOMMANDS: Final = ("box", "image", "index", "memory", "models", "permissions", "plan", "review", "rules")
+SUBCOMMANDS: Final = ("box", "hooks", "image", "index", "memory", "models", "permissions", "plan", "review", "rules")
 # Directories may well be called like these: they take a directory and stand among the words of the main command line.
 WORDS: Final = ("sessions", "doctor")
 
@@ -48,6 +48,7 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui permissions [DIR] [--remove ID]
        agent-tui memory [DIR] [--add TEXT | --accept ID | --reject ID] [--json]
        agent-tui rules [DIR] [--for FILE ...] [--json]
+       agent-tui hooks list [DIR] [--json] | test EVENT [--file INPUT.json]
        agent-tui image < PICTURE
        agent-tui models [DIR] [--json]
        agent-tui index [status | build | search QUERY | clear] [DIR]
@@ -72,6 +73,7 @@ commands:
   permissions           list what you allowed and refused for good, or forget it
   memory                list, keep and drop notes about the project here
   rules                 list the rule files an agent here is told of, and why
+  hooks                 list the hooks that run here, or test those of an event
   models                show which model does what: its effort, its fallbacks,
                         its window, and whether its price is known
   index                 search the project by meaning, or show, build or remove
