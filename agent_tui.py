@@ -256,6 +256,8 @@ def find_front_end(arguments: "Arguments") -> "Callable[[Any], int]":
     engine, `-p`, and the doctor, who is told how the screen reads pictures."""
     from importlib import import_module
 
+    from core.cli.parsing import locate_subcommand
+
     if arguments.front == "engine":
         from core.transports.stdio_server import serve
 
@@ -266,7 +268,7 @@ def find_front_end(arguments: "Arguments") -> "Callable[[Any], int]":
         return run_print
     if arguments.front == "doctor":
         return _run_doctor
-    run: "Callable[[Any], int]" = import_module(f"core.cli.{arguments.front}").run
+    run: "Callable[[Any], int]" = import_module(locate_subcommand(arguments.front)).run
     return run
 
 

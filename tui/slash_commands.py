@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from core.modes import Mode
+from core.protocol.queries import PromptCommand
 
-_COMMAND_WORD: Final = re.compile(r"/([A-Za-z][A-Za-z0-9_-]*)(?=\s|$)")
+_COMMAND_WORD: Final = re.compile(r"/([A-Za-z0-9][\w.:-]*)(?=\s|$)")
+_SCOPES: Final = ("project:", "user:")
 
 
 class SlashCommand(NamedTuple):
@@ -39,7 +42,6 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("compact", "turn.compact", "Make the history shorter"),
     SlashCommand("context", "pages.show_context", "What the model is sent, by part"),
     SlashCommand("rules", "pages.show_rules", "What the agent is told to keep to, and why"),
-    SlashCommand("hooks", "pages.show_hooks", "What runs at which event, and how it ended last"),
     SlashCommand("memory", "pages.show_memory", "Notes about the project: keep, edit, forget", "what to remember"),
     SlashCommand("init", "prompt.write_instructions", "Let the agent write AGENTS.md, for your review", "what matters"),
     SlashCommand("search", "search.search", "Search the project", "words, a name, or a question"),
@@ -72,8 +74,15 @@ def parse_slash_command(text: str) -> tuple[SlashCommand, str] | None:
     return (found, argument.strip()) if found else None
 
 
+def is_called(text: str, names: Collection[str]) -> bool:
+    """True if a prompt calls a command of the user's own of these names; a scope may stand before its name."""
+    found = _COMMAND_WORD.match(text)
+    word = found.group(1) if found else ""
+    return word in names or (word.startswith(_SCOPES) and word.partition(":")[2] in names)
+
+
 def describe_unknown_command(text: str) -> str:
-    """Explain why a line that looks like a command is none, with the nearest ones; "" = it is a prompt.
+    """Explain why a line that looks like a command of the screen is none, with the nearest ones; "" = it is a prompt.
 
     A path is a prompt, and so is what begins with a space.
     """
@@ -87,13 +96,21 @@ def describe_unknown_command(text: str) -> str:
     return f"{found.group()} is no command. {meant} To send it as it is, put a space before it."
 
 
-def find_completions(pattern: str) -> list[tuple[str, str]]:
-    """Return `(word, explanation)` of the commands that begin with `pattern`."""
-    return [
-        (each.word, f"{each.label}{f'  ({each.argument})' if each.argument else ''}")
-        for each in SLASH_COMMANDS
-        if each.word.startswith(pattern)
-    ]
+def find_completions(pattern: str, own: Sequence[PromptCommand] = ()) -> list[tuple[str, str]]:
+    """Return `(word, explanation)` of the commands that begin with `pattern`: those of the screen, then the user's.
+
+    One of the user's that a command of the screen covers is called with its scope before its name.
+    """
+    words = {each.word for each in SLASH_COMMANDS}
+    found = [(each.word, _explain(each.label, each.argument)) for each in SLASH_COMMANDS]
+    for each in own:
+        name = f"{each.scope}:{each.name}" if each.name in words else each.name
+        found.append((name, f"[{each.scope} {each.kind}] {_explain(each.description, each.hint)}"))
+    return [(word, said) for word, said in found if word.startswith(pattern)]
+
+
+def _explain(label: str, argument: str) -> str:
+    return f"{label}  ({argument})" if argument else label
 
 
 def can_run_as_is(typed: str, word: str) -> bool:

@@ -23,6 +23,7 @@ from core.cli.parsing import (
     Front,
     OutputFormat,
     Parser,
+    locate_subcommand,
     parse_count,
     parse_directory,
     parse_dollars,
@@ -33,7 +34,9 @@ from core.exits import EXIT_MEANINGS, ExitCode
 from core.protocol.options import EngineOptions
 
 # Each is a module beside this one, with `parse(argv)` and `run(arguments)`.
-SUBCOMMANDS: Final = ("box", "hooks", "image", "index", "memory", "models", "permissions", "plan", "review", "rules")
+SUBCOMMANDS: Final = frozenset(
+    ("box", "commands", "image", "index", "memory", "models", "permissions", "plan", "review", "rules", "skills")
+)
 # Directories may well be called like these: they take a directory and stand among the words of the main command line.
 WORDS: Final = ("sessions", "doctor")
 
@@ -48,7 +51,8 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui permissions [DIR] [--remove ID]
        agent-tui memory [DIR] [--add TEXT | --accept ID | --reject ID] [--json]
        agent-tui rules [DIR] [--for FILE ...] [--json]
-       agent-tui hooks list [DIR] [--json] | test EVENT [--file INPUT.json]
+       agent-tui skills [list | check] [DIR] [--for FILE ...] [--json]
+       agent-tui commands [list | explain NAME [ARGUMENTS]] [DIR] [--json]
        agent-tui image < PICTURE
        agent-tui models [DIR] [--json]
        agent-tui index [status | build | search QUERY | clear] [DIR]
@@ -73,7 +77,9 @@ commands:
   permissions           list what you allowed and refused for good, or forget it
   memory                list, keep and drop notes about the project here
   rules                 list the rule files an agent here is told of, and why
-  hooks                 list the hooks that run here, or test those of an event
+  skills                list or check the skills an agent here can open, and why
+  commands              list what a prompt can call by /name, or show what a
+                        call would send
   models                show which model does what: its effort, its fallbacks,
                         its window, and whether its price is known
   index                 search the project by meaning, or show, build or remove
@@ -266,7 +272,7 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Arguments:
     """Check a command line (without the program's name). Raises SystemExit: 0 after `--help` and `--version`,
     `ExitCode.USAGE` with a message on stderr for anything wrong."""
     if argv and argv[0] in SUBCOMMANDS:
-        subcommand: Arguments = import_module(f"core.cli.{argv[0]}").parse(argv[1:])
+        subcommand: Arguments = import_module(locate_subcommand(argv[0])).parse(argv[1:])
         return subcommand
     parser = _build_parser()
     said = parser.parse_intermixed_args(argv)

@@ -6,7 +6,7 @@ import argparse
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, NoReturn, get_args
+from typing import ClassVar, Final, Literal, NoReturn, get_args
 
 from core.exits import ExitCode
 from core.modes import Mode
@@ -23,12 +23,15 @@ Front = Literal[
     "permissions",
     "plan",
     "models",
-    "hooks",
     "image",
     "index",
     "memory",
     "rules",
+    "skills",
+    "commands",
 ]
+# Subcommands whose module stands in a package of its kind.
+_PACKAGES: Final = {"skills": "extensions.skills", "commands": "extensions.commands"}
 ModeName = str
 OutputFormat = Literal["text", "json", "stream-json"]
 AcceptPolicy = Literal["none", "all"]
@@ -37,6 +40,11 @@ MODES: tuple[ModeName, ...] = tuple(mode.value for mode in Mode)
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 OUTPUT_FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
 ACCEPT_POLICIES: tuple[AcceptPolicy, ...] = get_args(AcceptPolicy)
+
+
+def locate_subcommand(name: str) -> str:
+    """Return the module of a subcommand."""
+    return f"core.cli.{_PACKAGES.get(name, name)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,14 +10,18 @@ from core.protocol import events as e
 from core.protocol.queries import (
     AnyAnswer,
     AnyQuery,
+    CommandsAnswer,
+    CommandsQuery,
     Completion,
     CompletionAnswer,
     CompletionQuery,
+    PromptCommand,
     PromptHistoryAnswer,
     PromptHistoryQuery,
 )
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
+from tui.slash_commands import find_completions
 
 FOUND = CompletionAnswer(
     completions=(Completion(word="shop/tax.py"), Completion(word="shop/till.py"), Completion(word="branch", note="it"))
@@ -212,3 +216,45 @@ async def test_a_long_completion_takes_one_line(stage):
         await on.until(lambda: on.prompt.is_completing)
         await on.until(lambda: on.screen.query_one("CompletionList").size.height)
         assert on.screen.query_one("CompletionList").size.height == 3
+
+
+OWN = CommandsAnswer(
+    commands=(
+        PromptCommand(
+            name="commit",
+            description="Create a commit",
+            kind="command",
+            scope="project",
+            source=".claude",
+            path=".claude/commands/commit.md",
+            hint="[message]",
+        ),
+        PromptCommand(
+            name="plan", description="Mine", kind="skill", scope="user", source=".claude", path="~/.claude/skills/plan"
+        ),
+    )
+)
+
+
+async def test_commands_of_the_users_own_are_completed_beside_those_of_the_screen_and_sent(stage):
+    async with stage(recorded.opening(), answers={CommandsQuery: OWN}) as on:
+        await on.pilot.press("slash", *"comm")
+        await on.until(lambda: on.prompt.is_completing)
+        shown = [word for word, _ in find_completions("comm", OWN.commands)]
+        assert shown == ["comments", "commit"]
+        await on.pilot.press("down", "enter")
+        await on.until(lambda: on.prompt.text == "/commit ")
+        await on.pilot.press(*"now", "enter")
+        await on.until(lambda: on.sent(c.TurnSubmit))
+        assert on.sent(c.TurnSubmit)[0].text == "/commit now"
+
+
+async def test_one_that_a_command_of_the_screen_covers_is_called_with_its_scope(stage):
+    async with stage(recorded.opening(), answers={CommandsQuery: OWN}) as on:
+        await on.pilot.press("slash", *"user")
+        await on.until(lambda: on.prompt.is_completing)
+        await on.pilot.press("enter")
+        await on.until(lambda: on.prompt.text == "/user:plan ")
+        await on.pilot.press("enter")
+        await on.until(lambda: on.sent(c.TurnSubmit))
+        assert on.sent(c.TurnSubmit)[0].text.strip() == "/user:plan"

@@ -31,7 +31,7 @@ _CHIP = re.compile(r"\[pasted [^\[\]\n]{1,20} #(\d{1,4})\]")
 _ANY_CHIP = re.compile(rf"{_CHIP.pattern}|{LABEL_PATTERN.pattern}")
 _ENDS_IN_CHIP = re.compile(rf"(?:{_ANY_CHIP.pattern})$")
 _FILE_WORD = re.compile(r"(?:^|\s)@([^\s@]*)$")
-_COMMAND_WORD = re.compile(r"/([a-z_]*)$")
+_COMMAND_WORD = re.compile(r"/([A-Za-z0-9_.:-]*)$")
 _PASTE_MARK = re.compile("\x1b?\\[20[01]~")
 
 STEERING_PLACEHOLDER: Final = "The turn runs. Enter adds to it, escape stops it."

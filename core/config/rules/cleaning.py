@@ -32,9 +32,12 @@ def decode_rule(data: bytes, limit: int = MAX_RULE_BYTES) -> tuple[str, list[str
 _PICTOGRAPH = re.compile(
     "(?<=[\u2000-\u33ff\U0001f000-\U0001faff])\ufe0f(?![\ufe00-\ufe0f])|(?<=[0-9#*])\ufe0f(?=\u20e3)"
 )
+# Of a comment and code, the one that begins first counts: in code a comment is seen, and in a comment code is not.
+_COMMENT_OR_CODE = re.compile(
+    r"(?P<comment><!--.*?(?:-->|\Z))|^(?P<fence>`{3,}|~{3,})[^\n]*\n.*?^(?P=fence)|`[^`\n]+`", re.DOTALL | re.MULTILINE
+)
 # What a reader of the file would not see, and what it is called when it is counted.
 _INVISIBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("HTML comment", re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)),
     ("Unicode tag character", re.compile("[\U000e0000-\U000e007f]")),
     ("variation selector", re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef\u180b-\u180d\u180f]")),
     ("bidirectional control", re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")),
@@ -51,8 +54,15 @@ def strip_invisible(text: str) -> tuple[str, list[str]]:
     notes = []
     text = _PICTOGRAPH.sub("", text.removeprefix("\ufeff").replace("\r\n", "\n"))
     # Characters first: one hidden within `<!-` `-` must not hide a comment from its pattern.
-    for name, pattern in (*_INVISIBLE[1:], _INVISIBLE[0]):
+    for name, pattern in _INVISIBLE:
         text, count = pattern.subn("", text)
-        if count:
-            notes.append(f"{count} {name}{'s' if count > 1 else ''} stripped")
+        notes += [_describe_stripped(name, count)] if count else []
+    count = sum(1 for found in _COMMENT_OR_CODE.finditer(text) if found["comment"])
+    if count:
+        text = _COMMENT_OR_CODE.sub(lambda found: "" if found["comment"] else found.group(), text)
+        notes.append(_describe_stripped("HTML comment", count))
     return text, notes
+
+
+def _describe_stripped(name: str, count: int) -> str:
+    return f"{count} {name}{'s' if count > 1 else ''} stripped"

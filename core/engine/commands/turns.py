@@ -5,11 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from msgspec.structs import replace
+
 from core.agent.context.history_parts import list_history_parts
 from core.agent.context.token_meter import TokenMeter
 from core.agent.mentions.sources import PromptSurroundings
 from core.engine.commands.attachments import check_labels_accepted, check_pictures_accepted
 from core.engine.project_survey import parse_init, render_init
+from core.engine.prompt_commands import ExpandedPrompt, expand_prompt, find_called
 from core.engine.prompt_sources import find_prompt_items, render_steer_context
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
@@ -18,6 +21,7 @@ from core.errors import CommandRejected
 from core.ids import new_id
 from core.protocol import commands as cmd
 from core.protocol.events import ContextDropped, DraftKept, Notice
+from core.protocol.queries import ContextItem
 
 MAX_TEXT: Final = 4_000_000  # characters
 LOOK_AGAIN: Final = "Look at /context again: it has moved on."
@@ -29,19 +33,46 @@ async def prepare_submit(session: Session, command: cmd.TurnSubmit) -> Effect:
     if session.settings.commands.policy == "human" and not command.anyway:
         raise CommandRejected(HUMAN_POLICY, hint=HUMAN_POLICY_HINT, code="typed_by_user")
     text = await _check_prompt(session, command, "prompt")
-    items = await find_prompt_items(session, command, text)
+    expanded = await expand_prompt(session, command.text)
+    items = await _find_items(session, command, text, expanded)
     await check_pictures_accepted(session, items)
     surroundings = PromptSurroundings(open_files=command.open_files, viewing=command.viewing, items=items)
-    wish = parse_init(text)
-    instruction = "" if wish is None else await render_init(session, wish)
+    instruction = await _render_instruction(session, text, text.removesuffix(command.text), expanded)
     await reserve_turn(session)
     ask = partial(ask_model, prompt=text, surroundings=surroundings, instruction=instruction)
-    return partial(start_turn, session, ask, text)
+
+    def start() -> None:
+        if expanded is not None and expanded.opened is not None:
+            session.emit_outside_turn(expanded.opened)
+        start_turn(session, ask, text)
+
+    return start
+
+
+async def _find_items(
+    session: Session, command: cmd.TurnSubmit, text: str, expanded: ExpandedPrompt | None
+) -> tuple[ContextItem, ...]:
+    """Return what goes with a prompt; of one that was expanded, with the words of its file and its arguments."""
+    if expanded is None:
+        return await find_prompt_items(session, command, text)
+    return await find_prompt_items(session, replace(command, text=expanded.words, pasted=()), expanded.words)
+
+
+async def _render_instruction(session: Session, text: str, labels: str, expanded: ExpandedPrompt | None) -> str:
+    """Render what the model is sent in place of a prompt, "" = the prompt. `labels`: those that were put first."""
+    if expanded is not None:
+        return f"{labels}{expanded.text}"
+    wish = parse_init(text)
+    return "" if wish is None else await render_init(session, wish)
 
 
 async def prepare_steer(session: Session, command: cmd.TurnSteer) -> Effect:
     text = await _check_prompt(session, command, "message")
     _check_can_steer(session)
+    if await find_called(session, command.text):
+        raise CommandRejected(
+            "a command begins a turn of its own.", hint="Send it when this one has ended.", code="command_steered"
+        )
     items = await find_prompt_items(session, command, text)
     await check_pictures_accepted(session, items)
     beside = await render_steer_context(session, items)

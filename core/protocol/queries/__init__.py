@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Union
 from core.protocol.queries.base import *
 from core.protocol.queries.base import Answer, Query
 from core.protocol.queries.changes import *
+from core.protocol.queries.extensions import *
 from core.protocol.queries.files import *
 from core.protocol.queries.prompt_context import *
 from core.protocol.queries.search import *

@@ -21,7 +21,7 @@ from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.modes import ModeController
 from tui.screens.controllers.panes import PaneController
 from tui.screens.controllers.questions import QuestionController
-from tui.slash_commands import can_run_as_is, describe_unknown_command, find_completions, parse_slash_command
+from tui.slash_commands import can_run_as_is, describe_unknown_command, find_completions, is_called, parse_slash_command
 
 if TYPE_CHECKING:
     from textual.timer import Timer
@@ -45,6 +45,7 @@ class PromptController(Controller):
         self._send_lock = Lock()
         self._awaited_key = ""  # what was struck for a completion that is being looked for
         self.chips = ChipRow(context)
+        self._own_commands: tuple[queries.PromptCommand, ...] = ()  # of the user's, as they were when "/" was typed
 
     @on(Prompt.Submitted)
     def _handle_text(self, event: Prompt.Submitted) -> None:
@@ -54,9 +55,25 @@ class PromptController(Controller):
             self.context.start(self.context.screen.run_action, f"{command.action}({argument!r})", group="slash")
             return
         if problem := describe_unknown_command(text):
+            self.context.start(self._send_called, event, problem, group="prompts")
+        else:
+            self._take_text(event)
+
+    async def _send_called(self, event: Prompt.Submitted, problem: str) -> None:
+        """Send a prompt that calls a command of the user's own; what calls nothing goes back into the input."""
+        await self._load_own_commands()
+        if is_called(event.text, [each.name for each in self._own_commands]):
+            self._take_text(event)
+        else:
             self.context.notify_user(problem, is_error=True)
-            self._return_text(text)
-            return
+            self._return_text(event.text)
+
+    async def _load_own_commands(self) -> None:
+        found = await self.context.query(queries.CommandsQuery(), queries.CommandsAnswer)
+        self._own_commands = found.commands if found else ()
+
+    def _take_text(self, event: Prompt.Submitted) -> None:
+        text = event.text
         self.context.prompt.add_to_history(text)
         self.context.transcript.follow_end()
         if shell_command := parse_command(text, takes_commands=self.context.state.takes_commands):
@@ -193,7 +210,9 @@ class PromptController(Controller):
 
         found: list[tuple[str, str]] = []
         if event.kind == "/":
-            found = find_completions(event.pattern)
+            if len(event.pattern) <= 1 or not self._own_commands:
+                await self._load_own_commands()
+            found = find_completions(event.pattern, self._own_commands)
         elif event.kind == "@":
             question = queries.CompletionQuery(pattern=event.pattern)
             answer = await self.context.query(question, queries.CompletionAnswer)

@@ -1,0 +1,1 @@
+"""`agent-tui skills` and `agent-tui commands`."""

@@ -1,0 +1,95 @@
+"""Command files: prompts that the user calls by name, `/name`, with arguments, `!` commands and `@` files in them.
+
+Claude, Codex and Cursor each fill them in another way, so the folder that a file came from says how it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from core.extensions.keys import describe_unknown_key, get_line, parse_names, read_name, sort_keys
+from core.extensions.places import ExtensionFolder, Scope, SkippedFile, UnusableFile, collect_extensions
+from core.extensions.rendering import Dialect
+from core.extensions.skills import PROMPT_KEYS, Skill
+
+MAX_SUMMARY: Final = 200
+_DIALECTS: Final[dict[str, Dialect]] = {".cursor": "plain", ".codex": "codex"}
+_UNUSED: Final = {"model": "model", "context": "context", "agent": "agent", "hooks": "hooks", "effort": "effort"}
+
+
+class CommandFile(Struct, frozen=True, kw_only=True):
+    """A command of the user's own. `dialect`: how its places are filled; `group`: the folder that it stands in below
+    `commands/`, "" = none."""
+
+    name: str
+    description: str
+    body: str
+    path: str
+    scope: Scope
+    source: str
+    dialect: Dialect
+    group: str = ""
+    argument_hint: str = ""
+    arguments: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class CommandSet(Struct, frozen=True, kw_only=True):
+    """The commands that count, the strongest first, and the files that make none, with the reason for each."""
+
+    commands: tuple[CommandFile, ...] = ()
+    skipped: tuple[SkippedFile, ...] = ()
+
+
+def load_commands(folders: Iterable[ExtensionFolder]) -> CommandSet:
+    """Load the commands of these folders, the strongest first."""
+    commands, skipped = collect_extensions("command", folders, _list_command_files, _read_command)
+    return CommandSet(commands=commands, skipped=skipped)
+
+
+def _list_command_files(folder: ExtensionFolder) -> list[str]:
+    kinds = ("commands", "prompts") if folder.word == ".codex" and folder.scope == "user" else ("commands",)
+    return [path for kind in kinds for path in folder.list_files(kind, ".md")]
+
+
+def _read_command(folder: ExtensionFolder, path: str) -> CommandFile:
+    text = folder.read_text(path)
+    if not text.body:
+        raise UnusableFile("it says nothing")
+    values, unknown = sort_keys(text.front, PROMPT_KEYS)
+    problems = [*text.notes, *(describe_unknown_key(key, PROMPT_KEYS) for key in unknown)]
+    problems += [f"`{key}` is not used" for key in _UNUSED if key in values]
+    above, _, file = path.removeprefix(folder.join("")).rpartition("/")
+    name = read_name(file.removesuffix(".md"), problems)
+    return CommandFile(
+        name=folder.qualify(name),
+        description=(get_line(values, "description") or _find_first_line(text.body))[:MAX_SUMMARY],
+        body=text.body,
+        path=folder.show(path),
+        scope=folder.scope,
+        source=folder.plugin or folder.word,
+        dialect=_DIALECTS.get(folder.word, "claude"),
+        group=above.partition("/")[2],
+        argument_hint=get_line(values, "argument_hint"),
+        arguments=tuple(word for each in parse_names(values, "arguments") for word in each.split()),
+        problems=tuple(problems),
+    )
+
+
+def _find_first_line(body: str) -> str:
+    return next((line.strip(" #*") for line in body.splitlines() if line.strip(" #*-")), "")
+
+
+def find_prompt_command(
+    name: str, skills: Sequence[Skill], commands: Sequence[CommandFile]
+) -> Skill | CommandFile | None:
+    """Find what `/name` calls: a skill before a command; `project:name` and `user:name` look in one scope."""
+    scope, _, short = name.partition(":")
+    rows: list[Skill | CommandFile] = [each for each in skills if each.is_user_invocable]
+    for each in (*rows, *commands):
+        if each.name == name or (scope == each.scope and each.name == short):
+            return each
+    return None
