@@ -35,7 +35,7 @@ from core.protocol.options import EngineOptions
 
 # Each is a module beside this one, with `parse(argv)` and `run(arguments)`.
 SUBCOMMANDS: Final = frozenset(
-    ("box", "commands", "image", "index", "memory", "models", "permissions", "plan", "review", "rules", "skills")
+    "box commands hooks image index memory models permissions plan review rules skills".split()
 )
 # Directories may well be called like these: they take a directory and stand among the words of the main command line.
 WORDS: Final = ("sessions", "doctor")
@@ -53,6 +53,7 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui rules [DIR] [--for FILE ...] [--json]
        agent-tui skills [list | check] [DIR] [--for FILE ...] [--json]
        agent-tui commands [list | explain NAME [ARGUMENTS]] [DIR] [--json]
+       agent-tui hooks list [DIR] [--json] | test EVENT [--file INPUT.json]
        agent-tui image < PICTURE
        agent-tui models [DIR] [--json]
        agent-tui index [status | build | search QUERY | clear] [DIR]
@@ -80,6 +81,7 @@ commands:
   skills                list or check the skills an agent here can open, and why
   commands              list what a prompt can call by /name, or show what a
                         call would send
+  hooks                 list the hooks that run here, or test those of an event
   models                show which model does what: its effort, its fallbacks,
                         its window, and whether its price is known
   index                 search the project by meaning, or show, build or remove

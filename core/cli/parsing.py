@@ -23,6 +23,7 @@ Front = Literal[
     "permissions",
     "plan",
     "models",
+    "hooks",
     "image",
     "index",
     "memory",

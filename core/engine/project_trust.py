@@ -15,6 +15,8 @@ from core.extensions.commands import load_commands
 from core.extensions.places import is_extension_path
 from core.extensions.plugins import find_extension_places
 from core.extensions.skills import load_skills
+from core.hooks.parsing import HookFile
+from core.hooks.places import HOOK_PATHS, describe_hooks, iterate_project_files, render_for_trust
 from core.permissions.trust import TrustStore, find_instructions, is_empty_directory
 from core.permissions.trusted_files import TrustCheck, TrustedFiles, hash_content
 from core.protocol.events import FileWritten, Notice, TrustStated
@@ -63,7 +65,7 @@ class ProjectTrust:
     def check_all(self) -> None:
         """Compare the project's configuration, the rules that bind from the start and its extensions with what was
         trusted."""
-        self.check_paths([CONFIGURATION_PATH])
+        self.check_paths([CONFIGURATION_PATH, *HOOK_PATHS])
         if self.trusted:
             load_rule_files(self._workspace, self.voices.is_trusted)
             read_project_extensions(self._workspace, self.voices.is_trusted)
@@ -75,9 +77,10 @@ class ProjectTrust:
                 self.voices.is_trusted(path, data)
 
     def _is_voice(self, path: str) -> bool:
-        """True if a file speaks for the project: its configuration, a rule, what a rule imports, or what an
+        """True if a file speaks for the project: its configuration, a rule, what a rule imports, hooks, or what an
         extension consists of."""
-        return path == CONFIGURATION_PATH or is_rule_path(path) or self.voices.is_known(path) or is_extension_path(path)
+        is_own = path == CONFIGURATION_PATH or path in HOOK_PATHS or is_rule_path(path) or is_extension_path(path)
+        return is_own or self.voices.is_known(path)
 
     def decide(self, trusted: bool) -> LoadedSettings:
         """Apply the user's answer (a yes is saved) and return the settings that hold then. Raises `ConfigError`,
@@ -107,8 +110,9 @@ class ProjectTrust:
         return loaded
 
     def observe(self, event: FileWritten) -> None:
-        """Trust what the user accepted in the review: it is no change from outside."""
-        if self.trusted and self._is_voice(event.path):
+        """Trust what the user accepted in the review: it is no change from outside. Hooks are asked about all the same:
+        what they run is to be seen as such."""
+        if self.trusted and self._is_voice(event.path) and event.path not in HOOK_PATHS:
             before, data = event.before, self._read_file(event.path)
             if data is not None and hash_content(data) == event.state.blob:
                 with suppress(StateError):  # then it is asked about
@@ -117,6 +121,9 @@ class ProjectTrust:
     def _iter_trusted_files(self) -> Iterator[tuple[str, bytes]]:
         if (data := self._read_file(CONFIGURATION_PATH)) is not None:
             yield CONFIGURATION_PATH, data
+        for path in HOOK_PATHS:
+            if (data := self._read_file(path)) is not None:
+                yield path, data
         found: dict[str, bytes] = {}
 
         def record(path: str, data: bytes) -> bool:
@@ -128,6 +135,9 @@ class ProjectTrust:
         yield from found.items()
 
     def _read_file(self, path: str) -> bytes | None:
+        """Read what a file says to the agent, None = nothing. Of one with hooks that is what they run."""
+        if path in HOOK_PATHS:
+            return next((render_for_trust(file, self._workspace) for file in self._list_hooks(path)), None)
         try:
             if path == CONFIGURATION_PATH:
                 return read_settings_bytes(self._root / PROJECT_FILE)
@@ -135,18 +145,30 @@ class ProjectTrust:
         except AgentTuiError:
             return None
 
+    def _list_hooks(self, *paths: str) -> list[HookFile]:
+        """Return the files with hooks among these paths, as they are on the disk."""
+        return [file for path, file in iterate_project_files(self._workspace) if path in paths and file.hooks]
+
+    def _find_held(self) -> tuple[str, ...]:
+        with_hooks = (file.hooks[0].source for file in self._list_hooks(*HOOK_PATHS))
+        return (*find_instructions(self._root), *with_hooks)
+
     def build_question(self) -> TrustStated | None:
         """Return the question to the user; None = the project is trusted or has nothing to trust."""
+        directory = str(self._root)
         if self.trusted and self.voices.untrusted:
-            return TrustStated(state="asked", directory=str(self._root), changed=tuple(sorted(self.voices.untrusted)))
+            changed = tuple(sorted(self.voices.untrusted))
+            hooks = describe_hooks(self._list_hooks(*changed))
+            return TrustStated(state="asked", directory=directory, changed=changed, hooks=hooks)
         if self.trusted or is_empty_directory(self._root):
             return None
-        return TrustStated(state="asked", directory=str(self._root), holds=find_instructions(self._root))
+        hooks = describe_hooks(self._list_hooks(*HOOK_PATHS))
+        return TrustStated(state="asked", directory=directory, holds=self._find_held(), hooks=hooks)
 
     def build_answer(self) -> TrustStated:
         if self.trusted:
             return TrustStated(state="trusted", directory=str(self._root))
-        return TrustStated(state="restricted", directory=str(self._root), holds=find_instructions(self._root))
+        return TrustStated(state="restricted", directory=str(self._root), holds=self._find_held())
 
     def build_notice(self) -> Notice | None:
         """Return the notice for where nobody can be asked."""
@@ -156,7 +178,7 @@ class ProjectTrust:
             names = ", ".join(sorted(self.voices.untrusted))
             told = f"Changed since you trusted this project, so not read: {names}."
             return Notice(level="warning", message=told, hint=TRUST_HINT)
-        held = find_instructions(self._root)
+        held = self._find_held()
         if self.trusted or set(held) <= {".git"}:  # without git the agent misses little, and that in every repository
             return None
         told = f"This project is not trusted: {', '.join(held)} not read."

@@ -98,6 +98,9 @@ class RunningCommand(Protocol):
     def send(self, data: bytes) -> None:
         """Write to its standard input. Raises `ToolFailed` unless it was started with `interactive`."""
 
+    def close_input(self) -> None:
+        """End its standard input, once what was sent is written."""
+
     def interrupt(self) -> None:
         """Send SIGINT to the foreground process group, as Ctrl+C does."""
 

@@ -126,6 +126,10 @@ class UnboxedProcess:
         if self._process.stdin is not None and not self._process.stdin.is_closing():
             self._process.stdin.write(data)
 
+    def close_input(self) -> None:
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
     def interrupt(self) -> None:
         _signal_group(self._process.pid, signal.SIGINT)
 

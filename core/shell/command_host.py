@@ -106,7 +106,7 @@ class CommandRequest(Struct, frozen=True, kw_only=True):
     `keeps_effects`: they wait for a review, else they are discarded. `time_limit`: seconds, None = a background job.
     `is_raw`: the listener gets the output byte for byte (see `BoxRequest`); the result has plain text in any case.
     `overlays`: layers that lie over everything else, for this request alone. `on_stderr` gets what is written to
-    standard error; without it both outputs are one.
+    standard error; without it both outputs are one. `stdin`: all that it reads, None = it has no standard input.
     """
 
     command: str
@@ -117,6 +117,7 @@ class CommandRequest(Struct, frozen=True, kw_only=True):
     overlays: tuple[Path, ...] = ()
     env: Mapping[str, str] = {}
     on_stderr: Callable[[str], None] | None = None
+    stdin: bytes | None = None
 
     def build_environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of the shell, with what only this request adds."""

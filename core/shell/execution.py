@@ -101,6 +101,9 @@ class Execution:
             on_stderr = self.request.on_stderr
             errors = partial(self._add_output, on_stderr) if on_stderr is not None else None
             self.running = await box.start(self._build_spec(lowers), self.tracker.feed, errors)
+            if self.request.stdin is not None:
+                self.running.send(self.request.stdin)
+                self.running.close_input()
         except BaseException:
             self._drop_layer()
             raise
@@ -129,7 +132,7 @@ class Execution:
             repository=repository.directory,
             git_settings=repository.settings,
             limits=self._disk_guard.limit_file_size(limits) if self._disk_guard else limits,
-            interactive=is_job,
+            interactive=is_job or order.stdin is not None,
             raw=order.is_raw,
         )
 

@@ -134,6 +134,7 @@ SHARED_STEPS: Final = _combine_steps(
         ev.RulesLoaded: (_assign("rules"),),
         ev.SkillActivated: (steps.activate_skill,),
         ev.BoxFound: (_keep("box"),),
+        ev.HookRan: (_put("hook_results"),),
         ev.ShellMoved: (_keep("shell"),),
         ev.JobStarted: (_put("jobs"), steps.count_job),
         ev.JobEnded: (_drop("jobs"),),

@@ -158,8 +158,8 @@ class SessionState:
     `jobs` run now, `job_count` were ever started; `unreported_commands` and `pending_steers` are not known to the model
     yet. Of the conversation, `messages` alone are held: `message_branch` names their records, and `recall` reads
     others. `turns` are those of the conversation as it stands, `left_turns` those that were left, by `seq`;
-    `command_history` holds every command, in order, `last_run` the last one with its output; `verifications` the latest
-    run of each todo's command.
+    `hook_results` holds the last run of each hook, by its id, `command_history` every command, in order, `last_run`
+    the last one with its output, `verifications` the latest run of each todo's command.
     """
 
     review: ReviewState = field(default_factory=ReviewState)
@@ -202,6 +202,7 @@ class SessionState:
     box: ev.BoxFound | None = None
     trust: ev.TrustStated | None = None
     shell: ev.ShellMoved = field(default_factory=ev.ShellMoved)
+    hook_results: dict[str, ev.HookRan] = field(default_factory=dict)
     jobs: dict[str, ev.JobStarted] = field(default_factory=dict)
     job_count: int = 0
     unreported_commands: dict[str, ev.JobEnded | ev.CommandRan] = field(default_factory=dict)

@@ -62,7 +62,7 @@ LADDER: tuple[frozenset[str], ...] = (
         )
     ),
     frozenset({"core.shell"}),
-    frozenset({"core.lsp"}),
+    frozenset({"core.lsp", "core.hooks"}),
     frozenset({"core.tools"}),
     frozenset({"core.agent"}),
     frozenset({"core.engine", "core.demo"}),

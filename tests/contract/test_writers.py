@@ -26,6 +26,7 @@ WRITERS: dict[str, str] = {
     "core.shell.command_host": "the cache directory of the workspace, in the state directory",
     "core.agent.context.prefix": STATE,
     "core.shell.probe_overlay": LAYERS,
+    "core.hooks.runner": LAYERS,
     "core.shell.spill": STATE,
     "core.attachments.pdf": STARTS,
     "core.cli.box": STATE,

@@ -25,6 +25,8 @@ _CONSEQUENCES_OF_CHANGES: Final = (
     "review is never asked about."
 )
 _MAX_NAMES: Final = 4
+_MAX_HOOKS: Final = 6
+_MAX_HOOK: Final = 200
 
 
 def _describe_project(stated: TrustStated) -> tuple[str, str, str, str]:
@@ -38,6 +40,16 @@ def _describe_changes(stated: TrustStated) -> tuple[str, str, str, str]:
     more = len(stated.changed) - _MAX_NAMES
     told = f" {', '.join(names)}{f' and {more} more' if more > 0 else ''}."
     return "What speaks to the agent here has changed since you trusted it:", told, _CONSEQUENCES_OF_CHANGES, "read it"
+
+
+def _describe_hooks(stated: TrustStated) -> list[tuple[str, str]]:
+    """Return the hooks that a yes would have run, a line each."""
+    if not stated.hooks:
+        return []
+    lines = [expose_controls(line)[:_MAX_HOOK] for line in stated.hooks[:_MAX_HOOKS]]
+    more = len(stated.hooks) - _MAX_HOOKS
+    lines += [f"and {more} more: agent-tui hooks list"] if more > 0 else []
+    return [("It has hooks, which would run in the box:\n", ""), *((f"  {line}\n", "$text-warning") for line in lines)]
 
 
 class TrustBar(GuardedWidget, Static):
@@ -67,6 +79,7 @@ class TrustBar(GuardedWidget, Static):
         parts = [
             (asked, "bold $warning"),
             (f"{more}{'' if self.screen.has_class('-low') else means}\n", _DIM),
+            *_describe_hooks(stated),
             (format_first_key("app.trust", keymap), "$accent bold"),
             (f" {yes}   ", ""),
             (format_first_key("app.distrust", keymap), "$accent bold"),

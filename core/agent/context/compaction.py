@@ -22,9 +22,11 @@ from core.agent.context.token_meter import measure_messages
 from core.agent.skills.activation import render_pinned
 from core.attachments.text_form import format_placeholder
 from core.errors import ProviderError
+from core.hooks.events import HookEvent
+from core.hooks.session_hooks import HookOccasion, SessionHooks
 from core.plans.todo_graph import select_current
 from core.prompts import render
-from core.protocol.events import AnyEvent, ContextCompacted
+from core.protocol.events import AnyEvent, ContextCompacted, Notice
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from core.state.session import SessionState
 
@@ -46,12 +48,16 @@ class Compactor(Struct, frozen=True):
     side: SideRequests
     emit: Callable[[AnyEvent], None]
     window: int
+    hooks: SessionHooks
 
-    async def compact(self, prefix_bytes: int, *, is_full: bool = False) -> None:
-        """Replace the history. Emits `context.compacted`, or nothing if there is no use.
+    async def compact(self, prefix_bytes: int, *, is_full: bool = False, is_asked: bool = False) -> None:
+        """Replace the history. Emits `context.compacted`, or nothing if there is no use, or a hook refuses it.
 
-        `is_full`: the model said that its window is, so it is no larger than what was sent, whatever is known of it.
+        `is_full`: the model said that its window is, so it is no larger than what was sent, whatever is known of it;
+        `is_asked`: the user wants it.
         """
+        if await self._is_refused(prefix_bytes, is_full=is_full, is_asked=is_asked):
+            return
         meter, messages = self.memory.meter, list(self.state.messages)
         before = meter.count_tokens(prefix_bytes, messages)
         window = self.window or UNKNOWN_WINDOW
@@ -84,6 +90,28 @@ class Compactor(Struct, frozen=True):
         """Join the messages that stay, with the skills between that are left nowhere in them."""
         texts = render_pinned(tuple(self.state.skills.values()), before, (*start, *tail))
         return (*start, *(UserMessage(content=text, origin="program") for text in texts), *tail)
+
+    async def _is_refused(self, prefix_bytes: int, *, is_full: bool, is_asked: bool) -> bool:
+        """True if a hook refuses it. What must be, as the window is full, it is told of only."""
+        if not self.hooks.has(HookEvent.PRE_COMPACT):
+            return False
+        used, trigger = (
+            self.memory.meter.count_tokens(prefix_bytes, self.state.messages),
+            "manual" if is_asked else "auto",
+        )
+        fields = {
+            "trigger": trigger,
+            "custom_instructions": "",
+            "context_tokens": used,
+            "context_window_size": self.window,
+            "context_usage_percent": round(100 * used / self.window, 1) if self.window else 0,
+            "message_count": len(self.state.messages),
+        }
+        outcome = await self.hooks.run(HookOccasion(event=HookEvent.PRE_COMPACT, fields=fields, subjects=(trigger,)))
+        if outcome.is_denied:
+            rest = " It is done all the same: the window is full." if is_full else ""
+            self.emit(Notice(level="warning", message=f"Compaction: {outcome.describe_refusal()}{rest}"))
+        return outcome.is_denied and not is_full
 
     async def _write_notes(self, older: Sequence[Message], window: int) -> str:
         text = "\n\n".join(_transcribe(message) for message in older)

@@ -11,12 +11,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.agent.gate.permissions import CallPermissions
 from core.agent.turn.user_channel import UserChannel
 from core.errors import AgentTuiError
+from core.hooks.events import HookEvent
+from core.hooks.payload import HookCall
+from core.hooks.session_hooks import HookOccasion, SessionHooks
 from core.ids import new_id
 from core.modes import Access
 from core.permissions.approval import Approval
@@ -48,6 +51,7 @@ class Approver(Struct, frozen=True):
     user: UserChannel
     permissions: CallPermissions
     emit: Callable[[AnyEvent], None]
+    hooks: SessionHooks = field(default_factory=SessionHooks)
 
     async def ask_for_call(self, call: str, access: Access, tool: Tool[object], reason: str) -> str:
         """Ask whether a call may run. Returns why it must not; "" = the user said yes to it."""
@@ -162,7 +166,11 @@ class Approver(Struct, frozen=True):
             return decided.reason
         if decided.choice == "ask" and (refused := await self.ask_for_call(call, Access.EXEC, checked, decided.reason)):
             return refused
-        return "" if permissions.is_granted(Access.EXEC) else "the mode changed meanwhile."
+        if not permissions.is_granted(Access.EXEC):
+            return "the mode changed meanwhile."
+        about = HookCall(tool=tool.name, call=call, arguments={"command": tool.command})
+        occasion = HookOccasion(event=HookEvent.BEFORE_SHELL, call=about, subjects=(tool.command,))
+        return (await self.hooks.run(occasion)).describe_refusal()
 
 
 def _format_refusal(resolved: ApprovalResolved) -> str:

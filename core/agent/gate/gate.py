@@ -1,9 +1,9 @@
 """The gate: the one path that every tool call takes, from the model's words to one answer.
 
-parse -> authorize (find the box, check what is granted, let the user type, decide, approve) -> execute (build the
-capability, run, retry with network, clip) -> record, whatever happened. Every call gets exactly one `tool.finished` and
-one tool message, in the order of the calls, so the history stays valid for every provider. READ calls of one step run
-at the same time; any other access is a barrier.
+parse -> authorize (find the box, check what is granted, let the user type, decide, ask hooks, approve) -> execute
+(build the capability, run, retry with network, tell hooks, clip) -> record, whatever happened. Every call gets exactly
+one `tool.finished` and one tool message, in the order of the calls, so the history stays valid for every provider. READ
+calls of one step run at the same time; any other access is a barrier.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from core.agent.answer.call_documents import FinishedCall, build_document, decod
 from core.agent.answer.documents import TurnDocuments
 from core.agent.debug.debug_policy import explain_held_back
 from core.agent.gate.approvals import Approver
+from core.agent.gate.call_hooks import CallHooks
 from core.agent.gate.capabilities import CapabilityFactory, CommandRunner, UserPrompter
 from core.agent.gate.edit_diagnostics import EditDiagnostics
 from core.agent.gate.gated_call import CallLease, CallStopped, GatedCall
@@ -29,6 +30,7 @@ from core.clock import monotonic
 from core.crash_reports import save_crash_report
 from core.errors import AgentTuiError, ToolInputInvalid
 from core.modes import Access, find_modes_granting, is_granted
+from core.permissions.policy import PolicyDecision
 from core.protocol.events import AnyEvent, MessageAppended, ToolFinished, ToolRequested
 from core.protocol.messages import ToolMessage
 from core.protocol.review import Origin
@@ -61,6 +63,7 @@ class Gate(Struct):
     emit: Callable[[AnyEvent], None]
     turn_id: str
     diagnostics: EditDiagnostics
+    hooks: CallHooks
 
     async def run(self, calls: Sequence[GatedCall], format_result: ResultFormat, get_warning: ResultFormat) -> None:
         """Run all calls of one step; each gets its one answer, also when cancelled, and `get_warning` after it."""
@@ -101,6 +104,7 @@ class Gate(Struct):
                 await self._execute(call)
             except Exception as error:  # a fault of ours must not end the turn, nor show a traceback to anybody
                 _end_for(call, error)
+                await self.hooks.report_failure(call)
         self._record(call)
 
     def _parse(self, call: GatedCall) -> None:
@@ -126,10 +130,8 @@ class Gate(Struct):
         self._check_granted(call)
         if self.permissions.settings.commands.policy == "human" and isinstance(call.tool, RunTerminalCmd):
             await self._let_user_type(call, call.tool)
+        decision = await self.hooks.decide(call, lambda: self._decide(call))
         assert call.tool is not None
-        decision = self.permissions.decide(call.access, call.tool, is_typed=bool(call.proposed_command))
-        if decision.choice == "deny":
-            raise CallStopped("denied", f"Not run: {decision.reason} Nothing was changed.")
         if decision.choice == "ask":
             paths = self.permissions.list_named_paths(call.tool) if call.access in PATH_ACCESSES else ()
             refused = await self.approver.ask_for_call(call.request.id, call.access, call.tool, decision.reason)
@@ -139,6 +141,15 @@ class Gate(Struct):
             self._check_granted(call)  # the mode may have changed while the user thought about it
         if call.access is Access.EXEC:
             call.approval = self.permissions.build_approval(call.subject)
+
+    def _decide(self, call: GatedCall) -> PolicyDecision:
+        """Decide by rules and policy. Raises `CallStopped` for what they refuse."""
+        assert call.access is not None
+        assert call.tool is not None
+        decision = self.permissions.decide(call.access, call.tool, is_typed=bool(call.proposed_command))
+        if decision.choice == "deny":
+            raise CallStopped("denied", f"Not run: {decision.reason} Nothing was changed.")
+        return decision
 
     def _check_granted(self, call: GatedCall) -> None:
         """Check the access against the mode that holds now, not the one in which the model made up its mind."""
@@ -183,6 +194,8 @@ class Gate(Struct):
                 self.permissions.network_grants.revoke_once()
         if call.access is Access.PROPOSE and call.status == "completed":
             call.text = "\n".join(filter(None, (call.text, await self.diagnostics.describe_edit())))
+        if call.status == "completed":
+            await self.hooks.report_end(call)
         call.text, spilled = clip_text(
             self.permissions.terminal.host.directory, call.request.id, f"{call.format_aside()}{call.text}"
         )

@@ -49,8 +49,8 @@ class GatedCall(Struct, eq=False):
     """One tool call. `document` shows it; `problem`: why it must not be run; `is_truncated`: by the length limit.
 
     `name`: the tool's own, as soon as it is found; `subject`: the path, command or the like that the call is about.
-    The loop learns from `has_failed` and `is_malformed`: no call could be made of what the model wrote, whatever the
-    project holds.
+    `changed_by`: what hook changed its arguments, as a sentence. The loop learns from `has_failed`
+    and `is_malformed`: no call could be made of what the model wrote, whatever the project holds.
     """
 
     request: ToolCall
@@ -71,6 +71,7 @@ class GatedCall(Struct, eq=False):
     spilled: str = ""
     is_malformed: bool = False
     proposed_command: str = ""
+    changed_by: str = ""
     is_recorded: bool = False
     started: float = field(default_factory=monotonic)
 
@@ -79,7 +80,9 @@ class GatedCall(Struct, eq=False):
         return self.status in {"failed", "denied"}
 
     def format_aside(self) -> str:
-        """Return a line for before the result if the user ran another command than the proposed one."""
+        """Return a line for before the result if the user ran another command, or a hook changed the call."""
+        if self.changed_by:
+            return f"{self.changed_by} It is now: {self.subject}\n"
         if not self.proposed_command or self.proposed_command == self.subject:
             return ""
         return f"The user ran another command: {self.subject}\n"

@@ -20,9 +20,7 @@ from core.agent.context.told_rules import append_rule_news
 from core.agent.context.user_message import build_bare_message, compose_user_message
 from core.agent.debug.debug_policy import DebugPolicy
 from core.agent.debug.fix_verdict import FixReview
-from core.agent.gate.capabilities import CapabilityFactory
 from core.agent.gate.edit_diagnostics import EditDiagnostics
-from core.agent.gate.gate import Gate
 from core.agent.gate.gated_call import GatedCall
 from core.agent.mentions.sources import PromptSurroundings
 from core.agent.planning.status_readback import read_back_statuses
@@ -30,9 +28,10 @@ from core.agent.turn.budget import LimitReached, TurnBudget
 from core.agent.turn.loop_guard import LoopGuard
 from core.agent.turn.model_calls import ModelCalls
 from core.agent.turn.offers import append_offers
-from core.agent.turn.stages import build_capabilities
+from core.agent.turn.stages import build_capabilities, build_gate
 from core.agent.turn.todo_following import TodoFollower
 from core.agent.turn.turn_context import TurnContext
+from core.agent.turn.turn_hooks import PromptRefused, TurnHooks
 from core.agent.turn.turn_policy import TurnPolicy
 from core.clock import monotonic
 from core.crash_reports import describe_crash_report, save_crash_report
@@ -81,7 +80,7 @@ class Turn:
         self._documents = TurnDocuments(emit)
         capabilities = build_capabilities(context)
         self._diagnostics = EditDiagnostics(context.languages, state, emit)
-        self._gate = self._build_gate(context, capabilities)
+        self._gate = build_gate(context, capabilities, self._documents, self._diagnostics)
         self._reminders = Reminders(state, memory, permissions, tools, emit, lambda: context.dialect)
         self._loop_guard = LoopGuard(state, context.routes, emit)
         read_back = partial(read_back_statuses, context.plans, host.shadow, memory.announced)
@@ -89,6 +88,7 @@ class Turn:
             state, emit, context.build, context.turn_id, tools, capabilities, read_back, state.todos
         )
         self._policy = self._build_policy(context)
+        self._hooks = TurnHooks(context)
         self._started = monotonic()
 
     def _build_policy(self, context: TurnContext) -> TurnPolicy:
@@ -102,18 +102,6 @@ class Turn:
             DebugPolicy(host, fix, context.permissions, context.turn_id),
             self._diagnostics,
             lambda: context.dialect == "command",
-        )
-
-    def _build_gate(self, context: TurnContext, capabilities: CapabilityFactory) -> Gate:
-        return Gate(
-            self._documents,
-            capabilities,
-            capabilities.approver,
-            context.permissions,
-            context.tools,
-            context.emit,
-            context.turn_id,
-            self._diagnostics,
         )
 
     async def run(self) -> TurnFinished:
@@ -165,6 +153,8 @@ class Turn:
             self._emit(Notice(level="info", message=limit.message, hint=limit.hint))
         except AgentTuiError as error:
             self._fail(error, retryable=isinstance(error, ProviderError) and error.retryable)
+            if not isinstance(error, PromptRefused):
+                await self._hooks.report_failure()
         except Exception as error:  # a fault of ours: said plainly, and the session goes on
             hint = f"Try again. {describe_crash_report(save_crash_report(error, 'a turn'))}"
             fault = AgentTuiError(f"An unexpected fault ended the turn ({type(error).__name__}).", hint=hint)
@@ -178,12 +168,14 @@ class Turn:
     async def _append_prompt(self) -> PromptSetup:
         """Append the prompt with its context to the history; the prompt alone if there is no time for more."""
         message: UserMessage | None = None
+        added = await self._hooks.begin(self.prompt)
         try:
             message = await compose_user_message(self._context, self._model_prompt, self._surroundings, self._reminders)
         finally:
             if message is None:
                 message = build_bare_message(self._model_prompt, self._state.attachments)
             self._emit(MessageAppended(message=message))
+        self._hooks.append_context(added)
         return await load_setup(self._context)
 
     async def _run_step(self, model: ModelCalls) -> bool:
@@ -192,6 +184,7 @@ class Turn:
             self._todos.refresh()
         await append_rule_news(self._context, model.setup.prefix.system)
         await append_offers(self._context.offers, self._state.messages, self._emit)
+        await self._hooks.check_steers()
         self._reminders.append_news()
         self._diagnostics.append_late()
         self.budget.check()
@@ -201,10 +194,12 @@ class Turn:
         self._emit(StepStarted(step=self.budget.begin_step()))
         answer = await model.request_answer()
         self._record_answer(model.setup, answer)
+        await self._hooks.report_answer(answer.message.content)
         if answer.calls:
-            return await self._run_calls(model.setup, answer)
-        return self._loop_guard.should_continue(answer) or await self._policy.should_continue(
-            answer.message.content, is_over=answer.is_over
+            return await self._hooks.should_continue(await self._run_calls(model.setup, answer))
+        return await self._hooks.should_continue(
+            self._loop_guard.should_continue(answer)
+            or await self._policy.should_continue(answer.message.content, is_over=answer.is_over)
         )
 
     def _record_answer(self, made: PromptSetup, answer: ModelAnswer) -> None:

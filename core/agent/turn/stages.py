@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from core.agent.answer.documents import TurnDocuments
 from core.agent.answer.side_requests import SideRequests
 from core.agent.context.compaction import Compactor
 from core.agent.gate.approvals import Approver
+from core.agent.gate.call_hooks import CallHooks
 from core.agent.gate.capabilities import CapabilityFactory
+from core.agent.gate.edit_diagnostics import EditDiagnostics
+from core.agent.gate.gate import Gate
 from core.agent.gate.name_lookup import open_lookup
 from core.agent.turn.turn_context import TurnContext
 from core.tools.base import EditRequest
@@ -21,7 +25,7 @@ def build_capabilities(context: TurnContext) -> CapabilityFactory:
         return await resolve_edit(_build_side_requests(context), request)
 
     lookup = open_lookup(context.languages)
-    approver = Approver(context.user, context.permissions, context.emit)
+    approver = Approver(context.user, context.permissions, context.emit, context.hooks)
     return CapabilityFactory(
         approver,
         context.python,
@@ -34,6 +38,23 @@ def build_capabilities(context: TurnContext) -> CapabilityFactory:
     )
 
 
+def build_gate(
+    context: TurnContext, capabilities: CapabilityFactory, documents: TurnDocuments, diagnostics: EditDiagnostics
+) -> Gate:
+    """Build the path that this turn's calls take."""
+    return Gate(
+        documents,
+        capabilities,
+        capabilities.approver,
+        context.permissions,
+        context.tools,
+        context.emit,
+        context.turn_id,
+        diagnostics,
+        CallHooks(context.hooks, context.permissions),
+    )
+
+
 def _build_side_requests(context: TurnContext) -> SideRequests:
     return SideRequests(context.routes, context.budget, context.emit, context.id, private=context.is_private)
 
@@ -41,4 +62,4 @@ def _build_side_requests(context: TurnContext) -> SideRequests:
 def build_compactor(context: TurnContext) -> Compactor:
     """Build what shortens the history when the window is full."""
     side = _build_side_requests(context)
-    return Compactor(context.state, context.memory, side, context.emit, context.window)
+    return Compactor(context.state, context.memory, side, context.emit, context.window, context.hooks)

@@ -25,6 +25,7 @@ from core.agent.turn.routes import TurnRoutes
 from core.agent.turn.user_channel import UserChannel
 from core.config.model_settings import DialectName
 from core.config.settings import Settings, TurnLimits
+from core.hooks.session_hooks import SessionHooks
 from core.lsp.language_servers import LanguageServers
 from core.modes import Access
 from core.protocol.events import AnyEvent
@@ -47,7 +48,7 @@ class TurnContext(Struct, kw_only=True):
     `directory`: the session's own (`outputs/` and `prefix.json` go below it). `is_private`: the APIs are asked to keep
     nothing. `open_sources`: opens what a prompt can name; `search`: looks through the project; `outward`: opens the
     capabilities that lead out of session and machine; `offers`: what the model is told of beside its list of tools.
-    `budget`: what the turn has used.
+    `hooks`: those of the session, to which every event is told. `budget`: what the turn has used.
     """
 
     id: str
@@ -69,6 +70,7 @@ class TurnContext(Struct, kw_only=True):
     search: SearchProject = search_nothing
     outward: Mapping[Access, OpenCapability] = {}
     offers: tuple[Offer, ...] = ()
+    hooks: SessionHooks = field(default_factory=SessionHooks)
     is_private: bool = False
     build: BuildTarget = BuildTarget()
     budget: TurnBudget = field(default_factory=lambda: TurnBudget(TurnLimits))

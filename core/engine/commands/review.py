@@ -6,7 +6,7 @@ A protected change and the state of git are accepted only when the user has conf
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -23,7 +23,7 @@ from core.protocol import commands as cmd
 from core.protocol.events import CommentsSent, Notice
 from core.protocol.plans import Plan
 from core.protocol.renames import format_change_path, list_changes
-from core.protocol.review import Bulk, Change, Comment, Origin
+from core.protocol.review import Bulk, Change, Comment, Origin, Verdict
 from core.shadow.paths import format_paths
 from core.shadow.review.change_groups import group_changes
 from core.shadow.review.verdict_plan import find_hunks
@@ -37,10 +37,12 @@ def prepare_resolve(session: Session, command: cmd.HunkResolve) -> Effect:
         if command.hunks:
             raise CommandRejected("hunks were named without their file.", code="path_missing")
         is_part = command.origin or command.paths
-        if is_part and not session.bulk_acceptance.find_changes(command.origin, command.paths):
+        find = partial(session.bulk_acceptance.find_changes, command.origin, command.paths)
+        if is_part and not find():
             what = "of that origin" if command.origin else "of these files"
             raise CommandRejected(f"nothing {what} is pending.", code="change_unknown")
-        return partial(_resolve_all, session, command)
+        effect = partial(_resolve_all, session, command)
+        return _ask_hooks(session, command.verdict, lambda: [change.path for change in find()], effect)
     change = session.review.changes.get(command.path)
     if change is None:
         raise CommandRejected(f"nothing is pending for {command.path}.", code="change_unknown")
@@ -49,7 +51,12 @@ def prepare_resolve(session: Session, command: cmd.HunkResolve) -> Effect:
         meant = group_changes(session.review.changes, [change])
         if guarded := next((each for each in (change, *meant) if each.protected), None):
             raise _build_unconfirmed(guarded.path, guarded.risk)
-    return partial(_resolve_file, session, command)
+    return _ask_hooks(session, command.verdict, lambda: [command.path], partial(_resolve_file, session, command))
+
+
+def _ask_hooks(session: Session, verdict: Verdict, list_paths: Callable[[], list[str]], effect: Effect) -> Effect:
+    """Return the effect of a verdict; of an acceptance with the hooks asked about the paths before."""
+    return session.promotion_hooks.guard(list_paths, effect) if verdict == "accept" else effect
 
 
 def _build_unconfirmed(what: str, risk: str) -> CommandRejected:
@@ -150,7 +157,7 @@ def prepare_bulk_resolve(session: Session, command: cmd.BulkResolve) -> Effect:
             if len(notes := record.excerpt.split("; ", 1)) > 1:
                 session.emit(Notice(level="info", message=f"{command.root} was accepted: {notes[1]}."))
 
-    return effect
+    return _ask_hooks(session, command.verdict, lambda: [command.root], effect)
 
 
 def prepare_split(session: Session, command: cmd.HunkSplit) -> Effect:
@@ -189,7 +196,7 @@ def prepare_conflict_resolve(session: Session, command: cmd.ConflictResolve) -> 
         session.shadow.conflicts.resolve(command.path, command.choices, command.mine, command.theirs)
         complete_resolved_todos(session, command.path)
 
-    return effect
+    return _ask_hooks(session, "accept", lambda: [command.path], effect)
 
 
 async def prepare_comments_send(session: Session, command: cmd.CommentsSend) -> Effect:

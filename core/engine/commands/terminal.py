@@ -11,6 +11,9 @@ from core.engine.commands.turns import check_text
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.errors import CommandRejected
+from core.hooks.events import HookEvent
+from core.hooks.payload import HookCall
+from core.hooks.session_hooks import HookOccasion, SessionHooks
 from core.protocol import commands as cmd
 from core.protocol.documents import Todo
 from core.protocol.events import TodoVerified
@@ -18,6 +21,7 @@ from core.sandbox.results import CommandResult
 from core.shell.terminal import Terminal
 from core.shell.user_command import UserCommand
 
+USER_TOOL = "run_terminal_cmd"  # what hooks know a command of the user's by
 MAX_OUTPUT = 4_000  # characters of output, its end, that are kept with the todo
 
 
@@ -31,7 +35,37 @@ def prepare_run(session: Session, command: cmd.CommandRun) -> Effect:
 
 def _run_command(session: Session, command: str) -> None:
     run = UserCommand(session.terminal, command)
-    session.run_beside(run.run, name=run.call)
+
+    async def work() -> None:
+        if refusal := await find_hook_refusal(session.hooks, command, run.call):
+            session.report_error(CommandRejected(refusal, hint="It was not run.", code="hook_refused"))
+        else:
+            await run.run()
+            await report_command(session.hooks, command, run)
+
+    session.run_beside(work, name=run.call)
+
+
+async def find_hook_refusal(hooks: SessionHooks, command: str, call: str) -> str:
+    """Return why a hook refuses a command that no tool call runs, "" = none does. Nobody else is asked about it, so one
+    that would have the user asked lets it pass: they typed it."""
+    about = HookCall(tool=USER_TOOL, call=call, arguments={"command": command})
+    outcome = await hooks.run(HookOccasion(event=HookEvent.BEFORE_SHELL, call=about, subjects=(command,)))
+    return outcome.describe_refusal() if outcome.is_denied else ""
+
+
+async def report_command(hooks: SessionHooks, command: str, run: UserCommand) -> None:
+    """Tell the hooks of a command that no tool call ran."""
+    if run.result is None:
+        return
+    about = HookCall(
+        tool=USER_TOOL,
+        call=run.call,
+        arguments={"command": command},
+        result=run.result.output,
+        duration_ms=run.result.duration_ms,
+    )
+    await hooks.run(HookOccasion(event=HookEvent.AFTER_SHELL, call=about, subjects=(command,)))
 
 
 def prepare_job_stop(session: Session, command: cmd.JobStop) -> Effect:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from core.engine.queries import changes, extensions, files, rules, sessions
+from core.engine.queries import changes, extensions, files, hooks, rules, sessions
 from core.engine.queries.source import QuerySource
 from core.protocol import queries as q
 
@@ -33,6 +33,7 @@ QUERIES: Final[Mapping[type, Answer]] = {
     q.CheckpointPreviewQuery: changes.answer_checkpoint_preview,
     q.PictureQuery: changes.answer_picture,
     q.RulesQuery: rules.answer_rules,
+    q.HooksQuery: hooks.answer_hooks,
     q.MemoryQuery: rules.answer_memory,
     q.CommandsQuery: extensions.answer_commands,
     q.CommandPreviewQuery: extensions.answer_command_preview,

@@ -20,6 +20,8 @@ from core.agent.turn.turn_context import TurnContext
 from core.agent.turn.user_channel import UserChannel
 from core.config.narrowing import apply_bounds
 from core.config.settings import Settings, TurnLimits
+from core.engine.hooks.promotion import PromotionHooks
+from core.engine.hooks.session import open_session_hooks, report_session_end
 from core.engine.services import EngineServices
 from core.engine.session.bulk_acceptance import BulkAcceptance
 from core.engine.session.model_routes import ModelRoutes
@@ -29,6 +31,7 @@ from core.engine.session.syntax_check import SyntaxChecker
 from core.engine.session.tasks import STOP_LIMIT, SessionTasks, TurnSlot
 from core.errors import AgentTuiError
 from core.filesystem.removal import remove_tree
+from core.hooks.session_hooks import SessionHooks
 from core.ids import new_id
 from core.lsp.language_servers import LanguageServers
 from core.permissions.audit import AuditLog
@@ -67,15 +70,14 @@ class Session:
     ) -> None:
         self.id = directory.id
         self.directory = directory
-        self.log = log
-        self.state = state
+        self.log, self.state = log, state
         self.services = services
         self.workspace = services.workspace
         self.review = state.review
         audit = AuditLog(directory.path)
-        self.recorder = EventRecorder(self.id, log, state, audit=audit, ahead=self._list_edges())
-        self.emit, self.emit_outside_turn = self.recorder.emit, self.recorder.emit_outside_turn
-        self.emit_surely = self.recorder.emit_surely
+        recorder = self.recorder = EventRecorder(self.id, log, state, audit=audit, ahead=self._list_edges())
+        self.emit, self.emit_surely = recorder.emit, recorder.emit_surely
+        self.emit_outside_turn = recorder.emit_outside_turn
         blobs = BlobStore(directory.blobs_path)
         self.shadow = Shadow(services.workspace, blobs, self.emit, self.review)
         self.syntax_checker = SyntaxChecker(self.review, blobs, self.emit_outside_turn)
@@ -98,6 +100,7 @@ class Session:
         self.memory: ModelMemory | None = None
         self.context: TurnContext | None = None
         self.tasks = SessionTasks(self.report_error)
+        self.hooks, self.promotion_hooks = self._open_hooks()
         self.turn_slot = TurnSlot(self._interrupt_turn)
         self.warm_up: asyncio.Task[None] | None = None
         self.subagents: dict[str, Session] = {}
@@ -109,6 +112,12 @@ class Session:
         self.recorder.listeners.append((changed, languages.observe_change))
         self.terminal.on_close.append(languages.close)
         return languages
+
+    def _open_hooks(self) -> tuple[SessionHooks, PromotionHooks]:
+        hooks = open_session_hooks(self.terminal, self.call_permissions, self.services.trust, self.recorder)
+        promotion = PromotionHooks(hooks, self.tasks, self.workspace.root, self.report_error)
+        self.recorder.listeners.append(((ev.FileWritten,), promotion.observe))
+        return hooks, promotion
 
     def _explain_unasked(self, command: str, directory: str) -> str:
         self.call_permissions.is_trusted = self.services.trust.trusted
@@ -190,7 +199,7 @@ class Session:
 
     def _accept_automatically(self, _: object = None) -> None:
         if self.settings.edits.policy == "auto":
-            self.accept_all()
+            self.promotion_hooks.accept(lambda: list(self.review.changes), self.accept_all)
 
     def create_checkpoint(self, prompt: str, *, before: str = "") -> str:
         """Create a checkpoint of this moment and return its id. Cheap, whatever the session holds."""
@@ -269,6 +278,8 @@ class Session:
     async def close(self, reason: str = "") -> None:
         """Interrupt what runs, carry out what was accepted, write what is left; an empty session leaves nothing."""
         await self.tasks.finish_effects()
+        await self.stop_turn()
+        await report_session_end(self.hooks, self.state, reason)
         await self._stop()
         if self._is_empty:
             self.remove()

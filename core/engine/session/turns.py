@@ -14,6 +14,7 @@ from core.agent.mentions.sources import PromptSurroundings
 from core.agent.skills.offer import build_skill_offer
 from core.agent.turn.routes import TurnRoutes
 from core.agent.turn.turn_context import BuildTarget, TurnContext
+from core.config.settings import Settings
 from core.engine.faults import explain_fault
 from core.engine.models import ModelAccess
 from core.engine.prompt_sources import open_sources
@@ -50,8 +51,9 @@ async def compact_history(context: TurnContext) -> None:
     from core.agent.context.prompt_setup import load_setup
     from core.agent.turn.stages import build_compactor
 
+    await context.hooks.refresh()
     before = list(context.state.messages)
-    await build_compactor(context).compact((await load_setup(context)).size)
+    await build_compactor(context).compact((await load_setup(context)).size, is_asked=True)
     if list(context.state.messages) == before:
         context.emit(Notice(level="info", message="The history is short: there is nothing to compact."))
 
@@ -117,14 +119,19 @@ def suggest_prompt(session: Session) -> None:
         session.emit_surely(PromptSuggested(text=found.text, mode=Mode(found.mode or state.mode).value))
 
 
+def _update_permissions(session: Session) -> Settings:
+    """Let trust and settings as they are now hold for calls; return the settings."""
+    permissions, trust = session.call_permissions, session.services.trust
+    permissions.is_trusted, permissions.hears, permissions.settings = trust.trusted, trust.is_readable, session.settings
+    return permissions.settings
+
+
 def build_context(session: Session) -> TurnContext:
     """Return a context as a turn begins with it."""
     services, routes, route = session.services, session.routes, session.routes.open()
     if session.memory is None:
         session.memory = ModelMemory.of_session(session.directory.path)
-    session.call_permissions.is_trusted = services.trust.trusted
-    session.call_permissions.hears = services.trust.is_readable
-    session.call_permissions.settings = settings = session.settings
+    settings = _update_permissions(session)
     context = TurnContext(
         tools=session.tools,
         id=session.id,
@@ -151,6 +158,7 @@ def build_context(session: Session) -> TurnContext:
         memory=session.memory,
         open_sources=partial(open_sources, session),
         search=services.search,
+        hooks=session.hooks,
         is_private=session.state.is_private,
     )
     return _install_context(session, context)

@@ -39,12 +39,13 @@ class SessionClosed(Event, frozen=True, kw_only=True, tag="session.closed"):
 class TrustStated(Event, frozen=True, kw_only=True, tag="trust.stated"):
     """The state of trust in the project's own instructions: its rules, its configuration, its git settings. `asked`: no
     answer yet, treated as a no. `holds`: the places that are not read; `changed`: files that differ from when the
-    project was trusted, and which alone are asked about."""
+    project was trusted, and which alone are asked about; `hooks`: what would be run of these, a line each."""
 
     state: Literal["asked", "trusted", "restricted"]
     directory: str
     holds: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+    hooks: tuple[str, ...] = ()
 
 
 class ModeChanged(Event, frozen=True, kw_only=True, tag="mode.changed"):

@@ -9,6 +9,8 @@ from msgspec import field
 from core.protocol.documents import Question, QuestionAnswer
 from core.protocol.events.base import ApprovalDecision, Event, IdEvent, IdsEvent, LossyEvent, ToolStatus
 
+HookResult = Literal["passed", "allowed", "asked", "denied", "changed", "told", "failed"]
+
 
 class ToolRequested(Event, frozen=True, kw_only=True, tag="tool.requested"):
     """`arguments` is the JSON text of the model; `document` is the id of the document that shows the call."""
@@ -32,6 +34,22 @@ class ToolFinished(Event, frozen=True, kw_only=True, tag="tool.finished"):
     duration_ms: int = 0
     summary: str = ""
     spilled: str = ""
+
+
+class HookRan(IdEvent, frozen=True, kw_only=True, tag="hook.ran"):
+    """A hook that was run at an event, and what was made of its answer. `id`: the hook's, the same as long as it is the
+    same; `source`: the file that it stands in; `call`: the tool call that the event is about; `message`: what it said,
+    or why it is no answer; `effects`: what it changed, in a line."""
+
+    event: str
+    command: str
+    source: str
+    outcome: HookResult
+    call: str = ""
+    exit_code: int | None = None
+    duration_ms: int = 0
+    message: str = ""
+    effects: str = ""
 
 
 class ApprovalRequested(IdEvent, frozen=True, kw_only=True, tag="approval.requested"):

@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from core.protocol.debug import ComparedLocation, ProbeRecord
+from core.protocol.events.tool import HookRan
 from core.protocol.events.turn import LoadedRule
 from core.protocol.models import ModelChoice, ProviderStatus, RouteRow
 from core.protocol.queries.base import Answer, Query
@@ -188,6 +189,37 @@ class RulesAnswer(Answer, frozen=True, kw_only=True, tag="rules"):
     """In the order in which they bind, with what could not be read last. `is_trusted` False: none of the project's."""
 
     rules: tuple[LoadedRule, ...]
+    is_trusted: bool = True
+
+
+HookTrust = Literal["yours", "trusted", "held"]
+
+
+class HooksQuery(Query, frozen=True, kw_only=True, tag="hooks"):
+    """Every hook of the user and the project, and how it ended last in the session."""
+
+
+class HookRow(Struct, frozen=True, kw_only=True):
+    """A hook. `trust`: `held` ones do not run, as the user did not say yes to them; `problem`: why it can't run;
+    `timeout` in seconds; `last`: its last run in the session, None = there was none."""
+
+    id: str
+    event: str
+    command: str
+    source: str
+    trust: HookTrust
+    matcher: str = ""
+    timeout: float = 0.0
+    fails_closed: bool = False
+    problem: str = ""
+    last: HookRan | None = None
+
+
+class HooksAnswer(Answer, frozen=True, kw_only=True, tag="hooks"):
+    """Those that run first, in the order in which they do. `problems`: what is wrong in hook files, a line each."""
+
+    hooks: tuple[HookRow, ...]
+    problems: tuple[str, ...] = ()
     is_trusted: bool = True
 
 

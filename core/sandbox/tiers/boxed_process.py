@@ -101,6 +101,10 @@ class BoxedProcess(ABC):
         if self._stdin is not None and not self._stdin.is_closing():
             self._stdin.write(data)
 
+    def close_input(self) -> None:
+        if self._stdin is not None:
+            self._stdin.close()
+
     def interrupt(self) -> None:
         self._send_control(messages.INTERRUPT)
 

@@ -32,6 +32,9 @@ class PlainProcess:
         assert self.process.stdin is not None
         self.process.stdin.write(data)
 
+    def close_input(self) -> None:
+        raise AssertionError
+
     def interrupt(self) -> None:
         raise AssertionError
 

@@ -10,6 +10,7 @@ from tui.keymap import check_keymap, get_keymap
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
 from tui.screens.dialogs.listings.context import ContextDialog
+from tui.screens.dialogs.listings.hooks import HooksDialog
 from tui.screens.dialogs.listings.memory import MemoryDialog
 from tui.screens.dialogs.listings.rules import RulesDialog
 from tui.screens.dialogs.pages import build_help_page, build_keys_page
@@ -78,6 +79,13 @@ class PageController(Controller):
         """Show what the agent is told to keep to and why, and the file of a rule that is chosen."""
         found = await self.context.query(queries.RulesQuery(), queries.RulesAnswer)
         if found is not None and (path := await self.context.ask(RulesDialog(found))):
+            await self._panes.preview_file(path)
+
+    @in_worker("picker")
+    async def action_show_hooks(self, _: str = "") -> None:
+        """Show the hooks and how they ended, and the file of one that is chosen."""
+        found = await self.context.query(queries.HooksQuery(), queries.HooksAnswer)
+        if found is not None and (path := await self.context.ask(HooksDialog(found))):
             await self._panes.preview_file(path)
 
     @in_worker("picker")

@@ -1,0 +1,218 @@
+"""The hooks of tool calls: asked before a call runs, told when it has ended, and the one place where answers apply.
+
+An answer can refuse a call, have the user asked, or change its arguments; changed ones are checked and decided on like
+any others, and shown to the hooks again. It can't allow what rules, mode or the user have a word on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from core.agent.answer.call_documents import decode_arguments
+from core.agent.gate.gated_call import CallStopped, GatedCall
+from core.agent.gate.permissions import CallPermissions
+from core.errors import PathRefused, ToolInputInvalid
+from core.hooks.events import HookEvent
+from core.hooks.payload import HookCall
+from core.hooks.session_hooks import NOTHING_SAID, HookOccasion, HookOutcome, SessionHooks
+from core.hooks.tool_names import list_tool_names, restore_arguments
+from core.modes import Access
+from core.permissions.policy import PolicyDecision
+from core.protocol.review import FileState
+from core.tools.arguments import convert_arguments
+
+MAX_CHANGES = 2  # times that hooks may change the arguments of one call
+MAX_READ = 2_000_000  # bytes of a file that hooks are shown before it is read
+_BEFORE = (HookEvent.PRE_TOOL, HookEvent.BEFORE_SHELL, HookEvent.BEFORE_MCP, HookEvent.BEFORE_READ)
+_AFTER = (HookEvent.POST_TOOL, HookEvent.AFTER_SHELL, HookEvent.AFTER_MCP, HookEvent.AFTER_EDIT)
+_SHELL_TOOLS = frozenset({"run_terminal_cmd", "run_python"})
+Decide = Callable[[], PolicyDecision]
+
+
+class CallHooks(Struct, frozen=True):
+    """The hooks of one turn's calls. `_pending`: what was pending before each edit, by its call."""
+
+    hooks: SessionHooks
+    permissions: CallPermissions
+    _pending: dict[str, dict[str, FileState]] = field(default_factory=dict)
+
+    async def decide(self, call: GatedCall, decide: Decide) -> PolicyDecision:
+        """Return the decision on a call, with what hooks say of it. `decide`: by mode, rules and policy alone; raises
+        `CallStopped` for a call that they refuse, as this does for one that a hook refuses."""
+        decision = decide()
+        if not self.hooks.has(*_BEFORE):
+            self._note_pending(call)
+            return decision
+        for _ in range(MAX_CHANGES):
+            outcome = await self._ask(call)
+            if outcome.is_denied:
+                raise CallStopped("denied", f"Not run: {outcome.describe_refusal()} Nothing was changed.")
+            if outcome.changed_input is None or not _change_arguments(call, outcome):
+                break
+            decision = decide()
+        else:
+            raise CallStopped("denied", "Not run: hooks keep changing what the call says. Nothing was changed.")
+        self._note_pending(call)
+        if outcome.permission == "ask" and decision.choice == "allow":
+            return PolicyDecision(
+                choice="ask", reason=f"The hook {outcome.decider} wants you to be asked. {outcome.reason}"
+            )
+        return decision
+
+    async def _ask(self, call: GatedCall) -> HookOutcome:
+        """Ask about each file that the call names, and about the call as a whole; the first refusal counts."""
+        changed: HookOutcome | None = None
+        asking: HookOutcome = NOTHING_SAID
+        for path in self._list_paths(call) or ("",):
+            for occasion in self._build_before(call, path):
+                outcome = await self.hooks.run(occasion)
+                if outcome.is_denied:
+                    return outcome
+                asking = outcome if outcome.permission == "ask" else asking
+                changed = changed or (outcome if outcome.changed_input is not None else None)
+        return changed or asking
+
+    def _list_paths(self, call: GatedCall) -> tuple[str, ...]:
+        return () if call.tool is None else self.permissions.list_named_paths(call.tool)
+
+    def _build_before(self, call: GatedCall, path: str) -> list[HookOccasion]:
+        about = _build_call(call, path)
+        found = [_build_occasion(HookEvent.PRE_TOOL, call, about)]
+        if call.name in _SHELL_TOOLS:
+            found.append(HookOccasion(event=HookEvent.BEFORE_SHELL, call=about, subjects=(call.subject,)))
+        if call.access is Access.EXTERNAL:
+            found.append(_build_occasion(HookEvent.BEFORE_MCP, call, about))
+        if call.name == "read_file" and path and self.hooks.has(HookEvent.BEFORE_READ):
+            fields = {"content": self._read_text(path), "attachments": []}
+            found.append(_build_occasion(HookEvent.BEFORE_READ, call, about, fields))
+        return [each for each in found if self.hooks.has(each.event)]
+
+    def _read_text(self, path: str) -> str:
+        try:
+            data = self.permissions.terminal.host.shadow.read(path, MAX_READ)
+        except PathRefused:
+            return ""
+        return (data or b"").decode("utf-8", "replace")
+
+    # afterwards
+
+    def _note_pending(self, call: GatedCall) -> None:
+        if call.access is Access.PROPOSE and self.hooks.has(HookEvent.AFTER_EDIT):
+            self._pending[call.request.id] = self._list_pending()
+
+    def _list_pending(self) -> dict[str, FileState]:
+        return {path: change.pending for path, change in self.permissions.terminal.host.state.changes.items()}
+
+    async def report_end(self, call: GatedCall) -> None:
+        """Tell the hooks of a call that has run, and add to its result what they say and what they changed."""
+        before = self._pending.pop(call.request.id, None)
+        if not self.hooks.has(*_AFTER):
+            return
+        result, added = call.text, list[str]()
+        for occasion in self._build_after(call, result, before):
+            outcome = await self.hooks.run(occasion)
+            if outcome.output is not None:
+                call.text = outcome.output
+            added += _describe_additions(outcome)
+        call.text = "\n".join((call.text, *added))
+
+    def _build_after(self, call: GatedCall, result: str, before: dict[str, FileState] | None) -> list[HookOccasion]:
+        found = []
+        if before is not None:
+            now = self._list_pending()
+            touched = [path for path in {**before, **now} if before.get(path) != now.get(path)]
+            for path in touched:
+                fields = {"edits": self._list_edits(call, path)}
+                about = _build_call(call, path, result)
+                found.append(_build_occasion(HookEvent.AFTER_EDIT, call, about, fields))
+        about = _build_call(call, next(iter(self._list_paths(call)), ""), result)
+        if call.name in _SHELL_TOOLS:
+            found.append(HookOccasion(event=HookEvent.AFTER_SHELL, call=about, subjects=(call.subject,)))
+        if call.access is Access.EXTERNAL:
+            found.append(_build_occasion(HookEvent.AFTER_MCP, call, about))
+        found.append(_build_occasion(HookEvent.POST_TOOL, call, about))
+        return [each for each in found if self.hooks.has(each.event)]
+
+    def _list_edits(self, call: GatedCall, path: str) -> list[dict[str, str]]:
+        said = decode_arguments(call.request.arguments)
+        pairs = said.get("edits") if isinstance(said.get("edits"), list) else [said]
+        edits = [
+            {"old_string": str(each["old_string"]), "new_string": str(each["new_string"])}
+            for each in pairs or ()
+            if isinstance(each, dict) and {"old_string", "new_string"} <= each.keys()
+        ]
+        return edits or [{"old_string": "", "new_string": self._read_text(path)}]
+
+    async def report_failure(self, call: GatedCall) -> None:
+        """Tell the hooks of a call that was refused or has failed."""
+        if call.tool is None or not self.hooks.has(HookEvent.POST_FAILURE):
+            return
+        kind = "permission_denied" if call.status == "denied" else "error"
+        fields = {"error": call.text, "error_message": call.text, "failure_type": kind, "is_interrupt": False}
+        about = _build_call(call, next(iter(self._list_paths(call)), ""))
+        occasion = _build_occasion(HookEvent.POST_FAILURE, call, about, fields)
+        call.text = "\n".join((call.text, *_describe_additions(await self.hooks.run(occasion))))
+
+
+def _build_call(call: GatedCall, path: str, result: str = "") -> HookCall:
+    return HookCall(
+        tool=call.name,
+        call=call.request.id,
+        arguments=_list_arguments(call),
+        path=path,
+        result=result,
+    )
+
+
+def _list_arguments(call: GatedCall) -> dict[str, Any]:
+    """Return the arguments as the tool took them, without those that were left out."""
+    if call.tool is None:
+        return decode_arguments(call.request.arguments)
+    given = decode_arguments(call.request.arguments).keys()
+    names = {call.tool.argument_names.get(name, name) for name in given}
+    return {name: value for name, value in msgspec.to_builtins(call.tool).items() if name in names}
+
+
+def _build_occasion(event: HookEvent, call: GatedCall, about: HookCall, fields: Mapping[str, Any] = {}) -> HookOccasion:
+    """Return an event of a call as its matchers (names of the tool) and conditions (command, path) see it."""
+    texts = tuple(filter(None, (call.subject, about.path)))
+    return HookOccasion(event=event, call=about, fields=fields, subjects=list_tool_names(call.name), texts=texts)
+
+
+def _change_arguments(call: GatedCall, outcome: HookOutcome) -> bool:
+    """Give the call the arguments that a hook made. False: they are what they were. Raises `CallStopped`."""
+    assert call.tool is not None
+    before = _list_arguments(call)
+    after = restore_arguments(call.name, outcome.changed_input or {}, before)
+    for name in _list_path_names(before):
+        if isinstance(after.get(name), str) and after[name].endswith(f"/{before[name]}"):
+            after[name] = before[name]  # they are given as absolute paths, and come back so
+    if after == before:
+        return False
+    try:
+        call.tool = convert_arguments(type(call.tool), msgspec.json.encode(after).decode())
+    except ToolInputInvalid as problem:
+        why = f"a hook changed what the call says, and that is no call: {problem.message}"
+        raise CallStopped("denied", f"Not run: {why} Nothing was changed.") from problem
+    call.subject = call.tool.subject()
+    call.changed_by = outcome.describe_change()
+    return True
+
+
+def _list_path_names(arguments: dict[str, Any]) -> list[str]:
+    return [name for name, value in arguments.items() if isinstance(value, str) and "\n" not in value]
+
+
+def _describe_additions(outcome: HookOutcome) -> list[str]:
+    """Return what the model is told of the answers: what hooks changed, and what they add."""
+    found = []
+    for hook, answer in outcome.answers:
+        if answer.effects:
+            found.append(f"[The hook `{hook.command[:120]}` {answer.effects}]")
+        if answer.context:
+            found.append(f"[The hook `{hook.command[:120]}` says: {answer.context}]")
+    return found

@@ -1,0 +1,183 @@
+"""`agent-tui hooks`: which hooks there are for a project, from where, and what each would answer to an event.
+
+A test runs the very processes in the very box, over what is pending, and drops what they change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from core.cli.parsing import Arguments, Front, build_parser, parse_directory
+from core.engine import Engine, EngineOptions
+from core.engine.queries.hooks import list_hooks
+from core.errors import AgentTuiError
+from core.exits import ExitCode
+from core.hooks.answers import HookAnswer, HookRun, read_answer
+from core.hooks.events import EVENTS_BY_NAME, HookEvent
+from core.hooks.matching import select_hooks
+from core.hooks.parsing import Hook
+from core.hooks.payload import HookScene, build_payload, encode_payload
+from core.hooks.places import HookTable, load_hooks
+from core.hooks.runner import HookRunner
+from core.permissions.trust import TrustStore
+from core.protocol import commands as cmd
+from core.protocol.queries import HookRow
+from core.sandbox.plain_text import strip_escapes
+from core.text.display_names import to_one_line
+from core.workspace import Workspace
+
+HOOKS_USAGE = "agent-tui hooks list [DIR] [--json] | test EVENT [--file INPUT.json] [DIR]"
+
+HOOKS_TEXT = """\
+List the hooks that run for DIR, in their order, with the file each stands in;
+those marked - do not run, as nobody said yes to them yet. `test` runs those of
+an event as a session would, in the box, and shows what goes in, what comes out
+and what is made of it; what they change is dropped. --file holds fields of the
+event, such as {"tool_name": "Bash", "tool_input": {"command": "git push"}};
+- is standard input. On the screen, /hooks shows how each hook ended last."""
+MAX_SHOWN = 4_000  # characters of an output that are shown
+MAX_INPUT = 4 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HooksArguments(Arguments):
+    """`event` "": list the hooks. `file`: fields of the event, as JSON; "" = none, "-" = standard input."""
+
+    front: ClassVar[Front] = "hooks"
+    event: str = ""
+    file: str = ""
+    json: bool = False
+
+
+def parse(argv: Sequence[str]) -> HooksArguments:
+    """Check the words behind `agent-tui hooks`; exits as `core.cli.arguments.parse` does."""
+    parser = build_parser("agent-tui hooks", HOOKS_USAGE, HOOKS_TEXT)
+    parser.add_argument("words", nargs="*", metavar="WORD", help="list, or test and the name of an event; a directory")
+    parser.add_argument("--file", metavar="INPUT.json", default="", help="fields of the event")
+    parser.add_argument("--json", action="store_true", help="the list, as JSON")
+    said = parser.parse_intermixed_args(argv)
+    words, event = list(said.words), ""
+    what = words.pop(0) if words[:1] in (["list"], ["test"]) else "list"
+    if what == "test":
+        event = words.pop(0) if words else ""
+        if event not in EVENTS_BY_NAME:
+            parser.error(f"test takes an event: {', '.join(HookEvent)}")
+    return HooksArguments(directory=parse_directory(words, parser), event=event, file=said.file, json=said.json)
+
+
+def run(arguments: HooksArguments) -> int:
+    """List the hooks, or test those of an event. Returns the exit code."""
+    workspace = Workspace(arguments.directory)
+    trust = TrustStore(workspace.root)
+    is_trusted = trust.is_given()
+    table = load_hooks(workspace, trust.load_files().is_trusted if is_trusted else None)
+    if arguments.event:
+        try:
+            fields = _read_fields(arguments.file)
+        except (OSError, msgspec.DecodeError) as error:
+            sys.stderr.write(f"agent-tui: {arguments.file} holds no JSON object: {error}\n")
+            return ExitCode.USAGE
+        return asyncio.run(_test(arguments.directory, table, EVENTS_BY_NAME[arguments.event], fields))
+    rows = list_hooks(table, workspace.root, {})
+    if arguments.json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode() + "\n")
+        return ExitCode.DONE
+    sys.stdout.write("".join(f"{line}\n" for line in format_hooks(rows, table)))
+    if table.held:
+        why = "have changed since you trusted it" if is_trusted else "belong to a project that you do not trust yet"
+        sys.stdout.write(f"Hooks marked - do not run: they {why}.\n")
+    return ExitCode.DONE
+
+
+def format_hooks(rows: Sequence[HookRow], table: HookTable) -> Iterator[str]:
+    """Format a line for each hook, and one for each problem."""
+    if not rows:
+        yield "There are no hooks here."
+    for row in rows:
+        notes = [f"{row.timeout:g} s", *(["fails closed"] if row.fails_closed else []), to_one_line(row.source)]
+        which = f" [{to_one_line(row.matcher)}]" if row.matcher else ""
+        mark = "-" if row.trust == "held" else " "
+        yield f"{mark} {row.event}{which}  {to_one_line(row.command)}  ({', '.join(notes)})"
+    for problem in table.problems:
+        yield f"  ! {to_one_line(problem.source)}: {to_one_line(problem.message)}"
+
+
+def _read_fields(name: str) -> dict[str, Any]:
+    if not name:
+        return {}
+    if name == "-":
+        data = sys.stdin.buffer.read(MAX_INPUT)
+    else:
+        with Path(name).open("rb") as file:
+            data = file.read(MAX_INPUT)
+    found = msgspec.json.decode(data)
+    if not isinstance(found, dict):
+        raise msgspec.DecodeError("it is no object")
+    return found
+
+
+def _list_subjects(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    names = ("tool_name", "command", "subagent_type", "agent_type", "trigger", "source")
+    return tuple(value for name in names if isinstance(value := fields.get(name), str))
+
+
+def _list_texts(fields: Mapping[str, Any]) -> list[str]:
+    given = fields.get("tool_input")
+    both = {**fields, **given} if isinstance(given, dict) else fields
+    return [value for name in ("command", "file_path", "path") if isinstance(value := both.get(name), str)]
+
+
+async def _test(directory: Path, table: HookTable, event: HookEvent, fields: Mapping[str, Any]) -> int:
+    hooks = [hook for hook in table.hooks if hook.event is event]
+    chosen = select_hooks(hooks, _list_subjects(fields), _list_texts(fields))
+    for hook in table.held:
+        if hook.event is event:
+            sys.stdout.write(f"not run, as nobody trusts it yet: {to_one_line(hook.command)}\n")
+    if not chosen:
+        sys.stdout.write(f"No hook runs at {event}{f' for {_list_subjects(fields)[0]}' if fields else ''}.\n")
+        return ExitCode.DONE
+    options = EngineOptions(interactive=False, watch=False, private=True)
+    engine = Engine(directory, options=options)
+    try:
+        opened = await engine.submit(cmd.SessionOpen())
+        if isinstance(opened, cmd.Reject):
+            raise AgentTuiError(opened.message, hint=opened.hint)
+        host = engine.terminal(opened.session).host
+        runner, scene = HookRunner(host, lambda: False, lambda _: ""), _build_scene(opened.session, host.workspace)
+        is_refused = False
+        for hook in chosen:
+            stdin = encode_payload(build_payload(hook, scene, fields))
+            found = await runner.run(hook, stdin)
+            answer = read_answer(hook, found)
+            is_refused = is_refused or answer.permission == "deny"
+            sys.stdout.write("".join(f"{line}\n" for line in _format_test(hook, stdin, found, answer)))
+        return ExitCode.FAILED if is_refused else ExitCode.DONE
+    finally:
+        await engine.close()
+
+
+def _build_scene(session: str, workspace: Workspace) -> HookScene:
+    return HookScene(session=session, root=workspace.root, turn="turn_test", model="none/test")
+
+
+def _format_test(hook: Hook, stdin: bytes, found: HookRun, answer: HookAnswer) -> Iterator[str]:
+    yield f"{hook.event}  {to_one_line(hook.command)}  ({to_one_line(hook.source)})"
+    yield f"  stdin   {stdin.decode('utf-8', 'replace').strip()[:MAX_SHOWN]}"
+    code = "none" if found.exit_code is None else found.exit_code
+    yield f"  exit    {code} after {found.duration_ms} ms"
+    for name, text in (("stdout", found.stdout), ("stderr", found.stderr)):
+        for line in strip_escapes(text[:MAX_SHOWN]).splitlines():
+            yield f"  {name}  {to_one_line(line)}"
+    said = [
+        f"{name} {to_one_line(str(value))[:MAX_SHOWN]}"
+        for name in ("permission", "reason", "message", "context", "followup", "changed_input", "output", "failure")
+        if (value := getattr(answer, name))
+    ]
+    yield f"  answer  {'; '.join(said) or 'nothing: it goes on'}"

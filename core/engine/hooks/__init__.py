@@ -1,0 +1,1 @@
+"""Hooks of open sessions: whose they are, and the events that no turn raises."""

@@ -1,0 +1,190 @@
+"""The answer of a hook, from its exit code and what it printed: one record for both dialects, nested or flat.
+
+Exit code 2 always refuses, whatever else was said. What is no answer (another exit code without one, half a JSON, no
+end) is a failure: the event goes on, or is refused where the hook fails closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from core.hooks.events import RULES
+from core.hooks.parsing import Hook
+
+Permission = Literal["", "allow", "ask", "deny"]
+REFUSING_EXIT: Final = 2
+MAX_TEXT: Final = 10_000  # characters of each text of an answer
+_WORDS: Final[Mapping[str, Permission]] = {
+    "allow": "allow",
+    "approve": "allow",
+    "deny": "deny",
+    "block": "deny",
+    "ask": "ask",
+    "defer": "ask",
+    "continue": "",
+}
+_STRICTNESS: Final[Sequence[Permission]] = ("", "allow", "ask", "deny")
+
+
+class HookRun(Struct, frozen=True, kw_only=True):
+    """The end of a hook's process. `problem`: why it has no answer at all (it hung, its script is gone), "" = it
+    ended by itself. `effects`: what it changed, in a line."""
+
+    exit_code: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+    problem: str = ""
+    duration_ms: int = 0
+    effects: str = ""
+
+
+class HookAnswer(Struct, frozen=True, kw_only=True):
+    """The answer of one hook. `reason`: for the model, where it refuses; `message`: for the user; `context`: more for
+    the model; `followup`: what the agent is to go on with; `changed_input`: other arguments; `output`: what the model
+    is to see in place of a result; `env`: variables for the hooks that follow; `ends_turn`: the agent is to stop;
+    `failure`: why it is no answer, whatever was made of that; `effects`: what it changed, in a line."""
+
+    permission: Permission = ""
+    reason: str = ""
+    message: str = ""
+    context: str = ""
+    followup: str = ""
+    changed_input: dict[str, Any] | None = None
+    output: str | None = None
+    env: Mapping[str, str] = {}
+    ends_turn: bool = False
+    failure: str = ""
+    effects: str = ""
+
+
+def read_answer(hook: Hook, run: HookRun) -> HookAnswer:
+    """Return what a run of a hook says; never raises, whatever was printed."""
+    said, failure = ({}, run.problem) if run.problem else _read_output(hook, run)
+    try:
+        answer = _read_fields(hook, said) if said else HookAnswer()
+    except _Unreadable as problem:
+        answer, failure = HookAnswer(), str(problem)
+    if not failure and not said:
+        answer = _read_text(hook, run)
+    if run.exit_code == REFUSING_EXIT and not run.problem:
+        return _refuse(hook, answer, answer.reason or cut_text(run.stderr.strip()) or "its exit code is 2.")
+    if not failure and run.exit_code != 0 and not said:
+        failure = f"it ended with {run.exit_code}{_format_last_line(run.stderr)}"
+    if not failure:
+        return answer
+    if hook.fails_closed and answer.permission != "deny":
+        return _refuse(hook, HookAnswer(failure=failure), f"the hook gave no answer: {failure}")
+    return msgspec.structs.replace(answer, failure=failure)
+
+
+def _refuse(hook: Hook, answer: HookAnswer, reason: str) -> HookAnswer:
+    """Return a refusal, as it is meant at the event: no, go on working, or a word to the model about what was done."""
+    rules = RULES[hook.event]
+    if rules.blocks:
+        return msgspec.structs.replace(answer, permission="deny", reason=reason)
+    if rules.continues and not answer.failure:
+        return msgspec.structs.replace(answer, followup=answer.followup or reason)
+    return answer if answer.failure else msgspec.structs.replace(answer, context=answer.context or reason)
+
+
+class _Unreadable(Exception):
+    """A field of an answer is not what it may be."""
+
+
+def _read_output(hook: Hook, run: HookRun) -> tuple[dict[str, Any], str]:
+    """Return the object that was printed, {} = none, and why what was printed is none though it begins as one."""
+    text = run.stdout.strip()
+    if not text.startswith("{"):
+        is_text = not text or hook.dialect == "claude" or run.exit_code != 0 or not RULES[hook.event].blocks
+        return {}, "" if is_text else "what it printed is no JSON"
+    try:
+        found = msgspec.json.decode(text.encode("utf-8", "replace"))
+    except (msgspec.DecodeError, RecursionError):
+        return {}, "what it printed is not one whole JSON object"
+    return (found, "") if isinstance(found, dict) else ({}, "what it printed is no JSON object")
+
+
+def _read_text(hook: Hook, run: HookRun) -> HookAnswer:
+    """Return the answer of a hook that printed words: context, at the events where Claude means it so."""
+    text = run.stdout.strip()
+    takes = hook.dialect == "claude" and RULES[hook.event].takes_text and run.exit_code == 0
+    return HookAnswer(context=cut_text(text)) if text and takes else HookAnswer()
+
+
+def _read_fields(hook: Hook, said: Mapping[str, Any]) -> HookAnswer:
+    inner = said.get("hookSpecificOutput")
+    both = {**said, **inner} if isinstance(inner, dict) else said
+    word = _get_text(both, "permissionDecision", "permission", "decision")
+    if word.lower() not in {"", *_WORDS}:
+        raise _Unreadable(f"{word[:40]!r} is no decision: allow, ask or deny")
+    permission: Permission = _WORDS.get(word.lower(), "")
+    reason = cut_text(_get_text(both, "permissionDecisionReason", "agent_message", "agentMessage", "reason"))
+    message = cut_text(_get_text(both, "user_message", "userMessage", "systemMessage"))
+    stops = both.get("continue") is False
+    stop_reason = cut_text(_get_text(both, "stopReason"))
+    changed = both.get("updatedInput", both.get("updated_input"))
+    if changed is not None and not isinstance(changed, dict):
+        raise _Unreadable("the changed input is no object")
+    answer = HookAnswer(
+        permission=permission,
+        reason=reason or message,
+        message=message or stop_reason,
+        context=cut_text(_get_text(both, "additionalContext", "additional_context")),
+        followup=cut_text(_get_text(both, "followup_message", "followupMessage")),
+        changed_input=changed,
+        output=_read_replaced_output(both),
+        env=_read_env(both.get("env")),
+        ends_turn=stops,
+    )
+    rules = RULES[hook.event]
+    if stops and rules.blocks:
+        return msgspec.structs.replace(answer, permission="deny", reason=answer.reason or stop_reason)
+    if permission == "deny" and not rules.blocks and not stops:
+        return msgspec.structs.replace(_refuse(hook, answer, reason or message or "it refused."), permission="")
+    return answer
+
+
+def _get_text(said: Mapping[str, Any], *names: str) -> str:
+    for name in names:
+        if isinstance(value := said.get(name), str) and value:
+            return value
+        if value is not None and not isinstance(value, str):
+            raise _Unreadable(f"{name} is no text")
+    return ""
+
+
+def _read_replaced_output(said: Mapping[str, Any]) -> str | None:
+    for name in ("updatedToolOutput", "updated_mcp_tool_output", "updatedMCPToolOutput"):
+        if (value := said.get(name)) is not None:
+            return cut_text(value if isinstance(value, str) else msgspec.json.encode(value).decode(), 100_000)
+    return None
+
+
+def _read_env(said: object) -> Mapping[str, str]:
+    if not isinstance(said, dict):
+        return {}
+    return {
+        name: value
+        for name, value in list(said.items())[:100]
+        if name.isidentifier() and isinstance(value, str) and "\0" not in value and len(value) < MAX_TEXT
+    }
+
+
+def cut_text(text: str, limit: int = MAX_TEXT) -> str:
+    """Return a text of a hook as it may be used: bounded, and said so."""
+    return text if len(text) <= limit else f"{text[:limit]}\n[… {len(text) - limit:,} characters left out]"
+
+
+def _format_last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return f": {lines[-1][:300]}" if lines else ""
+
+
+def find_strictest_answer(answers: Sequence[tuple[Hook, HookAnswer]]) -> tuple[Hook, HookAnswer] | None:
+    """Return the answer that decides: deny before ask before allow, of equals the first; None = nobody decides."""
+    found = max(answers, key=lambda each: _STRICTNESS.index(each[1].permission), default=None)
+    return found if found is not None and found[1].permission else None

@@ -1,0 +1,48 @@
+"""Matching: the hooks that an event concerns, by their matchers as each dialect means them, and by their conditions.
+
+A matcher may know a tool by any name that it has somewhere. A guard that runs once too often costs a moment; one that
+is not run guards nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+
+from core.hooks.parsing import Hook, check_matcher, list_exact_names, to_python_pattern
+
+_CONDITION = re.compile(r"(?P<tool>[A-Za-z_]\w*)(?:\((?P<pattern>.*)\))?", re.DOTALL)
+MAX_SUBJECT = 20_000  # characters of a command that a pattern is tried on
+
+
+def select_hooks(hooks: Iterable[Hook], subjects: Sequence[str], texts: Sequence[str] = ()) -> list[Hook]:
+    """Return the hooks that an event concerns, each command once. `subjects`: what a matcher speaks of (names of a
+    tool, a command, a type); `texts`: what a condition's pattern may match (the command, the path)."""
+    found: dict[tuple[str, str], Hook] = {}
+    for hook in hooks:
+        if is_concerned(hook, subjects) and _meets_condition(hook, subjects, texts):
+            found.setdefault((hook.command, hook.home), hook)
+    return list(found.values())
+
+
+def is_concerned(hook: Hook, subjects: Sequence[str]) -> bool:
+    """True if a hook's matcher matches one of the subjects, or the hook has none. What is no pattern matches all."""
+    if not hook.matcher or not subjects or check_matcher(hook):
+        return True
+    if hook.dialect == "claude" and (names := list_exact_names(hook.matcher)):
+        return any(subject in names for subject in subjects)
+    pattern = re.compile(to_python_pattern(hook.matcher))
+    return any(pattern.search(subject[:MAX_SUBJECT]) for subject in subjects)
+
+
+def _meets_condition(hook: Hook, subjects: Sequence[str], texts: Sequence[str]) -> bool:
+    """True if a call is what the hook's `if` speaks of; what can't be understood is met."""
+    said = _CONDITION.fullmatch(hook.condition.strip())
+    if not hook.condition or said is None:
+        return True
+    if said["tool"] not in subjects:
+        return False
+    pattern = (said["pattern"] or "*").replace(":*", "*")
+    parts = [part.strip() for text in texts for part in (text, *re.split(r"&&|\|\||[;|\n]", text))]
+    return any(fnmatchcase(part, pattern) or (pattern.endswith(" *") and part == pattern[:-2]) for part in parts)

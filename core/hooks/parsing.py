@@ -1,0 +1,242 @@
+"""Hook files of both dialects, read into one kind of record: what is no hook is told of, and the rest is used.
+
+Files in the wild mix the shapes (Cursor's entries in Claude's file, names in another case), so each entry is read by
+its own shape, whatever the file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from core.hooks.events import EVENTS_BY_NAME, NOT_RAISED, RULES, Dialect, HookEvent
+
+Scope = Literal["project", "user", "plugin"]
+MAX_HOOKS: Final = 200  # of one file
+MAX_SECONDS: Final = 600.0
+DEFAULT_LOOPS: Final = 5
+_EVENTS_BY_LOWER: Final = {name.lower(): event for name, event in EVENTS_BY_NAME.items()}
+_NOT_RAISED_LOWER: Final = frozenset(map(str.lower, NOT_RAISED))
+_KNOWN_KEYS: Final = frozenset(
+    {
+        *("command", "args", "type", "timeout", "matcher", "failClosed", "loop_limit", "if", "async", "asyncRewake"),
+        *("shell", "statusMessage", "once", "name", "description", "hooks", "enabled", "id", "comment"),
+    }
+)
+_EXACT: Final = re.compile(r"[A-Za-z0-9_ ,|-]+")
+
+
+class Hook(Struct, frozen=True, kw_only=True):
+    """One hook. `source`: its file as it is shown; `home`: the directory that its relative paths are meant from, where
+    that is not the project. `condition`: a permission rule that the call has to match, as `Bash(git *)`. `loops`: times
+    in a row that its answer may keep the agent going, None = without end. `timeout` in seconds."""
+
+    event: HookEvent
+    command: str
+    dialect: Dialect
+    scope: Scope
+    source: str
+    matcher: str = ""
+    condition: str = ""
+    home: str = ""
+    timeout: float = 60.0
+    fails_closed: bool = False
+    loops: int | None = DEFAULT_LOOPS
+
+    @property
+    def id(self) -> str:
+        """A name that stays as long as the hook is the same."""
+        said = "\0".join((self.source, self.event, self.matcher, self.condition, self.command))
+        return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+    def describe(self) -> str:
+        """Return one line: the event, what it is for, and the command."""
+        which = " ".join(filter(None, (self.matcher, f"if {self.condition}" if self.condition else "")))
+        return f"{self.event}{f' [{which}]' if which else ''}: {self.command}"
+
+
+class HookProblem(Struct, frozen=True, kw_only=True):
+    """Something in a hook file that is not used, or not as it was meant; `message` says why."""
+
+    source: str
+    message: str
+
+
+class HookFile(Struct, frozen=True, kw_only=True):
+    """A hook file as it was read."""
+
+    hooks: tuple[Hook, ...] = ()
+    problems: tuple[HookProblem, ...] = ()
+
+
+class HookOwner(Struct, frozen=True, kw_only=True):
+    """The file that hooks stand in: what all of them have in common. See `Hook`."""
+
+    dialect: Dialect
+    scope: Scope
+    source: str
+    home: str = ""
+
+
+def parse_hook_file(data: bytes, owner: HookOwner) -> HookFile:
+    """Parse a file. Nothing in it is fatal: what is wrong is a problem, and the rest is used."""
+    return _Reader(owner).read(data)
+
+
+class _Reader:
+    def __init__(self, owner: HookOwner) -> None:
+        self._owner = owner
+        self._problems: list[HookProblem] = []
+        self._hooks: dict[str, Hook] = {}
+
+    def read(self, data: bytes) -> HookFile:
+        try:
+            found = msgspec.json.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            self._report(f"not read: it is no JSON ({error}).")
+            return self._build()
+        table = found.get("hooks") if isinstance(found, dict) else None
+        if isinstance(found, dict) and found.get("disableAllHooks") is True:
+            self._report("its hooks are off: it says disableAllHooks.")
+        elif isinstance(table, dict):
+            for name, entries in table.items():
+                self._read_event(str(name), entries)
+        elif isinstance(table, list):  # entries that name their event
+            for entry in table:
+                name = entry.get("event") if isinstance(entry, dict) else None
+                self._read_event(
+                    str(name), [{key: value for key, value in entry.items() if key != "event"}] if name else []
+                )
+        elif table is not None or not isinstance(found, dict) or self._owner.dialect != "claude":
+            self._report('not read: it has no "hooks" with events in it.')
+        return self._build()
+
+    def _build(self) -> HookFile:
+        return HookFile(hooks=tuple(self._hooks.values()), problems=tuple(self._problems))
+
+    def _report(self, message: str) -> None:
+        self._problems.append(HookProblem(source=self._owner.source, message=message))
+
+    def _read_event(self, name: str, entries: object) -> None:
+        event = _EVENTS_BY_LOWER.get(name.lower())
+        if event is None:
+            self._report(_explain_event(name))
+        elif not isinstance(entries, list):
+            self._report(f"{name}: a list of hooks is expected.")
+        else:
+            for entry, matcher in _iterate_entries(entries):
+                self._read_entry(event, name, entry, matcher)
+
+    def _read_entry(self, event: HookEvent, name: str, entry: object, matcher: object) -> None:
+        if not isinstance(entry, Mapping):
+            self._report(f"{name}: a hook is expected to be an object with a command.")
+            return
+        kind, command = entry.get("type", "command"), _read_command(entry)
+        if kind != "command":
+            self._report(f"{name}: hooks of the type {kind!r} are not run here, only commands.")
+            return
+        if not command:
+            self._report(f"{name}: a hook has no command.")
+            return
+        if entry.get("enabled") is False:
+            return
+        for key in entry.keys() - _KNOWN_KEYS:
+            self._report(f"{name}: {_explain_key(str(key))}")
+        hook = self._build_hook(event, command, entry, matcher)
+        if problem := check_matcher(hook):
+            self._report(f"{name}: {problem}")
+            if not hook.fails_closed:
+                return
+        if len(self._hooks) >= MAX_HOOKS:
+            self._report(f"only its first {MAX_HOOKS} hooks are used.")
+            return
+        self._hooks.setdefault(hook.id, hook)
+
+    def _build_hook(self, event: HookEvent, command: str, entry: Mapping[str, Any], matcher: object) -> Hook:
+        owner, closed, loops = self._owner, entry.get("failClosed"), entry.get("loop_limit", DEFAULT_LOOPS)
+        seconds = entry.get("timeout", RULES[event].seconds)
+        is_time = isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
+        if not is_time:
+            self._report(f"{event}: the timeout {seconds!r} is no number of seconds.")
+        elif seconds > MAX_SECONDS:
+            self._report(
+                f"{event}: a timeout of {seconds:g} s is more than the {MAX_SECONDS:g} s that a hook may take."
+            )
+        if entry.get("async") or entry.get("asyncRewake"):
+            self._report(f"{event}: it is waited for, though it says async: what it writes is reviewed.")
+        return Hook(
+            event=event,
+            command=command,
+            dialect=owner.dialect,
+            scope=owner.scope,
+            source=owner.source,
+            home=owner.home,
+            matcher=matcher if isinstance(matcher, str) and matcher != "*" else "",
+            condition=entry["if"] if isinstance(entry.get("if"), str) else "",
+            timeout=min(float(seconds), MAX_SECONDS) if is_time else RULES[event].seconds,
+            fails_closed=closed if isinstance(closed, bool) else owner.dialect == "own" and RULES[event].blocks,
+            loops=loops if loops is None or (isinstance(loops, int) and loops >= 0) else DEFAULT_LOOPS,
+        )
+
+
+def _iterate_entries(entries: list[object]) -> Iterator[tuple[object, object]]:
+    """Iterate over `(hook, matcher)`, of entries that are a hook and of those that hold a list of them."""
+    for entry in entries:
+        inner = entry.get("hooks") if isinstance(entry, Mapping) else None
+        if isinstance(entry, Mapping) and isinstance(inner, list):
+            for each in inner:
+                yield each, entry.get("matcher")
+        elif isinstance(entry, Mapping):
+            yield entry, entry.get("matcher")
+        else:
+            yield entry, None
+
+
+def _read_command(entry: Mapping[str, Any]) -> str:
+    command, words = entry.get("command"), entry.get("args")
+    if not isinstance(command, str) or not command.strip() or "\0" in command:
+        return ""
+    if isinstance(words, list) and all(isinstance(each, str) for each in words):
+        import shlex
+
+        return shlex.join([command, *words])
+    return command
+
+
+def check_matcher(hook: Hook) -> str:
+    """Return why a matcher can't be used, "" = it can."""
+    try:
+        re.compile(to_python_pattern(hook.matcher))
+    except (re.error, RecursionError, OverflowError) as error:
+        return f"the matcher {hook.matcher!r} is no pattern: {error}."
+    return ""
+
+
+def to_python_pattern(pattern: str) -> str:
+    """Return a JavaScript pattern as Python spells it: groups with names are all that differs in what people write."""
+    return re.sub(r"\(\?<(?![=!])", "(?P<", pattern)
+
+
+def list_exact_names(matcher: str) -> tuple[str, ...]:
+    """Return the names that a matcher without signs of a pattern lists; () = it is a pattern."""
+    if not _EXACT.fullmatch(matcher):
+        return ()
+    return tuple(name for part in re.split(r"[|,]", matcher) if (name := part.strip()))
+
+
+def _explain_event(name: str) -> str:
+    if name.lower() in _NOT_RAISED_LOWER:
+        return f"{name}: this event is not raised here, so its hooks never run."
+    near = difflib.get_close_matches(name, EVENTS_BY_NAME, n=1, cutoff=0.6)
+    return f"{name}: there is no such event.{f' Did you mean {near[0]}?' if near else ''}"
+
+
+def _explain_key(key: str) -> str:
+    near = difflib.get_close_matches(key, _KNOWN_KEYS, n=1, cutoff=0.7)
+    return f"{key!r} is not known and not heard.{f' Did you mean {near[0]}?' if near else ''}"

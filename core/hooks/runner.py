@@ -1,0 +1,175 @@
+"""Run one hook in the box, over the shadow: bounded in time and output, and what it changes is held for the review.
+
+What it runs is what the user trusted: where a script of the project is pending as something else, the one on the disk
+lies over it. Nothing of it touches the agent's shell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.errors import AgentTuiError, PathRefused
+from core.filesystem.removal import remove_tree
+from core.hooks.answers import HookRun
+from core.hooks.parsing import Hook
+from core.hooks.places import MAX_SCRIPT
+from core.hooks.scripts import explain_missing, find_script
+from core.ids import new_id
+from core.protocol.review import Origin
+from core.sandbox.results import CommandResult
+from core.shell.command_host import CommandHost, CommandRequest
+from core.shell.execution import Execution
+from core.shell.shell_state import ShellState
+from core.user_dirs import get_config_dir
+
+TOOL: Final = "hook"
+MAX_OUTPUT: Final = 1 << 20  # characters of each output that are read
+NOT_HELD: Final = "nothing on this machine holds what a hook does, so none runs"
+# Folders of the user's in which scripts of hooks stand with what they import; nothing else of a home is seen.
+_SCRIPT_FOLDERS: Final = (".cursor/hooks", ".claude/hooks", ".agent-tui/hooks")
+_ENDS: Final = {
+    "flooded": "it wrote too much",
+    "out_of_memory": "it took more memory than it may",
+    "disk_full": "there was no room for what it wrote",
+    "lost": "the box ended before it did",
+    "stopped": "it was stopped",
+}
+
+
+class _Collector:
+    """One output of a hook, as much of it as is read."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.is_clipped = False
+
+    def add(self, text: str) -> None:
+        room = MAX_OUTPUT - len(self.text)
+        self.is_clipped = self.is_clipped or len(text) > room
+        self.text += text[: max(room, 0)]
+
+
+class HookRunner(Struct, frozen=True):
+    """Runs hooks over one session's shadow. `keeps_effects()`: what they change waits for the review, else it is
+    dropped; `refuse(command)`: why a rule of the user's forbids a command, "" = none does."""
+
+    host: CommandHost
+    keeps_effects: Callable[[], bool]
+    refuse: Callable[[str], str]
+
+    async def run(self, hook: Hook, stdin: bytes, *, turn: str = "", env: Mapping[str, str] = {}) -> HookRun:
+        """Run a hook to its end. Cancelling stops it and drops what it changed; nothing else is raised."""
+        root = self.host.workspace.root
+        if refusal := await asyncio.to_thread(explain_missing, hook, root) or self.refuse(hook.command):
+            return HookRun(problem=refusal)
+        box = await self.host.box.find()
+        if box is None or not box.tier.can_run_unasked:
+            return HookRun(problem=NOT_HELD)
+        out, errors, overlay = _Collector(), _Collector(), await asyncio.to_thread(self._pin_script, hook)
+        origin = Origin(turn=turn, call=new_id("hook"), tool=TOOL, command=hook.command)
+        request = CommandRequest(
+            command=_build_command(hook),
+            origin=origin,
+            keeps_effects=self.keeps_effects(),
+            time_limit=hook.timeout,
+            env=env,
+            stdin=stdin,
+            overlays=(overlay,) if overlay else (),
+            on_stderr=errors.add,
+        )
+        execution = Execution(_add_readable(self.host, hook), request, ShellState(), out.add)
+        try:
+            await execution.begin(box)
+            return _build_run(hook, await execution.end(), out, errors)
+        except asyncio.CancelledError:
+            await asyncio.shield(asyncio.ensure_future(execution.abandon()))
+            raise
+        except AgentTuiError as problem:
+            return HookRun(problem=problem.message)
+        finally:
+            if overlay:
+                await asyncio.to_thread(_remove, overlay)
+
+    def _pin_script(self, hook: Hook) -> Path | None:
+        """Lay the hook's script, as it is on the disk, over a pending one. Returns the layer, None = none is needed."""
+        workspace = self.host.workspace
+        script = find_script(hook, workspace.root)
+        if script is None or not script.is_relative_to(workspace.root):
+            return None
+        path = script.relative_to(workspace.root).as_posix()
+        with suppress(PathRefused):
+            data = workspace.read_bytes(path, MAX_SCRIPT)
+            if self._read_pending(path) == data:
+                return None
+            self.host.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            place = Path(tempfile.mkdtemp(prefix="hook-", dir=self.host.directory))
+            place.chmod(stat.S_IMODE(workspace.root.stat().st_mode) | 0o700)
+            (place / path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            (place / path).write_bytes(data)
+            (place / path).chmod(stat.S_IMODE(script.stat().st_mode))
+            return place
+        return None
+
+    def _read_pending(self, path: str) -> bytes | None:
+        try:
+            return self.host.shadow.read(path, MAX_SCRIPT)
+        except PathRefused:
+            return None
+
+
+def _build_command(hook: Hook) -> str:
+    names = ("CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "AGENT_TUI_PROJECT_DIR")
+    lines = [f'export {name}="$PWD"' for name in names]
+    if hook.home:
+        import shlex
+
+        place = shlex.quote(hook.home)
+        lines += (
+            [f"export CLAUDE_PLUGIN_ROOT={place}"]
+            if hook.scope == "plugin"
+            else [f"mkdir -p {place} 2> /dev/null; cd {place} || exit 126"]
+        )
+    return "\n".join([*lines, hook.command])
+
+
+def _add_readable(host: CommandHost, hook: Hook) -> CommandHost:
+    """Return the host with the folder of a hook's script to be read, if it is one of the user's own."""
+    script = find_script(hook, host.workspace.root)
+    if hook.scope == "project" or script is None or script.is_relative_to(host.workspace.root):
+        return host
+    folders = [Path.home() / each for each in _SCRIPT_FOLDERS] + [get_config_dir() / "hooks"]
+    folders += [Path(hook.home)] if hook.scope == "plugin" and hook.home else []
+    place = next((each for each in folders if script.is_relative_to(each)), script)
+    return replace(host, readable=lambda: (*host.readable(), place))
+
+
+def _build_run(hook: Hook, result: CommandResult, out: _Collector, errors: _Collector) -> HookRun:
+    problem = ""
+    if result.timed_out:
+        problem = f"it had not ended after {hook.timeout:g} s"
+    elif result.exit_code is None:
+        problem = _ENDS.get(result.ended, result.ended)
+    elif out.is_clipped or errors.is_clipped:
+        problem = f"it wrote more than {MAX_OUTPUT >> 20} MB"
+    return HookRun(
+        exit_code=result.exit_code,
+        stdout=out.text,
+        stderr=errors.text,
+        problem=problem,
+        duration_ms=result.duration_ms,
+        effects=result.effects if result.effects.startswith("changed: ") else "",
+    )
+
+
+def _remove(place: Path) -> None:
+    with suppress(OSError):
+        remove_tree(place)

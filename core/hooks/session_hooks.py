@@ -1,0 +1,197 @@
+"""The hooks of one session: each event is raised here, whatever raises it, and its answers become one outcome.
+
+Hooks of an event run one after the other, as they stand in the table: each sees what the one before it changed. The
+strictest answer decides. An answer never widens a right: what it allows is decided on as if nobody had spoken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from core.hooks.answers import HookAnswer, HookRun, find_strictest_answer, read_answer
+from core.hooks.events import RULES, HookEvent
+from core.hooks.matching import select_hooks
+from core.hooks.parsing import Hook
+from core.hooks.payload import HookCall, HookScene, build_payload, encode_payload
+from core.hooks.places import HookTable
+from core.hooks.runner import HookRunner
+from core.protocol.events import AnyEvent, HookRan, HookResult, Notice
+
+MAX_RECORDED = 500  # characters of what a hook said that its record keeps
+HOOKS_HINT = "/hooks lists all hooks with what came of them; `agent-tui hooks test` tries one."
+
+
+class HookOccasion(Struct, frozen=True, kw_only=True):
+    """An event as it happens. `subjects`, `texts`: what matchers and conditions speak of, see `select_hooks`; `fields`:
+    what the event alone has; `loops`: times in a row that a hook has kept the agent going by now."""
+
+    event: HookEvent
+    subjects: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    fields: Mapping[str, Any] = {}
+    call: HookCall | None = None
+    loops: int = 0
+
+
+class HookOutcome(Struct, frozen=True, kw_only=True):
+    """The answers of all hooks of an event together. `decider`: the hook whose permission counts, for a sentence;
+    `answers`: those that say anything, each with its hook."""
+
+    permission: str = ""
+    decider: str = ""
+    reason: str = ""
+    answers: tuple[tuple[Hook, HookAnswer], ...] = ()
+
+    @property
+    def is_denied(self) -> bool:
+        return self.permission == "deny"
+
+    @property
+    def context(self) -> str:
+        """The words that hooks add for the model, "" = none."""
+        return "\n".join(answer.context for _, answer in self.answers if answer.context)
+
+    @property
+    def followup(self) -> str:
+        """The words that the agent is to go on with, "" = none."""
+        return "\n".join(answer.followup for _, answer in self.answers if answer.followup)
+
+    @property
+    def changed_input(self) -> dict[str, Any] | None:
+        """The arguments that the first hook which changes them gives."""
+        return next((answer.changed_input for _, answer in self.answers if answer.changed_input is not None), None)
+
+    @property
+    def output(self) -> str | None:
+        """The text that the model is to see in place of the result."""
+        return next((answer.output for _, answer in self.answers if answer.output is not None), None)
+
+    @property
+    def ends_turn(self) -> bool:
+        return any(answer.ends_turn for _, answer in self.answers)
+
+    def describe_change(self) -> str:
+        """Return who changed the arguments, as a sentence; "" = nobody did."""
+        hooks = (hook for hook, answer in self.answers if answer.changed_input is not None)
+        return next((f"The hook `{hook.command[:120]}` changed this call." for hook in hooks), "")
+
+    def describe_refusal(self) -> str:
+        """Return who refused and why, as a sentence; "" = nobody did."""
+        return f"The hook {self.decider} refused it: {self.reason.rstrip()}" if self.is_denied else ""
+
+
+NOTHING_SAID = HookOutcome()
+
+
+class SessionHooks(Struct, eq=False):
+    """The hooks of one session. `load` reads them all; `scene` tells the session as it is now; `runner` None: no hook
+    ever runs. `env`: variables that hooks set for those that follow; `is_begun`: they were told that the session
+    begins."""
+
+    load: Callable[[], HookTable] = HookTable
+    scene: Callable[[], HookScene] | None = None
+    runner: HookRunner | None = None
+    emit: Callable[[AnyEvent], None] = lambda _: None
+    table: HookTable | None = None
+    env: dict[str, str] = field(default_factory=dict)
+    is_begun: bool = False
+    _has_stop: bool = False
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _told: set[tuple[str, str]] = field(default_factory=set)
+
+    async def refresh(self) -> None:
+        """Read the hook files anew; what is wrong in them is told once."""
+        if self.runner is None:
+            return
+        self.table = await asyncio.to_thread(self.load)
+        for problem in self.table.problems if self.table.hooks else ():
+            self._notify_once(problem.source, f"{problem.source}: {problem.message}")
+
+    def _notify_once(self, key: str, message: str) -> None:
+        if (key, message) not in self._told:
+            self._told.add((key, message))
+            self.emit(Notice(level="warning", message=message[:2_000], hint=HOOKS_HINT))
+
+    def has(self, *events: HookEvent) -> bool:
+        """True if there are hooks for one of these events, as the files were read last."""
+        return self.table is not None and any(hook.event in events for hook in self.table.hooks)
+
+    def take_stop(self) -> bool:
+        """True, once, if a hook said that the agent is to stop."""
+        wanted, self._has_stop = self._has_stop, False
+        return wanted
+
+    def get_agent_type(self) -> str:
+        """Return the type of the subagent whose session this is, "" = it is none."""
+        return self.scene().agent_type if self.scene is not None else ""
+
+    async def run(self, occasion: HookOccasion) -> HookOutcome:
+        """Run the hooks that an event concerns and return what they say together."""
+        if self.runner is None or self.scene is None:
+            return NOTHING_SAID
+        if self.table is None:
+            await self.refresh()
+        hooks = [hook for hook in (self.table or HookTable()).hooks if hook.event is occasion.event]
+        if RULES[occasion.event].continues:
+            hooks = [hook for hook in hooks if hook.loops is None or occasion.loops < hook.loops]
+        chosen = select_hooks(hooks, occasion.subjects, occasion.texts)
+        if not chosen:
+            return NOTHING_SAID
+        async with self._lock:
+            said = [(hook, await self._run_one(hook, occasion)) for hook in chosen]
+        found = find_strictest_answer(said)
+        outcome = HookOutcome(answers=tuple(said))
+        self._has_stop = self._has_stop or (outcome.ends_turn and not RULES[occasion.event].blocks)
+        if found is None:
+            return outcome
+        hook, answer = found
+        return replace(outcome, permission=answer.permission, decider=f"`{hook.command[:120]}`", reason=answer.reason)
+
+    async def _run_one(self, hook: Hook, occasion: HookOccasion) -> HookAnswer:
+        assert self.runner is not None
+        assert self.scene is not None
+        scene = self.scene()
+        payload = build_payload(hook, scene, occasion.fields, occasion.call)
+        run = await self.runner.run(hook, encode_payload(payload), turn=scene.turn, env=self.env)
+        answer = replace(read_answer(hook, run), effects=run.effects)
+        self.env |= answer.env
+        self.emit(_build_record(hook, run, answer, occasion.call))
+        if answer.failure:
+            what = "so what it guards is refused" if answer.permission == "deny" else "and what it is for goes on"
+            self._notify_once(hook.id, f"The hook {hook.describe()[:300]} gave no answer, {what}: {answer.failure}")
+        if answer.message:
+            self.emit(Notice(level="info", message=f"Hook {hook.command[:80]}: {answer.message}"[:2_000]))
+        return answer
+
+
+def _build_record(hook: Hook, run: HookRun, answer: HookAnswer, call: HookCall | None) -> HookRan:
+    said = answer.failure or answer.reason or answer.message or answer.context or answer.followup
+    return HookRan(
+        id=hook.id,
+        event=hook.event,
+        command=hook.command,
+        source=hook.source,
+        outcome=_name_outcome(answer),
+        call=call.call if call is not None else "",
+        exit_code=run.exit_code,
+        duration_ms=run.duration_ms,
+        message=said[:MAX_RECORDED],
+        effects=run.effects,
+    )
+
+
+def _name_outcome(answer: HookAnswer) -> HookResult:
+    if answer.permission == "deny":
+        return "denied"
+    if answer.failure:
+        return "failed"
+    if answer.changed_input is not None or answer.output is not None:
+        return "changed"
+    if answer.permission:
+        return "asked" if answer.permission == "ask" else "allowed"
+    return "told" if answer.context or answer.followup else "passed"

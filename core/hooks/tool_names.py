@@ -1,0 +1,101 @@
+"""The tools as hooks know them: their names and arguments in each dialect, so that unmodified scripts understand them.
+
+A deletion is a `Write` of nothing for Claude's hooks: that agent has no tool for it, and a hook that guards a file is
+to be asked about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from core.hooks.events import Dialect
+
+
+class ForeignTool(Struct, frozen=True):
+    """A tool's names elsewhere, and its arguments by the names that they have here."""
+
+    cursor: str
+    claude: str
+    arguments: Mapping[str, str] = {}
+
+
+_FILE: Final = {"target_file": "file_path", "path": "file_path"}
+_FOREIGN: Final = {
+    "run_terminal_cmd": ForeignTool(
+        "Shell", "Bash", {"explanation": "description", "is_background": "run_in_background"}
+    ),
+    "run_python": ForeignTool("Shell", "Bash"),
+    "read_file": ForeignTool("Read", "Read", _FILE),
+    "list_dir": ForeignTool("LS", "LS", {"relative_workspace_path": "path"}),
+    "glob_file_search": ForeignTool("Glob", "Glob", {"glob_pattern": "pattern", "target_directory": "path"}),
+    "grep": ForeignTool("Grep", "Grep", {"include_pattern": "glob"}),
+    "codebase_search": ForeignTool("SemanticSearch", "Grep"),
+    "search_replace": ForeignTool("Write", "Edit"),
+    "edit_file": ForeignTool("Write", "Edit", _FILE),
+    "multi_edit": ForeignTool("Write", "MultiEdit"),
+    "apply_patch": ForeignTool("Write", "Edit"),
+    "rename_symbol": ForeignTool("Write", "Edit", _FILE),
+    "write": ForeignTool("Write", "Write", {"contents": "content"}),
+    "delete_file": ForeignTool("Delete", "Write", _FILE),
+    "edit_notebook": ForeignTool("Write", "NotebookEdit", {"target_notebook": "notebook_path"}),
+    "todo_write": ForeignTool("TodoWrite", "TodoWrite"),
+    "task": ForeignTool("Task", "Task"),
+    "web_fetch": ForeignTool("WebFetch", "WebFetch"),
+    "web_search": ForeignTool("WebSearch", "WebSearch"),
+    "ask_question": ForeignTool("AskQuestion", "AskUserQuestion"),
+}
+_PATH_ARGUMENTS: Final = ("file_path", "path", "notebook_path")
+
+
+def get_foreign_tool(name: str) -> ForeignTool:
+    """Return a tool's names elsewhere; one that nobody else has keeps its own."""
+    if (known := _FOREIGN.get(name)) is not None:
+        return known
+    if name.startswith("mcp__"):
+        return ForeignTool(f"MCP:{name.removeprefix('mcp__').partition('__')[2]}", name)
+    return ForeignTool(name, name)
+
+
+def list_tool_names(name: str) -> tuple[str, ...]:
+    """Return every name that a matcher may know a tool by."""
+    foreign = get_foreign_tool(name)
+    also = ("Agent",) if name == "task" else ()
+    return tuple(dict.fromkeys((foreign.cursor, foreign.claude, *also, name)))
+
+
+def build_tool_input(
+    name: str, arguments: Mapping[str, Any], dialect: Dialect, root: Path, path: str = ""
+) -> dict[str, Any]:
+    """Build `tool_input`: the arguments under the names of the dialects, with absolute paths. `path`: the one file, of
+    several that the call names, which the hook is asked about."""
+    names = get_foreign_tool(name).arguments
+    found = {names.get(key, key): value for key, value in arguments.items()}
+    if name in {"apply_patch", "edit_file"} and path:
+        found.setdefault("file_path", path)
+    if name == "delete_file" and dialect == "claude":
+        found["content"] = ""
+    for key in _PATH_ARGUMENTS:
+        if isinstance(value := found.get(key), str) and value and key in _list_path_keys(name):
+            found[key] = str(root / (path if path and key == "file_path" else value))
+    return found
+
+
+def _list_path_keys(name: str) -> tuple[str, ...]:
+    foreign = get_foreign_tool(name)
+    return _PATH_ARGUMENTS if not name.startswith("mcp__") and foreign.cursor != name else ()
+
+
+def restore_arguments(name: str, changed: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call from what a hook made of its `tool_input`; what it left out is as it was.
+
+    The tool itself knows the names of the dialects; Claude's time limit of a command is in milliseconds.
+    """
+    names = {foreign: own for own, foreign in get_foreign_tool(name).arguments.items() if own in before}
+    said = {names.get(key, key): value for key, value in changed.items()}
+    if name == "run_terminal_cmd" and isinstance(limit := said.get("timeout"), int) and limit > 600:
+        said["timeout"] = min(limit // 1000, 600)
+    return {**before, **said}

@@ -1,0 +1,158 @@
+"""Every event of hooks by where it comes from: the agent, a build, a subagent, `-p`, the user's own hands."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.cli.arguments import PrintArguments
+from core.cli.print_mode.headless import run_print
+from core.hooks.events import HookEvent
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.sessions.store import SessionStore
+from tests.support import builder
+from tests.support.agent_case import calls, says
+from tests.support.box_tiers import offered
+from tests.support.open_session import run_turn, session_in, submit
+from tests.support.session_log import scan
+from tests.support.story import access
+from tests.support.subagents import open_build
+from tests.support.subagents import project_at as build_project
+from tests.support.trust import trust
+
+pytestmark = pytest.mark.skipif(not any(tier.is_contained for tier in offered()), reason="hooks need a box")
+
+CALLS = {
+    "preToolUse",
+    "postToolUse",
+    "postToolUseFailure",
+    "beforeShellExecution",
+    "afterShellExecution",
+    "beforeReadFile",
+    "afterFileEdit",
+    "afterAgentResponse",
+}
+SESSION = {"sessionStart", "sessionEnd", "beforeSubmitPrompt", "stop"}
+PROMOTION = {"beforePromote", "afterPromote"}
+# What is raised nowhere in these sessions: there is no tool of an MCP server in them, and nobody is asked or compacts.
+ELSEWHERE = {"beforeMCPExecution", "afterMCPExecution", "notification", "preCompact"}
+TABLE: dict[str, set[str]] = {
+    "agent": CALLS | SESSION | PROMOTION,
+    "-p": CALLS | SESSION | PROMOTION,
+    "build": SESSION | {"preToolUse", "postToolUse", "beforeShellExecution", "afterFileEdit", "afterAgentResponse"},
+    "subagent": {"subagentStart", "subagentStop", "preToolUse", "postToolUse", "afterFileEdit", "afterAgentResponse"}
+    | {"beforeShellExecution", "afterShellExecution"},
+    "user": {"beforeShellExecution", "afterShellExecution"},
+}
+STEPS = [
+    calls(("read_file", {"target_file": "a.txt"}), text="I look."),
+    calls(("run_terminal_cmd", {"command": "true"})),
+    calls(("write", {"file_path": "b.txt", "contents": "x\n"})),
+    calls(("read_file", {"target_file": "gone.txt"})),
+    says("Done."),
+]
+
+
+def hook_everything(project: Path, events: Any = HookEvent) -> None:
+    place = project / ".agent-tui" / "hooks.json"
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(json.dumps({"version": 1, "hooks": {event: [{"command": "cat > /dev/null"}] for event in events}}))
+    trust(project)
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "a.txt").write_text("one\n")
+    hook_everything(root)
+    return root
+
+
+def raised(log: Path) -> set[str]:
+    """The events whose hooks ran by a session's log; each of them ended well."""
+    ran = [each.event for each in scan(log).envelopes if isinstance(each.event, ev.HookRan)]
+    assert {each.outcome for each in ran} <= {"passed"}, ran
+    return {each.event for each in ran}
+
+
+def log_of(project: Path) -> Path:
+    return max(SessionStore(project).path.glob("sessions/*/log.jsonl"))
+
+
+def test_every_event_stands_in_the_table():
+    assert set().union(*TABLE.values(), ELSEWHERE) == set(HookEvent)
+
+
+async def test_the_agents_own_session_raises_its_events(project):
+    async with session_in(project, access(STEPS)) as (engine, session):
+        await run_turn(engine, session)
+        await submit(engine, cmd.HunkResolve(session=session, path="b.txt", verdict="accept"))
+    assert raised(log_of(project)) == TABLE["agent"]
+    assert (project / "b.txt").read_text() == "x\n"
+
+
+def test_a_run_without_a_screen_raises_them_too(project, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    run_print(PrintArguments(directory=project, prompt="Do it", accept="all"), models=access(STEPS))
+    assert raised(log_of(project)) == TABLE["-p"]
+    assert (project / "b.txt").read_text() == "x\n"
+
+
+async def hooks_of_a_typed_command(project: Path, *, until: int) -> list[ev.AnyEvent]:
+    """The events of a session in which the user types a command, until so many hooks have run."""
+    async with session_in(project, access(STEPS)) as (engine, session):
+        await submit(engine, cmd.CommandRun(session=session, command="touch typed"))
+        seen: list[ev.AnyEvent] = []
+        async with contextlib.aclosing(engine.events(session)) as stream:
+            async for envelope in stream:
+                seen.append(envelope.event)
+                if sum(isinstance(each, ev.HookRan) for each in seen) == until:
+                    break
+        await engine.terminal(session).close()
+        await engine.wait_idle(session)
+        return [*seen, *(each.event for each in scan(log_of(project)).envelopes[len(seen) :])]
+
+
+async def test_a_command_that_the_user_types_raises_its_events(project):
+    events = await hooks_of_a_typed_command(project, until=2)
+    order = [type(each).__name__ for each in events if isinstance(each, ev.HookRan | ev.CommandRan)]
+    assert order == ["HookRan", "CommandRan", "HookRan"]
+    assert {each.event for each in events if isinstance(each, ev.HookRan)} == TABLE["user"]
+
+
+async def test_a_command_that_the_user_types_can_be_refused(project):
+    refusing = {"version": 1, "hooks": {"beforeShellExecution": [{"command": "echo not here >&2; exit 2"}]}}
+    (project / ".agent-tui" / "hooks.json").write_text(json.dumps(refusing))
+    trust(project)
+    events = await hooks_of_a_typed_command(project, until=1)
+    assert not [each for each in events if isinstance(each, ev.CommandRan)]
+
+
+async def test_a_build_raises_the_events_of_a_session(tmp_path):
+    root = tmp_path / "project"
+    (root / ".cursor/plans").mkdir(parents=True)
+    (root / builder.PATH).write_text(builder.plan_text())
+    hook_everything(root)
+    async with session_in(root, builder.access(root)) as (engine, session):
+        await run_turn(engine, session, cmd.PlanBuild(session=session, path=builder.PATH))
+    assert raised(log_of(root)) == TABLE["build"]
+
+
+@pytest.mark.timeout(120)
+async def test_a_subagent_raises_its_events_in_its_own_session(tmp_path):
+    root = build_project(tmp_path / "project")
+    hook_everything(root)
+    async with open_build(root) as (_, team):
+        await team.build(workers=2)
+    logs = list(SessionStore(root).path.glob("sessions/*/children/*/log.jsonl"))
+    assert len(logs) == 5
+    for log in logs:
+        assert {"subagentStart", "subagentStop", "preToolUse", "afterAgentResponse"} <= raised(log)
+    assert set().union(*map(raised, logs)) - {"postToolUseFailure"} == TABLE["subagent"]

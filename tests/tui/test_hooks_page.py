@@ -1,0 +1,97 @@
+"""The dialog of the hooks: what runs when, from where, how it ended; and the question that shows their commands."""
+
+from __future__ import annotations
+
+from textual.widgets import OptionList, Static
+
+from core.protocol.events import HookRan, TrustStated
+from core.protocol.queries import FileQuery, HookRow, HooksAnswer, HooksQuery
+from tests.support import recorded
+from tui.ask.trust_bar import TrustBar
+
+LAST = HookRan(
+    id="1", event="preToolUse", command="guard", source="a", outcome="denied", duration_ms=1234, message="no git here"
+)
+HOOKS = (
+    HookRow(
+        id="1",
+        event="preToolUse",
+        matcher="Bash",
+        command="python3 .claude/hooks/guard.py",
+        source=".claude/settings.json",
+        trust="trusted",
+        timeout=60,
+        last=LAST,
+    ),
+    HookRow(
+        id="2", event="stop", command="~/.cursor/hooks/done.sh", source="~/.cursor/hooks.json", trust="yours", timeout=5
+    ),
+    HookRow(
+        id="3",
+        event="afterFileEdit",
+        command="./format.sh\x1b[31m",
+        source=".cursor/hooks.json",
+        trust="held",
+        fails_closed=True,
+        problem="its script is not there: format.sh",
+    ),
+)
+
+
+def said(on, name):
+    return str(on.app.screen.query_one(f"#listing-{name}", Static).content)
+
+
+def rows(on):
+    options = on.app.screen.query_one(OptionList)
+    return [str(options.get_option_at_index(each).prompt) for each in range(options.option_count)]
+
+
+async def test_hooks_are_listed_with_how_they_ended_and_where_they_stand(stage):
+    problems = tuple(f".cursor/hooks.json: problem {n}" for n in range(5))
+    answer = HooksAnswer(hooks=HOOKS, problems=problems)
+    async with stage(recorded.opening(), answers={HooksQuery: answer}) as on:
+        await on.open_listing("/hooks", "HooksDialog")
+        assert said(on, "sum") == "3 hooks, 1 of them not trusted"
+        assert [row.split()[0] for row in rows(on)] == ["preToolUse", "stop", "!"]
+        assert rows(on)[0].endswith("denied · 1,234 ms")
+        assert rows(on)[1].endswith("not run yet")
+        assert "\x1b" not in "".join(rows(on))
+        assert (
+            said(on, "reason") == ".claude/settings.json (the project's, trusted). at most 60 s. it said: no git here"
+        )
+        assert said(on, "notes").endswith("and 2 more: agent-tui hooks list")
+        await on.pilot.press("k")
+        await on.until(lambda: "its script is not there" in said(on, "reason"))
+        assert "not trusted, so it does not run" in said(on, "reason")
+        assert "fails closed" in said(on, "reason")
+
+
+async def test_the_file_of_a_hook_of_the_project_is_read_in_the_preview(stage):
+    async with stage(recorded.opening(), answers={HooksQuery: HooksAnswer(hooks=HOOKS)}) as on:
+        await on.open_listing("/hooks", "HooksDialog")
+        await on.pilot.press("j", "enter")
+        assert said(on, "reason") == "It lies outside of the project: ~/.cursor/hooks.json"
+        await on.pilot.press("k", "o")
+        await on.until(lambda: any(isinstance(each, FileQuery) for each in on.client.queries))
+        assert on.client.queries[-1].path == ".claude/settings.json"
+
+
+async def test_without_hooks_the_page_says_where_to_begin(stage):
+    async with stage(recorded.opening(), answers={HooksQuery: HooksAnswer(hooks=())}) as on:
+        await on.open_listing("/hooks", "HooksDialog")
+        assert "docs/hooks.md" in said(on, "reason")
+        await on.pilot.press("enter", "j", "escape")
+        await on.until(lambda: on.app.screen is on.screen)
+
+
+async def test_the_question_about_a_project_shows_what_its_hooks_would_run(stage):
+    hooks = tuple(f"stop: ./hook-{n}.sh\u202e" for n in range(8))
+    asked = TrustStated(state="asked", directory="/p", holds=(".cursor/hooks.json",), hooks=hooks)
+    async with stage([*recorded.opening(), asked]) as on:
+        await on.until(lambda: on.screen.query_one(TrustBar).display)
+        text = str(on.screen.query_one(TrustBar).content)
+        assert "It has hooks, which would run in the box" in text
+        assert "stop: ./hook-5.sh" in text
+        assert "and 2 more: agent-tui hooks list" in text
+        assert "\u202e" not in text

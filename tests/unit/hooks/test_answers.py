@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.hooks.answers import MAX_TEXT, HookAnswer, HookRun, find_strictest_answer, read_answer
+from core.hooks.events import HookEvent
+from core.hooks.parsing import Hook
+
+
+def hook(event: HookEvent = HookEvent.PRE_TOOL, **more: Any) -> Hook:
+    said = {"dialect": "cursor", "scope": "project", "source": "a", "command": "x", **more}
+    return Hook(event=event, **said)
+
+
+def answer(said: Any = "", code: int | None = 0, *, of: Hook | None = None, **more: Any) -> HookAnswer:
+    text = said if isinstance(said, str) else json.dumps(said)
+    return read_answer(of or hook(), HookRun(exit_code=code, stdout=text, **more))
+
+
+NESTED = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "no"}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"permission": "deny", "agent_message": "no"},
+        {"permission": "deny", "agentMessage": "no"},
+        {"hookSpecificOutput": NESTED},
+        {"decision": "block", "reason": "no"},
+        {"continue": False, "stopReason": "no"},
+    ],
+)
+@pytest.mark.parametrize("code", [0, 1, 2])
+def test_a_refusal_in_any_spelling_counts_with_any_exit_code(said, code):
+    found = answer(said, code)
+    assert (found.permission, found.reason) == ("deny", "no")
+
+
+def test_exit_code_2_refuses_whatever_was_printed():
+    assert answer({"permission": "allow"}, 2, stderr="because\n").permission == "deny"
+    assert answer('{"permission": "al', 2, stderr="because\n").reason == "because"
+    assert answer("", 2).permission == "deny"
+
+
+@pytest.mark.parametrize("code", [1, 126, 127, 139])
+def test_another_exit_code_is_no_answer_and_a_no_only_where_the_hook_fails_closed(code):
+    opened = answer("", code, stderr="line\nnot found\n")
+    assert (opened.permission, opened.failure) == ("", f"it ended with {code}: not found")
+    closed = answer("", code, of=hook(fails_closed=True))
+    assert (closed.permission, closed.failure) == ("deny", f"it ended with {code}")
+
+
+@pytest.mark.parametrize("text", ['{"permission": "al', "{", '{"a": 1} {"b": 2}', "fine!", '{"permission": "perhaps"}'])
+def test_half_a_json_is_no_answer(text):
+    assert answer(text).failure
+    assert answer(text).permission == ""
+    assert answer(text, of=hook(fails_closed=True)).permission == "deny"
+
+
+def test_what_hung_is_no_answer_even_if_it_had_said_no_such_thing():
+    found = read_answer(hook(fails_closed=True), HookRun(problem="it had not ended after 2 s"))
+    assert (found.permission, found.failure) == ("deny", "it had not ended after 2 s")
+    assert "it had not ended" in found.reason
+
+
+def test_words_of_claudes_hooks_are_context_where_that_is_meant_and_nothing_elsewhere():
+    assert answer("It is Monday.", of=hook(HookEvent.BEFORE_PROMPT, dialect="claude")).context == "It is Monday."
+    assert answer("It is Monday.", of=hook(HookEvent.PRE_TOOL, dialect="claude")) == HookAnswer()
+    assert answer("Formatted 3 files.", of=hook(HookEvent.AFTER_EDIT)) == HookAnswer()
+
+
+@pytest.mark.parametrize("event", [HookEvent.STOP, HookEvent.SUBAGENT_STOP])
+def test_a_refusal_of_the_end_is_what_to_go_on_with(event):
+    assert answer({"decision": "block", "reason": "Run the tests."}, of=hook(event)).followup == "Run the tests."
+    assert answer({"followup_message": "Run the tests."}, of=hook(event)).followup == "Run the tests."
+    assert answer("", 2, stderr="Run the tests.", of=hook(event)).followup == "Run the tests."
+    assert answer("", 2, of=hook(event)).permission == ""
+
+
+def test_a_refusal_of_what_was_done_is_a_word_to_the_model():
+    for said, code, errors in (({"decision": "block", "reason": "lint it"}, 0, ""), ("", 2, "lint it")):
+        found = answer(said, code, stderr=errors, of=hook(HookEvent.POST_TOOL))
+        assert (found.permission, found.context) == ("", "lint it")
+
+
+def test_long_texts_are_cut_and_say_so():
+    found = answer({"additional_context": "x" * (MAX_TEXT + 7)})
+    assert found.context.endswith("[… 7 characters left out]")
+
+
+def test_the_strictest_answer_decides_and_of_equals_the_first():
+    said = [(hook(command=str(n)), HookAnswer(permission=word)) for n, word in enumerate(["allow", "ask", "", "ask"])]
+    found = find_strictest_answer(said)
+    assert found is not None
+    assert (found[0].command, found[1].permission) == ("1", "ask")
+    assert find_strictest_answer([(hook(), HookAnswer())]) is None
+
+
+@given(
+    st.text()
+    | st.dictionaries(
+        st.sampled_from(["permission", "continue", "env", "reason"]), st.none() | st.text() | st.booleans()
+    ).map(json.dumps),
+    st.sampled_from([0, 1, 2, None]),
+    st.sampled_from(HookEvent),
+    st.booleans(),
+)
+def test_anything_that_is_printed_is_read_without_a_fault(text, code, event, closed):
+    found = answer(text, code, of=hook(event, fails_closed=closed))
+    assert found.permission in {"", "allow", "ask", "deny"}
+    assert code != 2 or found.permission == "deny" or found.context or found.followup

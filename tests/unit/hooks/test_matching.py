@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pytest
+
+from core.hooks.events import HookEvent
+from core.hooks.matching import select_hooks
+from core.hooks.parsing import Hook
+from core.hooks.tool_names import list_tool_names
+
+
+def hook(matcher: str, dialect="claude", *, condition: str = "") -> Hook:
+    return Hook(
+        event=HookEvent.PRE_TOOL,
+        command="x",
+        dialect=dialect,
+        scope="project",
+        source="a",
+        matcher=matcher,
+        condition=condition,
+    )
+
+
+@pytest.mark.parametrize(
+    ("matcher", "tool", "concerned"),
+    [
+        ("", "grep", True),
+        ("Bash", "run_terminal_cmd", True),
+        ("Edit|Write", "search_replace", True),
+        ("Edit, Write", "write", True),
+        ("Write", "delete_file", True),
+        ("Edit", "grep", False),
+        ("Bas", "run_terminal_cmd", False),
+        ("Notebook.*", "edit_notebook", True),
+        ("mcp__memory", "mcp__memory__read", False),
+        ("mcp__memory__.*", "mcp__memory__read", True),
+        ("Agent", "task", True),
+        ("Task", "task", True),
+        ("(?<name>Ba)sh.?", "run_terminal_cmd", True),
+    ],
+)
+def test_claudes_matchers_are_exact_names_or_patterns(matcher, tool, concerned):
+    assert bool(select_hooks([hook(matcher)], list_tool_names(tool))) is concerned
+
+
+@pytest.mark.parametrize(
+    ("matcher", "concerned"), [("git", True), ("^git push", True), ("push$", False), ("kubectl|git", True)]
+)
+def test_cursors_matchers_are_patterns_over_the_command(matcher, concerned):
+    assert bool(select_hooks([hook(matcher, "cursor")], ("git push --force",))) is concerned
+
+
+@pytest.mark.parametrize(
+    ("condition", "command", "concerned"),
+    [
+        ("Bash(git *)", "git push", True),
+        ("Bash(git:*)", "git push", True),
+        ("Bash(git *)", "cd x && git push", True),
+        ("Bash(git *)", "ls", False),
+        ("Bash", "ls", True),
+        ("Edit(*.py)", "ls", False),
+        ("???", "ls", True),
+    ],
+)
+def test_a_condition_is_a_rule_over_the_call(condition, command, concerned):
+    found = select_hooks([hook("", condition=condition)], list_tool_names("run_terminal_cmd"), (command,))
+    assert bool(found) is concerned
+
+
+def test_one_command_runs_once_however_many_matchers_choose_it():
+    assert len(select_hooks([hook("Bash"), hook(""), hook("B.*")], ("Bash",))) == 1

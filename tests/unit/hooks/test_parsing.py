@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.hooks.events import EVENTS_BY_NAME, RULES, HookEvent
+from core.hooks.parsing import HookFile, HookOwner, parse_hook_file
+
+CURSOR = HookOwner(dialect="cursor", scope="project", source=".cursor/hooks.json")
+CLAUDE = HookOwner(dialect="claude", scope="project", source=".claude/settings.json")
+OWN = HookOwner(dialect="own", scope="project", source=".agent-tui/hooks.json")
+
+
+def parsed(hooks: Any, owner: HookOwner = CURSOR, **beside: Any) -> HookFile:
+    return parse_hook_file(json.dumps({"version": 1, "hooks": hooks, **beside}).encode(), owner)
+
+
+def test_both_shapes_give_the_same_kind_of_record():
+    flat = parsed({"preToolUse": [{"command": "guard", "matcher": "Shell", "timeout": 5}]})
+    nested = parsed(
+        {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "guard", "timeout": 5}]}]}, CLAUDE
+    )
+    assert [(each.event, each.command, each.timeout) for each in (*flat.hooks, *nested.hooks)] == [
+        (HookEvent.PRE_TOOL, "guard", 5.0)
+    ] * 2
+    assert (flat.problems, nested.problems) == ((), ())
+
+
+def test_entries_of_one_dialect_in_the_file_of_the_other_are_understood_and_told_once():
+    both = {
+        "sessionStart": [{"command": "bash start.sh"}],
+        "userPromptSubmit": [{"command": "bash prompt.sh"}],
+        "SessionStart": [{"hooks": [{"type": "command", "command": "bash start.sh"}]}],
+    }
+    found = parsed(both, CLAUDE)
+    assert [(each.event, each.command) for each in found.hooks] == [
+        (HookEvent.SESSION_START, "bash start.sh"),
+        (HookEvent.BEFORE_PROMPT, "bash prompt.sh"),
+    ]
+
+
+def test_a_list_of_entries_that_name_their_event_is_understood():
+    found = parsed([{"event": "stop", "command": "bash done.sh"}])
+    assert [(each.event, each.command) for each in found.hooks] == [(HookEvent.STOP, "bash done.sh")]
+
+
+@pytest.mark.parametrize(
+    ("hooks", "why"),
+    [
+        ({"preToolUze": [{"command": "x"}]}, "there is no such event. Did you mean preToolUse?"),
+        ({"afterTabFileEdit": [{"command": "x"}]}, "is not raised here"),
+        ({"stop": {"command": "x"}}, "a list of hooks is expected"),
+        ({"stop": ["x"]}, "an object with a command"),
+        ({"stop": [{"command": "  "}]}, "has no command"),
+        ({"stop": [{"type": "prompt", "prompt": "is it done?"}]}, "of the type 'prompt' are not run"),
+        ({"stop": [{"command": "x", "failclosed": True}]}, "Did you mean failClosed?"),
+        ({"stop": [{"command": "x", "timeout": "soon"}]}, "no number of seconds"),
+        ({"stop": [{"command": "x", "timeout": 4000}]}, "more than the 600 s"),
+        ({"stop": [{"command": "x", "async": True}]}, "it is waited for"),
+        ({"preToolUse": [{"command": "x", "matcher": "("}]}, "is no pattern"),
+        (None, 'has no "hooks"'),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_file(hooks, why):
+    found = parsed(hooks)
+    assert [each.source for each in found.problems] == [".cursor/hooks.json"]
+    assert why in found.problems[0].message or hooks is None
+
+
+def test_a_matcher_that_is_no_pattern_still_guards_where_it_fails_closed():
+    assert not parsed({"preToolUse": [{"command": "x", "matcher": "("}]}).hooks
+    assert parsed({"preToolUse": [{"command": "x", "matcher": "(", "failClosed": True}]}).hooks
+
+
+def test_only_our_own_hooks_fail_closed_without_being_told_to_and_only_where_they_can_refuse():
+    entries = {"preToolUse": [{"command": "x"}], "postToolUse": [{"command": "x"}]}
+    assert [each.fails_closed for each in parsed(entries, OWN).hooks] == [True, False]
+    assert [each.fails_closed for each in parsed(entries).hooks] == [False, False]
+    opened = parsed({"preToolUse": [{"command": "x", "failClosed": False}]}, OWN)
+    assert [each.fails_closed for each in opened.hooks] == [False]
+
+
+def test_claudes_settings_without_hooks_are_no_problem_and_its_switch_is_heard():
+    assert parse_hook_file(b'{"permissions": {"allow": []}}', CLAUDE) == HookFile()
+    assert not parsed({"Stop": [{"hooks": [{"command": "x"}]}]}, CLAUDE, disableAllHooks=True).hooks
+
+
+def test_arguments_of_a_command_are_quoted():
+    found = parsed({"Stop": [{"hooks": [{"command": "node", "args": ["a b.js", "$HOME"]}]}]}, CLAUDE)
+    assert found.hooks[0].command == "node 'a b.js' '$HOME'"
+
+
+def test_every_event_has_its_rules_and_can_be_named():
+    assert set(RULES) == set(HookEvent) == set(EVENTS_BY_NAME.values())
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                ["hooks", "command", "matcher", "timeout", "preToolUse", "Stop", "type", "if", "loop_limit"]
+            )
+            | st.text(max_size=5),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@given(JSON, st.sampled_from([CURSOR, CLAUDE, OWN]))
+def test_any_json_is_read_without_a_fault(value, owner):
+    for hook in parse_hook_file(json.dumps({"hooks": value}).encode(), owner).hooks:
+        assert hook.command.strip()
+        assert 0 < hook.timeout <= 600
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_without_a_fault(data):
+    assert isinstance(parse_hook_file(data, CURSOR), HookFile)

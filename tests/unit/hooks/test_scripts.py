@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.hooks.events import HookEvent
+from core.hooks.parsing import Hook
+from core.hooks.scripts import explain_missing, find_script
+
+
+def hook(command: str, home: str = "") -> Hook:
+    return Hook(event=HookEvent.STOP, command=command, dialect="claude", scope="project", source="a", home=home)
+
+
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [
+        (".cursor/hooks/a.sh", ".cursor/hooks/a.sh"),
+        ("./hooks/a.sh arg", "hooks/a.sh"),
+        ('"$CLAUDE_PROJECT_DIR"/.claude/hooks/a.sh', ".claude/hooks/a.sh"),
+        ("python3 ${CLAUDE_PROJECT_DIR}/a/b.py --x", "a/b.py"),
+        ("node .cursor/hooks/guard.mjs", ".cursor/hooks/guard.mjs"),
+        ('EVENT=x DIR="${DIR:-.}" sh .cursor/hooks/probe.sh src/a.js', ".cursor/hooks/probe.sh"),
+        ("/usr/bin/env bash ./a/b.sh", None),
+        ("bash -c 'cat > /dev/null; ./a/b.sh'", None),
+        ("npx -y prettier", None),
+        ("jq -r .tool_input.file_path | { read f; npx prettier --write $f; }", None),
+        ("$UNKNOWN/a.sh", None),
+        ("sumo forward cursor stop # sumo-managed:cursor", None),
+        ("echo 'no end", None),
+    ],
+)
+def test_the_script_of_a_command_is_found_by_its_words(command, script, tmp_path):
+    found = find_script(hook(command), tmp_path)
+    expected = None if script is None else tmp_path / script
+    assert found == expected or (script is None and str(found) == "/usr/bin/env")
+
+
+def test_scripts_of_the_user_and_of_plug_ins_are_found_from_their_places(tmp_path):
+    assert find_script(hook("~/.claude/hooks/a.py"), tmp_path) == Path.home() / ".claude/hooks/a.py"
+    assert find_script(hook("./hooks/a.sh", home=str(tmp_path / "home")), Path("/x")) == tmp_path / "home/hooks/a.sh"
+    plugin = hook("${CLAUDE_PLUGIN_ROOT}/a.sh", home=str(tmp_path / "plugin"))
+    assert find_script(plugin, Path("/x")) == tmp_path / "plugin/a.sh"
+
+
+def test_a_script_that_is_gone_is_told_before_anything_runs(tmp_path):
+    assert explain_missing(hook("python3 hooks/gone.py"), tmp_path) == "its script is not there: hooks/gone.py"
+    (tmp_path / "hooks").mkdir()
+    (tmp_path / "hooks" / "gone.py").write_text("")
+    assert explain_missing(hook("python3 hooks/gone.py"), tmp_path) == ""
+    assert explain_missing(hook("npx prettier"), tmp_path) == ""
