@@ -16,7 +16,12 @@ _NAMES: Final = "core.tools.builtin.names"
 
 # The order is part of every request's prefix: append only.
 BUILTIN: Final = (
-    RegisteredTool("read_file", f"{_READING}.read_file:ReadFile", ("Read", "ReadFile", "view_file"), is_essential=True),
+    RegisteredTool(
+        "read_file",
+        f"{_READING}.read_file:ReadFile",
+        ("Read", "ReadFile", "view_file", "readTool", "open_file"),
+        is_essential=True,
+    ),
     RegisteredTool("list_dir", f"{_READING}.list_dir:ListDir", ("LS", "list_directory"), is_essential=True),
     RegisteredTool("grep", f"{_READING}.grep:Grep", ("Grep", "grep_search"), is_essential=True),
     RegisteredTool("glob_file_search", f"{_READING}.glob_file_search:GlobFileSearch", ("Glob", "glob")),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
@@ -18,7 +18,9 @@ from core.tools.builtin.reading.search_scope import SearchScope
 from core.workspace.file_names import from_os_name, to_os_name
 
 _MAX_MATCHES = 50
+_MAX_LISTED = 200
 _PER_FILE = 200
+_MAX_CONTEXT = 20
 _TIME_LIMIT = 20.0
 _COLUMNS = 300
 _PENDING_LIMIT = 16_000_000
@@ -48,9 +50,15 @@ class Grep(ReadTool, frozen=True, kw_only=True):
         "regex": "pattern",
         "glob": "include_pattern",
         "include": "include_pattern",
+        "includePattern": "include_pattern",
         "exclude": "exclude_pattern",
         "target_directory": "path",
         "-C": "context",
+        "-A": "after_context",
+        "-B": "before_context",
+        "-i": "ignore_case",
+        "-n": "line_numbers",
+        "type": "file_type",
     }
 
     pattern: Annotated[str, Meta(min_length=1, max_length=2000, description="A regular expression (Rust syntax).")]
@@ -59,7 +67,16 @@ class Grep(ReadTool, frozen=True, kw_only=True):
     include_pattern: Annotated[str, Meta(description="Only files that match this glob, such as *.ts or src/**.")] = ""
     exclude_pattern: Annotated[str, Meta(description="No files that match this glob.")] = ""
     context: Annotated[int, Meta(ge=0, le=20, description="Lines to show before and after each match, at most 20.")] = 0
-    explanation: str = ""  # models of other agents give it
+    # What models of other agents give, and none is told of.
+    explanation: str = ""
+    ignore_case: bool = False
+    after_context: Annotated[int, Meta(ge=0)] = 0
+    before_context: Annotated[int, Meta(ge=0)] = 0
+    line_numbers: bool = True  # they are shown in any case
+    multiline: bool = False
+    file_type: str = ""
+    output_mode: Literal["content", "files_with_matches", "count"] = "content"
+    head_limit: Annotated[int, Meta(ge=0)] = 0
 
     def subject(self) -> str:
         where = "" if self.path in {"", "."} else f" in {self.path}"
@@ -70,7 +87,21 @@ class Grep(ReadTool, frozen=True, kw_only=True):
 
     async def run(self, capability: Reader) -> ToolOutcome:
         found = await self.find_matches(capability)
-        return _format_outcome(self.pattern, found.files, cut=found.cut, timed_out=found.timed_out)
+        if self.output_mode != "content" and found.files:
+            return self._list_files(found)
+        most = min(self.head_limit or _MAX_MATCHES, _MAX_MATCHES)
+        return _format_outcome(self.pattern, found, most)
+
+    def _list_files(self, found: GrepMatches) -> ToolOutcome:
+        """The files with matches in the place of the matches, each with their number if that is what is wanted."""
+        most = min(self.head_limit or _MAX_LISTED, _MAX_LISTED)
+        counts = [(path, sum(row.hit for row in rows)) for path, rows in sorted(found.files.items())]
+        is_counted = self.output_mode == "count"
+        rows = [f"{path}:{n}{'+' * (n >= _PER_FILE)}" if is_counted else path for path, n in counts[:most]]
+        more = "+" if found.cut or found.timed_out else ""
+        head = f"{len(counts):,}{more} file{'' if len(counts) == 1 else 's'} with matches"
+        note = f", the first {most} shown; narrow the pattern, path or include_pattern" * (len(counts) > most)
+        return ToolOutcome(content="\n".join([f"{head}{note}", *rows]) + _describe_end(found), summary=head)
 
     async def find_matches(self, capability: Reader) -> GrepMatches:
         """Return the lines that match, pending files in their pending state."""
@@ -91,8 +122,11 @@ class Grep(ReadTool, frozen=True, kw_only=True):
             "--max-columns-preview",
             f"--max-columns={_COLUMNS}",
             f"--max-count={_PER_FILE}",
-            f"--context={self.context}",
-            "--case-sensitive" if self.case_sensitive else "--ignore-case",
+            f"--before-context={min(self.before_context or self.context, _MAX_CONTEXT)}",
+            f"--after-context={min(self.after_context or self.context, _MAX_CONTEXT)}",
+            "--case-sensitive" if self.case_sensitive and not self.ignore_case else "--ignore-case",
+            *(("--multiline", "--multiline-dotall") if self.multiline else ()),
+            *((f"--type={self.file_type}",) if self.file_type else ()),
             "-e",
             self.pattern,
         ]
@@ -150,21 +184,27 @@ def _parse_row(row: bytes) -> MatchRow:
     return MatchRow(int(row[:digits] or 0), text, row[digits : digits + 1] == b":")
 
 
-def _format_outcome(pattern: str, files: dict[str, list[MatchRow]], *, cut: bool, timed_out: bool) -> ToolOutcome:
-    late = f"\n[stopped after {_TIME_LIMIT:.0f} s; narrow the search by path or include_pattern]" if timed_out else ""
+def _describe_end(found: GrepMatches) -> str:
+    late = f"\n[stopped after {_TIME_LIMIT:.0f} s; narrow the search by path or include_pattern]"
+    return late if found.timed_out else ""
+
+
+def _format_outcome(pattern: str, found: GrepMatches, most: int) -> ToolOutcome:
+    files, late = found.files, _describe_end(found)
     total = sum(row.hit for rows in files.values() for row in rows)
     if not total:
         return ToolOutcome(content=f"No matches for {pattern}{late}", summary="no matches")
-    more = cut or timed_out or any(sum(row.hit for row in rows) >= _PER_FILE for rows in files.values())
+    more = found.cut or found.timed_out
+    more = more or any(sum(row.hit for row in rows) >= _PER_FILE for rows in files.values())
     count = f"{total:,}{'+' if more else ''}"
     head = f"{count} match{'' if count == '1' else 'es'} in {len(files):,} file{'' if len(files) == 1 else 's'}"
-    note = f", the first {_MAX_MATCHES} shown; narrow the pattern, path or include_pattern" * (total > _MAX_MATCHES)
-    body = "\n".join(_format_rows(sorted(files.items())))
+    note = f", the first {most} shown; narrow the pattern, path or include_pattern" * (total > most)
+    body = "\n".join(_format_rows(sorted(files.items()), most))
     return ToolOutcome(content=f"{head}{note}\n{body}{late}", summary=head)
 
 
-def _format_rows(files: Iterable[tuple[str, list[MatchRow]]]) -> Iterator[str]:
-    left = _MAX_MATCHES
+def _format_rows(files: Iterable[tuple[str, list[MatchRow]]], most: int) -> Iterator[str]:
+    left = most
     for path, rows in files:
         if left <= 0:
             return

@@ -32,7 +32,10 @@ class _Folder(Struct, kw_only=True):
 
 class ListDir(ReadTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "list_dir"
-    argument_names: ClassVar = dict.fromkeys(("target_directory", "path", "directory"), "relative_workspace_path")
+    argument_names: ClassVar = {
+        **dict.fromkeys(("target_directory", "path", "directory"), "relative_workspace_path"),
+        "ignore": "ignore_globs",
+    }
 
     relative_workspace_path: Annotated[str, Meta(description='The folder; "." is the workspace.')] = "."
     ignore_globs: Annotated[

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from core.attachments.preparation import PreparedAttachment, prepare_attachment
 from core.attachments.signature import detect_media_type
@@ -43,14 +43,31 @@ class _LineWindow(Struct, kw_only=True):
 
 class ReadFile(ReadTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "read_file"
-    argument_names: ClassVar = {"path": "target_file", "file_path": "target_file", "filePath": "target_file"}
+    argument_names: ClassVar = {
+        **dict.fromkeys(("path", "file_path", "filePath"), "target_file"),
+        **dict.fromkeys(("start_line_one_indexed", "start_line", "startLine", "line_number"), "offset"),
+        **dict.fromkeys(("end_line_one_indexed_inclusive", "end_line_one_indexed", "endLine"), "end_line"),
+    }
 
     target_file: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
     offset: Annotated[
         int, Meta(description="The first line to read, counted from 1; negative counts from the end.")
     ] = 1
     limit: Annotated[int, Meta(ge=0, description="How many lines to read; 0 means as many as fit.")] = 0
-    explanation: str = ""  # models of other agents give it
+    # What models of other agents give, and none is told of.
+    explanation: str = ""
+    should_read_entire_file: bool = False
+    end_line: Annotated[int, Meta(ge=0)] = 0
+
+    def __post_init__(self) -> None:
+        if self.should_read_entire_file:
+            force_setattr(self, "offset", 1)
+            force_setattr(self, "limit", 0)
+        elif self.end_line:
+            first = max(1, self.offset)
+            if self.offset < 0 or self.end_line < first:
+                raise ValueError(f"the last line, {self.end_line}, lies before the first, {self.offset}")
+            force_setattr(self, "limit", self.end_line - first + 1)
 
     def subject(self) -> str:
         if self.offset in {0, 1} and not self.limit:
