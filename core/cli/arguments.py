@@ -35,7 +35,20 @@ from core.protocol.options import EngineOptions
 
 # Each is a module beside this one, with `parse(argv)` and `run(arguments)`.
 SUBCOMMANDS: Final = frozenset(
-    "box commands hooks image index memory models permissions plan review rules skills".split()
+    [
+        "box",
+        "commands",
+        "hooks",
+        "image",
+        "index",
+        "memory",
+        "models",
+        "permissions",
+        "plan",
+        "review",
+        "rules",
+        "skills",
+    ]
 )
 # Directories may well be called like these: they take a directory and stand among the words of the main command line.
 WORDS: Final = ("sessions", "doctor")
