@@ -17,6 +17,8 @@ from core.extensions.plugins import find_extension_places
 from core.extensions.skills import load_skills
 from core.hooks.parsing import HookFile
 from core.hooks.places import HOOK_PATHS, describe_hooks, iterate_project_files, render_for_trust
+from core.mcp.config_files import PROJECT_FILES as SERVER_FILES
+from core.mcp.config_files import show_project_files
 from core.permissions.trust import TrustStore, find_instructions, is_empty_directory
 from core.permissions.trusted_files import TrustCheck, TrustedFiles, hash_content
 from core.protocol.events import FileWritten, Notice, TrustStated
@@ -69,6 +71,7 @@ class ProjectTrust:
         if self.trusted:
             load_rule_files(self._workspace, self.voices.is_trusted)
             read_project_extensions(self._workspace, self.voices.is_trusted)
+            show_project_files(self._workspace, self.voices.is_trusted)
 
     def check_paths(self, paths: Iterable[str]) -> None:
         """Compare the trusted files among these paths with what was trusted."""
@@ -79,7 +82,12 @@ class ProjectTrust:
     def _is_voice(self, path: str) -> bool:
         """True if a file speaks for the project: its configuration, a rule, what a rule imports, hooks, or what an
         extension consists of."""
-        is_own = path == CONFIGURATION_PATH or path in HOOK_PATHS or is_rule_path(path) or is_extension_path(path)
+        is_own = (
+            path == CONFIGURATION_PATH
+            or path in (*HOOK_PATHS, *SERVER_FILES)
+            or is_rule_path(path)
+            or is_extension_path(path)
+        )
         return is_own or self.voices.is_known(path)
 
     def decide(self, trusted: bool) -> LoadedSettings:
@@ -132,6 +140,7 @@ class ProjectTrust:
 
         load_rule_files(self._workspace, record, near=iter_places_of_rules(self._workspace))
         read_project_extensions(self._workspace, record)
+        show_project_files(self._workspace, record)
         yield from found.items()
 
     def _read_file(self, path: str) -> bytes | None:

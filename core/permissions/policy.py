@@ -74,6 +74,33 @@ def check_pattern(pattern: str, command: str, choice: PermissionChoice) -> None:
     )
 
 
+class ExternalTerms(Struct, frozen=True, kw_only=True):
+    """The conditions of a call to a server's tool. `keeps_effects`: by the mode. `is_reading`: the server says that it
+    changes nothing. `must_ask`: it wants the user asked. `is_unasked`: the box holds it, and such are not asked about.
+    """
+
+    keeps_effects: bool
+    is_reading: bool = False
+    must_ask: bool = False
+    is_unasked: bool = False
+
+
+def decide_external(target: str, terms: ExternalTerms, *, rules: Sequence[PermissionRule]) -> PolicyDecision:
+    """Decide on a call of `server:tool` that the mode grants."""
+    rule = find_strictest(each for each in select_rules(rules, "Mcp") if each.matches(target))
+    if rule is not None and rule.choice == "deny":
+        return PolicyDecision(choice="deny", reason=_format_reason(rule))
+    if not terms.keeps_effects and not terms.is_reading:
+        return PolicyDecision(choice="deny", reason="This mode calls only tools that say that they change nothing.")
+    if terms.must_ask:
+        return PolicyDecision(choice="ask", reason="Its server wants you to be asked each time.")
+    if rule is not None:
+        return PolicyDecision(choice=rule.choice, reason=_format_reason(rule))
+    if terms.is_unasked:
+        return PolicyDecision(choice="allow", reason="What this server changes is held for the review.")
+    return PolicyDecision(choice="ask", reason="Each call of a server's tool is asked about.")
+
+
 def decide_path(
     access: Access, path: str, *, rules: Sequence[PermissionRule], is_secret: bool = False
 ) -> PolicyDecision:

@@ -34,6 +34,8 @@ INSTRUCTION_PATHS = (
     ".cursor/rules",
     ".cursorrules",
     ".agent-tui/config.toml",
+    ".mcp.json",
+    ".cursor/mcp.json",
     *(f"{folder}/{kind}" for folder in FOLDERS for kind in KINDS),
     ".git",
 )

@@ -211,15 +211,16 @@ class Shadow:
     def prepare_lowers(self) -> tuple[Path, ...]:
         """Return what a command sees over the workspace, topmost first: the pending layer, brought up to date, and the
         kept ones. Raises `StateError` if it can't be written."""
-        pending = self._pending_layer.sync(self._list_visible_states())
+        pending = self._pending_layer.sync(self.list_visible_states())
         return (pending, *self.layers.list_uppers()) if pending else self.layers.list_uppers()
 
     def open_layer(self) -> CommandLayer:
         """Open a fresh layer for one command, for `absorb` or `drop_layer`. Raises `StateError`: no space."""
         self.prepare_lowers()
-        return self.layers.create(self._list_visible_states())
+        return self.layers.create(self.list_visible_states())
 
-    def _list_visible_states(self) -> dict[str, FileState]:
+    def list_visible_states(self) -> dict[str, FileState]:
+        """Return the pending states that a command which starts now sees, by path."""
         return {path: self._proposals.get_visible_state(change) for path, change in self.state.changes.items()}
 
     def absorb(self, layer: CommandLayer, *, origin: Origin, started_ns: int) -> ev.EffectsRecorded:

@@ -15,6 +15,7 @@ from core.errors import ToolInputInvalid
 from core.records import convert
 from core.text.similarity import find_nearest_names
 from core.tools.base import Tool, ToolType
+from core.tools.external import ExternalTool
 from core.tools.schema import build_offered_schema, build_parameters, describe_schema
 
 MAX_BYTES = 5_000_000
@@ -22,6 +23,8 @@ MAX_BYTES = 5_000_000
 
 def convert_arguments(tool: ToolType, arguments: str) -> Tool[Any]:
     """The call as a record of `tool`. Raises `ToolInputInvalid`."""
+    if issubclass(tool, ExternalTool):  # what a server's tool takes is checked by the server
+        return tool(arguments=_decode_object(tool, arguments))
     given = _rename_arguments(tool, _decode_object(tool, arguments))
     schema = build_parameters(tool)
     for name, value in given.items():

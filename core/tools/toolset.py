@@ -25,7 +25,8 @@ class Toolset(Mapping[str, ToolType]):
 
     `listed` are the names in the list that every request carries; `essential` those in the list of a model whose
     window is small. The others are called through `call_tool`: those that a mode alone needs (`deferred`) are described
-    with that mode, and the rest is what a dialect or an edit format has words of its own for.
+    with that mode, and the rest is what a dialect or an edit format has words of its own for. `find_external` finds the
+    tools of servers, which come and go: they are offered beside the list.
     """
 
     def __init__(self, tools: Iterable[RegisteredTool] = BUILTIN) -> None:
@@ -36,6 +37,7 @@ class Toolset(Mapping[str, ToolType]):
         later = {name for names in modes.values() for name in names}
         self.listed = tuple(tool.name for tool in self._tools.values() if tool.is_listed and tool.name not in later)
         self.essential = tuple(tool.name for tool in self._tools.values() if tool.is_essential)
+        self.find_external: Callable[[str], ToolType | None] = lambda _: None
 
     def __getitem__(self, name: str) -> ToolType:
         module, _, tool = self._tools[name].location.partition(":")  # a name that a model made up loads no module
@@ -56,6 +58,8 @@ class Toolset(Mapping[str, ToolType]):
         own = self._aliases.get(name, name)
         if own in self._tools:
             return self[own]
+        if (external := self.find_external(name)) is not None:
+            return external
         known = [tool.name for tool in self._tools.values() if tool.is_listed]
         near = find_nearest_names(name[:100], known)
         hint = f"Did you mean {' or '.join(near)}? " if near else ""

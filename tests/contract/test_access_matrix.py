@@ -47,6 +47,7 @@ ARGUMENTS = {
     "file_edit": {"path": "a.py", "draft": "x = 2\n"},
     "run_terminal_cmd": {"command": "touch made-by-command"},
     "read_terminal": {},
+    "search_tools": {"query": "x"},
     "write_terminal": {"job": "job_1", "text": "touch made-by-command\n"},
     "stop_terminal": {"job": "job_1"},
     "create_plan": {"name": "P", "overview": "O", "plan": "# P", "todos": [{"id": "a", "content": "A"}]},
@@ -62,7 +63,15 @@ ARGUMENTS = {
     "switch_mode": {"target_mode_id": "agent", "explanation": "because"},
 }
 # There is no job, no plan, no run and no language server, and nothing that could hold a run with probes.
-NO_JOB = {"write_terminal", "rename_symbol", "stop_terminal", "update_plan", "probe_add", "read_probe_log"}
+NO_JOB = {
+    "search_tools",
+    "write_terminal",
+    "rename_symbol",
+    "stop_terminal",
+    "update_plan",
+    "probe_add",
+    "read_probe_log",
+}
 LEAVES = {Access.PROPOSE: "shadow", Access.EXEC: "disk", Access.PLAN: "plan", Access.TODO: "todos"}
 CONFIRMED = Hypothesis(id="H1", statement="Cause 1", state="confirmed")
 

@@ -62,7 +62,7 @@ LADDER: tuple[frozenset[str], ...] = (
         )
     ),
     frozenset({"core.shell"}),
-    frozenset({"core.lsp", "core.hooks"}),
+    frozenset({"core.lsp", "core.hooks", "core.mcp"}),
     frozenset({"core.tools"}),
     frozenset({"core.agent"}),
     frozenset({"core.engine", "core.demo"}),
@@ -85,6 +85,7 @@ SLOW = (
     "jinja2",
     "keyring",
     "litestar",
+    "mcp",
     "numpy",
     "openai",
     "pypdf",

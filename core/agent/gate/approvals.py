@@ -36,6 +36,7 @@ from core.protocol.events import (
 from core.sandbox.network.addresses import HostAndPort
 from core.tools.base import Tool
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
+from core.tools.external import ExternalTool
 
 ONCE_OPTIONS: tuple[ApprovalDecision, ...] = ("allow_once", "reject_once")
 ALL_OPTIONS: tuple[ApprovalDecision, ...] = ("allow_once", "allow_always", "reject_once", "reject_always")
@@ -59,7 +60,7 @@ class Approver(Struct, frozen=True):
         resolved = await self.user.approve(self._build_request(call, access, tool, before, reason))
         if resolved.by == "user" and resolved.decision in {"allow_always", "reject_always"}:
             choice: PermissionChoice = "allow" if resolved.decision == "allow_always" else "deny"
-            await self._save(choice, before, [f"Shell({resolved.pattern})" if resolved.pattern else ""])
+            await self._save(choice, before, [_name_rule(access, before.subject, resolved.pattern)])
         if resolved.decision not in ALLOWING_DECISIONS:
             return _format_refusal(resolved)
         if self._build_approval(access, tool).compute_digest() != before.compute_digest():
@@ -84,7 +85,7 @@ class Approver(Struct, frozen=True):
             directory=approval.directory,
             explanation=str(getattr(tool, "explanation", "") or ""),
             containment=f"{self.permissions.terminal.host.box.describe()}{network}" if is_command else "",
-            options=ALL_OPTIONS if is_command and is_contained else ONCE_OPTIONS,
+            options=_list_options(access, tool, is_contained=is_contained),
             reason=reason,
             environment=approval.environment,
             network=approval.network,
@@ -171,6 +172,19 @@ class Approver(Struct, frozen=True):
         about = HookCall(tool=tool.name, call=call, arguments={"command": tool.command})
         occasion = HookOccasion(event=HookEvent.BEFORE_SHELL, call=about, subjects=(tool.command,))
         return (await self.hooks.run(occasion)).describe_refusal()
+
+
+def _list_options(access: Access, tool: object, *, is_contained: bool) -> tuple[ApprovalDecision, ...]:
+    if isinstance(tool, ExternalTool):
+        return ONCE_OPTIONS if tool.must_ask or "*" in tool.target else ALL_OPTIONS
+    return ALL_OPTIONS if access is Access.EXEC and is_contained else ONCE_OPTIONS
+
+
+def _name_rule(access: Access, subject: str, pattern: str) -> str:
+    """Return the rule that an answer for good is kept as; "" = it holds for exactly what was asked."""
+    if access is Access.EXTERNAL:
+        return f"Mcp({subject})"
+    return f"Shell({pattern})" if pattern else ""
 
 
 def _format_refusal(resolved: ApprovalResolved) -> str:

@@ -17,13 +17,21 @@ from core.config.settings import Settings
 from core.errors import PathRefused
 from core.modes import Access, Mode, is_granted
 from core.permissions.approval import Approval, hash_value
-from core.permissions.policy import CommandTerms, PolicyDecision, decide_call, decide_path
+from core.permissions.policy import (
+    CommandTerms,
+    ExternalTerms,
+    PolicyDecision,
+    decide_call,
+    decide_external,
+    decide_path,
+)
 from core.permissions.rules import PermissionRule
 from core.permissions.saved_rules import SavedRules
 from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.shell.network_grants import NetworkGrants
 from core.shell.terminal import Terminal
 from core.tools.base import Tool
+from core.tools.external import ExternalTool, SearchTools
 from core.workspace import IgnoreRules
 from core.workspace.secret_names import is_secret
 
@@ -131,6 +139,11 @@ class CallPermissions(Struct):
 
     def decide(self, access: Access, tool: Tool[object], *, is_typed: bool = False) -> PolicyDecision:
         """Decide on a call by rules and policy, before anybody is asked. `is_typed`: the user typed this command."""
+        checked: object = tool
+        if isinstance(checked, ExternalTool):
+            return self._decide_on_external(checked)
+        if isinstance(checked, SearchTools):
+            return PolicyDecision(choice="allow")
         if access not in PATH_ACCESSES:
             return self._decide_on_call(access, tool.subject(), is_typed=is_typed)
         guard, found = self.build_path_guard(), PolicyDecision(choice="allow")
@@ -143,6 +156,16 @@ class CallPermissions(Struct):
                 return PolicyDecision(choice="deny", reason=f"{path} is kept from the agent. {decided.reason}")
             found = decided if decided.choice == "ask" else found
         return found
+
+    def _decide_on_external(self, tool: ExternalTool) -> PolicyDecision:
+        is_held = tool.is_contained and self.terminal.host.box.tier.can_run_unasked
+        terms = ExternalTerms(
+            keeps_effects=self.mode.rules.keeps_effects,
+            is_reading=tool.is_reading,
+            must_ask=tool.must_ask,
+            is_unasked=is_held and self.settings.commands.policy == "auto",
+        )
+        return decide_external(tool.target, terms, rules=self.load_rules())
 
     def _decide_on_call(self, access: Access, subject: str, *, is_typed: bool) -> PolicyDecision:
         is_contained = self.terminal.is_contained

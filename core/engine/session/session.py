@@ -22,6 +22,7 @@ from core.config.narrowing import apply_bounds
 from core.config.settings import Settings, TurnLimits
 from core.engine.hooks.promotion import PromotionHooks
 from core.engine.hooks.session import open_session_hooks, report_session_end
+from core.engine.server_access import ServerAccess
 from core.engine.services import EngineServices
 from core.engine.session.bulk_acceptance import BulkAcceptance
 from core.engine.session.model_routes import ModelRoutes
@@ -96,7 +97,7 @@ class Session:
         self.call_permissions = CallPermissions(
             self.terminal, self.settings, self.permissions.saved_rules, self.permissions.network_grants
         )
-        self.languages = self._open_languages()
+        self.languages, self.server_access = self._open_languages(), self._open_servers()
         self.memory: ModelMemory | None = None
         self.context: TurnContext | None = None
         self.tasks = SessionTasks(self.report_error)
@@ -118,6 +119,9 @@ class Session:
         promotion = PromotionHooks(hooks, self.tasks, self.workspace.root, self.report_error)
         self.recorder.listeners.append(((ev.FileWritten,), promotion.observe))
         return hooks, promotion
+
+    def _open_servers(self) -> ServerAccess:
+        return ServerAccess(self.terminal, self.user, self.tools, self.services.trust)
 
     def _explain_unasked(self, command: str, directory: str) -> str:
         self.call_permissions.is_trusted = self.services.trust.trusted

@@ -12,7 +12,7 @@ from functools import partial
 from core.agent.context.memory import ModelMemory
 from core.agent.mentions.sources import PromptSurroundings
 from core.agent.skills.offer import build_skill_offer
-from core.agent.turn.routes import TurnRoutes
+from core.agent.turn.routes import Route, TurnRoutes
 from core.agent.turn.turn_context import BuildTarget, TurnContext
 from core.config.settings import Settings
 from core.engine.faults import explain_fault
@@ -24,7 +24,7 @@ from core.engine.session.recovery import close_open_turn
 from core.engine.session.session import Session
 from core.errors import AgentTuiError
 from core.ids import new_id
-from core.modes import Mode
+from core.modes import Access, Mode
 from core.protocol.events import Notice, PromptSuggested, TurnEnd, TurnStarted
 from core.providers.base import SuggestingProvider
 
@@ -128,7 +128,7 @@ def _update_permissions(session: Session) -> Settings:
 
 def build_context(session: Session) -> TurnContext:
     """Return a context as a turn begins with it."""
-    services, routes, route = session.services, session.routes, session.routes.open()
+    services, route = session.services, session.routes.open()
     if session.memory is None:
         session.memory = ModelMemory.of_session(session.directory.path)
     settings = _update_permissions(session)
@@ -145,20 +145,13 @@ def build_context(session: Session) -> TurnContext:
         python=session.python,
         languages=session.languages,
         user=session.user,
-        routes=TurnRoutes(
-            current=route,
-            chain=routes.chains["chat"],
-            small=routes.chains["small"],
-            apply=routes.chains["apply"],
-            find=routes.open,
-            price=session.compute_cost,
-            answered=session.memory.answered_routes,
-        ),
+        routes=_build_routes(session, route, session.memory),
         permissions=session.call_permissions,
         memory=session.memory,
         open_sources=partial(open_sources, session),
         search=services.search,
         hooks=session.hooks,
+        outward={Access.EXTERNAL: session.server_access.open_caller},
         is_private=session.state.is_private,
     )
     return _install_context(session, context)
@@ -166,11 +159,24 @@ def build_context(session: Session) -> TurnContext:
 
 def _install_context(session: Session, context: TurnContext) -> TurnContext:
     """Complete a context with what needs one, and make it the session's unless a turn runs."""
-    context.offers = (build_skill_offer(context),)
+    context.offers = (build_skill_offer(context), session.server_access.build_offer(context.window))
     if session.context is None or session.context.working is None:
         session.context = context
     session.routes.announce()
     return context
+
+
+def _build_routes(session: Session, route: Route, memory: ModelMemory) -> TurnRoutes:
+    routes = session.routes
+    return TurnRoutes(
+        current=route,
+        chain=routes.chains["chat"],
+        small=routes.chains["small"],
+        apply=routes.chains["apply"],
+        find=routes.open,
+        price=session.compute_cost,
+        answered=memory.answered_routes,
+    )
 
 
 def reset_memory(session: Session) -> None:

@@ -63,6 +63,7 @@ BUILTIN: Final = (
     RegisteredTool(
         "edit_notebook", f"{_EDITING}.edit_notebook:EditNotebook", ("EditNotebook", "NotebookEdit"), is_listed=False
     ),
+    RegisteredTool("search_tools", "core.tools.external:SearchTools", ("ToolSearch",), is_listed=False),
     *(
         RegisteredTool(tool.name, tool.location, tool.aliases, is_listed=False)
         for tool in EDIT_TOOLS

@@ -1,0 +1,186 @@
+"""A server's process in the box: over the merged view, without network, with a layer for what it writes.
+
+The layer lies beside those of commands and is none of them yet, so an idle server stands in nobody's way; what was
+written becomes a command's layer once the process has ended, and is absorbed like one. A process namespace ends with
+its box: nothing that it forked is left (SAFETY S9, S17).
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.errors import AgentTuiError, ToolFailed
+from core.filesystem.removal import remove_tree
+from core.ids import new_id
+from core.protocol.review import FileState, Origin
+from core.sandbox.box import BoxLimits, RunningCommand
+from core.sandbox.plain_text import strip_escapes
+from core.shadow.layers.layer_store import KeptLayers
+from core.shell.command_host import CommandHost
+from core.shell.execution import format_effects, get_memory_limit
+
+_LONGEST_LOG: Final = 20_000
+_UNBOUNDED: Final = 1 << 50  # whoever reads its messages ends what floods
+
+
+class ServerLog:
+    """The end of what a server wrote on standard error."""
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    def add(self, text: str) -> None:
+        self._text = (self._text + text)[-_LONGEST_LOG:]
+
+    def read(self) -> str:
+        """Return it as plain text."""
+        return strip_escapes(self._text)
+
+    def find_reason(self) -> str:
+        """Return its last line, "" = it wrote nothing."""
+        lines = [line.strip() for line in self.read().splitlines() if line.strip()]
+        return lines[-1][:300] if lines else ""
+
+
+class SeenState(Struct, frozen=True):
+    """The pending changes that a process which starts now sees."""
+
+    pending: Mapping[str, FileState]
+    kept: KeptLayers
+
+
+def get_seen_state(host: CommandHost) -> SeenState:
+    """Return what is pending now."""
+    return SeenState(host.shadow.list_visible_states(), host.shadow.layers.kept)
+
+
+class ServerProcess:
+    """A server that runs. `keeps_effects`: what it writes waits for the review; else it is gone with it."""
+
+    def __init__(self, host: CommandHost, *, keeps_effects: bool) -> None:
+        self._host = host
+        self.keeps_effects = keeps_effects
+        self.seen = get_seen_state(host)
+        self._home: Path | None = None
+        self._started_ns = 0
+        self.running: RunningCommand | None = None
+
+    async def start(
+        self,
+        command: tuple[str, ...],
+        env: Mapping[str, str],
+        on_output: Callable[[str], None],
+        on_errors: Callable[[str], None],
+    ) -> RunningCommand:
+        """Start it. Raises `ToolFailed` if it can't be; then nothing of it ran."""
+        host = self._host
+        box = await host.box.find()
+        if box is None or not box.tier.can_run_unasked:
+            raise ToolFailed(
+                "nothing on this machine holds a server well enough to run it.", hint="agent-tui doctor tells why."
+            )
+        request = await host.build_passing_request(
+            f"exec {shlex.join(command)}",
+            lowers=host.shadow.prepare_lowers(),
+            cwd=".",
+            limits=BoxLimits(seconds=None, memory=get_memory_limit() // 2, output=_UNBOUNDED),
+            is_piped=True,
+        )
+        request = replace(
+            request,
+            env={**request.env, **env},
+            readable=(*request.readable, *find_program_places(command, host.workspace.root)),
+        )
+        if self.keeps_effects:
+            home = self._make_layer()
+            request = replace(request, upper=home / "upper", work=home / "work")
+        self._started_ns = time.time_ns()
+        try:
+            self.running = await box.start(request, on_output, on_errors)
+        except BaseException:
+            self.drop()
+            raise
+        return self.running
+
+    def _make_layer(self) -> Path:
+        self._home = home = self._host.shadow.layers.place / new_id("mcp")
+        try:
+            home.mkdir(mode=0o700)
+            (home / "upper").mkdir(mode=0o755)
+            (home / "work").mkdir(mode=0o700)
+        except OSError as problem:
+            raise ToolFailed(f"there is no place for what it writes: {problem.strerror}.") from None
+        return home
+
+    @property
+    def has_written(self) -> bool:
+        """True if it left anything in its layer."""
+        return self._home is not None and any(os.scandir(self._home / "upper"))
+
+    @property
+    def is_outdated(self) -> bool:
+        """True if there are changes now that it can't see."""
+        return get_seen_state(self._host) != self.seen
+
+    async def stop(self) -> None:
+        """End it and all that it started: SIGTERM, two seconds, then everything in the box."""
+        if self.running is not None:
+            await self.running.stop()
+
+    def absorb(self, origin: Origin) -> str:
+        """Let what it wrote wait for the review, and return the line about it. It has to have ended."""
+        if self._home is None:
+            return ""
+        shadow = self._host.shadow
+        layer = shadow.open_layer()
+        try:
+            layer.upper.rmdir()
+            (self._home / "upper").rename(layer.upper)
+            effects = shadow.absorb(
+                replace(layer, pending_states=self.seen.pending), origin=origin, started_ns=self._started_ns
+            )
+        except (AgentTuiError, OSError) as problem:
+            shadow.drop_layer(layer)
+            raise ToolFailed(f"What it wrote could not be taken in, and was dropped: {problem}.") from None
+        finally:
+            self.drop()
+        return format_effects(effects)
+
+    def drop(self) -> None:
+        """Leave nothing of what it wrote."""
+        home, self._home = self._home, None
+        if home is not None and home.is_dir():
+            remove_tree(home)
+
+
+def find_program_places(command: tuple[str, ...], root: Path) -> tuple[Path, ...]:
+    """Return the places outside of the workspace that a command line names: a package's top for a file in one.
+
+    The user said yes to this command line, so what it names may be read, and nothing beside it.
+    """
+    found = []
+    for word in command:
+        place = Path(word)
+        if not place.is_absolute() or place.is_relative_to(root) or not place.exists():
+            continue
+        top = _find_package_top(place)
+        if top not in (Path("/"), Path.home(), *Path.home().parents):
+            found.append(top)
+    return tuple(dict.fromkeys(found))
+
+
+def _find_package_top(place: Path) -> Path:
+    for above in place.parents:
+        if above.name == "node_modules":
+            return above
+        if (above / "pyvenv.cfg").is_file():
+            return above
+    return place

@@ -1,0 +1,87 @@
+"""Answers of servers as the model gets them: plain text within a limit, and pictures beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from core.attachments.preparation import PreparedAttachment, prepare_attachment
+from core.errors import AgentTuiError
+from core.mcp.sdk_connection import CallAnswer, ContentBlock
+from core.sandbox.plain_text import strip_escapes
+from core.shell.spill import spill_output
+
+CHARS_PER_TOKEN: Final = 4
+WARN_CHARS: Final = 10_000 * CHARS_PER_TOKEN
+MAX_CHARS: Final = 25_000 * CHARS_PER_TOKEN
+MOST_CHARS: Final = 500_000  # that a tool may ask for itself
+MAX_PICTURES: Final = 10
+_WISH: Final = "anthropic/maxResultSizeChars"
+
+
+class RenderedAnswer(Struct, frozen=True, kw_only=True):
+    """`text` for the model; `length`: characters of the whole, which is kept as `spilled` if that is more."""
+
+    text: str
+    length: int
+    spilled: str = ""
+    attachments: tuple[PreparedAttachment, ...] = ()
+
+
+async def render_answer(answer: CallAnswer, directory: Path, call: str, wishes: Any = None) -> RenderedAnswer:
+    """Render an answer. `wishes`: the tool's own `_meta`, which may ask for a higher limit."""
+    parts: list[str] = []
+    attachments: list[PreparedAttachment] = []
+    for block in answer.content:
+        prepared = await _prepare_picture(block) if len(attachments) < MAX_PICTURES else None
+        if prepared is not None:
+            attachments.append(prepared)
+        else:
+            parts.append(_render_block(block))
+    if not any(parts) and answer.structured_content is not None:
+        parts.append(json.dumps(answer.structured_content, ensure_ascii=False))
+    text = strip_escapes("\n".join(filter(None, parts)))
+    limit = get_limit(wishes)
+    if len(text) <= limit:
+        return RenderedAnswer(text=text, length=len(text), attachments=tuple(attachments))
+    name, why = spill_output(directory, call, text)
+    where = f"the whole is kept: read_file {name}" if name else f"the whole could not be kept: {why}"
+    head, tail = limit * 2 // 3, limit // 3
+    cut = f"{text[:head]}\n[… {len(text) - head - tail:,} characters left out; {where} …]\n{text[-tail:]}"
+    return RenderedAnswer(text=cut, length=len(text), spilled=name, attachments=tuple(attachments))
+
+
+def get_limit(wishes: Any) -> int:
+    """Return the characters that a tool's results may have."""
+    wish = wishes.get(_WISH) if isinstance(wishes, dict) else None
+    return min(max(wish, MAX_CHARS), MOST_CHARS) if isinstance(wish, int) and not isinstance(wish, bool) else MAX_CHARS
+
+
+async def _prepare_picture(block: ContentBlock) -> PreparedAttachment | None:
+    if block.type != "image":
+        return None
+    try:
+        data = base64.b64decode(block.data, validate=True)
+        return await asyncio.to_thread(prepare_attachment, data)
+    except (binascii.Error, ValueError, AgentTuiError):
+        return None
+
+
+def _render_block(block: ContentBlock) -> str:
+    match block.type:
+        case "text":
+            return block.text
+        case "resource":
+            text, uri = block.resource.get("text"), block.resource.get("uri", "")
+            return str(text) if isinstance(text, str) else f"[A resource that is no text: {uri}]"
+        case "resource_link":
+            return f"[A resource: {block.uri}]"
+        case _:
+            size = len(block.data) * 3 // 4
+            return f"[{block.type}, {block.mime_type or 'of no known type'}, {size:,} bytes: it can't be shown here]"

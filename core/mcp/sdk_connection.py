@@ -1,0 +1,263 @@
+"""One connection to an MCP server by the SDK, in a task of its own. The one module that imports `mcp`.
+
+The SDK costs most of a second, so it is loaded in a thread when the first server is wanted. What comes from a server is
+handed on as plain records of ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct, field
+
+from core.errors import ToolFailed
+from core.records import convert
+from core.tasks import cancel_tasks
+
+if TYPE_CHECKING:
+    from mcp.client.context import ClientRequestContext
+
+MAX_TOOLS: Final = 2_000
+MAX_PAGES: Final = 50
+MAX_LINE: Final = 32 << 20  # characters of one message
+MOST_WAITING: Final = 10_000  # messages that were not yet looked at
+Progress = Callable[[float, "float | None", "str | None"], None]
+
+
+class ToolAnnotations(Struct, frozen=True, rename="camel"):
+    """A server's own words about a tool. Hints, and not to be trusted."""
+
+    read_only_hint: bool | None = None
+    destructive_hint: bool | None = None
+
+
+class ToolDefinition(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A tool as its server describes it."""
+
+    name: str
+    description: str | None = None
+    input_schema: dict[str, Any] = field(default_factory=dict)
+    annotations: ToolAnnotations | None = None
+    meta: dict[str, Any] | None = field(default=None, name="_meta")
+
+    @property
+    def is_reading(self) -> bool:
+        """True if the server says that it changes nothing."""
+        return self.annotations is not None and self.annotations.read_only_hint is True
+
+
+class ContentBlock(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A part of a result: text, a picture or sound in base64, or a resource."""
+
+    type: str = "text"
+    text: str = ""
+    data: str = ""
+    mime_type: str | None = None
+    uri: str = ""
+    resource: dict[str, Any] = field(default_factory=dict)
+
+
+class CallAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The result of a call."""
+
+    content: list[ContentBlock] = field(default_factory=list)
+    structured_content: Any = None
+    is_error: bool | None = None
+    meta: dict[str, Any] | None = field(default=None, name="_meta")
+
+
+class MessagePipe:
+    """Messages as lines, to and from a server that is no socket. `write` gets bytes; `feed` takes what it printed."""
+
+    def __init__(self, write: Callable[[bytes], None], on_stray: Callable[[str], None]) -> None:
+        self._write, self._on_stray = write, on_stray
+        self._rest: list[str] = []
+        self._size = 0
+        self._incoming: Any = None
+        self.problem = ""
+
+    @asynccontextmanager
+    async def open_streams(self) -> AsyncIterator[tuple[Any, Any]]:
+        """Return the two streams that the SDK reads from and writes to."""
+        import anyio
+
+        self._incoming, reading = anyio.create_memory_object_stream[Any](MOST_WAITING)
+        writing, outgoing = anyio.create_memory_object_stream[Any](0)
+
+        async def pass_on() -> None:
+            async for each in outgoing:
+                text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
+                self._write(f"{text}\n".encode())
+
+        if self.problem:
+            self._incoming.close()
+        sender = asyncio.create_task(pass_on())
+        try:
+            yield reading, writing
+        finally:
+            await cancel_tasks({sender})
+            for stream in (self._incoming, reading, writing, outgoing):
+                stream.close()
+
+    def feed(self, text: str) -> None:
+        """Take what the server printed: one JSON message a line. What is none goes to its log."""
+        lines = text.split("\n")
+        self._rest.append(lines[0])
+        self._size += len(lines[0])
+        for line in lines[1:]:
+            whole, self._rest, self._size = "".join(self._rest), [line], len(line)
+            self._receive(whole)
+        if self._size > MAX_LINE:
+            self.close("It sent a message without an end.")
+
+    def _receive(self, line: str) -> None:
+        import anyio
+        from mcp.shared.message import SessionMessage
+        from mcp_types import jsonrpc_message_adapter
+
+        if self.problem or self._incoming is None or not line.strip():
+            return
+        try:
+            message = jsonrpc_message_adapter.validate_json(line.encode("utf-8", "replace"), by_name=False)
+        except ValueError:
+            self._on_stray(f"{line[:500]}\n")
+            return
+        try:
+            self._incoming.send_nowait(SessionMessage(message))
+        except anyio.WouldBlock:
+            self.close("It floods its client with messages.")
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            self.close("The connection is closed.")
+
+    def close(self, reason: str) -> None:
+        """End the connection: whoever waits for an answer is told so."""
+        self.problem = self.problem or reason
+        if self._incoming is not None:
+            self._incoming.close()
+
+
+class SdkConnection:
+    """An open connection. `on_change`: the server says that its tools are others now."""
+
+    def __init__(self, streams: AbstractAsyncContextManager[tuple[Any, Any]], on_change: Callable[[], None]) -> None:
+        self._streams, self._on_change = streams, on_change
+        self._client: Any = None
+        self._end = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.version = ""
+        self.instructions = ""
+
+    async def load(self) -> None:
+        """Import the SDK, without holding anybody up."""
+        await asyncio.to_thread(importlib.import_module, "mcp.client.client")
+
+    async def open(self, seconds: float, root: str) -> None:
+        """Connect and shake hands. Raises `ToolFailed`, `TimeoutError`."""
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._serve(ready, root), name="mcp connection")
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.shield(ready)
+        except BaseException:
+            await self.close()
+            ready.cancel()
+            raise
+
+    async def _serve(self, ready: asyncio.Future[None], root: str) -> None:
+        from mcp import Client
+        from mcp_types import Implementation, ListRootsResult, Root
+
+        async def list_roots(context: ClientRequestContext) -> ListRootsResult:
+            return ListRootsResult(roots=[Root.model_validate({"uri": f"file://{root}", "name": "workspace"})])
+
+        async def hear(message: object) -> None:
+            if getattr(message, "method", "") == "notifications/tools/list_changed":
+                self._on_change()
+
+        try:
+            client = Client(
+                self._streams,
+                list_roots_callback=list_roots,
+                message_handler=hear,
+                client_info=Implementation(name="agent-tui", version="1"),
+            )
+            async with client:
+                self._client = client
+                info = client.server_info
+                self.version = f"{info.name} {info.version}" if info else ""
+                self.instructions = client.instructions or ""
+                if not ready.done():
+                    ready.set_result(None)
+                await self._end.wait()
+        except Exception as problem:  # a foreign library ends here; what it said goes to whoever waits
+            if not ready.done():
+                ready.set_exception(_explain(problem))
+        finally:
+            self._client = None
+            if not ready.done():
+                ready.set_exception(ToolFailed("the connection was closed"))
+                ready.exception()
+
+    async def list_tools(self) -> tuple[ToolDefinition, ...]:
+        """Return all tools. Raises `ToolFailed`."""
+        found: list[ToolDefinition] = []
+        cursor = None
+        try:
+            for _ in range(MAX_PAGES):
+                page = await self._get_client().list_tools(cursor=cursor, cache_mode="refresh")
+                found += [_read_record(each, ToolDefinition) for each in page.tools]
+                cursor = page.next_cursor
+                if not cursor or len(found) > MAX_TOOLS:
+                    break
+        except ToolFailed:
+            raise
+        except Exception as problem:
+            raise _explain(problem) from None
+        return tuple(found[:MAX_TOOLS])
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any], on_progress: Progress) -> CallAnswer:
+        """Call a tool. Raises `ToolFailed`; a time limit is the caller's."""
+
+        async def hear(progress: float, total: float | None, message: str | None) -> None:
+            on_progress(progress, total, message)
+
+        try:
+            answer = await self._get_client().call_tool(name, dict(arguments), progress_callback=hear)
+            found: CallAnswer = _read_record(answer, CallAnswer)
+            return found
+        except ToolFailed:
+            raise
+        except Exception as problem:
+            raise _explain(problem) from None
+
+    def _get_client(self) -> Any:
+        if self._client is None:
+            raise ToolFailed("the connection was closed")
+        return self._client
+
+    async def close(self) -> None:
+        """Close it; nothing of it is left."""
+        self._end.set()
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=2.0)
+            await cancel_tasks({self._task}, limit=2.0)
+
+
+def _read_record(model: Any, kind: type[Any]) -> Any:
+    try:
+        return convert(model.model_dump(mode="json", by_alias=True, exclude_none=True), kind)
+    except msgspec.ValidationError as problem:
+        raise ToolFailed(f"its answer can't be read: {problem}") from None
+
+
+def _explain(problem: BaseException) -> ToolFailed:
+    """Return a fault of the SDK as one line: that of the first exception where it bundles several."""
+    while isinstance(problem, BaseExceptionGroup):
+        problem = problem.exceptions[0]
+    text = " ".join(str(problem).split())[:500]
+    return ToolFailed(text or type(problem).__name__)

@@ -1,0 +1,81 @@
+"""EXTERNAL: tools of MCP servers. What such a tool is stands in its class, which is made from what its server said.
+
+Nothing that a server says of itself widens rights: that a tool only reads is a hint, and where it counts (Plan and Ask)
+what it writes is thrown away.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, ClassVar, Protocol
+
+from msgspec import Meta, field
+
+from core.modes import Access
+from core.tools.base import Tool, ToolOutcome, ToolType
+
+_SHOWN = 2_000  # characters of arguments in a question
+
+
+class ExternalCaller(Protocol):
+    """The capability of a call that leads to a server."""
+
+    async def call(self, name: str, arguments: dict[str, Any], /) -> ToolOutcome:
+        """Call a tool by its whole name. Raises `ToolFailed`."""
+
+    def describe_tools(self, query: str, /) -> str:
+        """Return the tools that a query speaks of, with their arguments; "" = none."""
+
+
+class ExternalTool(Tool[ExternalCaller], frozen=True, kw_only=True):
+    """A tool of a server. `target`: `server:tool`, as rules name it; `is_reading`: its server says that it changes
+    nothing; `must_ask`: the user is asked about each call; `is_contained`: the box holds what it does."""
+
+    access: ClassVar[Access] = Access.EXTERNAL
+    target: ClassVar[str] = ""
+    is_reading: ClassVar[bool] = False
+    must_ask: ClassVar[bool] = False
+    is_contained: ClassVar[bool] = False
+
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def explanation(self) -> str:
+        """The arguments, for the question whether it may be called."""
+        text = json.dumps(self.arguments, ensure_ascii=False, indent=1)
+        return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} […]"
+
+    def subject(self) -> str:
+        return self.target
+
+    async def run(self, capability: ExternalCaller) -> ToolOutcome:
+        return await capability.call(self.name, self.arguments)
+
+
+def build_external_tool(full_name: str, subject: str, *, reads: bool, asks: bool, contained: bool) -> ToolType:
+    """Build the class of a tool of a server."""
+
+    class ServerTool(ExternalTool, frozen=True, kw_only=True):
+        name: ClassVar[str] = full_name
+        target: ClassVar[str] = subject
+        is_reading: ClassVar[bool] = reads
+        must_ask: ClassVar[bool] = asks
+        is_contained: ClassVar[bool] = contained
+
+    return ServerTool
+
+
+class SearchTools(Tool[ExternalCaller], frozen=True, kw_only=True):
+    name: ClassVar[str] = "search_tools"
+    access: ClassVar[Access] = Access.EXTERNAL
+
+    query: Annotated[str, Meta(min_length=1, max_length=500, description="What the tool should do, or its name.")]
+
+    def subject(self) -> str:
+        return self.query
+
+    async def run(self, capability: ExternalCaller) -> ToolOutcome:
+        found = capability.describe_tools(self.query)
+        if not found:
+            return ToolOutcome(content="No tool of a server speaks of that. Try other words.", summary="none")
+        return ToolOutcome(content=found, summary=f"{found.count(chr(10) + '- ') + 1} tools")

@@ -1,0 +1,263 @@
+"""MCP servers through the real engine, in a real box: what they write waits for the review, whatever they do."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from core.mcp import server as server_module
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol.documents import QuestionAnswer
+from core.protocol.messages import ToolMessage, UserMessage
+from core.user_dirs import get_config_dir
+from tests.support.open_session import read_until, run_turn, session_in, submit
+
+SERVER = Path(__file__).parents[1] / "support" / "mcp_server.py"
+
+
+def script(root: Path, *steps: tuple[str, dict[str, Any]] | str) -> str:
+    played = [
+        each if isinstance(each, str) else {"tool_calls": [{"name": each[0], "arguments": each[1]}]} for each in steps
+    ]
+    path = root / "script.json"
+    path.write_text(json.dumps(played))
+    return f"scripted/{path}"
+
+
+def small(tool: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
+    return "call_tool", {"name": f"mcp__small__{tool}", "arguments": json.dumps(arguments)}
+
+
+def configure(policy: str = "auto", *faults: str, permissions: str = "", **more: Any) -> None:
+    """The user's own configuration: the small server, and the policy of commands."""
+    place = get_config_dir()
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "config.toml").write_text(f'[commands]\npolicy = "{policy}"\n{permissions}')
+    entry = {"command": "python3", "args": ["${workspaceFolder}/server.py", *faults], **more}
+    (place / "mcp.json").write_text(json.dumps({"mcpServers": {"small": entry}}))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "a.txt").write_text("one\n")
+    shutil.copy(SERVER, root / "server.py")
+    return root
+
+
+def results(engine: Any, session: str) -> list[ToolMessage]:
+    return [each for each in engine.state(session).messages if isinstance(each, ToolMessage)]
+
+
+def told(engine: Any, session: str) -> str:
+    messages = engine.state(session).messages
+    return "\n".join(each.content for each in messages if isinstance(each, UserMessage))
+
+
+def list_processes(word: str) -> list[int]:
+    running = psutil.process_iter(["cmdline"])
+    return [each.pid for each in running if any(word in part for part in each.info["cmdline"] or ())]
+
+
+async def test_i4_a_tool_is_offered_under_its_servers_name_and_what_it_writes_is_a_pending_hunk(tmp_path, project):
+    configure()
+    model = script(tmp_path, small("write", path="b.txt", text="two\n"), small("read", path="b.txt"), "Done.")
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        await run_turn(engine, session)
+        assert "mcp__small__write: Writes a file." in told(engine, session)
+        wrote, read = results(engine, session)
+        assert wrote.content == "written\n[changed: created b.txt; pending review]"
+        assert read.content == "two"
+        change = engine.state(session).changes["b.txt"]
+        assert (change.operation, change.origin.tool) == ("create", "mcp__small__write")
+        assert not (project / "b.txt").exists()
+    assert list_processes(str(project / "server.py")) == []
+
+
+async def test_a_server_sees_what_is_pending_and_what_another_tool_proposed_since_it_was_started(tmp_path, project):
+    configure()
+    edit = ("search_replace", {"file_path": "a.txt", "old_string": "one", "new_string": "two"})
+    model = script(tmp_path, small("read", path="a.txt"), edit, small("read", path="a.txt"), "Done.")
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        await run_turn(engine, session)
+        before, _, after = results(engine, session)
+        assert (before.content, after.content) == ("one", "two")
+
+
+@pytest.mark.parametrize("mode", ["plan", "ask"])
+async def test_m1_plan_and_ask_call_what_says_that_it_reads_and_throw_away_what_it_writes(tmp_path, project, mode):
+    configure()
+    model = script(tmp_path, small("write", path="b.txt", text="x"), small("lie"), small("read", path="a.txt"), "Done.")
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        await submit(engine, cmd.ModeSet(session=session, mode=mode))
+        await run_turn(engine, session)
+        refused, lied, read = results(engine, session)
+        assert "calls only tools that say that they change nothing" in refused.content
+        assert (lied.content, read.content) == ("read", "one")
+        assert not engine.state(session).changes
+        assert sorted(each.name for each in project.iterdir()) == ["a.txt", "server.py"]
+
+
+async def test_a_rule_refuses_a_tool_and_a_server_that_wants_it_is_asked_about_each_time(tmp_path, project):
+    configure(permissions='[permissions]\ndeny = ["Mcp(small:write)"]\nallow = ["Mcp(small:guarded)"]\n')
+    model = script(tmp_path, small("write", path="b.txt", text="x"), small("guarded"), "Done.")
+    async with session_in(project, model=model, trust=True, interactive=False) as (engine, session):
+        await run_turn(engine, session)
+        denied, guarded = results(engine, session)
+        assert "The rule Mcp(small:write)" in denied.content
+        assert "Nobody can be asked" in guarded.content
+
+
+async def test_a_call_is_asked_about_with_its_arguments_and_an_answer_for_good_is_a_rule(tmp_path, project):
+    configure("confirm")
+    model = script(tmp_path, small("say", text="hi"), small("say", text="again"), "Done.")
+    async with session_in(project, model=model, trust=True, interactive=True) as (engine, session):
+        assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="Go")), cmd.Ack)
+        asked = (await read_until(engine, session, ev.ApprovalRequested))[-1]
+        assert asked.subject == "small:say"
+        assert '"text": "hi"' in asked.explanation
+        answer = cmd.ApprovalAnswer(session=session, id=asked.id, decision="allow_always")
+        assert isinstance(await engine.submit(answer), cmd.Ack)
+        await read_until(engine, session, ev.TurnFinished)
+        assert [each.content for each in results(engine, session)] == ["hi", "again"]
+
+
+async def test_i3_a_server_of_the_project_runs_after_a_yes_and_is_asked_about_anew_when_its_entry_changes(
+    tmp_path, project
+):
+    configure()
+    entry = json.loads((get_config_dir() / "mcp.json").read_text())
+    (get_config_dir() / "mcp.json").unlink()
+    place = project / ".mcp.json"
+    place.write_text(json.dumps(entry))
+    model = script(tmp_path, small("say", text="hi"), "Done.", "Done.", small("say", text="hi"), "Done.")
+    async with session_in(project, model=model, trust=True, interactive=True) as (engine, session):
+        assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="Go")), cmd.Ack)
+        asked = (await read_until(engine, session, ev.QuestionAsked))[-1]
+        assert "python3" in asked.questions[0].text
+        assert list_processes(str(project / "server.py")) == []
+        await _answer(engine, session, asked, "yes")
+        await read_until(engine, session, ev.TurnFinished)
+        assert results(engine, session)[0].content == "hi"
+        entry["mcpServers"]["small"]["env"] = {"PLAIN": "1"}
+        place.write_text(json.dumps(entry))
+        before = engine.state(session).seq
+        assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="Go")), cmd.Ack)
+        again = (await read_until(engine, session, ev.QuestionAsked, after=before))[-1]
+        assert "+env PLAIN: 1" in again.questions[0].text
+        await _answer(engine, session, again, "no")
+        await read_until(engine, session, ev.TurnFinished, after=before)
+        assert "small can't be used: the user has not said yes to it." in told(engine, session)
+
+
+async def _answer(engine: Any, session: str, asked: ev.QuestionAsked, option: str) -> None:
+    given = (QuestionAnswer(question=asked.questions[0].id, options=(option,)),)
+    reply = await engine.submit(cmd.QuestionReply(session=session, id=asked.id, answers=given))
+    assert isinstance(reply, cmd.Ack), reply
+
+
+@pytest.mark.parametrize("how", ["die", "flood", "endless", "hang"])
+async def test_a_server_that_misbehaves_ends_with_its_call_and_the_next_call_starts_it_anew(
+    tmp_path, project, how, monkeypatch
+):
+    monkeypatch.setattr(server_module, "MOST_UNASKED", 4 << 20)
+    configure(timeout=2000 if how == "hang" else 60_000)
+    model = script(tmp_path, small("misbehave", how=how), small("say", text="back"), "Done.")
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        await run_turn(engine, session)
+        failed, said = results(engine, session)
+        reasons = {
+            "die": "It ended (exit code 3). Its log ends: its last words",
+            "flood": "It floods its client",
+            "endless": "It floods its client",
+            "hang": "It said nothing for 2 s",
+        }
+        assert failed.is_error
+        assert reasons[how] in failed.content
+        assert said.content == "back"
+    assert list_processes(str(project / "server.py")) == []
+
+
+async def test_s9_what_a_server_forked_is_gone_with_the_session(tmp_path, project):
+    configure()
+    model = script(tmp_path, small("misbehave", how="orphan"), "Done.")
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        await run_turn(engine, session)
+        assert results(engine, session)[0].content == "did orphan"
+        assert list_processes("4711.25")
+    assert list_processes("4711.25") == []
+
+
+async def test_a_server_that_can_not_be_started_is_told_once_with_the_end_of_its_log(tmp_path, project):
+    configure("auto", "broken")
+    async with session_in(project, model=script(tmp_path, "Done.", "Done."), trust=True) as (engine, session):
+        await run_turn(engine, session)
+        await run_turn(engine, session)
+        assert told(engine, session).count("no licence") == 1
+        assert "\x1b" not in told(engine, session)
+
+
+async def test_a_changed_list_is_told_and_strays_on_its_output_are_passed_over(tmp_path, project):
+    configure()
+    model = script(tmp_path, small("misbehave", how="noise"), small("misbehave", how="change"), "Done.")
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        await run_turn(engine, session)
+        assert [each.content for each in results(engine, session)] == ["did noise", "did change"]
+        assert told(engine, session).count("mcp__small__more6") == 1
+
+
+async def test_a_long_answer_is_spilled_and_escape_sequences_reach_nobody(tmp_path, project):
+    configure()
+    red, long = small("say", text="\x1b[31mred\x1b[0m "), small("say", text="0123456789", times=20_000)
+    model = script(tmp_path, red, long, "Done.")
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        seen = await run_turn(engine, session)
+        short, cut = results(engine, session)
+        assert short.content == "red"
+        assert len(cut.content) < 101_000
+        assert "characters left out; the whole is kept: read_file output:" in cut.content
+        assert any("about 50,000 tokens" in each.message for each in seen if isinstance(each, ev.Notice))
+
+
+async def test_a_picture_goes_to_the_model_as_an_attachment(tmp_path, project):
+    from PIL import Image
+
+    configure()
+    buffer = io.BytesIO()
+    Image.new("RGB", (4, 4), "red").save(buffer, "PNG")
+    picture = {"type": "image", "data": base64.b64encode(buffer.getvalue()).decode(), "mimeType": "image/png"}
+    model = script(tmp_path, small("say", result={"content": [picture]}), "Done.")
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        await run_turn(engine, session)
+        assert [each.media_type for each in results(engine, session)[0].attachments] == ["image/png"]
+
+
+async def test_progress_is_shown_in_the_row_of_the_call(tmp_path, project):
+    configure()
+    async with session_in(project, model=script(tmp_path, small("misbehave", how="progress"), "."), trust=True) as (
+        engine,
+        session,
+    ):
+        seen = await run_turn(engine, session)
+        assert [each.text for each in seen if isinstance(each, ev.ToolOutput)] == ["1/2 at it\n", "2/2 at it\n"]
+
+
+async def test_tools_that_take_too_much_of_the_window_are_found_by_search_tools(tmp_path, project):
+    configure("auto", "many")
+    model = script(tmp_path, ("call_tool", {"name": "search_tools", "arguments": '{"query": "write a file"}'}), "Done.")
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        await run_turn(engine, session)
+        assert "- small: 206 tools" in told(engine, session)
+        assert "mcp__small__write" not in told(engine, session)
+        found = results(engine, session)[0].content
+        assert found.startswith("- mcp__small__write: Writes a file.")
+        assert '"path"' in found

@@ -1,0 +1,151 @@
+"""A small MCP server of the handshake era without the SDK, whose faults are its arguments.
+
+Its tools: `write` (a file), `read`, `say` (any text or picture), `misbehave`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+FAULTS = set(sys.argv[1:])
+TOOLS: list[dict[str, Any]] = [
+    {
+        "name": "write",
+        "description": "Writes a file.",
+        "inputSchema": {"type": "object", "properties": {"path": {"type": "string"}, "text": {"type": "string"}}},
+    },
+    {
+        "name": "read",
+        "description": "Reads a file.",
+        "inputSchema": {"type": "object", "properties": {"path": {"type": "string"}}},
+        "annotations": {"readOnlyHint": True},
+    },
+    {"name": "say", "description": "Says something.", "inputSchema": {"type": "object"}},
+    {
+        "name": "lie",
+        "description": "Says that it reads, and writes.",
+        "inputSchema": {"type": "object"},
+        "annotations": {"readOnlyHint": True},
+    },
+    {
+        "name": "guarded",
+        "description": "Asks each time.",
+        "inputSchema": {"type": "object"},
+        "_meta": {"anthropic/requiresUserInteraction": True},
+    },
+    {"name": "misbehave", "description": "Does what it should not.", "inputSchema": {"type": "object"}},
+]
+
+
+def send(message: dict[str, Any]) -> None:
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+def say(text: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}]}
+
+
+def die() -> None:
+    print("its last words", file=sys.stderr, flush=True)
+    os._exit(3)
+
+
+def hang() -> None:
+    threading.Event().wait()
+
+
+def flood() -> None:
+    while True:
+        send({"method": "notifications/message", "params": {"level": "info", "data": "x" * 100_000}})
+
+
+def endless() -> None:
+    while True:
+        print("x" * 1_000_000, end="", flush=True)
+
+
+def orphan() -> None:
+    subprocess.Popen(["sleep", "4711.25"], start_new_session=True)
+
+
+def noise() -> None:
+    print("this is no message", flush=True)
+
+
+def change() -> None:
+    TOOLS.append({"name": f"more{len(TOOLS)}", "inputSchema": {"type": "object"}})
+    for _ in range(5):
+        send({"method": "notifications/tools/list_changed"})
+
+
+def report_progress(token: Any) -> None:
+    for done in (1, 2):
+        params = {"progressToken": token, "progress": done, "total": 2, "message": "\x1b[31mat it"}
+        send({"method": "notifications/progress", "params": params})
+
+
+MISDEEDS = {each.__name__: each for each in (die, hang, flood, endless, orphan, noise, change)}
+
+
+def call(name: str, arguments: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
+    match name:
+        case "write":
+            Path(arguments["path"]).write_text(arguments["text"])
+            return say("written")
+        case "lie":
+            Path("lied.txt").write_text("a lie")
+            return say("read")
+        case "read":
+            return say(Path(arguments["path"]).read_text())
+        case "say":
+            return arguments.get("result") or say(arguments.get("text", "") * arguments.get("times", 1))
+        case "guarded":
+            return say("guarded")
+        case _ if arguments["how"] == "progress":
+            report_progress(meta.get("progressToken"))
+        case _:
+            MISDEEDS[arguments["how"]]()
+    return say(f"did {arguments['how']}")
+
+
+def answer(message: dict[str, Any]) -> None:
+    number, params = message["id"], message.get("params") or {}
+    match message["method"]:
+        case "initialize":
+            info = {"name": "small", "version": "1"}
+            capabilities = {"tools": {"listChanged": True}}
+            result = {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": info}
+            send({"id": number, "result": result})
+        case "tools/list":
+            send({"id": number, "result": {"tools": TOOLS}})
+        case "tools/call":
+            try:
+                result = call(params["name"], params.get("arguments") or {}, params.get("_meta") or {})
+            except (OSError, KeyError) as problem:
+                result = {**say(f"{type(problem).__name__}: {problem}"), "isError": True}
+            send({"id": number, "result": result})
+        case _:
+            send({"id": number, "error": {"code": -32601, "message": "Method not found"}})
+
+
+def main() -> None:
+    if "broken" in FAULTS:
+        sys.exit("\x1b[31mno licence\x1b[0m")
+    if "many" in FAULTS:
+        TOOLS.extend({"name": f"more{number}", "inputSchema": {"type": "object"}} for number in range(200))
+    if "mute" in FAULTS:
+        hang()
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "id" in message and "method" in message:
+            answer(message)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import ConfigError
+from core.mcp.server_config import ServerConfig, Variables, parse_env_file, parse_servers
+
+VARIABLES = Variables(Path("/work/shop"), {"HOME": "/home/me", "TOKEN": "t0ken"})
+
+
+def parse(**entries):
+    return parse_servers(json.dumps({"mcpServers": entries}).encode(), ".mcp.json", is_project=True)
+
+
+def test_both_dialects_are_read():
+    servers, problems = parse(
+        git={"command": "uvx", "args": ["mcp-server-git"], "env": {"A": "${env:TOKEN}"}, "envFile": ".env"},
+        docs={"type": "streamable-http", "url": "https://docs.example/mcp", "headers": {"X": "${TOKEN:-none}"}},
+        old={"type": "sse", "url": "https://old.example/sse", "timeout": 2000},
+        bare={"url": "https://bare.example"},
+    )
+    assert problems == ()
+    assert [each.transport for each in servers] == ["stdio", "http", "sse", "http"]
+    assert servers[0].command == ("uvx", "mcp-server-git")
+    assert servers[2].seconds == 2
+    assert servers[0].list_variables() == ("TOKEN",)
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({}, 'either "command" or "url"'),
+        ({"command": "x", "url": "y"}, 'either "command" or "url"'),
+        ({"command": "x", "args": "y"}, '"args" has to be a list'),
+        ({"command": "x", "env": ["a"]}, '"env" has to be an object'),
+        ({"command": "x", "timeout": 10}, '"timeout" has to be milliseconds'),
+        ({"command": "x", "type": "http"}, "does not go with a command"),
+        ({"url": "x", "type": "ws"}, '"http" or "sse"'),
+        (["x"], "has to be an object"),
+    ],
+)
+def test_an_entry_that_makes_no_server_is_told_and_the_others_count(entry, said):
+    servers, (problem,) = parse(good={"command": "x"}, bad=entry)
+    assert [each.name for each in servers] == ["good"]
+    assert (problem.name, problem.source) == ("bad", ".mcp.json")
+    assert said in problem.reason
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../x", "x" * 65, "-x"])
+def test_a_name_that_is_none_is_refused(name):
+    _, (problem,) = parse(**{name: {"command": "x"}})
+    assert "letters, digits" in problem.reason
+
+
+@pytest.mark.parametrize("text", [b"{", b"[]", b'{"mcpServers": []}', b"\xff"])
+def test_a_file_that_is_none_is_an_error(text):
+    with pytest.raises(ConfigError) as caught:
+        parse_servers(text, "x.json", is_project=False)
+    assert "x.json" in caught.value.message
+
+
+def test_variables_of_both_dialects_are_replaced():
+    assert VARIABLES.expand("${userHome}${/}${workspaceFolderBasename}") == "/home/me/shop"
+    assert VARIABLES.expand("${workspaceFolder} ${TOKEN} ${env:TOKEN} ${NONE:-else}") == "/work/shop t0ken t0ken else"
+    with pytest.raises(ConfigError, match="NONE is not set"):
+        VARIABLES.expand("${NONE}")
+
+
+def test_i10_a_variable_of_the_user_never_reaches_a_command_line():
+    assert VARIABLES.expand("${HOME}/bin", is_public=True) == "/home/me/bin"
+    with pytest.raises(ConfigError, match="every process of this machine can read"):
+        VARIABLES.expand("--token=${env:TOKEN}", is_public=True)
+
+
+def test_i3_the_hash_is_another_one_when_anything_that_counts_is():
+    base = ServerConfig(name="x", command=("a", "b"), env={"A": "1"}, url="", headers={"H": "1"}, env_file=".env")
+    others = [
+        ServerConfig(name="x", command=("a b",), env={"A": "1"}, headers={"H": "1"}, env_file=".env"),
+        ServerConfig(name="x", command=("a", "b"), env={"A": "2"}, headers={"H": "1"}, env_file=".env"),
+        ServerConfig(name="x", command=("a", "b"), env={"A": "1"}, headers={"H": "2"}, env_file=".env"),
+        ServerConfig(name="x", command=("a", "b"), env={"A": "1"}, headers={"H": "1"}),
+        ServerConfig(name="x", command=("a", "b"), env={"A": "1"}, headers={"H": "1"}, env_file=".env", url="u"),
+    ]
+    assert base.compute_hash() not in {each.compute_hash() for each in others}
+    assert len({each.compute_hash() for each in others}) == len(others)
+
+
+def test_an_env_file_is_read_as_shells_would():
+    text = "# no\nexport A=1 # one\nB='two words # kept'\nC=\"x\"\n1BAD=2\nnothing\nD=\n"
+    assert parse_env_file(text) == {"A": "1", "B": "two words # kept", "C": "x", "D": ""}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda each: st.lists(each) | st.dictionaries(st.text(), each),
+)
+
+
+@given(JSON)
+def test_any_json_makes_servers_or_words(entry):
+    servers, problems = parse(one=entry)
+    assert len(servers) + len(problems) == 1

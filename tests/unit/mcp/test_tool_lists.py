@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from core.mcp.sdk_connection import ToolDefinition
+from core.mcp.tool_lists import compute_digests, find_tools, load_list, name_tools, save_list
+
+
+def tool(name: str, description: str = "", **more) -> ToolDefinition:
+    return ToolDefinition(name=name, description=description, **more)
+
+
+def test_i4_names_begin_with_the_servers_own_and_never_collide():
+    found = name_tools("my.server", [tool("a.b"), tool("a_b"), tool("read_file")])
+    assert list(found) == ["mcp__my_server__a_b", "mcp__my_server__a_b_2", "mcp__my_server__read_file"]
+    assert found["mcp__my_server__a_b_2"].definition.name == "a_b"
+
+
+def test_a_description_is_bounded_and_holds_no_control_characters():
+    (found,) = name_tools("x", [tool("t", "\x1b[31m" + "long " * 2_000)]).values()
+    assert "\x1b" not in found.describe()
+    assert len(found.describe()) < 2_200
+
+
+def test_tools_are_found_by_name_before_description():
+    tools = [*name_tools("db", [tool("query", "Runs SQL"), tool("list", "Lists what a query can name")]).values()]
+    assert [each.definition.name for each in find_tools("query", tools)] == ["query", "list"]
+    assert [each.definition.name for each in find_tools("mcp__db__list", tools)] == ["list"]
+    assert find_tools("weather", tools) == []
+
+
+def test_i3_a_digest_changes_with_schema_and_description():
+    before = compute_digests([tool("a", "x", input_schema={"type": "object"})])
+    assert before != compute_digests([tool("a", "y", input_schema={"type": "object"})])
+    assert before != compute_digests([tool("a", "x", input_schema={"type": "object", "required": ["b"]})])
+
+
+def test_a_kept_list_is_the_same_and_a_damaged_one_is_none():
+    tools = (tool("a", "x", meta={"anthropic/requiresUserInteraction": True}),)
+    assert load_list("0" * 64) is None
+    save_list("0" * 64, "v", tools)
+    assert load_list("0" * 64) == tools
+    (found,) = name_tools("s", tools).values()
+    assert found.must_ask
