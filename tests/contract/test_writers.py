@@ -27,6 +27,8 @@ WRITERS: dict[str, str] = {
     "core.agent.context.prefix": STATE,
     "core.shell.probe_overlay": LAYERS,
     "core.hooks.runner": LAYERS,
+    "core.mcp.boxed_process": LAYERS,
+    "core.mcp.tool_lists": "the lists of servers' tools, in the cache directory",
     "core.shell.spill": STATE,
     "core.attachments.pdf": STARTS,
     "core.cli.box": STATE,

@@ -1,0 +1,31 @@
+"""docs/mcp.md: its examples are read by what reads a user's own files."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+from core.mcp.server_config import parse_servers
+from core.permissions.rules import parse_rule
+from tests.contract.source_tree import ROOT
+
+TEXT = (ROOT / "docs" / "mcp.md").read_text()
+
+
+def examples(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", TEXT, re.DOTALL)
+
+
+def test_every_configuration_in_the_page_makes_a_server():
+    for example in examples("json"):
+        servers, problems = parse_servers(example.encode(), "docs/mcp.md", is_project=True)
+        assert (len(servers), problems) == (1, ())
+        assert servers[0].seconds == 60
+
+
+def test_every_rule_in_the_page_is_one():
+    rules = [tomllib.loads(example)["permissions"] for example in examples("toml")]
+    assert rules
+    for each in rules:
+        assert parse_rule(each["allow"][0], "allow").matches("files:read")
+        assert not parse_rule(each["deny"][0], "deny").matches("files:read")
