@@ -16,7 +16,13 @@ from core.extensions.places import is_extension_path
 from core.extensions.plugins import find_extension_places
 from core.extensions.skills import load_skills
 from core.hooks.parsing import HookFile
-from core.hooks.places import HOOK_PATHS, describe_hooks, iterate_project_files, render_for_trust
+from core.hooks.places import (
+    HOOK_PATHS,
+    describe_changed_hooks,
+    describe_hooks,
+    iterate_project_files,
+    render_for_trust,
+)
 from core.mcp.config_files import PROJECT_FILES as SERVER_FILES
 from core.mcp.config_files import show_project_files
 from core.permissions.trust import TrustStore, find_instructions, is_empty_directory
@@ -97,7 +103,8 @@ class ProjectTrust:
             return self._decide_on_changes(trusted)
         loaded = load_with_notices(self._root if trusted else None)
         if trusted:
-            self._trust.grant({path: hash_content(data) for path, data in self._iter_trusted_files()})
+            files = {path: hash_content(data) for path, data in self._iter_trusted_files()}
+            self._trust.grant(files, self._describe_hooks(*HOOK_PATHS))
         else:
             self._trust.revoke()
         self.trusted = trusted
@@ -114,7 +121,10 @@ class ProjectTrust:
         loaded = load_with_notices(
             self._root, lambda path, data: hash_content(data) == asked.get(path) or self.voices.is_trusted(path, data)
         )
+        lines = self._describe_hooks(*asked)
         self.voices.trust(asked)
+        if lines and self._trust.is_given():
+            self._trust.grant({}, lines)
         return loaded
 
     def observe(self, event: FileWritten) -> None:
@@ -158,6 +168,10 @@ class ProjectTrust:
         """Return the files with hooks among these paths, as they are on the disk."""
         return [file for path, file in iterate_project_files(self._workspace) if path in paths and file.hooks]
 
+    def _describe_hooks(self, *paths: str) -> dict[str, tuple[str, ...]]:
+        """Return a line for each hook of these files, by its file."""
+        return {file.hooks[0].source: describe_hooks([file]) for file in self._list_hooks(*paths)}
+
     def _find_held(self) -> tuple[str, ...]:
         with_hooks = (file.hooks[0].source for file in self._list_hooks(*HOOK_PATHS))
         return (*find_instructions(self._root), *with_hooks)
@@ -167,7 +181,7 @@ class ProjectTrust:
         directory = str(self._root)
         if self.trusted and self.voices.untrusted:
             changed = tuple(sorted(self.voices.untrusted))
-            hooks = describe_hooks(self._list_hooks(*changed))
+            hooks = describe_changed_hooks(self._trust.load_hooks(), self._describe_hooks(*changed))
             return TrustStated(state="asked", directory=directory, changed=changed, hooks=hooks)
         if self.trusted or is_empty_directory(self._root):
             return None

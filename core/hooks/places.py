@@ -8,7 +8,7 @@ permission that another program adds to its settings is no question here.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +18,7 @@ from core.errors import PathRefused
 from core.extensions.plugins import find_extension_places
 from core.hooks.events import Dialect
 from core.hooks.parsing import Hook, HookFile, HookOwner, HookProblem, parse_hook_file
-from core.hooks.scripts import explain_missing, find_script
+from core.hooks.scripts import explain_missing, list_script_files
 from core.permissions.trusted_files import TrustCheck
 from core.user_dirs import get_config_dir
 from core.workspace import Workspace
@@ -91,7 +91,8 @@ def _iterate_plugin_files(workspace: Workspace, check: TrustCheck | None) -> Ite
         for source in plugin.sources:
             if source.kind == "hooks":
                 dialect: Dialect = "cursor" if b'"version"' in source.data else "claude"
-                owner = HookOwner(dialect=dialect, scope="plugin", source=source.path, home=source.directory)
+                place = str(workspace.root / Path(source.directory).expanduser())
+                owner = HookOwner(dialect=dialect, scope="plugin", source=source.path, home=place)
                 yield _parse(source.data, owner)
 
 
@@ -143,19 +144,19 @@ def render_for_trust(file: HookFile, workspace: Workspace) -> bytes:
     lines = []
     for hook in file.hooks:
         closed = " (fails closed)" if hook.fails_closed else ""
-        lines.append(f"{hook.describe()}{closed} {_hash_script(hook, workspace)}".rstrip())
+        lines.append(f"{hook.describe()}{closed} {_hash_scripts(hook, workspace)}".rstrip())
     return "\n".join(lines).encode("utf-8", "surrogatepass")
 
 
-def _hash_script(hook: Hook, workspace: Workspace) -> str:
-    script = find_script(hook, workspace.root)
-    if script is None or not script.is_relative_to(workspace.root):
-        return ""
-    try:
-        data = workspace.read_bytes(script.relative_to(workspace.root).as_posix(), MAX_SCRIPT)
-    except PathRefused:
-        return "no script"
-    return hashlib.sha256(data).hexdigest()
+def _hash_scripts(hook: Hook, workspace: Workspace) -> str:
+    said = []
+    for script in list_script_files(hook, workspace.root):
+        try:
+            data = workspace.read_bytes(script.relative_to(workspace.root).as_posix(), MAX_SCRIPT)
+        except PathRefused:  # gone meanwhile, or a link that leads out of the project
+            continue
+        said.append(hashlib.sha256(data).hexdigest())
+    return " ".join(said)
 
 
 def describe_hooks(files: Iterable[HookFile]) -> tuple[str, ...]:
@@ -163,3 +164,17 @@ def describe_hooks(files: Iterable[HookFile]) -> tuple[str, ...]:
     lines = [hook.describe() for file in files for hook in file.hooks]
     more = len(lines) - MAX_DESCRIBED
     return (*lines[:MAX_DESCRIBED], *((f"and {more} more",) if more > 0 else ()))
+
+
+def describe_changed_hooks(before: Mapping[str, Sequence[str]], now: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return a line for each hook that is new (+) or gone (-) in these files, or for all of a file whose scripts alone
+    have changed (~)."""
+    found: list[str] = []
+    for path, lines in now.items():
+        known = before.get(path, ())
+        changes = [
+            *(f"- {line}" for line in known if line not in lines),
+            *(f"+ {line}" for line in lines if line not in known),
+        ]
+        found += changes or [f"~ {line}" for line in lines]
+    return tuple(found[:MAX_DESCRIBED])

@@ -22,7 +22,7 @@ from core.filesystem.removal import remove_tree
 from core.hooks.answers import HookRun
 from core.hooks.parsing import Hook
 from core.hooks.places import MAX_SCRIPT
-from core.hooks.scripts import explain_missing, find_script
+from core.hooks.scripts import explain_missing, find_script, list_script_files
 from core.ids import new_id
 from core.protocol.review import Origin
 from core.sandbox.results import CommandResult
@@ -74,7 +74,7 @@ class HookRunner(Struct, frozen=True):
         box = await self.host.box.find()
         if box is None or not box.tier.can_run_unasked:
             return HookRun(problem=NOT_HELD)
-        out, errors, overlay = _Collector(), _Collector(), await asyncio.to_thread(self._pin_script, hook)
+        out, errors, overlay = _Collector(), _Collector(), await asyncio.to_thread(self._pin_scripts, hook)
         origin = Origin(turn=turn, call=new_id("hook"), tool=TOOL, command=hook.command)
         request = CommandRequest(
             command=_build_command(hook),
@@ -99,25 +99,25 @@ class HookRunner(Struct, frozen=True):
             if overlay:
                 await asyncio.to_thread(_remove, overlay)
 
-    def _pin_script(self, hook: Hook) -> Path | None:
-        """Lay the hook's script, as it is on the disk, over a pending one. Returns the layer, None = none is needed."""
-        workspace = self.host.workspace
-        script = find_script(hook, workspace.root)
-        if script is None or not script.is_relative_to(workspace.root):
-            return None
-        path = script.relative_to(workspace.root).as_posix()
-        with suppress(PathRefused):
-            data = workspace.read_bytes(path, MAX_SCRIPT)
-            if self._read_pending(path) == data:
-                return None
-            self.host.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            place = Path(tempfile.mkdtemp(prefix="hook-", dir=self.host.directory))
-            place.chmod(stat.S_IMODE(workspace.root.stat().st_mode) | 0o700)
-            (place / path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            (place / path).write_bytes(data)
-            (place / path).chmod(stat.S_IMODE(script.stat().st_mode))
-            return place
-        return None
+    def _pin_scripts(self, hook: Hook) -> Path | None:
+        """Lay the hook's scripts, as they are on the disk, over pending ones. Returns the layer, None = none."""
+        workspace, place = self.host.workspace, None
+        for script in list_script_files(hook, workspace.root):
+            path = script.relative_to(workspace.root).as_posix()
+            with suppress(PathRefused, OSError):
+                data = workspace.read_bytes(path, MAX_SCRIPT)
+                if self._read_pending(path) != data:
+                    place = place or self._make_layer()
+                    (place / path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+                    (place / path).write_bytes(data)
+                    (place / path).chmod(stat.S_IMODE(script.stat().st_mode))
+        return place
+
+    def _make_layer(self) -> Path:
+        self.host.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place = Path(tempfile.mkdtemp(prefix="hook-", dir=self.host.directory))
+        place.chmod(stat.S_IMODE(self.host.workspace.root.stat().st_mode) | 0o700)
+        return place
 
     def _read_pending(self, path: str) -> bytes | None:
         try:

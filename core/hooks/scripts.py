@@ -10,12 +10,18 @@ import os
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from core.hooks.parsing import Hook
 
-_PREFIXES: Final = frozenset({"exec", "command", "time", "nohup", "env", "run"})
+_PREFIXES: Final = frozenset({"exec", "command", "time", "nohup", "env", "uv", "poetry", "pipx", "npx", "bunx", "run"})
+_INTERPRETER: Final = re.compile(r"(?:bash|sh|zsh|dash|node|deno|bun|python[\d.]*|ruby|perl|php|tsx)")
+_WORD: Final = re.compile(r"[^\s'\"=;|&<>()`]+")
+HOOKS_FOLDER: Final = "hooks"  # a folder of this name belongs to the scripts in it as a whole
+MISSING: Final = "its script is not there"
+MAX_FILES: Final = 100  # of all that a hook's command starts
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 _VARIABLE: Final = re.compile(
     r"\$\{?(CLAUDE_PROJECT_DIR|CURSOR_PROJECT_DIR|CLAUDE_PLUGIN_ROOT|HOME|PWD)(?::-[^}]*)?\}?"
@@ -34,8 +40,8 @@ def find_script(hook: Hook, root: Path) -> Path | None:
     if not words:
         return None
     name = words[0].rpartition("/")[2]
-    if re.fullmatch(r"(?:bash|sh|zsh|dash|node|deno|bun|python[\d.]*|ruby|perl|php|tsx)", name):
-        words = words[1:]
+    if _INTERPRETER.fullmatch(name):
+        words = words[1:] if words[1:2] != ["run"] else words[2:]
         if words and words[0].startswith("-"):  # -c and its like: the script is in the words themselves
             return None
     if not words or not _is_path(words[0]):
@@ -74,9 +80,27 @@ def _locate(word: str, hook: Hook, root: Path) -> Path | None:
     return Path(os.path.normpath(Path(hook.home or root) / path))
 
 
+def list_script_files(hook: Hook, root: Path) -> tuple[Path, ...]:
+    """Return the files of the project that a hook's command names, and those that stand with them in a folder of hooks.
+
+    They are what is trusted with the hook. Reads directories.
+    """
+    found: dict[Path, None] = {}
+    for word in _WORD.findall(hook.command):
+        path = _locate(word, hook, root)
+        if path is None or not path.is_relative_to(root) or not path.is_file():
+            continue
+        found[path] = None
+        if HOOKS_FOLDER in path.relative_to(root).parts[:-1]:
+            folder = next(each for each in path.parents if each.name == HOOKS_FOLDER)
+            below = (each for each in sorted(folder.rglob("*")) if each.is_file() and "__pycache__" not in each.parts)
+            found |= dict.fromkeys(islice(below, MAX_FILES))
+    return tuple(found)[:MAX_FILES]
+
+
 def explain_missing(hook: Hook, root: Path) -> str:
     """Return what is missing of a hook's script, "" = nothing, or it can't be told."""
     script = find_script(hook, root)
     if script is None or script.is_file():
         return ""
-    return f"its script is not there: {script.relative_to(root) if script.is_relative_to(root) else script}"
+    return f"{MISSING}: {script.relative_to(root) if script.is_relative_to(root) else script}"

@@ -20,10 +20,11 @@ from core.hooks.parsing import Hook
 from core.hooks.payload import HookCall, HookScene, build_payload, encode_payload
 from core.hooks.places import HookTable
 from core.hooks.runner import HookRunner
+from core.hooks.scripts import MISSING
 from core.protocol.events import AnyEvent, HookRan, HookResult, Notice
 
 MAX_RECORDED = 500  # characters of what a hook said that its record keeps
-HOOKS_HINT = "/hooks lists all hooks with what came of them; `agent-tui hooks test` tries one."
+HOOKS_HINT = "/hooks lists all hooks."
 
 
 class HookOccasion(Struct, frozen=True, kw_only=True):
@@ -161,7 +162,7 @@ class SessionHooks(Struct, eq=False):
         answer = replace(read_answer(hook, run), effects=run.effects)
         self.env |= answer.env
         self.emit(_build_record(hook, run, answer, occasion.call))
-        if answer.failure:
+        if answer.failure and not answer.failure.startswith(MISSING):  # that was told when the files were read
             what = "so what it guards is refused" if answer.permission == "deny" else "and what it is for goes on"
             self._notify_once(hook.id, f"The hook {hook.describe()[:300]} gave no answer, {what}: {answer.failure}")
         if answer.message:

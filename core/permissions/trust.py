@@ -8,7 +8,7 @@ this.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -45,6 +45,7 @@ class TrustedDirectory(Struct, frozen=True, kw_only=True):
     """A directory as it was when the user trusted it. `at` in ms.
 
     `files`: digests of its instruction files, by path; None in a record of an earlier version, asked about anew.
+    `hooks`: what each file would run, a line each, so that a change of it can be shown.
     """
 
     device: int
@@ -52,6 +53,7 @@ class TrustedDirectory(Struct, frozen=True, kw_only=True):
     born: str = ""
     at: int = 0
     files: dict[str, list[str]] | None = None
+    hooks: dict[str, list[str]] = field(default_factory=dict)
 
 
 class _TrustBook(Struct, frozen=True, kw_only=True):
@@ -76,14 +78,22 @@ class TrustStore:
         entry = self._load_entry()
         return TrustedFiles(entry.files if entry and entry.files else {}, self.add_files)
 
-    def grant(self, files: Mapping[str, str]) -> None:
-        """Trust the project from now on, with these files: the digest of each by its path."""
+    def grant(self, files: Mapping[str, str], hooks: Mapping[str, Sequence[str]] = {}) -> None:
+        """Trust the project from now on, with these files: the digest of each by its path, and lines on its hooks."""
         now = identify_directory(self._root)
         known = self._load_entry()
         digests = dict(known.files or {}) if known else {}
         digests |= {path: append_digest(digests.get(path, ()), said) for path, said in files.items()}
-        entry = TrustedDirectory(device=now.device, inode=now.inode, born=now.born, at=now_ms(), files=digests)
+        lines = {**(known.hooks if known else {}), **{path: list(told) for path, told in hooks.items()}}
+        entry = TrustedDirectory(
+            device=now.device, inode=now.inode, born=now.born, at=now_ms(), files=digests, hooks=lines
+        )
         self._file.update(lambda book: _TrustBook(directories=book.directories | {self._name: entry}))
+
+    def load_hooks(self) -> Mapping[str, Sequence[str]]:
+        """Return the lines on the hooks that were trusted last, by their file."""
+        entry = self._load_entry()
+        return entry.hooks if entry is not None else {}
 
     def add_files(self, files: Mapping[str, str]) -> None:
         """Trust more contents of files in a project that is trusted."""

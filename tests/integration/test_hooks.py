@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -141,7 +142,21 @@ async def test_n3_a_hook_whose_script_has_changed_waits_for_another_yes(project)
         assert record(await run_turn(engine, session)) == []
         asked = engine.state(session).trust
         assert asked is not None
-        assert (asked.changed, asked.hooks) == ((".cursor/hooks.json",), ("preToolUse: bash ./guard.sh",))
+        assert (asked.changed, asked.hooks) == ((".cursor/hooks.json",), ("~ preToolUse: bash ./guard.sh",))
+
+
+async def test_n3_hooks_that_have_changed_are_shown_as_what_is_new_and_what_is_gone(project):
+    write_hooks(project, {"preToolUse": [{"command": "true"}, {"command": "cat"}]})
+    hooks = {"preToolUse": [{"command": "true"}], "stop": [{"command": "exit 3"}]}
+    (project / ".cursor" / "hooks.json").write_text(json.dumps({"version": 1, "hooks": hooks}))
+    async with session_in(project, access([says("Done."), says("Done.")])) as (engine, session):
+        asked = engine.state(session).trust
+        assert asked is not None
+        assert asked.hooks == ("- preToolUse: cat", "+ stop: exit 3")
+        assert record(await run_turn(engine, session)) == []
+        await engine.submit(cmd.TrustSet(session=session, trusted=True))
+        assert record(await run_turn(engine, session)) == [("stop", "failed")]
+    assert TrustStore(project).load_hooks()[".cursor/hooks.json"] == ["preToolUse: true", "stop: exit 3"]
 
 
 async def test_a_script_that_the_agent_has_changed_binds_nobody_before_it_is_accepted(project):
@@ -310,3 +325,43 @@ async def test_what_a_hook_said_survives_in_the_fold(project):
         assert (row.trust, row.last.outcome, row.last.message) == ("trusted", "denied", "no")
     async with session_in(project, access([]), cmd.SessionResume(session=session)) as (engine, _):
         assert engine.state(session).hook_results[row.id].outcome == "denied"
+
+
+async def test_hooks_of_a_plug_in_run_with_its_folder_named(project):
+    plugin = project / ".claude" / "plugins" / "guard"
+    (plugin / ".claude-plugin").mkdir(parents=True)
+    (plugin / ".claude-plugin" / "plugin.json").write_text('{"name": "guard"}')
+    (plugin / "hooks").mkdir()
+    (plugin / "scripts").mkdir()
+    (plugin / "scripts" / "no.sh").write_text('echo "from $(basename "$CLAUDE_PLUGIN_ROOT")" >&2; exit 2\n')
+    entry = {"hooks": [{"type": "command", "command": 'bash "${CLAUDE_PLUGIN_ROOT}/scripts/no.sh"'}]}
+    (plugin / "hooks" / "hooks.json").write_text(json.dumps({"hooks": {"PreToolUse": [entry]}}))
+    trust(project)
+    async with session_in(project, access([WRITE, says("Done.")])) as (engine, session):
+        events = await run_turn(engine, session)
+        assert record(events) == [("preToolUse", "denied")]
+        assert "from guard" in results(engine, session)[0]
+
+
+async def test_something_that_waits_for_the_user_and_a_compaction_are_told(project):
+    refuse = {"command": "cat > /dev/null; exit 2"}
+    write_hooks(
+        project,
+        {
+            "notification": [{"command": "cat > /dev/null"}],
+            "preCompact": [refuse],
+            "preToolUse": [{"command": 'echo \'{"permission": "ask"}\''}],
+        },
+    )
+    async with session_in(project, access([WRITE, says("Done.")]), interactive=False) as (engine, session):
+        await run_turn(engine, session)
+        messages = len(engine.state(session).messages)
+        await submit(engine, cmd.ContextCompact(session=session))
+        heard: set[str] = set()
+        async with contextlib.aclosing(engine.events(session)) as stream:
+            async for envelope in stream:
+                heard |= {envelope.event.event} if isinstance(envelope.event, ev.HookRan) else set()
+                if heard >= {"notification", "preCompact", "preToolUse"}:
+                    break
+        await engine.wait_idle(session)
+        assert len(engine.state(session).messages) == messages

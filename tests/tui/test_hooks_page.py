@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
 from core.protocol.events import HookRan, TrustStated
 from core.protocol.queries import FileQuery, HookRow, HooksAnswer, HooksQuery
 from tests.support import recorded
+from tests.support.scripted_client import ScriptedClient
+from tui.app import AgentApp
 from tui.ask.trust_bar import TrustBar
+from tui.bridge import SessionRequest
+from tui.screens.dialogs.listings.hooks import HooksDialog
 
 LAST = HookRan(
     id="1", event="preToolUse", command="guard", source="a", outcome="denied", duration_ms=1234, message="no git here"
@@ -54,8 +62,8 @@ async def test_hooks_are_listed_with_how_they_ended_and_where_they_stand(stage):
         await on.open_listing("/hooks", "HooksDialog")
         assert said(on, "sum") == "3 hooks, 1 of them not trusted"
         assert [row.split()[0] for row in rows(on)] == ["preToolUse", "stop", "!"]
-        assert rows(on)[0].endswith("denied · 1,234 ms")
-        assert rows(on)[1].endswith("not run yet")
+        assert rows(on)[0].split("  ")[-1].startswith("python3 .claude/hooks/")
+        assert ["denied · 1,234 ms" in rows(on)[0], "not run yet" in rows(on)[1]] == [True, True]
         assert "\x1b" not in "".join(rows(on))
         assert (
             said(on, "reason") == ".claude/settings.json (the project's, trusted). at most 60 s. it said: no git here"
@@ -95,3 +103,32 @@ async def test_the_question_about_a_project_shows_what_its_hooks_would_run(stage
         assert "stop: ./hook-5.sh" in text
         assert "and 2 more: agent-tui hooks list" in text
         assert "\u202e" not in text
+
+
+@pytest.mark.parametrize("size", [(60, 16), (120, 40)], ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("shown", ["list", "question"])
+def test_hooks_and_the_question_about_them_look_as_they_did(snap_compare, size, shown):
+    asked = TrustStated(
+        state="asked",
+        directory="/home/me/shop",
+        changed=(".cursor/hooks.json",),
+        hooks=("- preToolUse: ./old.sh", "+ afterFileEdit [Write]: npx prettier --write ."),
+    )
+    said = [*recorded.opening(), *([asked] if shown == "question" else [])]
+    client = ScriptedClient(said, answers={HooksQuery: HooksAnswer(hooks=HOOKS)})
+
+    async def connect() -> ScriptedClient:
+        return client
+
+    app = AgentApp(connect, SessionRequest(model="scripted/demo"))
+
+    async def look(pilot: Pilot[Any]) -> None:
+        while app.main.state.seq < len(client.log):
+            await pilot.pause(0.01)
+        if shown == "list":
+            app.main.controllers.pages.action_show_hooks()
+            while not isinstance(app.screen, HooksDialog):
+                await pilot.pause(0.01)
+        await pilot.pause(0.1)
+
+    assert snap_compare(app, terminal_size=size, run_before=look)

@@ -21,11 +21,12 @@ _CONSEQUENCES: Final = (
 
 
 _CONSEQUENCES_OF_CHANGES: Final = (
-    "\nUntil you say yes, these files are not read. All else of the project is heard as before. What you accept in the "
-    "review is never asked about."
+    "\nUntil you say yes, these files are not read. All else of the project is heard as before."
 )
+_ACCEPTED: Final = " What you accept in the review is never asked about."
 _MAX_NAMES: Final = 4
 _MAX_HOOKS: Final = 6
+_HOOKS: Final = "It has hooks, which would run in the box:"
 _MAX_HOOK: Final = 200
 
 
@@ -39,7 +40,8 @@ def _describe_changes(stated: TrustStated) -> tuple[str, str, str, str]:
     names = [format_path(path, 80) for path in stated.changed[:_MAX_NAMES]]
     more = len(stated.changed) - _MAX_NAMES
     told = f" {', '.join(names)}{f' and {more} more' if more > 0 else ''}."
-    return "What speaks to the agent here has changed since you trusted it:", told, _CONSEQUENCES_OF_CHANGES, "read it"
+    means = _CONSEQUENCES_OF_CHANGES + ("" if stated.hooks else _ACCEPTED)  # hooks are asked about all the same
+    return "What speaks to the agent here has changed since you trusted it:", told, means, "read it"
 
 
 def _describe_hooks(stated: TrustStated) -> list[tuple[str, str]]:
@@ -49,7 +51,8 @@ def _describe_hooks(stated: TrustStated) -> list[tuple[str, str]]:
     lines = [expose_controls(line)[:_MAX_HOOK] for line in stated.hooks[:_MAX_HOOKS]]
     more = len(stated.hooks) - _MAX_HOOKS
     lines += [f"and {more} more: agent-tui hooks list"] if more > 0 else []
-    return [("It has hooks, which would run in the box:\n", ""), *((f"  {line}\n", "$text-warning") for line in lines)]
+    about = "Hooks that would run in the box (+ new, - gone, ~ its script has changed):" if stated.changed else _HOOKS
+    return [(f"{about}\n", ""), *((f"  {line}\n", "$text-warning") for line in lines)]
 
 
 class TrustBar(GuardedWidget, Static):

@@ -6,7 +6,7 @@ import pytest
 
 from core.hooks.events import HookEvent
 from core.hooks.parsing import Hook
-from core.hooks.scripts import explain_missing, find_script
+from core.hooks.scripts import explain_missing, find_script, list_script_files
 
 
 def hook(command: str, home: str = "") -> Hook:
@@ -22,6 +22,8 @@ def hook(command: str, home: str = "") -> Hook:
         ("python3 ${CLAUDE_PROJECT_DIR}/a/b.py --x", "a/b.py"),
         ("node .cursor/hooks/guard.mjs", ".cursor/hooks/guard.mjs"),
         ('EVENT=x DIR="${DIR:-.}" sh .cursor/hooks/probe.sh src/a.js', ".cursor/hooks/probe.sh"),
+        ("uv run $CLAUDE_PROJECT_DIR/.claude/hooks/a.py --chat", ".claude/hooks/a.py"),
+        ("deno run ./a/b.ts", "a/b.ts"),
         ("/usr/bin/env bash ./a/b.sh", None),
         ("bash -c 'cat > /dev/null; ./a/b.sh'", None),
         ("npx -y prettier", None),
@@ -50,3 +52,23 @@ def test_a_script_that_is_gone_is_told_before_anything_runs(tmp_path):
     (tmp_path / "hooks" / "gone.py").write_text("")
     assert explain_missing(hook("python3 hooks/gone.py"), tmp_path) == ""
     assert explain_missing(hook("npx prettier"), tmp_path) == ""
+
+
+def test_the_files_that_a_command_names_are_trusted_with_it_and_a_folder_of_hooks_as_a_whole(tmp_path):
+    for name in (
+        ".cursor/hooks/a.sh",
+        ".cursor/hooks/lib/b.sh",
+        "src/c.js",
+        "src/d.js",
+        "guard.py",
+        ".cursor/hooks.json",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+
+    def named(command: str) -> list[str]:
+        return [each.relative_to(tmp_path).as_posix() for each in list_script_files(hook(command), tmp_path)]
+
+    assert named("X=1 sh .cursor/hooks/a.sh src/c.js") == [".cursor/hooks/a.sh", ".cursor/hooks/lib/b.sh", "src/c.js"]
+    assert named("bash -c 'cat | python3 guard.py --flag=src/d.js'") == ["guard.py", "src/d.js"]
+    assert named("npx prettier --write /etc/passwd ../x") == []

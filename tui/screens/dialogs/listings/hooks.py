@@ -14,8 +14,9 @@ from tui.text import clean, fit_line
 
 KEY_HINTS: Final = (("hooks.open", "read its file"), ("hooks.leave", "back"))
 TRUST: Final = {"yours": "yours", "trusted": "the project's, trusted", "held": "not trusted, so it does not run"}
-_BESIDE: Final = 58  # columns of a row and around it that are not the command's
+_BESIDE: Final = 84  # columns of a row and around it that are not the command's
 _SHORTEST: Final = 16
+_NARROW: Final = 90  # columns below which a row has no room for the command
 _NONE: Final = "There are no hooks here. docs/hooks.md says how to write one."
 _MAX_PROBLEMS: Final = 3
 
@@ -50,7 +51,8 @@ class HooksDialog(ListingDialog[str]):
         if hook is None:
             self.tell(_NONE)
             return
-        parts = [f"{hook.source} ({TRUST[hook.trust]})", f"at most {hook.timeout:g} s"]
+        parts = [hook.command] if self.size.width < _NARROW else []
+        parts += [f"{hook.source} ({TRUST[hook.trust]})", f"at most {hook.timeout:g} s"]
         parts += ["fails closed"] if hook.fails_closed else []
         parts += [hook.problem] if hook.problem else []
         if hook.last is not None and (said := hook.last.message or hook.last.effects):
@@ -77,6 +79,6 @@ def _format_row(hook: HookRow, width: int) -> Content:
             fit_line(f"{clean(hook.event)}{matcher}", 30).ljust(30),
             "$accent" if hook.trust != "held" else "$foreground 60%",
         ),
-        (f" {fit_line(clean(hook.command), width).ljust(width)}", ""),
-        (f" {ended}", "$foreground 60%"),
+        (f" {fit_line(ended, 20).ljust(20)} ", "$foreground 60%"),
+        (fit_line(clean(hook.command), width), ""),
     )
