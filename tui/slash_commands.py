@@ -43,6 +43,8 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("context", "pages.show_context", "What the model is sent, by part"),
     SlashCommand("rules", "pages.show_rules", "What the agent is told to keep to, and why"),
     SlashCommand("hooks", "pages.show_hooks", "What runs at which event, and how it ended last"),
+    SlashCommand("skills", "pages.show_skills", "Skills that the agent can open, and why"),
+    SlashCommand("explain", "pages.explain_call", "What a command of yours would send", "NAME ARGUMENTS"),
     SlashCommand("memory", "pages.show_memory", "Notes about the project: keep, edit, forget", "what to remember"),
     SlashCommand("init", "prompt.write_instructions", "Let the agent write AGENTS.md, for your review", "what matters"),
     SlashCommand("search", "search.search", "Search the project", "words, a name, or a question"),

@@ -11,6 +11,7 @@ from core.protocol.models import ModelChoice, ProviderStatus
 from core.protocol.queries import (
     ContextItem,
     ContextProblem,
+    LoadedSkill,
     MemoryAnswer,
     MemoryNote,
     MemoryQuery,
@@ -21,6 +22,9 @@ from core.protocol.queries import (
     RoutesQuery,
     RulesAnswer,
     RulesQuery,
+    SkillsAnswer,
+    SkillsQuery,
+    SkippedExtension,
 )
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
@@ -244,6 +248,24 @@ def test_what_goes_with_a_prompt(looks, monkeypatch, size):
     )
     keys = [*"fix add in utils", "alt+up", "right"]
     assert looks(recorded.opening(), size, keys=keys, answers={PromptContextQuery: found})
+
+
+@pytest.mark.parametrize("size", [(120, 40), (60, 16)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_the_skills_and_why_they_are_told(looks, size):
+    def skill(name, state, reason, **more):
+        place = {"path": f".claude/skills/{name}/SKILL.md", "scope": "project", "source": ".claude"} | more
+        return LoadedSkill(name=name, description="Fill forms in", state=state, reason=reason, **place)
+
+    found = SkillsAnswer(
+        skills=(
+            skill("pdf", "open", "its text was opened in this session"),
+            skill("release-notes", "offered", "its name and description are told", note="nobody knows the key 'x'"),
+            skill("sql", "hidden", "no file at hand matches *.sql", scope="user"),
+        ),
+        skipped=(SkippedExtension(path=".cursor/skills/old/SKILL.md", reason="it has no description"),),
+    )
+    keys = ["slash", *"skills", "enter", "j"]
+    assert looks(recorded.opening(), size, keys=keys, answers={SkillsQuery: found})
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 16)], ids=lambda size: f"{size[0]}x{size[1]}")

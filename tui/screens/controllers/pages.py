@@ -13,7 +13,8 @@ from tui.screens.dialogs.listings.context import ContextDialog
 from tui.screens.dialogs.listings.hooks import HooksDialog
 from tui.screens.dialogs.listings.memory import MemoryDialog
 from tui.screens.dialogs.listings.rules import RulesDialog
-from tui.screens.dialogs.pages import build_help_page, build_keys_page
+from tui.screens.dialogs.listings.skills import SkillsDialog
+from tui.screens.dialogs.pages import build_help_page, build_keys_page, build_preview_page
 from tui.screens.dialogs.picker import PickerDialog, PickerOption
 
 
@@ -87,6 +88,24 @@ class PageController(Controller):
         found = await self.context.query(queries.HooksQuery(), queries.HooksAnswer)
         if found is not None and (path := await self.context.ask(HooksDialog(found))):
             await self._panes.preview_file(path)
+
+    @in_worker("picker")
+    async def action_show_skills(self, _: str = "") -> None:
+        """Show the skills that the agent is told of and why, and the file of one that is chosen."""
+        found = await self.context.query(queries.SkillsQuery(), queries.SkillsAnswer)
+        if found is not None and (path := await self.context.ask(SkillsDialog(found))):
+            await self._panes.preview_file(path)
+
+    @in_worker("picker")
+    async def action_explain_call(self, text: str = "") -> None:
+        """Show what a command of the user's own, or a skill, would send. Nothing runs for it."""
+        if not text:
+            self.context.notify_user("/explain needs the name of a command, and the words for it.", is_error=True)
+            return
+        question = queries.CommandPreviewQuery(text=f"/{text.removeprefix('/')}")
+        found = await self.context.query(question, queries.CommandPreviewAnswer, "That can't be shown.")
+        if found is not None:
+            self.context.show(build_preview_page(found))
 
     @in_worker("picker")
     async def action_show_memory(self, text: str = "") -> None:

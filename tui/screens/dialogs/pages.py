@@ -11,11 +11,12 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from core.protocol.queries import CommandPreviewAnswer
 from tui.input.visibility import is_fully_visible
 from tui.key_table import SCOPE_TITLES
 from tui.keymap import format_first_key, format_keys, get_bindings, get_keymap, group_by_scope
 from tui.screens.dialogs.dialog import Dialog
-from tui.text import to_content
+from tui.text import clean, to_content
 from tui.widgets.text_rows import find_line_breaks
 
 MAX_KEY_COLUMNS: Final = 14  # columns for keys before what they do; more keys than that push it to the right
@@ -78,6 +79,13 @@ class PageDialog(Dialog[None]):
     def compose_body(self) -> ComposeResult:
         with VerticalScroll():
             yield Static(self._content) if isinstance(self._content, Content) else PageText(self._content)
+
+
+def build_preview_page(found: CommandPreviewAnswer) -> PageDialog:
+    """Build the page of what a command of the user's own would send."""
+    runs = "".join(f"runs when it is sent, in the box, and nothing of it stays: {each}\n" for each in found.runs)
+    said = Content.assemble((f"{clean(found.path)}\n{clean(runs)}\n", "$foreground 60%"), to_content(found.text))
+    return PageDialog("What is sent", said)
 
 
 def build_keys_page(keymap: Mapping[str, str]) -> PageDialog:
