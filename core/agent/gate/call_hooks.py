@@ -24,6 +24,7 @@ from core.modes import Access
 from core.permissions.policy import PolicyDecision
 from core.protocol.review import FileState
 from core.tools.arguments import convert_arguments
+from core.tools.external import ExternalTool
 
 MAX_CHANGES = 2  # times that hooks may change the arguments of one call
 MAX_READ = 2_000_000  # bytes of a file that hooks are shown before it is read
@@ -172,6 +173,8 @@ def _list_arguments(call: GatedCall) -> dict[str, Any]:
     """Return the arguments as the tool took them, without those that were left out."""
     if call.tool is None:
         return decode_arguments(call.request.arguments)
+    if isinstance(call.tool, ExternalTool):
+        return dict(call.tool.arguments)
     given = decode_arguments(call.request.arguments).keys()
     names = {call.tool.argument_names.get(name, name) for name in given}
     return {name: value for name, value in msgspec.to_builtins(call.tool).items() if name in names}
@@ -194,7 +197,8 @@ def _change_arguments(call: GatedCall, outcome: HookOutcome) -> bool:
     if after == before:
         return False
     try:
-        call.tool = convert_arguments(type(call.tool), msgspec.json.encode(after).decode())
+        said = {"arguments": after} if isinstance(call.tool, ExternalTool) else after
+        call.tool = convert_arguments(type(call.tool), msgspec.json.encode(said).decode())
     except ToolInputInvalid as problem:
         why = f"a hook changed what the call says, and that is no call: {problem.message}"
         raise CallStopped("denied", f"Not run: {why} Nothing was changed.") from problem
