@@ -115,12 +115,13 @@ class SessionServers:
             for name in [*self._servers]:
                 if allowed.get(name) != self._servers[name].config:
                     await self._forget(name)
+            before = {*self._listing.values()}
             for name, config in allowed.items():
                 if name not in self._servers:
                     self._servers[name] = McpServer(config, self._host, partial(self._stale.add, name))
                 self._begin_listing(name)
-            if self._listing:
-                await asyncio.wait({*self._listing.values()}, timeout=FIRST_WAIT)
+            if begun := {*self._listing.values()} - before:  # a slow one is waited for once, and told when it is there
+                await asyncio.wait(begun, timeout=FIRST_WAIT)
 
     def _report_problems(self) -> None:
         for each in self._configured.problems:

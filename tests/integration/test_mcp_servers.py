@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import json
@@ -13,6 +14,7 @@ import psutil
 import pytest
 
 from core.mcp import server as server_module
+from core.mcp import session_servers
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.documents import QuestionAnswer
@@ -204,6 +206,24 @@ async def test_a_server_that_can_not_be_started_is_told_once_with_the_end_of_its
         await run_turn(engine, session)
         assert told(engine, session).count("no licence") == 1
         assert "\x1b" not in told(engine, session)
+
+
+async def test_a_server_that_never_answers_holds_a_prompt_up_once_and_no_later_step(tmp_path, project, monkeypatch):
+    waits: list[float | None] = []
+    wait = asyncio.wait
+
+    async def record(tasks: Any, **more: Any) -> Any:
+        waits.extend([more["timeout"]] if more.get("timeout") == session_servers.FIRST_WAIT else [])
+        return await wait(tasks, **more)
+
+    monkeypatch.setattr(session_servers, "FIRST_WAIT", 0.123)
+    monkeypatch.setattr(session_servers.asyncio, "wait", record)
+    configure("auto", "mute")
+    read = ("read_file", {"target_file": "a.txt"})
+    async with session_in(project, model=script(tmp_path, read, read, "Done."), trust=True) as (engine, session):
+        await run_turn(engine, session)
+        assert waits == [0.123]
+    assert list_processes(str(project / "server.py")) == []
 
 
 async def test_a_changed_list_is_told_and_strays_on_its_output_are_passed_over(tmp_path, project):
