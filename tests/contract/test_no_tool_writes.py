@@ -10,12 +10,15 @@ from core.agent.gate.capabilities import CommandRunner, UserPrompter
 from core.agent.gate.file_capabilities import FileEditor
 from core.agent.gate.gated_call import CallLease
 from core.agent.turn.stages import build_capabilities
+from core.engine.server_access import ServerCaller
 from core.errors import ToolFailed
+from core.mcp.session_servers import SessionServers
 from core.modes import Access
 from core.protocol.plans import Plan
 from core.protocol.review import Origin
 from core.tools import base
 from core.tools.builtin.debugging.debugger import Debugger
+from core.tools.external import ExternalCaller
 from core.tools.toolset import Toolset
 from tests.support.agent_case import Case
 
@@ -35,6 +38,7 @@ PROTOCOLS = {
     Access.JOB: base.JobWatcher,
     Access.PROBE: Debugger,
 }
+OUTWARD = {Access.EXTERNAL: (ExternalCaller, ServerCaller)}  # opened by the session, never by the gate itself
 DATA = (str, bytes, int, float, bool, type(None), dict, tuple, list)
 
 
@@ -83,13 +87,36 @@ def test_the_search_for_effects_does_find_them(tmp_path):
 
 
 @pytest.mark.parametrize("access", [Access.NET, Access.SPAWN, Access.EXTERNAL])
-def test_an_access_that_does_not_exist_yet_has_no_capability(tmp_path, access):
+def test_an_access_that_leads_out_has_no_capability_unless_the_session_opens_it(tmp_path, access):
     with pytest.raises(ToolFailed):
         made(Case(tmp_path), access)
 
 
 def test_every_tool_declares_one_access_that_has_a_capability():
-    assert {tool.access for tool in TOOLS.values()} <= set(PROTOCOLS)
+    assert {tool.access for tool in TOOLS.values()} <= {*PROTOCOLS, *OUTWARD}
+
+
+@pytest.mark.parametrize("access", list(OUTWARD))
+def test_a_capability_that_leads_out_offers_what_its_access_says(access):
+    protocol, opened = OUTWARD[access]
+    assert methods(protocol) <= set(dir(opened))
+
+
+async def test_m14_a_call_of_a_servers_tool_dies_with_its_lease(tmp_path):
+    case, lease = Case(tmp_path), CallLease()
+    host = case.session.terminal.host
+
+    async def refuse(*_: object) -> None:
+        raise AssertionError("nobody is to be asked")
+
+    servers = SessionServers(host, refuse, lambda: None, lambda: True)
+    caller = ServerCaller(servers, host, Origin(call="call_1"), lease)
+    assert caller.describe_tools("x") == ""
+    lease.end()
+    with pytest.raises(ToolFailed):
+        caller.describe_tools("x")
+    with pytest.raises(ToolFailed, match="This call is over"):
+        await caller.call("mcp__a__b", {})
 
 
 async def test_m14_a_capability_dies_with_its_call(tmp_path):
