@@ -79,3 +79,7 @@ class ToolInputInvalid(AgentTuiError, code="tool_input_invalid"):
 
 class ToolFailed(AgentTuiError, code="tool_failed"):
     """A tool could not do its work: the model has to adapt."""
+
+
+class WebFailed(AgentTuiError, code="web_failed"):
+    """A page or a search could not be had; `code` says why in a word that a model can act on."""

@@ -61,7 +61,7 @@ LADDER: tuple[frozenset[str], ...] = (
             "prompts",
         )
     ),
-    frozenset({"core.shell"}),
+    frozenset({"core.shell", "core.web"}),
     frozenset({"core.lsp", "core.hooks", "core.mcp"}),
     frozenset({"core.tools"}),
     frozenset({"core.agent"}),

@@ -51,6 +51,8 @@ NAMED_ELSEWHERE = {
     "openai": ("core/providers/connection/lean_import.py", '"openai"'),
     "anthropic": ("core/providers/connection/lean_import.py", '"anthropic"'),
     "pypdf": ("core/attachments/pdf_reader.py", '"pypdf"'),
+    "selectolax": ("core/web/page_reader.py", '"selectolax.lexbor"'),
+    "markdownify": ("core/web/page_reader.py", '"markdownify"'),
 }
 # The project was given these to build on; what does not use them yet is still to come.
 GIVEN = {"gitpython"}

@@ -31,6 +31,7 @@ WRITERS: dict[str, str] = {
     "core.mcp.tool_lists": "the lists of servers' tools, in the cache directory",
     "core.shell.spill": STATE,
     "core.attachments.pdf": STARTS,
+    "core.web.pages": STARTS,
     "core.cli.box": STATE,
     "core.demo": "copies of the sample project, in the state directory",
     "core.cli.doctor": SCRATCH,

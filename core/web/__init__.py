@@ -1,0 +1,1 @@
+"""Pages of the web: addresses, a guarded way to them, and their text."""

@@ -1,0 +1,88 @@
+"""Addresses of pages, parsed strictly: the value that is decided about is the value that is dialled (SAFETY I12).
+
+What could be read in two ways is refused: user names, backslashes, control characters, names beyond ASCII.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import quote, urljoin
+
+from msgspec import Struct
+
+from core.errors import WebFailed
+from core.sandbox.network.addresses import HostAndPort, parse_host_and_port
+
+MAX_LENGTH: Final = 4_000  # characters of an address
+_PORTS: Final = {"http": 80, "https": 443}
+_ADDRESS: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<host>[^/?#]*)(?P<rest>[^#]*)(?:#.*)?")
+_KEPT: Final = "%/?:@!$&'()*+,;=~-._[]"  # what a path and a query may hold as it is
+
+
+class WebAddress(Struct, frozen=True):
+    """The address of a page: `scheme` http or https, and `path` with the query, in ASCII."""
+
+    scheme: str
+    target: HostAndPort
+    path: str
+
+    @property
+    def host(self) -> str:
+        """The host that rules and the user are asked about."""
+        return self.target.host
+
+    @property
+    def authority(self) -> str:
+        """The host as a request names it: with the port unless it is the scheme's own."""
+        shown = str(self.target)
+        return shown.rpartition(":")[0] if self.target.port == _PORTS[self.scheme] else shown
+
+    @property
+    def origin(self) -> str:
+        return f"{self.scheme}://{self.authority}"
+
+    def __str__(self) -> str:
+        return f"{self.origin}{self.path}"
+
+
+def parse_address(text: str) -> WebAddress:
+    """Parse an address such as `https://example.org/page`. Raises `WebFailed` with the code `bad_address`."""
+    text = text.strip(" ")
+    if len(text) > MAX_LENGTH:
+        raise _refuse(f"it has more than {MAX_LENGTH} characters")
+    if any(ord(each) <= 32 or ord(each) == 127 or each == "\\" for each in text):
+        raise _refuse("it holds spaces, control characters or backslashes")
+    found = _ADDRESS.fullmatch(text)
+    if found is None or (scheme := found["scheme"].lower()) not in _PORTS:
+        raise _refuse("it does not begin with http:// or https://")
+    if "@" in found["host"]:
+        raise _refuse("it holds a user name")
+    try:
+        target = parse_host_and_port(found["host"], _PORTS[scheme])
+    except ValueError as problem:
+        raise _refuse(_describe_host(found["host"], str(problem))) from None
+    rest = quote(found["rest"], safe=_KEPT)
+    return WebAddress(scheme, target, rest if rest.startswith("/") else f"/{rest}")
+
+
+def join_address(base: WebAddress, reference: str) -> WebAddress:
+    """Resolve what a page or an answer refers to. Raises `WebFailed`."""
+    try:
+        return parse_address(urljoin(str(base), reference.strip()))
+    except ValueError:
+        raise _refuse("what it leads to is no address") from None
+
+
+def _describe_host(host: str, problem: str) -> str:
+    if host.isascii():
+        return problem.rstrip(".").lower()
+    try:
+        ascii_name = host.encode("idna").decode()
+    except UnicodeError:
+        return "its host is no name"
+    return f"its host is not in ASCII (it would be {ascii_name})"
+
+
+def _refuse(why: str) -> WebFailed:
+    return WebFailed(f"This address can't be used: {why}.", hint="Give http(s)://host/path.", code="bad_address")

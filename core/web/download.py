@@ -1,0 +1,131 @@
+"""One request for one address: a bounded answer, unpacked, without cookies, proxies or redirects.
+
+A text that is too long is cut where reading stops; whatever else is too long is refused, and so is what unpacks to more
+than an answer may have (SAFETY B10).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import zlib
+from email.message import Message
+from typing import Final
+
+import httpcore2
+from msgspec import Struct
+
+from core.attachments.signature import detect_media_type
+from core.errors import WebFailed
+from core.web.address import WebAddress
+from core.web.network import GuardedNetwork
+
+MAX_BYTES: Final = 5_000_000  # bytes of an answer, as it is sent and unpacked
+MAX_TEXT_BYTES: Final = 2_000_000  # bytes of a text
+SECONDS: Final = 30.0
+_HEADERS: Final = (
+    (b"User-Agent", b"agent-tui"),
+    (b"Accept", b"text/markdown, text/html;q=0.9, application/json;q=0.8, text/plain;q=0.8, */*;q=0.5"),
+    (b"Accept-Encoding", b"gzip, deflate"),
+    (b"Connection", b"close"),
+)
+_WINDOWS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+
+
+class Download(Struct, frozen=True, kw_only=True):
+    """An answer. `media_type`, `charset`: as its head says, "" = it does not; `location`: where it leads to; `is_cut`:
+    it is longer."""
+
+    address: WebAddress
+    status: int
+    media_type: str = ""
+    charset: str = ""
+    location: str = ""
+    data: bytes = b""
+    is_cut: bool = False
+
+
+async def download(address: WebAddress, network: GuardedNetwork) -> Download:
+    """Get what is at an address. Raises `WebFailed`."""
+    try:
+        async with asyncio.timeout(SECONDS):
+            return await _request(address, network)
+    except (TimeoutError, httpcore2.TimeoutException):
+        raise WebFailed(
+            f"{address.host} took longer than {SECONDS:.0f} seconds.", hint="Try another page.", code="timed_out"
+        ) from None
+    except (OSError, httpcore2.NetworkError, httpcore2.ProtocolError) as problem:
+        said = str(problem).strip() or type(problem).__name__
+        raise WebFailed(
+            f"{address.host} can't be reached: {said[:200]}.", hint="Try another page.", code="unreachable"
+        ) from None
+
+
+async def _request(address: WebAddress, network: GuardedNetwork) -> Download:
+    context = await asyncio.to_thread(ssl.create_default_context) if address.scheme == "https" else None
+    target = address.target
+    url = httpcore2.URL(
+        scheme=address.scheme.encode(), host=target.host.encode(), port=target.port, target=address.path.encode()
+    )
+    headers = [(b"Host", address.authority.encode()), *_HEADERS]
+    async with (
+        httpcore2.AsyncConnectionPool(ssl_context=context, network_backend=network) as pool,
+        pool.stream("GET", url, headers=headers) as answer,
+    ):
+        return await _read_answer(address, answer)
+
+
+async def _read_answer(address: WebAddress, answer: httpcore2.Response) -> Download:
+    fields = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers}
+    head = Message()
+    head["content-type"] = fields.get("content-type", "")
+    stated = fields.get("content-type", "").strip()
+    found = Download(
+        address=address,
+        status=answer.status,
+        media_type=head.get_content_type() if stated else "",
+        charset=str(head.get_content_charset() or "") if stated else "",
+        location=fields.get("location", "") if 300 <= answer.status < 400 else "",
+    )
+    if found.location or answer.status >= 400:
+        return found
+    data, is_whole = await _read_body(answer, fields.get("content-encoding", ""))
+    is_text = not detect_media_type(data[:64])
+    if not is_whole and not is_text:
+        raise _build_too_large(fields.get("content-length", ""))
+    is_cut = is_text and (not is_whole or len(data) > MAX_TEXT_BYTES)
+    return Download(
+        address=address,
+        status=found.status,
+        media_type=found.media_type,
+        charset=found.charset,
+        data=data[:MAX_TEXT_BYTES] if is_cut else data,
+        is_cut=is_cut,
+    )
+
+
+async def _read_body(answer: httpcore2.Response, encoding: str) -> tuple[bytes, bool]:
+    """Read and unpack a body; False: there is more of it. A text is not read beyond what is kept of one."""
+    name = encoding.strip().lower()
+    if name not in {"", "identity", *_WINDOWS}:
+        raise WebFailed(f"The answer is packed in a way that was not asked for ({name[:40]!r}).", code="unsupported")
+    unpack = zlib.decompressobj(_WINDOWS[name]) if name in _WINDOWS else None
+    sent, data = 0, bytearray()
+    async for piece in answer.aiter_stream():
+        sent += len(piece)
+        try:
+            data += piece if unpack is None else unpack.decompress(piece, MAX_BYTES + 1 - len(data))
+        except zlib.error:
+            raise WebFailed("The answer is damaged: it can't be unpacked.", code="damaged") from None
+        is_full = unpack is not None and bool(unpack.unconsumed_tail)
+        limit = MAX_BYTES if detect_media_type(bytes(data[:64])) else MAX_TEXT_BYTES
+        if is_full or sent > MAX_BYTES or len(data) > limit:
+            return bytes(data[:limit]), False
+    return bytes(data), True
+
+
+def _build_too_large(stated: str) -> WebFailed:
+    size = f"{int(stated) / 1e6:.0f} MB" if stated.isdigit() and len(stated) < 15 else "more"
+    return WebFailed(
+        f"The file has {size}; at most {MAX_BYTES // 1_000_000} MB are read.", hint="Find a page.", code="too_large"
+    )

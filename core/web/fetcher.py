@@ -1,0 +1,118 @@
+"""The fetcher of a session: redirects one by one, each checked like a first address, and pages kept for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.robotparser
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from msgspec import Struct
+
+from core.clock import monotonic
+from core.errors import WebFailed
+from core.web.address import WebAddress, join_address, parse_address
+from core.web.download import Download, download
+from core.web.network import GuardedNetwork
+from core.web.pages import Page, build_page, decode_text
+
+MAX_REDIRECTS: Final = 5
+KEPT_SECONDS: Final = 900.0
+MAX_KEPT: Final = 20  # pages
+AGENT: Final = "agent-tui"
+_BLOCKED: Final = frozenset({401, 402, 403, 407, 429, 451})
+
+# Raises when an address may not be reached; called for every one before anything of it is sent.
+Approve = Callable[[WebAddress], Awaitable[None]]
+
+
+class _Kept(Struct, frozen=True):
+    page: Page
+    way: tuple[WebAddress, ...]  # addresses that led to it
+    until: float
+
+
+class WebFetcher:
+    """Fetches pages. `network` is for tests: no configuration reaches it."""
+
+    def __init__(self, network: GuardedNetwork | None = None) -> None:
+        self._network = network or GuardedNetwork()
+        self._kept: dict[str, _Kept] = {}
+        self._robots: dict[str, urllib.robotparser.RobotFileParser] = {}
+
+    async def fetch(self, text: str, approve: Approve, *, minds_robots: bool) -> Page:
+        """Fetch a page. Raises `WebFailed`, and what `approve` raises."""
+        address = parse_address(text)
+        if (kept := self._find_kept(str(address))) is not None:
+            for each in kept.way:
+                await approve(each)
+            return kept.page
+        way: list[WebAddress] = []
+        while len(way) <= MAX_REDIRECTS:
+            await approve(address)
+            if minds_robots:
+                await self._check_robots(address)
+            way.append(address)
+            found = await download(address, self._network)
+            if found.location:
+                address = join_address(address, found.location)
+                continue
+            _check_status(found)
+            page = await asyncio.to_thread(build_page, found)
+            if not page.refresh:
+                self._keep(page, tuple(way))
+                return page
+            address = join_address(address, page.refresh)
+        raise WebFailed(
+            f"The page leads on more than {MAX_REDIRECTS} times, at last to {str(address)[:200]}.",
+            hint="Fetch that address itself, if you want it.",
+            code="too_many_redirects",
+        )
+
+    def _find_kept(self, address: str) -> _Kept | None:
+        kept = self._kept.get(address)
+        return kept if kept is not None and kept.until > monotonic() else None
+
+    def _keep(self, page: Page, way: tuple[WebAddress, ...]) -> None:
+        self._kept.pop(str(way[0]), None)
+        self._kept[str(way[0])] = _Kept(page, way, monotonic() + KEPT_SECONDS)
+        while len(self._kept) > MAX_KEPT:
+            del self._kept[next(iter(self._kept))]
+
+    async def _check_robots(self, address: WebAddress) -> None:
+        """Raise `WebFailed` if the host does not want programs there. A host that says nothing allows it."""
+        rules = self._robots.get(address.origin)
+        if rules is None:
+            rules = urllib.robotparser.RobotFileParser()
+            rules.parse((await self._read_robots(address)).splitlines())
+            self._robots[address.origin] = rules
+        if not rules.can_fetch(AGENT, str(address)):
+            raise WebFailed(
+                f"{address.host} asks programs not to fetch this page (robots.txt).",
+                hint="Use another source. The user can set web.robots = false.",
+                code="robots",
+            )
+
+    async def _read_robots(self, address: WebAddress) -> str:
+        try:
+            found = await download(WebAddress(address.scheme, address.target, "/robots.txt"), self._network)
+        except WebFailed as problem:
+            if problem.code == "refused_address":
+                raise
+            return ""
+        return decode_text(found) if found.status == 200 else ""
+
+
+def _check_status(found: Download) -> None:
+    """Raise `WebFailed` for an answer that is no page."""
+    host, status = found.address.host, found.status
+    if status in {404, 410}:
+        raise WebFailed(f"{host} has no such page ({status}).", hint="Check the address.", code="not_found")
+    if status in _BLOCKED:
+        raise WebFailed(
+            f"{host} refuses programs or asks for a login ({status}).",
+            hint="Use another source, or ask the user to open it.",
+            code="blocked",
+        )
+    if status >= 300:
+        raise WebFailed(f"{host} answers with an error ({status}).", hint="Try again later.", code="server_error")

@@ -1,0 +1,63 @@
+"""Connections to the public network alone: names are resolved here, and the address that was checked is dialled.
+
+A name is refused if any of its addresses is not public (SAFETY I11). As the check stands in the connector itself, no
+redirect and no second answer of a name server comes past it. TLS still proves the name, not the address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
+
+import httpcore2
+
+from core.errors import WebFailed
+from core.sandbox.network.addresses import IPAddress, is_public, parse_ip_address
+from core.sandbox.network.proxy import Resolver, resolve_host
+
+DIAL_SECONDS: Final = 15.0
+
+# Connects to an address and port.
+Connector = Callable[[str, int], Awaitable[httpcore2.AsyncNetworkStream]]
+
+
+async def connect_directly(address: str, port: int) -> httpcore2.AsyncNetworkStream:
+    """Connect to an address."""
+    return await httpcore2.AnyIOBackend().connect_tcp(address, port, timeout=DIAL_SECONDS)
+
+
+class GuardedNetwork(httpcore2.AsyncNetworkBackend):
+    """The network of a connection pool. `resolve` and `connect` are for tests: no configuration reaches them."""
+
+    def __init__(self, resolve: Resolver = resolve_host, connect: Connector = connect_directly) -> None:
+        self._resolve, self._connect = resolve, connect
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 (the signature is the library's)
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        address = await self._resolve_public(host)
+        return await self._connect(str(address), port)
+
+    async def _resolve_public(self, host: str) -> IPAddress:
+        """Return the address to dial. One among them that is not public refuses the name."""
+        known = parse_ip_address(host)
+        try:
+            async with asyncio.timeout(DIAL_SECONDS):
+                addresses = [known] if known is not None else await self._resolve(host)
+        except (OSError, UnicodeError, TimeoutError):
+            addresses = []
+        if not addresses:
+            raise WebFailed(f"The host {host} is not known.", hint="Check its spelling.", code="unreachable")
+        if not all(map(is_public, addresses)):
+            raise WebFailed(
+                f"The host {host} is not out in the public network, and pages are fetched from there alone.",
+                hint="A server of this machine is reached by a command.",
+                code="refused_address",
+            )
+        return addresses[0]

@@ -1,0 +1,153 @@
+"""From an answer to a page: its text as Markdown, by what its bytes are rather than by what its head says.
+
+Foreign text loses what can't be seen (controls, bidi overrides, tags of Unicode are written visibly); a page that is
+built by scripts alone is told apart from one that is empty.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from core.attachments.pdf import read_pdf_facts
+from core.attachments.preparation import PreparedAttachment, prepare_attachment
+from core.attachments.signature import detect_media_type
+from core.errors import AttachmentRefused, WebFailed
+from core.records import decode_json
+from core.text.display_names import expose_controls
+from core.web.download import Download
+
+READ_SECONDS: Final = 20.0
+MIN_TEXT: Final = 80  # characters, below which a page with scripts is taken to be built by them
+_READER: Final = Path(__file__).with_name("page_reader.py")
+_META_CHARSET: Final = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([A-Za-z0-9_:-]{1,40})", re.IGNORECASE)
+_HTML_TAG: Final = re.compile(r"<(?:!doctype html|html|head|body)\b", re.IGNORECASE)
+_BOMS: Final = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    """A page as it can be shown. `address`: where it was found at last; `kind`: html, markdown, json, text, pdf or
+    picture; `source`: the text before it was converted; `refresh`: where it leads by itself, "" = nowhere."""
+
+    address: str
+    kind: str
+    text: str = ""
+    title: str = ""
+    source: str = ""
+    refresh: str = ""
+    note: str = ""
+    picture: PreparedAttachment | None = None
+
+
+class _HtmlFacts(Struct, frozen=True):
+    title: str = ""
+    text: str = ""
+    refresh: str = ""
+    scripts: int = 0
+
+
+def build_page(found: Download) -> Page:
+    """Build the page of an answer. Slow: call it in a thread. Raises `WebFailed`."""
+    address, media_type = str(found.address), detect_media_type(found.data[:64])
+    if media_type == "application/pdf":
+        facts = read_pdf_facts(found.data, text=True)
+        if not facts.text.strip():
+            why = "it is encrypted" if facts.encrypted else facts.damaged or "no text is in it"
+            raise WebFailed(f"This PDF can't be read: {why.rstrip('.')}.", hint="Find a page.", code="unsupported")
+        return Page(address=address, kind="pdf", text=expose_controls(facts.text), note=f"{facts.pages} pages")
+    if media_type:
+        return _build_picture(found)
+    if b"\0" in found.data[:4096] and not found.data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        said = found.media_type or "unknown"
+        raise WebFailed(f"This is a binary file (type {said}), not a page.", hint="Find a page.", code="unsupported")
+    text = decode_text(found)
+    note = "the page is longer; only its beginning was read" if found.is_cut else ""
+    begin = text[:4096].lstrip()
+    if (begin.startswith("<") and _HTML_TAG.search(begin)) or (found.media_type in _HTML_TYPES and "<" in text):
+        return _build_html(address, text, note)
+    kind = "markdown" if found.media_type in {"text/markdown", "text/x-markdown"} else "text"
+    if found.media_type.endswith(("/json", "+json")):
+        kind, text = "json", _format_json(text)
+    return Page(address=address, kind=kind, text=expose_controls(text), source=expose_controls(text), note=note)
+
+
+def decode_text(found: Download) -> str:
+    """Decode a text: by its byte order mark, its head, its own words, and at last as UTF-8 or Latin-1."""
+    data = found.data
+    marked = next((name for mark, name in _BOMS if data.startswith(mark)), "")
+    meta = _META_CHARSET.search(data[:4096])
+    for name in (marked, found.charset, meta[1].decode() if meta else "", "utf-8"):
+        try:
+            if name:
+                return data.decode(_find_codec(name), "strict" if name == "utf-8" and not found.is_cut else "replace")
+        except (LookupError, UnicodeError):
+            continue
+    return data.decode("cp1252", "replace")
+
+
+def _find_codec(name: str) -> str:
+    """Return the codec of a charset as browsers read it. Raises LookupError: it is none of text."""
+    codec = codecs.lookup(name)
+    if not getattr(codec, "_is_text_encoding", True):  # "zip" and "base64" are codecs, too
+        raise LookupError(name)
+    return "cp1252" if codec.name in {"iso8859-1", "ascii"} else codec.name
+
+
+def _build_html(address: str, html: str, note: str) -> Page:
+    facts = _read_html(html)
+    if facts is None:
+        source = expose_controls(html)
+        return Page(address=address, kind="html", text=source, source=source, note="it can't be converted: its source")
+    text = expose_controls(facts.text)
+    if len(text) < MIN_TEXT and facts.scripts and not facts.refresh:
+        raise WebFailed(
+            "The page is built by scripts: without them it has no text.",
+            hint="Look for another source (an API, a raw file), or open it in a browser.",
+            code="needs_browser",
+        )
+    return Page(
+        address=address,
+        kind="html",
+        text=text,
+        title=expose_controls(facts.title),
+        source=expose_controls(html),
+        refresh=facts.refresh,
+        note=note,
+    )
+
+
+def _read_html(html: str) -> _HtmlFacts | None:
+    """Read a page in a process of its own; None: not within its limits of time and memory."""
+    command = [sys.executable, "-I", str(_READER)]
+    try:
+        done = subprocess.run(
+            command, input=html.encode("utf-8", "replace"), capture_output=True, timeout=READ_SECONDS, check=False
+        )
+        return decode_json(done.stdout, _HtmlFacts)
+    except (OSError, subprocess.SubprocessError, msgspec.MsgspecError):
+        return None
+
+
+def _format_json(text: str) -> str:
+    try:
+        return json.dumps(json.loads(text), indent=1, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _build_picture(found: Download) -> Page:
+    name = found.address.path.partition("?")[0].rpartition("/")[2][:80]
+    try:
+        picture = prepare_attachment(found.data, name)
+    except AttachmentRefused as problem:
+        raise WebFailed(problem.message, hint=problem.hint, code="unsupported") from None
+    return Page(address=str(found.address), kind="picture", picture=picture)

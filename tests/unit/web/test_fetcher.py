@@ -1,0 +1,173 @@
+"""Fetching: only the public network, every hop checked, everything bounded, and failures that name the next step."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.errors import WebFailed
+from core.web.download import MAX_BYTES, MAX_TEXT_BYTES
+from core.web.fetcher import MAX_REDIRECTS, WebFetcher
+from tests.support.web_host import PUBLIC, WebHost, collect, moved, packed, page
+
+HELLO = page("<html><title>Hi</title><body><main><p>Hello there.</p></main></body></html>")
+INNER = [
+    "127.0.0.1",
+    "10.0.0.1",
+    "172.16.0.1",
+    "192.168.1.1",
+    "169.254.169.254",
+    "100.64.0.1",
+    "0.0.0.0",
+    "224.0.0.1",
+    "255.255.255.255",
+    "::1",
+    "::",
+    "fe80::1",
+    "fc00::1",
+    "ff02::1",
+    "::ffff:127.0.0.1",
+    "::ffff:169.254.169.254",
+    "64:ff9b::7f00:1",
+    "64:ff9b::a9fe:a9fe",
+    "2002:7f00:1::",
+]
+
+
+async def fetch(host: WebHost, address: str, *, robots: bool = False, asked: list[str] | None = None):
+    approve = collect([] if asked is None else asked)
+    return await WebFetcher(host.network()).fetch(address, approve, minds_robots=robots)
+
+
+async def refusal(host: WebHost, address: str, **more) -> str:
+    with pytest.raises(WebFailed) as caught:
+        await fetch(host, address, **more)
+    assert caught.value.code != "bad_address" or not host.dialled
+    return caught.value.code
+
+
+async def test_a_page_is_fetched_from_the_address_that_was_checked():
+    async with WebHost({"/": HELLO}) as host:
+        found = await fetch(host, "http://example.org/")
+        assert (found.title, found.text, found.kind) == ("Hi", "Hello there.", "html")
+        assert host.dialled == [f"{PUBLIC}:80"]
+        assert host.requests == ["example.org/"]
+
+
+@pytest.mark.parametrize("address", INNER)
+async def test_i11_a_name_that_leads_to_an_inner_network_is_never_dialled(address):
+    async with WebHost({"/": HELLO}, {"example.org": [[address]]}) as host:
+        assert await refusal(host, "http://example.org/") == "refused_address"
+        assert host.dialled == []
+
+
+@pytest.mark.parametrize("address", INNER)
+async def test_i11_an_inner_address_itself_is_never_dialled(address):
+    async with WebHost({"/": HELLO}) as host:
+        written = f"[{address}]" if ":" in address else address
+        assert await refusal(host, f"http://{written}/") == "refused_address"
+        assert (host.dialled, host.resolved) == ([], [])
+
+
+async def test_i11_one_inner_address_among_public_ones_refuses_the_name():
+    async with WebHost({"/": HELLO}, {"example.org": [[PUBLIC, "127.0.0.1"]]}) as host:
+        assert await refusal(host, "http://example.org/") == "refused_address"
+        assert host.dialled == []
+
+
+async def test_i11_a_name_that_resolves_differently_the_second_time_is_refused_then():
+    async with WebHost({"/": moved("/b"), "/b": HELLO}, {"example.org": [[PUBLIC], ["127.0.0.1"]]}) as host:
+        assert await refusal(host, "http://example.org/") == "refused_address"
+        assert host.dialled == [f"{PUBLIC}:80"]
+
+
+@pytest.mark.parametrize("target", ["http://169.254.169.254/latest/meta-data", "http://localhost/", "//127.0.0.1/"])
+@pytest.mark.parametrize("by", ["redirect", "refresh"])
+async def test_i11_what_leads_on_into_an_inner_network_is_refused(target, by):
+    leads = moved(target) if by == "redirect" else page(f"<meta http-equiv='Refresh' content='0; URL={target}'>")
+    async with WebHost({"/": leads}, {"localhost": [["127.0.0.1"]]}) as host:
+        assert await refusal(host, "http://example.org/") == "refused_address"
+        assert host.dialled == [f"{PUBLIC}:80"]
+
+
+async def test_every_hop_is_asked_about_before_anything_is_sent_to_it():
+    ways = {"a.example/": moved("http://b.example/"), "b.example/": page("<meta http-equiv=refresh content='1;/c'>x")}
+    async with WebHost({**ways, "b.example/c": HELLO}) as host:
+        asked: list[str] = []
+        found = await fetch(host, "http://a.example/", asked=asked)
+        assert asked == ["http://a.example/", "http://b.example/", "http://b.example/c"]
+        assert found.address == "http://b.example/c"
+
+        async def refuse_b(address):
+            if address.host == "b.example":
+                raise WebFailed("no", code="denied")
+
+        host.requests.clear()
+        with pytest.raises(WebFailed, match="no"):
+            await WebFetcher(host.network()).fetch("http://a.example/", refuse_b, minds_robots=True)
+        assert not [each for each in host.requests if each.startswith("b.example")]
+
+
+async def test_a_page_that_was_kept_asks_for_every_host_again_and_fetches_nothing():
+    async with WebHost({"a.example/": moved("http://b.example/"), "b.example/": HELLO}) as host:
+        fetcher, asked = WebFetcher(host.network()), []
+        first = await fetcher.fetch("http://a.example/", collect([]), minds_robots=False)
+        host.requests.clear()
+        assert await fetcher.fetch("http://a.example/", collect(asked), minds_robots=False) is first
+        assert (asked, host.requests) == (["http://a.example/", "http://b.example/"], [])
+
+
+async def test_redirects_end():
+    async with WebHost({"/": moved("/")}) as host:
+        assert await refusal(host, "http://example.org/") == "too_many_redirects"
+        assert len(host.requests) == MAX_REDIRECTS + 1
+
+
+async def test_a_text_that_never_ends_is_cut():
+    async with WebHost({}) as host:
+        host.endless = b"word " * 20_000
+        found = await fetch(host, "http://example.org/endless")
+        assert len(found.text) == MAX_TEXT_BYTES
+        assert "only its beginning" in found.note
+
+
+async def test_a_page_of_50_mb_is_cut_and_a_file_of_it_refused():
+    text, pdf = page("x" * 50_000_000, media_type="text/plain"), b"%PDF-1.7\n" + b"x" * 50_000_000
+    async with WebHost({"/t": text, "/f": (200, {"Content-Type": "application/pdf"}, pdf)}) as host:
+        assert len((await fetch(host, "http://example.org/t")).text) == MAX_TEXT_BYTES
+        assert await refusal(host, "http://example.org/f") == "too_large"
+
+
+async def test_a_bomb_of_gzip_is_unpacked_no_further_than_a_text_may_have():
+    async with WebHost({"/": packed(b"a" * (MAX_BYTES * 20)), "/small": packed(b"small")}) as host:
+        assert len((await fetch(host, "http://example.org/")).text) == MAX_TEXT_BYTES
+        assert (await fetch(host, "http://example.org/small")).text == "small"
+
+
+@pytest.mark.parametrize(
+    ("reply", "code"),
+    [
+        ((404, {}, b""), "not_found"),
+        ((410, {}, b""), "not_found"),
+        ((403, {}, b""), "blocked"),
+        ((429, {}, b""), "blocked"),
+        ((503, {}, b""), "server_error"),
+        ((200, {"Content-Type": "text/html", "Content-Encoding": "br"}, b"x"), "unsupported"),
+        ((200, {"Content-Type": "text/html", "Content-Encoding": "gzip"}, b"not gzip"), "damaged"),
+        ((200, {"Content-Type": "application/octet-stream"}, b"\0\1\2"), "unsupported"),
+        ((200, {"Content-Type": "image/png"}, b"\x89PNG\r\n\x1a\nbroken"), "unsupported"),
+        ((200, {"Content-Type": "application/pdf"}, b"%PDF-broken"), "unsupported"),
+        (page("<html><body><div id=root></div><script src=a.js></script></body></html>"), "needs_browser"),
+    ],
+)
+async def test_a_failure_says_why_in_a_word(reply, code):
+    async with WebHost({"/": reply}) as host:
+        assert await refusal(host, "http://example.org/") == code
+
+
+async def test_what_robots_txt_keeps_programs_from_is_not_fetched():
+    rules = page("User-agent: *\nDisallow: /private", media_type="text/plain")
+    async with WebHost({"/robots.txt": rules, "/private/a": HELLO, "/open": HELLO}) as host:
+        assert await refusal(host, "http://example.org/private/a", robots=True) == "robots"
+        assert "example.org/private/a" not in host.requests
+        assert (await fetch(host, "http://example.org/open", robots=True)).title == "Hi"
+        assert (await fetch(host, "http://example.org/private/a")).title == "Hi"

@@ -1,0 +1,110 @@
+"""Pages: told by their bytes, decoded as browsers do, without what stands around them or can't be seen."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from core.web.address import parse_address
+from core.web.download import Download
+from core.web.page_reader import read_page
+from core.web.page_view import PART_CHARS, list_headings, show_beginning, show_found, show_part
+from core.web.pages import build_page, decode_text
+
+ADDRESS = parse_address("https://example.org/docs/page.html")
+DOCS = """<!doctype html><html><head><title> The  docs </title><style>p {}</style></head><body>
+<header>Site</header><nav><a href="/">Home</a></nav>
+<main><h1>Install<a class="headerlink" href="#i">¶</a></h1><p>Run <a href="/x">this</a>:</p>
+<pre><code class="language-sh"># not a heading
+pip install it</code></pre>
+<table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>2</td></tr></table></main>
+<aside>Ads</aside><footer>Imprint</footer><script>evil()</script></body></html>"""
+
+
+def built(data: bytes, media_type: str = "", charset: str = ""):
+    return build_page(Download(address=ADDRESS, status=200, media_type=media_type, charset=charset, data=data))
+
+
+def test_a_page_loses_what_stands_around_it_and_keeps_code_tables_and_links():
+    found = built(DOCS.encode(), "text/html")
+    assert found.title == "The docs"
+    assert found.text == (
+        "# Install\n\nRun [this](/x):\n\n```sh\n# not a heading\npip install it\n```\n\n"
+        "| a | b |\n| --- | --- |\n| 1 | 2 |"
+    )
+    assert "evil()" in found.source
+
+
+@pytest.mark.parametrize("media_type", ["text/plain", "", "application/octet-stream", "text/html"])
+def test_the_bytes_of_a_page_say_that_it_is_one(media_type):
+    assert built(DOCS.encode(), media_type).kind == "html"
+
+
+@pytest.mark.parametrize(
+    ("data", "charset", "text"),
+    [
+        ("Grüße".encode("cp1252"), "iso-8859-1", "Grüße"),
+        ("Grüße".encode("cp1252"), "", "Grüße"),
+        ("Grüße".encode(), "", "Grüße"),
+        ("Grüße".encode("utf-16"), "", "Grüße"),
+        ("Grüße".encode("utf-8-sig"), "latin-1", "Grüße"),
+        ("Привет".encode("koi8-r"), "koi8-r", "Привет"),
+        (b'<meta charset="koi8-r">' + "Привет".encode("koi8-r"), "", '<meta charset="koi8-r">Привет'),
+        ("Grüße".encode(), "no-such-charset", "Grüße"),
+        ("Grüße".encode(), "zip", "Grüße"),
+    ],
+)
+def test_a_text_is_decoded_whatever_its_head_says(data, charset, text):
+    assert decode_text(Download(address=ADDRESS, status=200, charset=charset, data=data)) == text
+
+
+def test_i6_what_can_not_be_seen_is_written_visibly():
+    found = built("safe\u202etxt \U000e0041 \x1b[2J".encode(), "text/plain")
+    assert not {"\u202e", "\U000e0041", "\x1b"} & set(found.text)
+
+
+def test_json_markdown_and_pictures_are_what_they_are():
+    assert built(b'{"a":[1]}', "application/json").text == '{\n "a": [\n  1\n ]\n}'
+    assert built(b"# Title\n", "text/markdown").kind == "markdown"
+    out = io.BytesIO()
+    Image.new("RGB", (3, 2)).save(out, "PNG")
+    found = built(out.getvalue(), "text/html")
+    assert (found.kind, found.picture.attachment.width) == ("picture", 3)
+
+
+def test_a_page_that_is_nested_without_end_is_read_all_the_same():
+    found = built(b"<html><body>" + b"<div><ul><li>" * 2_000 + b"the end of it" + b"</body></html>", "text/html")
+    assert "the end of it" in found.text
+
+
+@given(st.text(alphabet="<>/abdivpretmlh1 =\"'&;-!", max_size=300))
+def test_any_html_is_read(html):
+    found = read_page(html)
+    assert isinstance(found["text"], str)
+
+
+def test_a_long_text_is_shown_by_its_beginning_and_its_sections():
+    text = "".join(f"## Part {number}\n\n{'word ' * 200}\n\n```\n# no\n```\n\n" for number in range(40))
+    shown = show_beginning(text)
+    assert len(shown) < 10_000
+    for place, title in list_headings(text):
+        assert text[place:].startswith(title)
+        assert f"{place:>8,}  {title}" in shown
+    assert "# no" not in [title for _, title in list_headings(text)]
+    assert show_found(text, "PART 7").count("[at ") == 1
+    assert "does not stand" in show_found(text, "absent")
+
+
+@given(st.text(alphabet="ab \n#`", max_size=60).map(lambda part: part * 1200))
+def test_the_parts_of_a_text_are_the_text(text):
+    whole, place = "", 0
+    while place < len(text):
+        shown = show_part(text, place)
+        part, mark, rest = shown.partition("\n\n[Until ") if len(text) - place > PART_CHARS else (shown, "", "")
+        whole += part
+        place = int(rest.rpartition("offset=")[2].rstrip(".]")) if mark else len(text)
+    assert whole == text
