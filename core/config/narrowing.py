@@ -32,6 +32,8 @@ NARROWER: Mapping[tuple[str, str], Callable[[Any, Any], bool]] = {
     ("edits", "policy"): lambda mine, theirs: theirs == "review" and mine == "auto",
     ("context", "compact_at"): lambda mine, theirs: theirs < mine,
     ("index", "enabled"): lambda mine, theirs: mine and not theirs,
+    ("web", "enabled"): lambda mine, theirs: mine and not theirs,
+    ("web", "robots"): lambda mine, theirs: theirs and not mine,
 }
 # What a project's file adds to the user's: rules that ask or refuse.
 ADDED_KEYS = frozenset({("permissions", "ask"), ("permissions", "deny")})

@@ -23,6 +23,7 @@ from core.config.settings import (
     ServerSettings,
     Settings,
     TurnLimits,
+    WebSettings,
 )
 from core.errors import ConfigError
 from core.permissions.rules import parse_rule
@@ -117,6 +118,7 @@ _SECTIONS: Mapping[str, type[Struct]] = {
     "modes.": models.ModeSettings,
     "dialects": DialectFiles,
     "permissions": PermissionSettings,
+    "web": WebSettings,
     "lsp": ServerSettings,
 }
 
@@ -144,7 +146,7 @@ _VALUES = {
         'a list of rules, such as ["Shell(npm run *)", "Read(**/.env)", "Write(src/**)", "WebFetch(example.org)"]',
     ),
     "models.price": "{ input = 3.0, output = 15.0, cached = 0.3 } in US dollars for a million tokens",
-    **dict.fromkeys(("privacy", "lsp.enabled"), "true or false"),
+    **dict.fromkeys(("privacy", "lsp.enabled", "web.enabled", "web.robots"), "true or false"),
     "lsp.command": 'a list of words, such as ["pylsp"] or ["deno", "lsp"]',
     "lsp.languages": 'a list, such as ["python"] or ["javascript", "typescript"]',
     "lsp.roots": 'a list of file names, such as ["deno.json"]',

@@ -74,6 +74,13 @@ class IndexSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     enabled: bool = True
 
 
+class WebSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`enabled`: the agent may fetch pages, of hosts that are granted; `robots`: what robots.txt says holds."""
+
+    enabled: bool = True
+    robots: bool = True
+
+
 class PermissionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Rules, each `Kind(pattern)`; the strictest one that matches a call wins."""
 
@@ -121,6 +128,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     providers: dict[str, ProviderSettings] = field(default_factory=dict)
     context: ContextSettings = ContextSettings()
     index: IndexSettings = IndexSettings()
+    web: WebSettings = WebSettings()
     models: dict[str, ModelSettings] = field(default_factory=dict)
     routes: RouteTable = RouteTable()
     modes: ModeTable = ModeTable()

@@ -173,7 +173,7 @@ def _resolve_path(path: str, directory: str) -> str | None:
 
 
 def _decide_unruled(access: Access) -> PolicyDecision:
-    if access in {Access.ASK, Access.TODO, Access.PLAN, Access.JOB, Access.PROBE}:
+    if access in {Access.ASK, Access.TODO, Access.PLAN, Access.JOB, Access.PROBE, Access.NET}:  # NET asks host by host
         return PolicyDecision(choice="allow")
     return PolicyDecision(choice="deny", reason="This program has no such access.")
 

@@ -2,12 +2,13 @@
 
 Nothing is granted to begin with. A command that wants a host is refused, and the user is asked afterwards, with what
 happened; a yes holds once, for the session, or for good. When a turn has read secrets and has also taken in what came
-from the network, standing grants are suspended for its rest: whatever goes out then is asked about (SAFETY I8).
+from the network, standing grants are suspended for its rest: whatever goes out then is asked about (SAFETY I8). Once
+the model was given text of strangers, a rule alone lets nothing out to a host that is new in the session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from core.errors import StateError
@@ -39,6 +40,8 @@ class NetworkGrants:
         self._session_hosts: set[str] = set()
         self._once_hosts: set[str] = set()
         self._refused: dict[HostAndPort, None] = {}
+        self._received: dict[str, None] = {}
+        self.list_foreign: Callable[[], Collection[str]] = tuple  # hosts and servers whose text the model was given
         self._turn = ""
         self._has_read_secrets = False
         self._has_received = False
@@ -47,7 +50,10 @@ class NetworkGrants:
 
     def list_hosts(self) -> tuple[str, ...]:
         """Return the patterns of hosts that can be reached now, sorted."""
-        configured = (rule.pattern.lower() for rule in select_rules(self._rules(), "WebFetch", "allow"))
+        configured: Iterable[str] = (rule.pattern.lower() for rule in select_rules(self._rules(), "WebFetch", "allow"))
+        if foreign := self.list_foreign():
+            patterns = tuple(configured)
+            configured = (host for host in foreign if any(matches_host(each, host) for each in patterns))
         standing = set() if self.is_suspended else {*self._session_hosts, *configured}
         return tuple(sorted(standing | self._once_hosts))
 
@@ -77,6 +83,15 @@ class NetworkGrants:
         """True if secrets were read and foreign bytes taken in, in this turn."""
         return self._has_read_secrets and self._has_received
 
+    def explain_caution(self) -> str:
+        """Explain why a host is asked about although a rule may allow it; "" = there is no such reason."""
+        if self.is_suspended:
+            return "secrets were read and foreign data taken in during this turn"
+        if foreign := tuple(self.list_foreign()):
+            named = ", ".join(foreign[:3]) + (" and others" if len(foreign) > 3 else "")
+            return f"text from {named} is in the conversation, and this host is new in it"
+        return ""
+
     def begin_turn(self, turn: str) -> None:
         if turn != self._turn:
             self._turn, self._has_read_secrets, self._has_received = turn, False, False
@@ -84,6 +99,15 @@ class NetworkGrants:
     def record_secret_read(self) -> None:
         """Record that the model was given the content of a file that holds secrets."""
         self._has_read_secrets = True
+
+    def record_received(self) -> None:
+        """Record that the model was given foreign text."""
+        self._has_received = True
+
+    def take_received(self) -> tuple[str, ...]:
+        """Return the hosts that sent something to a command since the last call."""
+        found, self._received = tuple(self._received), {}
+        return found
 
     def take_refused(self) -> tuple[HostAndPort, ...]:
         """Return the targets that were refused since the last call."""
@@ -97,6 +121,8 @@ class NetworkGrants:
 
     def _on_passed(self, passed: ProxiedConnection) -> None:
         self._has_received = self._has_received or passed.received > 0
+        if passed.received:
+            self._received[passed.target.host] = None
         where = {"host": passed.target.host, "port": passed.target.port, "address": passed.address}
         self._record("network.passed", where | {"sent": passed.sent, "received": passed.received})
 

@@ -133,6 +133,7 @@ SHARED_STEPS: Final = _combine_steps(
         ev.ContextCompacted: (steps.measure_compacted,),
         ev.RulesLoaded: (_assign("rules"),),
         ev.SkillActivated: (steps.activate_skill,),
+        ev.ForeignReceived: (steps.add_foreign_source,),
         ev.BoxFound: (_keep("box"),),
         ev.HookRan: (_put("hook_results"),),
         ev.ShellMoved: (_keep("shell"),),

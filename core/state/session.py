@@ -199,6 +199,7 @@ class SessionState:
     attachments: dict[str, Attachment] = field(default_factory=dict)
     rules: tuple[ev.LoadedRule, ...] = ()
     skills: dict[str, ev.SkillActivated] = field(default_factory=dict)
+    foreign_sources: dict[str, None] = field(default_factory=dict)
     box: ev.BoxFound | None = None
     trust: ev.TrustStated | None = None
     shell: ev.ShellMoved = field(default_factory=ev.ShellMoved)

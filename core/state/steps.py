@@ -341,3 +341,8 @@ def activate_skill(state: SessionState, _: ev.Envelope, event: ev.SkillActivated
     """File a skill by its name, the one that was opened last behind the others."""
     state.skills.pop(event.name, None)
     state.skills[event.name] = event
+
+
+def add_foreign_source(state: SessionState, _: ev.Envelope, event: ev.ForeignReceived) -> None:
+    """Remember for good where text of strangers came from: what it asked for may be obeyed much later."""
+    state.foreign_sources.setdefault(event.source)

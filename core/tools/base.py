@@ -298,6 +298,31 @@ class JobWatcher(Protocol):
         """End it, or interrupt it as Ctrl+C does."""
 
 
+class PageRequest(Struct, frozen=True, kw_only=True):
+    """The page that is wanted, and what of it: an answer, a part, words, or its source."""
+
+    url: str
+    prompt: str = ""
+    offset: int = 0
+    find: str = ""
+    is_raw: bool = False
+
+
+class ShownPage(Struct, frozen=True, kw_only=True):
+    """The part of a page that is shown: `text` as the model is sent it, marked as foreign."""
+
+    text: str
+    summary: str
+    picture: PreparedAttachment | None = None
+
+
+class WebVisitor(Protocol):
+    """NET: pages of the public web, from hosts that were granted or that the user says yes to."""
+
+    async def visit(self, wanted: PageRequest) -> ShownPage:
+        """Fetch a page. Raises `WebFailed`."""
+
+
 ToolType = type[Tool[Any]]
 
 

@@ -51,7 +51,7 @@ def test_i3_no_server_of_mcp_is_started_or_asked():
     assert {name for name in naming if not name.startswith(("core.workspace", "core.extensions", "core.hooks"))} <= {
         "core.permissions.rules"
     }  # a kind of rule; files that name servers, which are read and not obeyed
-    assert {tool.access for tool in TOOLS.values()} & {Access.EXTERNAL, Access.SPAWN, Access.NET} == set()
+    assert {tool.access for tool in TOOLS.values()} & {Access.EXTERNAL, Access.SPAWN} == set()
     assert CapabilityFactory.__module__ == "core.agent.gate.capabilities"
 
 

@@ -30,6 +30,7 @@ ARGUMENTS = {
     },
     "rename_symbol": {"path": "a.py", "symbol": "x", "new_name": "y"},
     "activate_skill": {"name": "demo"},
+    "web_fetch": {"url": "http://127.0.0.1/"},
     "fetch_rules": {"rules": ["AGENTS.md"]},
     "propose_memory": {"note": "Tests need a database.", "why": "They failed without one."},
     "glob_file_search": {"glob_pattern": "*.py"},

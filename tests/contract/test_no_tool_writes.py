@@ -10,6 +10,7 @@ from core.agent.gate.capabilities import CommandRunner, UserPrompter
 from core.agent.gate.file_capabilities import FileEditor
 from core.agent.gate.gated_call import CallLease
 from core.agent.turn.stages import build_capabilities
+from core.agent.web.visitor import PageVisitor
 from core.engine.server_access import ServerCaller
 from core.errors import ToolFailed
 from core.mcp.session_servers import SessionServers
@@ -38,7 +39,10 @@ PROTOCOLS = {
     Access.JOB: base.JobWatcher,
     Access.PROBE: Debugger,
 }
-OUTWARD = {Access.EXTERNAL: (ExternalCaller, ServerCaller)}  # opened by the session, never by the gate itself
+OUTWARD = {
+    Access.EXTERNAL: (ExternalCaller, ServerCaller),
+    Access.NET: (base.WebVisitor, PageVisitor),
+}  # opened by the session, never by the gate itself
 DATA = (str, bytes, int, float, bool, type(None), dict, tuple, list)
 
 

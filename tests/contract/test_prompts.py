@@ -31,6 +31,7 @@ VARIABLES = {
     "system": {"rules": [RULE]},
     "skills": {"skills": ["pdf: Fill forms."], "others": ["xlsx"], "in_text": False},
     "skill": {"called": "pdf", "path": "p/SKILL.md", "folder": "/p", "files": ["a.md"], "body": "Use the script."},
+    "web": {"in_text": False},
     "compaction": {"words": 500},
     "init": {
         "there_is": True,

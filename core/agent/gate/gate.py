@@ -192,6 +192,8 @@ class Gate(Struct):
                 await self._retry_with_network(call, call.tool.command)
             finally:
                 self.permissions.network_grants.revoke_once()
+        if call.access in _BOXED:
+            self.permissions.record_foreign(self.permissions.network_grants.take_received())
         if call.access is Access.PROPOSE and call.status == "completed":
             call.text = "\n".join(filter(None, (call.text, await self.diagnostics.describe_edit())))
         if call.status == "completed":

@@ -7,7 +7,7 @@ out what a read would have had to ask for (SAFETY P20).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from msgspec import Struct
@@ -28,6 +28,7 @@ from core.permissions.policy import (
 from core.permissions.rules import PermissionRule
 from core.permissions.saved_rules import SavedRules
 from core.permissions.trusted_files import TrustCheck, trust_everything
+from core.protocol.events import ForeignReceived
 from core.shell.network_grants import NetworkGrants
 from core.shell.terminal import Terminal
 from core.tools.base import Tool
@@ -84,6 +85,9 @@ class CallPermissions(Struct):
     is_trusted: bool = True
     hears: TrustCheck = trust_everything
     subagent_limits: SubagentLimits | None = None
+
+    def __post_init__(self) -> None:
+        self.network_grants.list_foreign = lambda: self.terminal.host.state.foreign_sources
 
     @property
     def rule_check(self) -> TrustCheck | None:
@@ -192,6 +196,19 @@ class CallPermissions(Struct):
             with suppress(PathRefused):
                 found.append(self.terminal.host.workspace.to_relative(path))
         return tuple(found)
+
+    def decide_host(self, host: str) -> PolicyDecision:
+        """Decide on a host that the program itself is to reach for the agent."""
+        grants = self.network_grants
+        if not grants.can_be_asked(host):
+            return PolicyDecision(choice="deny", reason=f"A rule denies {host}.")
+        return PolicyDecision(choice="allow" if grants.is_allowed(host) else "ask", reason=grants.explain_caution())
+
+    def record_foreign(self, sources: Iterable[str]) -> None:
+        """Record whose text the model is given."""
+        for source in sources:
+            if source not in self.terminal.host.state.foreign_sources:
+                self.terminal.host.emit(ForeignReceived(source=source))
 
     def record_exposure(self, access: Access, tool: Tool[object] | None, turn_id: str) -> None:
         """Record, before a call runs, what it will show to the model: it counts for what may go out in this turn."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -58,6 +59,9 @@ from core.user_dirs import get_config_dir, get_state_dir
 from core.workspace import Workspace
 from core.workspace.plan_folder import PlanFolder
 
+if TYPE_CHECKING:
+    from core.web.fetcher import WebFetcher
+
 TITLE_LENGTH = 60
 
 
@@ -65,6 +69,8 @@ class Session:
     """A session that is open in this process; `opening` makes it. `subagents`: the open sessions of its subagents, by
     id; `is_building`: they work on a plan. `context`: that of the last turn, None before the first. `subagent_limits`:
     grants and budget of a subagent, None = it is none."""
+
+    web: WebFetcher | None = None  # made with the first page
 
     def __init__(
         self, directory: SessionDirectory, log: SessionLog, state: SessionState, services: EngineServices
@@ -232,6 +238,13 @@ class Session:
         if not paths or self.state.todos_plan_path in paths:
             self.plans.refresh()
         self.emit(ev.FilesChanged(paths=paths))
+
+    def open_fetcher(self) -> WebFetcher:
+        """Return what fetches the pages of this session, and keeps them for a while."""
+        from core.web.fetcher import WebFetcher
+
+        self.web = self.web or WebFetcher()
+        return self.web
 
     def report_error(self, problem: AgentTuiError, *, path: str = "") -> None:
         """Report a failure to the clients (`path`: of a verdict there), even when the disk is full."""

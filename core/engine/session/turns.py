@@ -14,6 +14,7 @@ from core.agent.mentions.sources import PromptSurroundings
 from core.agent.skills.offer import build_skill_offer
 from core.agent.turn.routes import Route, TurnRoutes
 from core.agent.turn.turn_context import BuildTarget, TurnContext
+from core.agent.web.opening import build_web_offer, open_web
 from core.config.settings import Settings
 from core.engine.faults import explain_fault
 from core.engine.models import ModelAccess
@@ -159,7 +160,9 @@ def build_context(session: Session) -> TurnContext:
 
 def _install_context(session: Session, context: TurnContext) -> TurnContext:
     """Complete a context with what needs one, and make it the session's unless a turn runs."""
-    context.offers = (build_skill_offer(context), session.server_access.build_offer(context.window))
+    servers = session.server_access.build_offer(context.window)
+    context.offers = (build_skill_offer(context), servers, build_web_offer(context))
+    context.outward = {**context.outward, Access.NET: open_web(context, session.open_fetcher)}
     if session.context is None or session.context.working is None:
         session.context = context
     session.routes.announce()

@@ -188,6 +188,13 @@ class SkillActivated(Event, frozen=True, kw_only=True, tag="skill.activated"):
     by_user: bool = False
 
 
+class ForeignReceived(Event, frozen=True, kw_only=True, tag="foreign.received"):
+    """The model was given text that strangers wrote. `source`: the host that it came from, or a server of
+    tools, with a colon in its name."""
+
+    source: str
+
+
 class RulesLoaded(Event, frozen=True, kw_only=True, tag="rules.loaded"):
     """All that the model was told of by now, in order, and what could not be read."""
 

@@ -13,6 +13,7 @@ _TERMINAL: Final = "core.tools.builtin.terminal"
 _PLANNING: Final = "core.tools.builtin.planning"
 _DEBUGGING: Final = "core.tools.builtin.debugging"
 _NAMES: Final = "core.tools.builtin.names"
+_WEB: Final = "core.tools.builtin.web"
 
 # The order is part of every request's prefix: append only.
 BUILTIN: Final = (
@@ -64,6 +65,7 @@ BUILTIN: Final = (
         "edit_notebook", f"{_EDITING}.edit_notebook:EditNotebook", ("EditNotebook", "NotebookEdit"), is_listed=False
     ),
     RegisteredTool("search_tools", "core.tools.external:SearchTools", ("ToolSearch",), is_listed=False),
+    RegisteredTool("web_fetch", f"{_WEB}.web_fetch:WebFetch", ("WebFetch", "fetch_url"), is_listed=False),
     *(
         RegisteredTool(tool.name, tool.location, tool.aliases, is_listed=False)
         for tool in EDIT_TOOLS

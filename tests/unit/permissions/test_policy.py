@@ -19,7 +19,7 @@ def test_s12_every_command_is_asked_about(contained):
     assert decide_call(Access.EXEC, "true", CommandTerms(is_contained=contained)).choice == "ask"
 
 
-@pytest.mark.parametrize("access", [Access.NET, Access.SPAWN, Access.EXTERNAL])
+@pytest.mark.parametrize("access", [Access.SPAWN, Access.EXTERNAL])
 def test_what_does_not_exist_is_refused_whatever_a_rule_says(access):
     rules = [parse_rule("WebFetch(*)", "allow"), parse_rule("Mcp(*)", "allow")]
     assert decide_call(access, "x", CommandTerms(is_contained=True), rules=rules).choice == "deny"

@@ -1,0 +1,1 @@
+"""The web as the agent of a session reaches it."""
