@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from core.config.problems import list_keys
-from core.config.settings import LoadedSettings, ServerSettings, Settings
+from core.config.settings import LoadedSettings, ServerSettings, Settings, ToolSettings
 from core.modes import Mode
 
 _STRICTNESS = {"auto": 0, "confirm": 1, "human": 2}
@@ -48,6 +48,12 @@ def narrow_settings(mine: Settings, theirs: Settings, table: Mapping[str, Any], 
             own = mine.lsp.get(key, ServerSettings())
             mine = msgspec.structs.replace(mine, lsp={**mine.lsp, key: msgspec.structs.replace(own, enabled=False)})
             continue
+        if section == "tools":
+            stricter = _narrow_tool(mine.get_tool_settings(key), theirs.tools[key])
+            mine = msgspec.structs.replace(mine, tools={**mine.tools, key: stricter})
+            lax = [each for each, value in table[section][key].items() if value != getattr(stricter, each)]
+            notices += [_explain_laxer(name, f"tools.{key}.{each}") for each in lax]
+            continue
         holder = getattr(mine, section) if section else mine
         offered = getattr(theirs, section) if section else theirs
         narrower = NARROWER.get((section, key))
@@ -63,8 +69,19 @@ def narrow_settings(mine: Settings, theirs: Settings, table: Mapping[str, Any], 
             changed = msgspec.structs.replace(holder, **{key: getattr(offered, key)})
             mine = msgspec.structs.replace(mine, **{section: changed}) if section else changed
         elif getattr(holder, key) != getattr(offered, key):
-            notices.append(f"{name}: `{dotted}` was ignored: a project can only make your settings stricter.")
+            notices.append(_explain_laxer(name, dotted))
     return LoadedSettings(settings=mine, notices=tuple(notices), bounds=bounds)
+
+
+def _narrow_tool(mine: ToolSettings, theirs: ToolSettings) -> ToolSettings:
+    return ToolSettings(
+        enabled=mine.enabled and theirs.enabled,
+        require_approval=mine.require_approval or theirs.require_approval,
+    )
+
+
+def _explain_laxer(name: str, dotted: str) -> str:
+    return f"{name}: `{dotted}` was ignored: a project can only make your settings stricter."
 
 
 def apply_bounds(settings: Settings, bounds: Mapping[tuple[str, str], Any]) -> Settings:

@@ -22,6 +22,7 @@ from core.config.settings import (
     PermissionSettings,
     ServerSettings,
     Settings,
+    ToolSettings,
     TurnLimits,
     WebSettings,
 )
@@ -38,7 +39,8 @@ def find_problems(path: Path, text: str, table: Mapping[str, Any]) -> Iterator[C
         try:
             convert(part, Settings)
         except msgspec.ValidationError as error:
-            yield explain_error(path, text, str(error))
+            # The type's own message leaves out which of the tools it is.
+            yield explain_error(path, text, str(error).replace("$.tools[...]", f"$.tools.{key}"))
 
 
 def merge_errors(problems: Sequence[ConfigError]) -> ConfigError:
@@ -120,6 +122,7 @@ _SECTIONS: Mapping[str, type[Struct]] = {
     "permissions": PermissionSettings,
     "web": WebSettings,
     "lsp": ServerSettings,
+    "tools": ToolSettings,
 }
 
 
@@ -146,7 +149,10 @@ _VALUES = {
         'a list of rules, such as ["Shell(npm run *)", "Read(**/.env)", "Write(src/**)", "WebFetch(example.org)"]',
     ),
     "models.price": "{ input = 3.0, output = 15.0, cached = 0.3 } in US dollars for a million tokens",
-    **dict.fromkeys(("privacy", "lsp.enabled", "web.enabled", "web.robots"), "true or false"),
+    **dict.fromkeys(
+        ("privacy", "lsp.enabled", "web.enabled", "web.robots", "tools.enabled", "tools.require_approval"),
+        "true or false",
+    ),
     "lsp.command": 'a list of words, such as ["pylsp"] or ["deno", "lsp"]',
     "lsp.languages": 'a list, such as ["python"] or ["javascript", "typescript"]',
     "lsp.roots": 'a list of file names, such as ["deno.json"]',

@@ -103,6 +103,13 @@ class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     settings: dict[str, Any] = field(default_factory=dict)
 
 
+class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tool by its name. `enabled`: it may be called; `require_approval`: the user is asked about each call of it."""
+
+    enabled: bool = True
+    require_approval: bool = False
+
+
 class DialectFiles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The user's files that replace the program's texts in a dialect; relative to the configuration directory."""
 
@@ -135,6 +142,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     dialects: DialectFiles = DialectFiles()
     permissions: PermissionSettings = PermissionSettings()
     lsp: dict[str, ServerSettings] = field(default_factory=dict)
+    tools: dict[str, ToolSettings] = field(default_factory=dict)
 
     def resolve_route(self, job: ModelJob) -> RouteSettings:
         """Return the settings of a job, from the table or the short key. No model: that of the conversation."""
@@ -146,6 +154,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Return the settings of a mode, by its name."""
         found: ModeSettings = getattr(self.modes, name)
         return found
+
+    def get_tool_settings(self, name: str) -> ToolSettings:
+        """Return the settings of a tool, by its own name."""
+        return self.tools.get(name, ToolSettings())
+
+    def list_disabled_tools(self) -> frozenset[str]:
+        """Return the names of the tools that may not be called."""
+        return frozenset(name for name, each in self.tools.items() if not each.enabled)
 
     def get_dialect(self, model: str) -> DialectName:
         """Return the dialect of a model, by its id."""

@@ -53,6 +53,7 @@ from core.sessions.store import SessionDirectory
 from core.shell.terminal import Terminal
 from core.state.session import SessionState
 from core.tasks import TaskOwner
+from core.tools.toolset import Toolset
 from core.workspace import Workspace
 
 
@@ -142,6 +143,7 @@ class Engine:
                 interactive=self._options.interactive,
             )
             services.notices = [*loaded.notices, *self._privacy.list_notices()]
+            services.notices += Toolset().explain_unknown(settings.tools)
             prune_abandoned(services)
             self._boxes.use_directory(self._privacy.path)
             self._source = QuerySource(services, self._sessions)

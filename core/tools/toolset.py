@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, cast
 
@@ -25,19 +25,46 @@ class Toolset(Mapping[str, ToolType]):
 
     `listed` are the names in the list that every request carries; `essential` those in the list of a model whose
     window is small. The others are called through `call_tool`: those that a mode alone needs (`deferred`) are described
-    with that mode, and the rest is what a dialect or an edit format has words of its own for. `find_external` finds the
-    tools of servers, which come and go: they are offered beside the list.
+    with that mode, and the rest is what a dialect or an edit format has words of its own for. A model is told of none
+    that is `disabled`; one is found all the same, so that who calls it hears why it is not run. `find_external` finds
+    the tools of servers, which come and go: they are offered beside the list.
     """
 
-    def __init__(self, tools: Iterable[RegisteredTool] = BUILTIN) -> None:
+    def __init__(self, tools: Iterable[RegisteredTool] = BUILTIN, *, disabled: Collection[str] = ()) -> None:
+        self.disabled = frozenset(disabled)
         self._tools = {tool.name: tool for tool in tools}
         self._aliases = {alias: tool.name for tool in self._tools.values() for alias in tool.aliases}
         modes = {mode.value: mode.rules.tools for mode in Mode if mode.rules.tools}
-        self.deferred: Mapping[str, tuple[str, ...]] = modes
+        self.deferred: Mapping[str, tuple[str, ...]] = {
+            mode: kept for mode, names in modes.items() if (kept := self._keep(names))
+        }
         later = {name for names in modes.values() for name in names}
-        self.listed = tuple(tool.name for tool in self._tools.values() if tool.is_listed and tool.name not in later)
-        self.essential = tuple(tool.name for tool in self._tools.values() if tool.is_essential)
+        listed = [tool.name for tool in self._tools.values() if tool.is_listed and tool.name not in later]
+        self.listed = self._keep(listed)
+        self.essential = self._keep(tool.name for tool in self._tools.values() if tool.is_essential)
         self.find_external: Callable[[str], ToolType | None] = lambda _: None
+
+    def _keep(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Those that are not disabled; which tool stands in the editor's place, the edit format says later."""
+        return tuple(name for name in names if name == EDITOR or name not in self.disabled)
+
+    def disable(self, names: Collection[str]) -> Toolset:
+        """Return these tools with exactly `names` disabled."""
+        made = Toolset(self._tools.values(), disabled=names)
+        made.find_external = self.find_external
+        return made
+
+    def explain_unknown(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return a sentence about each name that is the own name of none, and of no tool of a server."""
+        found = []
+        for name in names:
+            if name in self._tools or name.startswith("mcp__"):
+                continue
+            own = self._aliases.get(name)
+            near = [own] if own else find_nearest_names(name[:100], list(self._tools))
+            hint = f" Did you mean {' or '.join(near)}?" if near else ""
+            found.append(f"`tools.{name[:100]}` has no effect: there is no tool of that name.{hint}")
+        return tuple(found)
 
     def __getitem__(self, name: str) -> ToolType:
         module, _, tool = self._tools[name].location.partition(":")  # a name that a model made up loads no module
@@ -60,7 +87,7 @@ class Toolset(Mapping[str, ToolType]):
             return self[own]
         if (external := self.find_external(name)) is not None:
             return external
-        known = [tool.name for tool in self._tools.values() if tool.is_listed]
+        known = [tool.name for tool in self._tools.values() if tool.is_listed and tool.name not in self.disabled]
         near = find_nearest_names(name[:100], known)
         hint = f"Did you mean {' or '.join(near)}? " if near else ""
         raise ToolInputInvalid(
@@ -91,6 +118,7 @@ class Toolset(Mapping[str, ToolType]):
                 freeform=self[own].freeform,
             )
             for name, own in offered
+            if own not in self.disabled
         )
 
     def describe(self, name: str, text: str) -> str:

@@ -48,6 +48,7 @@ NOT_GIVEN = "Not run: {} ({}) is not among what you were given for this task. No
 # proved by a command). A model may have to work out an edit.
 TIME_LIMITS = {Access.READ: 60.0, Access.PROPOSE: 300.0}
 MAX_RERUNS = 3  # times that a command is run again for hosts it had not wanted before
+DISABLED = "Not run: {} is switched off in the settings (tools.{}.enabled). Nothing was changed. Do without it."
 _BOXED = frozenset({Access.EXEC, Access.JOB, Access.PROBE})
 ResultFormat = Callable[[GatedCall], str]
 
@@ -155,6 +156,8 @@ class Gate(Struct):
         """Check the access against the mode that holds now, not the one in which the model made up its mind."""
         permissions, access = self.permissions, call.access
         assert access is not None
+        if not permissions.settings.get_tool_settings(call.name).enabled:
+            raise CallStopped("denied", DISABLED.format(call.name, call.name))
         is_subagent = permissions.subagent_limits is not None
         if not permissions.is_granted(access) or (is_subagent and call.name == "switch_mode"):
             raise CallStopped("denied", self._explain_refusal(call.name, access))

@@ -142,7 +142,15 @@ class CallPermissions(Struct):
         return "" if decided.choice == "allow" else decided.reason or "the user wants to be asked about commands."
 
     def decide(self, access: Access, tool: Tool[object], *, is_typed: bool = False) -> PolicyDecision:
-        """Decide on a call by rules and policy, before anybody is asked. `is_typed`: the user typed this command."""
+        """Decide on a call by rules, policy and the settings of its tool, before anybody is asked. `is_typed`: the user
+        typed this command."""
+        decided = self._decide_by_rules(access, tool, is_typed=is_typed)
+        is_asked = self.settings.get_tool_settings(tool.name).require_approval and not is_typed
+        if decided.choice == "allow" and is_asked:
+            return PolicyDecision(choice="ask", reason=f"Each call of {tool.name} is asked about.")
+        return decided
+
+    def _decide_by_rules(self, access: Access, tool: Tool[object], *, is_typed: bool) -> PolicyDecision:
         checked: object = tool
         if isinstance(checked, ExternalTool):
             return self._decide_on_external(checked)

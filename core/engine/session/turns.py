@@ -134,7 +134,7 @@ def build_context(session: Session) -> TurnContext:
         session.memory = ModelMemory.of_session(session.directory.path)
     settings = _update_permissions(session)
     context = TurnContext(
-        tools=session.tools,
+        tools=session.tools.disable(settings.list_disabled_tools()),
         id=session.id,
         turn_id=session.recorder.turn_id,
         state=session.state,

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from core.config.loading import load_settings, load_with_notices
-from core.config.settings import CommandSettings, Settings, TurnLimits
+from core.config.settings import CommandSettings, Settings, ToolSettings, TurnLimits
 from core.errors import ConfigError
 from core.modes import Mode
 from core.user_dirs import get_config_dir, get_state_dir
@@ -210,3 +210,29 @@ def test_k8_a_project_chooses_no_route_no_mode_of_a_model_and_no_key_command(use
     loaded = load_with_notices(project)
     assert loaded.settings == Settings()
     assert len(loaded.notices) == 1
+
+
+def test_m10_a_project_can_switch_tools_off_and_have_them_asked_about_and_nothing_else(user_file, project):
+    user_file.write_text("[tools.write]\nrequire_approval = true\n[tools.grep]\nenabled = false\n")
+    (project / ".agent-tui" / "config.toml").write_text(
+        "[tools.write]\nenabled = false\n[tools.grep]\nenabled = true\n[tools.list_dir]\nrequire_approval = true\n"
+    )
+    loaded = load_with_notices(project)
+    assert loaded.settings.tools == {
+        "write": ToolSettings(enabled=False, require_approval=True),
+        "grep": ToolSettings(enabled=False),
+        "list_dir": ToolSettings(require_approval=True),
+    }
+    assert [note for note in loaded.notices if "`tools.grep.enabled` was ignored" in note] == list(loaded.notices)
+    assert len(loaded.notices) == 1
+
+
+def test_a_wrong_key_or_value_of_a_tool_is_explained(user_file):
+    user_file.write_text("[tools.write]\nenabeld = false\n")
+    with pytest.raises(ConfigError, match=r"line 2: `tools\.write\.enabeld`: unknown key") as caught:
+        load_settings()
+    assert "require_approval" in caught.value.hint
+    user_file.write_text('[tools.write]\nenabled = "no"\n')
+    with pytest.raises(ConfigError, match=r"line 2: `tools\.write\.enabled`") as caught:
+        load_settings()
+    assert "true or false" in caught.value.hint

@@ -170,3 +170,27 @@ def test_v4_an_unknown_tool_names_near_ones():
 
 def test_an_unknown_mode_names_the_problem():
     assert "Invalid enum value 'yolo'" in refused("switch_mode", '{"target_mode_id": "yolo"}')
+
+
+def test_a_model_is_told_of_no_tool_that_is_disabled_and_hears_why_when_it_calls_one():
+    fewer = TOOLS.disable({"grep", "search_replace", "probe_add"})
+    told = [spec.name for spec in fewer.build_specs(str)]
+    assert told == [spec.name for spec in TOOLS.build_specs(str) if spec.name not in {"grep", "search_replace"}]
+    assert "grep" not in fewer.essential
+    assert "probe_add" not in fewer.deferred["debug"]
+    assert "reproduce" in fewer.deferred["debug"]
+    assert fewer.find("Grep").name == "grep"
+    assert set(TOOLS.deferred["debug"]) <= set(fewer)
+
+
+def test_only_the_editor_that_is_offered_is_left_out():
+    fewer = TOOLS.disable({"search_replace"})
+    assert fewer.build_specs(str, "patch") == TOOLS.build_specs(str, "patch")
+
+
+def test_names_that_are_of_no_tool_are_told_with_the_one_that_is_meant():
+    told = TOOLS.explain_unknown(["grep", "Bash", "delete_fiel", "mcp__git__log", "klingon"])
+    assert [each.partition(" has")[0] for each in told] == ["`tools.Bash`", "`tools.delete_fiel`", "`tools.klingon`"]
+    assert told[0].endswith("Did you mean run_terminal_cmd?")
+    assert "delete_file" in told[1]
+    assert told[2].endswith("no tool of that name.")

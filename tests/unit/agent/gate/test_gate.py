@@ -10,7 +10,7 @@ import pytest
 
 from core.agent.gate import gate
 from core.agent.turn.budget import SubagentLimits, TurnBudget
-from core.config.settings import TurnLimits
+from core.config.settings import Settings, ToolSettings, TurnLimits
 from core.errors import ToolFailed
 from core.modes import Access
 from core.protocol import documents as d
@@ -280,3 +280,28 @@ async def test_without_a_command_of_the_users_none_is_run(tmp_path):
     assert "say which one to run" in case.results()[0]
     assert case.of(ev.ApprovalRequested) == []
     assert not list(tmp_path.rglob("made"))
+
+
+@pytest.mark.parametrize("name", ["write", "Write", "call_tool"])
+async def test_a_tool_that_is_switched_off_is_run_under_no_name(tmp_path, name):
+    arguments = {"file_path": "a.py", "contents": "x = 1\n"}
+    if name == "call_tool":
+        arguments = {"name": "write", "arguments": msgspec.json.encode(arguments).decode()}
+    settings = Settings(tools={"write": ToolSettings(enabled=False)})
+    case = Case(tmp_path, calls((name, arguments)), says("."), settings=settings)
+    await case.turn()
+    assert "write is switched off in the settings (tools.write.enabled)" in case.results()[0]
+    assert case.of(ev.ChangeProposed) == []
+    assert case.of(ev.ApprovalRequested) == []
+
+
+@pytest.mark.parametrize(("decision", "changes"), [("allow_once", 1), ("reject_once", 0)])
+async def test_each_call_of_a_tool_is_asked_about_if_the_user_wants_that(tmp_path, decision, changes):
+    settings = Settings(tools={"write": ToolSettings(require_approval=True)})
+    wanted = ("write", {"file_path": "a.py", "contents": "x = 1\n"}), ("list_dir", {})
+    case = Case(tmp_path, calls(*wanted), says("."), settings=settings)
+    case.answer_approvals(decision)
+    await case.turn()
+    asked = case.of(ev.ApprovalRequested)
+    assert [(each.subject, each.reason) for each in asked] == [("a.py", "Each call of write is asked about.")]
+    assert len(case.of(ev.ChangeProposed)) == changes
