@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from core import demo
+from core.agent.turn.offers import Offer
 from core.config.settings import LoadedSettings
 from core.engine.commands import COMMANDS
 from core.engine.commands.checkpoints import check_idle, find_checkpoint
@@ -35,7 +36,9 @@ from core.engine.session.turns import on_trust_changed, preload, suggest_prompt
 from core.engine.settings_file import save_provider, save_settings
 from core.engine.shared_box import SharedBox
 from core.engine.subagents.merging import finish_merges
+from core.engine.subagents.task_agents import TaskAgents
 from core.errors import CommandRejected
+from core.modes import Access
 from core.protocol import commands as cmd
 from core.protocol.events import (
     EffortChanged,
@@ -260,6 +263,9 @@ class Engine:
 
     def _register(self, session: Session) -> cmd.Ack:
         self._sessions[session.id] = session
+        agents = TaskAgents(session)
+        session.outward[Access.SPAWN] = agents.open
+        session.offers.append(Offer("available_agents", agents.describe))
         services = session.services
         opened = _ack(session)  # whoever follows from here on sees the notices
         for notice in services.notices:

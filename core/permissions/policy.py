@@ -173,7 +173,9 @@ def _resolve_path(path: str, directory: str) -> str | None:
 
 
 def _decide_unruled(access: Access) -> PolicyDecision:
-    if access in {Access.ASK, Access.TODO, Access.PLAN, Access.JOB, Access.PROBE, Access.NET}:  # NET asks host by host
+    # NET asks host by host, and a subagent's own calls are decided on one by one.
+    free = {Access.ASK, Access.TODO, Access.PLAN, Access.JOB, Access.PROBE, Access.NET, Access.SPAWN}
+    if access in free:
         return PolicyDecision(choice="allow")
     return PolicyDecision(choice="deny", reason="This program has no such access.")
 

@@ -135,12 +135,14 @@ class ModelChoices:
 
 @dataclass(slots=True, kw_only=True)
 class SubagentState:
-    """One subagent. It is "closed" when its todo is in progress no more, or is begun anew. `joined`: paths that its
-    unfinished merge has recorded; `conflicts`: those of its merge; `usage`: as counted here."""
+    """One subagent, at a todo of a plan or, as an `agent`, at a task. It is "closed" when its todo is in progress no
+    more, or is begun anew. `joined`: paths that its unfinished merge has recorded; `conflicts`: those of its merge;
+    `usage`: as counted here."""
 
     id: str
     todo: str
     plan: str
+    agent: str = ""
     title: str = ""
     model: str = ""
     state: Literal["working", "ended", "merging", "merged", "closed"] = "working"

@@ -292,7 +292,8 @@ def _read_messages(records: Iterable[ev.Envelope]) -> list[Message]:
 
 def start_subagent(state: SessionState, _: ev.Envelope, event: ev.SubagentStarted) -> None:
     known = state.subagents.pop(event.id, None)
-    state.subagents[event.id] = known or SubagentState(id=event.id, todo=event.todo, plan=event.plan, title=event.title)
+    new = SubagentState(id=event.id, todo=event.todo, plan=event.plan, agent=event.agent, title=event.title)
+    state.subagents[event.id] = known or new
     state.subagents[event.id].state, state.subagents[event.id].model = "working", event.model
 
 
@@ -319,7 +320,7 @@ def close_subagents(state: SessionState, _: ev.Envelope, event: ev.TodoChanged) 
     """Close the subagents whose todos are not in progress any more."""
     working = {todo.id for todo in event.todos if todo.status == "in_progress"}
     for each in state.subagents.values():
-        if each.plan == event.plan and each.state in {"ended", "merged"} and each.todo not in working:
+        if each.todo and each.plan == event.plan and each.state in {"ended", "merged"} and each.todo not in working:
             each.state = "closed"
 
 

@@ -228,6 +228,33 @@ class Asker(Protocol):
         """Ask the user to keep a note about the project, without waiting. Raises `CommandRejected`."""
 
 
+class SubagentTask(Struct, frozen=True, kw_only=True):
+    """A task for a subagent of the kind `agent`. `model` "" = that of its kind; `resume`: an earlier one that shall go
+    on."""
+
+    description: str
+    prompt: str
+    agent: str
+    model: str = ""
+    resume: str = ""
+    readonly: bool = False
+
+
+class SubagentReport(Struct, frozen=True, kw_only=True):
+    """The end of a task, as the model is told it that gave the task."""
+
+    text: str
+    summary: str = ""
+    has_failed: bool = False
+
+
+class Spawner(Protocol):
+    """SPAWN: subagents."""
+
+    async def run(self, task: SubagentTask) -> SubagentReport:
+        """Run a task to its end. Raises `ToolInputInvalid`, `ToolFailed`."""
+
+
 class TodosUpdated(Struct, frozen=True, kw_only=True):
     """A task list after it was set. `notes`: what is not as it was wanted; `failed`: a todo's command did not pass."""
 

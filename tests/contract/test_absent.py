@@ -45,13 +45,16 @@ def test_nothing_listens_but_what_is_named():
     assert {each.target for module in program() for each in imports(module)} & SERVERS == set()
 
 
-def test_i3_no_server_of_mcp_is_started_or_asked():
-    assert not {each.target for module in program() for each in imports(module) if "mcp" in each.target.lower()}
-    naming = {module.name for module in program() if any("mcp" in text.lower() for text in texts(module))}
-    assert {name for name in naming if not name.startswith(("core.workspace", "core.extensions", "core.hooks"))} <= {
-        "core.permissions.rules"
-    }  # a kind of rule; files that name servers, which are read and not obeyed
-    assert {tool.access for tool in TOOLS.values()} & {Access.EXTERNAL, Access.SPAWN} == set()
+def test_i3_servers_of_mcp_are_started_by_one_package_and_reached_by_the_capability_of_one_access():
+    speaking = {module.name for module in program() for each in imports(module) if each.target.partition(".")[0] == "mcp"}
+    assert speaking == {"core.mcp.sdk_connection"}
+    users = {module.name for module in program() for each in imports(module) if each.target.startswith("core.mcp")}
+    assert {name for name in users if not name.startswith("core.mcp")} <= {
+        "core.engine.server_access",
+        "core.engine.session.session",
+        "core.engine.session.turns",
+        "core.agent.gate.gate",
+    }
     assert CapabilityFactory.__module__ == "core.agent.gate.capabilities"
 
 

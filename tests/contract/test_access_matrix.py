@@ -29,6 +29,7 @@ ARGUMENTS = {
         "new_string": "1",
     },
     "rename_symbol": {"path": "a.py", "symbol": "x", "new_name": "y"},
+    "task": {"description": "Look", "prompt": "Look", "subagent_type": "explore"},
     "activate_skill": {"name": "demo"},
     "web_fetch": {"url": "http://127.0.0.1/"},
     "fetch_rules": {"rules": ["AGENTS.md"]},

@@ -12,6 +12,7 @@ from core.agent.gate.gated_call import CallLease
 from core.agent.turn.stages import build_capabilities
 from core.agent.web.visitor import PageVisitor
 from core.engine.server_access import ServerCaller
+from core.engine.subagents.task_agents import TaskSpawner
 from core.errors import ToolFailed
 from core.mcp.session_servers import SessionServers
 from core.modes import Access
@@ -42,6 +43,7 @@ PROTOCOLS = {
 OUTWARD = {
     Access.EXTERNAL: (ExternalCaller, ServerCaller),
     Access.NET: (base.WebVisitor, PageVisitor),
+    Access.SPAWN: (base.Spawner, TaskSpawner),
 }  # opened by the session, never by the gate itself
 DATA = (str, bytes, int, float, bool, type(None), dict, tuple, list)
 

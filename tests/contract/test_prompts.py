@@ -29,6 +29,13 @@ VERDICT = {"verdict": "reject", "path": "a.py", "lines": "lines 1-2", "reason": 
 RULE = '<rule path="AGENTS.md">\nBe kind.\n</rule>'
 VARIABLES = {
     "system": {"rules": [RULE]},
+    "agents": {"agents": ["explore: Finds out."], "in_text": False, "most": 4},
+    "task_subagent": {
+        "prompt": "Find it.",
+        "agent": {"name": "explore", "prompt": "You explore."},
+        "is_readonly": True,
+        "is_new": True,
+    },
     "skills": {"skills": ["pdf: Fill forms."], "others": ["xlsx"], "in_text": False},
     "skill": {"called": "pdf", "path": "p/SKILL.md", "folder": "/p", "files": ["a.md"], "body": "Use the script."},
     "web": {"in_text": False},

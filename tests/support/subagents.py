@@ -60,7 +60,7 @@ todos:
 # Shop
 """
 ROUNDED, KNOWN = "    return round(price * (1 + RATE), 2)", "    return price * 1.19"
-_TODO = re.compile(r"Your todo is (\w+):")
+_TODO = re.compile(r"(?:Your todo is |\[part )(\w+)[:\]]")
 
 Play = Mapping[str, Sequence[Step]]
 
@@ -85,8 +85,8 @@ def play() -> dict[str, list[Step]]:
 
 
 class SubagentModel:
-    """Plays the steps of whichever todo it is asked to do; an exception is raised, an event waited for, a function
-    called, where it stands in a step. A provider of its own for each session, one play for all."""
+    """Plays the steps of whichever todo (or `[part …]`) it is asked to do; an exception is raised, an event waited for,
+    a function called, where it stands in a step. A provider of its own for each session, one play for all."""
 
     name = "crew"
 
@@ -128,6 +128,31 @@ def project_at(root: Path) -> Path:
         subprocess.run([*git, *words], cwd=root, check=True, capture_output=True)
     trust(root)
     return root
+
+
+async def converse(
+    client: Client,
+    session: str,
+    text: str,
+    *,
+    on: Callable[[ev.AnyEvent], cmd.AnyCommand | None] = lambda _: None,
+    after: int = 0,
+) -> list[ev.AnyEvent]:
+    """Send a prompt, say yes to commands, send what `on` answers to an event; return the events of the turn."""
+    seen: list[ev.AnyEvent] = []
+    async with contextlib.aclosing(client.events(session, after=after)) as stream:
+        reply = await client.submit(cmd.TurnSubmit(session=session, text=text))
+        assert isinstance(reply, cmd.Ack), reply
+        async for envelope in stream:
+            seen.append(envelope.event)
+            command = on(envelope.event)
+            if isinstance(envelope.event, ev.ApprovalRequested):
+                command = cmd.ApprovalAnswer(session=session, id=envelope.event.id, decision="allow_once")
+            if command is not None:
+                assert isinstance(await client.submit(command), cmd.Ack)
+            if isinstance(envelope.event, ev.TurnFinished):
+                return seen
+    raise AssertionError("the events ended")
 
 
 class SubagentBuild:

@@ -23,8 +23,8 @@ MAX_ACTS: Final = 200
 
 
 def render_subagent(block: TranscriptBlock, width: int, is_open: bool) -> list[TextRow]:
-    """Return the rows of one subagent working on one todo."""
-    name: Piece = (fit_line(block.subject, 30), _ROLES.get(block.status, "tool"))
+    """Return the rows of one subagent at its todo or task."""
+    name: Piece = (fit_line(block.subject, 40), _ROLES.get(block.status, "tool"))
     pieces: list[Piece] = [name, (f" · {_format_activity(block)}", "" if block.is_running else "muted")]
     came: list[Piece] = []
     if block.is_running:

@@ -147,8 +147,8 @@ def render_title(plan: Plan | None, todos: Sequence[Todo], width: int) -> Conten
 def map_todo_activity(state: ViewState) -> dict[str, str]:
     """Map todos to the latest activity of the subagents that work on them."""
     return {
-        todo: block.acts[-1].text if block.acts else "begins"
-        for todo, block in state.transcript.find_running_subagents().items()
+        block.subject: block.acts[-1].text if block.acts else "begins"
+        for block in state.transcript.find_running_subagents().values()
     }
 
 

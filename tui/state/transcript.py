@@ -195,7 +195,8 @@ class TranscriptState:
 
     def start_subagent(self, envelope: events.Envelope, event: events.SubagentStarted) -> None:
         key = f"sub:{envelope.seq}"
-        block = TranscriptBlock(key, "subagent", envelope.turn, title=event.title, subject=event.todo, status="running")
+        subject = event.todo or f"{event.agent} · {event.title}"
+        block = TranscriptBlock(key, "subagent", envelope.turn, title=event.title, subject=subject, status="running")
         self.subagents[event.id] = self.add(block)
 
     def show_progress(self, _: events.Envelope, event: events.SubagentProgressed) -> Topics | None:
@@ -229,8 +230,8 @@ class TranscriptState:
         return None
 
     def find_running_subagents(self) -> dict[str, TranscriptBlock]:
-        """Return the blocks of the subagents at work, by their todo."""
-        return {block.subject: block for block in self.subagents.values() if block.is_running}
+        """Return the blocks of the subagents at work, by id."""
+        return {name: block for name, block in self.subagents.items() if block.is_running}
 
 
 def _format_files(number: int) -> str:

@@ -3,7 +3,7 @@
 parse -> authorize (find the box, check what is granted, let the user type, decide, ask hooks, approve) -> execute
 (build the capability, run, retry with network, tell hooks, clip) -> record, whatever happened. Every call gets exactly
 one `tool.finished` and one tool message, in the order of the calls, so the history stays valid for every provider. READ
-calls of one step run at the same time; any other access is a barrier.
+calls of one step run at the same time, and so do subagents; any other access is a barrier.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 from core.tools.toolset import Toolset
 
 CANCEL_PATIENCE = 0.2  # seconds that a cancelled tool has to clean up
+SPAWN_PATIENCE = 15.0  # seconds that a subagent has to stop what it runs
 CANCELLED = "Cancelled by the user; it may have had a part of its effect."
 CUT_OFF = "The answer reached its length limit within this call, so it was not run. Send less."
 NOT_GIVEN = "Not run: {} ({}) is not among what you were given for this task. Nothing was changed. Do without it."
@@ -49,6 +50,7 @@ NOT_GIVEN = "Not run: {} ({}) is not among what you were given for this task. No
 TIME_LIMITS = {Access.READ: 60.0, Access.PROPOSE: 300.0}
 MAX_RERUNS = 3  # times that a command is run again for hosts it had not wanted before
 DISABLED = "Not run: {} is switched off in the settings (tools.{}.enabled). Nothing was changed. Do without it."
+_SIDE_BY_SIDE = frozenset({Access.READ, Access.SPAWN})
 _BOXED = frozenset({Access.EXEC, Access.JOB, Access.PROBE})
 ResultFormat = Callable[[GatedCall], str]
 
@@ -81,12 +83,12 @@ class Gate(Struct):
                         summary=call.subject,
                     )
                 )
-            for is_reading, group in groupby(calls, key=lambda call: call.access is Access.READ):
+            for access, group in groupby(calls, key=lambda call: call.access):
                 neighbours = list(group)
-                if is_reading:
+                if access in _SIDE_BY_SIDE:
                     await asyncio.gather(*map(self._run_call, neighbours))
                 for call in neighbours:
-                    if not is_reading:
+                    if access not in _SIDE_BY_SIDE:
                         await self._run_call(call)
                     self._append_result(call, format_result(call), get_warning(call))
                     answered += 1
@@ -158,8 +160,9 @@ class Gate(Struct):
         assert access is not None
         if not permissions.settings.get_tool_settings(call.name).enabled:
             raise CallStopped("denied", DISABLED.format(call.name, call.name))
-        is_subagent = permissions.subagent_limits is not None
-        if not permissions.is_granted(access) or (is_subagent and call.name == "switch_mode"):
+        limits = permissions.subagent_limits
+        is_withheld = limits is not None and (call.name == "switch_mode" or not limits.is_tool_allowed(call.name))
+        if is_withheld or not permissions.is_granted(access):
             raise CallStopped("denied", self._explain_refusal(call.name, access))
         if why := explain_held_back(permissions.terminal.host.state, access):
             raise CallStopped("denied", why)
@@ -221,7 +224,7 @@ class Gate(Struct):
         finally:
             if not work.done():
                 work.cancel()
-                await asyncio.wait({work}, timeout=CANCEL_PATIENCE)
+                await asyncio.wait({work}, timeout=SPAWN_PATIENCE if call.access is Access.SPAWN else CANCEL_PATIENCE)
                 call.text = _describe_interrupt(call.capability)
             call.lease.end()
             if work.done() and not work.cancelled():

@@ -86,11 +86,18 @@ class TurnBudget(Struct, eq=False):
 
 
 class SubagentLimits(Struct, frozen=True, kw_only=True):
-    """Limits of a subagent: what the session above grants now, and the budget that all subagents of a turn share."""
+    """Limits of a subagent: what the session above grants now, and the budget that all subagents of a turn share.
+
+    `tools`: those that it may use, None = every one; `denied`: those that it may not."""
 
     parent_grants: Callable[[Access], bool]
     budget: TurnBudget
     requested: frozenset[Access] = DEFAULT_ACCESSES
+    tools: frozenset[str] | None = None
+    denied: frozenset[str] = frozenset()
+
+    def is_tool_allowed(self, name: str) -> bool:
+        return name not in self.denied and (self.tools is None or name in self.tools)
 
     def is_allowed(self, access: Access) -> bool:
         """True if an access was requested and the session above grants it now."""

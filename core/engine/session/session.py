@@ -15,8 +15,10 @@ from msgspec.structs import replace
 
 from core.agent.context.memory import ModelMemory
 from core.agent.debug.debug_policy import remove_all_probes
+from core.agent.gate.gated_call import OpenCapability
 from core.agent.gate.permissions import CallPermissions
 from core.agent.planning.plan_sync import PlanSync
+from core.agent.turn.offers import Offer
 from core.agent.turn.turn_context import TurnContext
 from core.agent.turn.user_channel import UserChannel
 from core.config.narrowing import apply_bounds
@@ -36,6 +38,7 @@ from core.filesystem.removal import remove_tree
 from core.hooks.session_hooks import SessionHooks
 from core.ids import new_id
 from core.lsp.language_servers import LanguageServers
+from core.modes import Access
 from core.permissions.audit import AuditLog
 from core.plans.plan_store import PlanStore
 from core.protocol import events as ev
@@ -68,7 +71,8 @@ TITLE_LENGTH = 60
 class Session:
     """A session that is open in this process; `opening` makes it. `subagents`: the open sessions of its subagents, by
     id; `is_building`: they work on a plan. `context`: that of the last turn, None before the first. `subagent_limits`:
-    grants and budget of a subagent, None = it is none."""
+    grants and budget of a subagent, None = it is none. `outward`, `offers`: what its turns have of accesses that lead
+    out of it, and what its model is told of them."""
 
     web: WebFetcher | None = None  # made with the first page
 
@@ -79,8 +83,7 @@ class Session:
         self.directory = directory
         self.log, self.state = log, state
         self.services = services
-        self.workspace = services.workspace
-        self.review = state.review
+        self.workspace, self.review = services.workspace, state.review
         audit = AuditLog(directory.path)
         recorder = self.recorder = EventRecorder(self.id, log, state, audit=audit, ahead=self._list_edges())
         self.emit, self.emit_surely = recorder.emit, recorder.emit_surely
@@ -112,6 +115,7 @@ class Session:
         self.warm_up: asyncio.Task[None] | None = None
         self.subagents: dict[str, Session] = {}
         self.is_building = False
+        self.outward, self.offers = dict[Access, OpenCapability](), list[Offer]()
 
     def _open_languages(self) -> LanguageServers:
         languages = LanguageServers(self.terminal.host, lambda: self.settings.lsp, self._explain_unasked)

@@ -152,7 +152,7 @@ def build_context(session: Session) -> TurnContext:
         open_sources=partial(open_sources, session),
         search=services.search,
         hooks=session.hooks,
-        outward={Access.EXTERNAL: session.server_access.open_caller},
+        outward={Access.EXTERNAL: session.server_access.open_caller, **session.outward},
         is_private=session.state.is_private,
     )
     return _install_context(session, context)
@@ -161,7 +161,7 @@ def build_context(session: Session) -> TurnContext:
 def _install_context(session: Session, context: TurnContext) -> TurnContext:
     """Complete a context with what needs one, and make it the session's unless a turn runs."""
     servers = session.server_access.build_offer(context.window)
-    context.offers = (build_skill_offer(context), servers, build_web_offer(context))
+    context.offers = (build_skill_offer(context), servers, build_web_offer(context), *session.offers)
     context.outward = {**context.outward, Access.NET: open_web(context, session.open_fetcher)}
     if session.context is None or session.context.working is None:
         session.context = context

@@ -9,6 +9,7 @@ build resumes its session.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
@@ -16,17 +17,17 @@ from msgspec.structs import replace
 from core.agent.answer.documents import TurnDocuments
 from core.agent.context.prompt_tags import escape_tags, wrap_tag
 from core.agent.context.reminders import append_reminder, return_steers
-from core.agent.debug.debug_policy import explain_held_back
 from core.agent.turn.budget import SubagentLimits, TurnBudget
 from core.agent.turn.turn_context import TurnContext
 from core.clock import monotonic
 from core.engine.faults import explain_fault
 from core.engine.session.session import Session
+from core.engine.subagents.grants import is_granted_below
 from core.engine.subagents.merging import adopt_checks, find_unresolved_paths, finish_merges, merge_subagent
-from core.engine.subagents.runner import SubagentEnd, SubagentRunner, SubagentTask, verify_todo
+from core.engine.subagents.runner import SubagentEnd, SubagentRunner
 from core.engine.subagents.sessions import create_subagent_session, open_subagent_session, prune_subagent_sessions
+from core.engine.subagents.todo_runner import TodoRunner, TodoTask, verify_todo
 from core.errors import AgentTuiError
-from core.modes import Access
 from core.plans.todo_graph import DONE, find_ready
 from core.protocol import events as ev
 from core.protocol.commands import MAX_SUBAGENTS
@@ -38,7 +39,6 @@ from core.tasks import TaskOwner, cancel_tasks
 STOP_LIMIT: Final = 15.0  # seconds that the subagents have to end when the build is stopped
 STOPPED_REASON: Final = "it was stopped; building again goes on with it"
 UNWANTED_REASON: Final = "its todo is not in progress any more; what was done is kept with the subagent"
-RUN_ACCESS: Final = frozenset({Access.EXEC, Access.JOB})
 
 
 class ParallelBuild:
@@ -190,11 +190,11 @@ class ParallelBuild:
     async def _run_subagent(self, todo: Todo, known: SubagentState | None, why: str) -> None:
         child = open_subagent_session(self._session, known.id) if known is not None else None
         merges = self._merges if child is None else -1
-        limits = SubagentLimits(parent_grants=self._is_granted, budget=self._spent)
+        limits = SubagentLimits(parent_grants=partial(is_granted_below, self._context), budget=self._spent)
         others = tuple(key for key in self._tasks if key != todo.id)
         plan = replace(self._context.plans.store.load(self._plan), todos=self._load_todos())
-        task = SubagentTask(plan=plan, todo=todo, others=others, why=why)
-        runner = SubagentRunner(self._session, child or await create_subagent_session(self._session), task, limits)
+        task = TodoTask(plan=plan, todo=todo, others=others, why=why)
+        runner = TodoRunner(self._session, child or await create_subagent_session(self._session), task, limits)
         end = SubagentEnd(reason="interrupted")
         try:
             end = await runner.run()
@@ -210,15 +210,6 @@ class ParallelBuild:
             self._reasons[todo.id] = end.message
         finally:
             await runner.close(end)
-
-    def _is_granted(self, access: Access) -> bool:
-        """True if the parent itself may do this now; effects are kept only where its own would be."""
-        context = self._context
-        return (
-            context.permissions.is_granted(access)
-            and not explain_held_back(context.state, access)
-            and (access not in RUN_ACCESS or context.terminal.keeps_effects() or not context.terminal.is_contained)
-        )
 
     async def _merge_result(self, runner: SubagentRunner, todo: Todo, merges: int) -> None:
         if all(each.id != todo.id or each.status in DONE for each in self._load_todos()):

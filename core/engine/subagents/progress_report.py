@@ -24,11 +24,11 @@ MAX_ACT_LENGTH: Final = 160  # characters of an act
 class SubagentReporter:
     """Follows one subagent while it works. `said`: its last words; `calls`: the number of tool calls."""
 
-    def __init__(self, parent: Session, child: Session, plan: str, todo: str) -> None:
+    def __init__(self, parent: Session, child: Session, started: ev.SubagentStarted) -> None:
         self._parent = parent
         self._child = child
-        self._plan = plan
-        self._asker = f"Asked by the subagent at {todo}"
+        self._plan = started.plan
+        self._asker = f"Asked by the subagent at {started.todo or started.title}"
         self._acts: dict[str, ev.SubagentAction] = {}
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None

@@ -21,7 +21,7 @@ from core.errors import StateError
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
 from core.protocol.commands import MAX_SUBAGENTS
-from core.protocol.events import ChangeProposed, SessionStarted, TrustStated
+from core.protocol.events import ChangeProposed, ModeName, SessionStarted, TrustStated
 from core.sessions.store import SessionDirectory
 from core.shadow.bulk.bulk_summary import build_layers_changed
 from core.shadow.layers.layer_files import link_entry, link_tree
@@ -30,15 +30,16 @@ from core.shadow.layers.layer_store import QUOTA, KeptLayers, LayerStore
 from core.shadow.subagent_merge import copy_for_subagent
 
 
-async def create_subagent_session(parent: Session) -> Session:
-    """Create a session that sees the parent's pending files and nothing of its conversation. Raises `StateError`."""
+async def create_subagent_session(parent: Session, mode: ModeName = "agent", *, max_steps: int = 0) -> Session:
+    """Create a session that sees the parent's pending files and nothing of its conversation. `max_steps`: its limit if
+    that is less, 0 = it has none of its own. Raises `StateError`."""
     directory, shadow = parent.directory.open_subagent(new_id("sub")), parent.shadow
     moment = directory.id
     shadow.layers.freeze(moment, parent.state.seq)
     try:
         await asyncio.to_thread(_copy_layers, shadow.layers, shadow.layers.kept, directory)
         _copy_blobs(parent, directory)
-        return _register(parent, _start_session(parent, directory))
+        return _register(parent, _start_session(parent, directory, mode, max_steps))
     except OSError as error:
         _discard_directory(directory)
         raise StateError(f"A subagent can't be begun in {directory.path}: {error.strerror}.") from error
@@ -113,13 +114,17 @@ def _copy_blobs(source: Session, target: SessionDirectory) -> None:
             link_entry(here, there)
 
 
-def _start_session(source: Session, directory: SessionDirectory) -> Session:
+def _start_session(source: Session, directory: SessionDirectory, mode: ModeName, max_steps: int) -> Session:
     state = source.state
     services = _derive_services(source)
+    if max_steps:
+        limits = services.settings.limits
+        least = min(max_steps, limits.max_steps or max_steps)
+        services.settings = replace(services.settings, limits=replace(limits, max_steps=least))
     model = services.settings.resolve_route("chat").model
     copy_variants(source.directory.path, directory.path)
     first = SessionStarted(
-        workspace=state.workspace, mode="agent", model=model, demo=state.is_demo, private=state.is_private
+        workspace=state.workspace, mode=mode, model=model, demo=state.is_demo, private=state.is_private
     )
     child = create_session(directory, services, first)
     if state.trust_state != "trusted":

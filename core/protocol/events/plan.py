@@ -52,10 +52,13 @@ class SubagentAction(Struct, frozen=True, kw_only=True):
 
 
 class SubagentStarted(IdEvent, frozen=True, kw_only=True, tag="subagent.started"):
-    """It began, or went on, to work at a todo of a plan. `id` names it and its log; `title` is the todo's text."""
+    """It began, or went on, to work: at a todo of a plan, or as the agent `agent` at a task of the tool call `call`.
+    `id` names it and its log; `title` is what it is about."""
 
-    todo: str
+    todo: str = ""
     plan: str = ""
+    agent: str = ""
+    call: str = ""
     title: str = ""
     model: str = ""
     again: bool = False

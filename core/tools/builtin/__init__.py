@@ -60,6 +60,7 @@ BUILTIN: Final = (
     ),
     RegisteredTool("propose_memory", f"{_PLANNING}.propose_memory:ProposeMemory", ("update_memory", "save_memory")),
     RegisteredTool("rename_symbol", f"{_NAMES}.rename_symbol:RenameSymbol", is_listed=False),
+    RegisteredTool("task", "core.tools.builtin.agents.task:TaskTool", ("Task", "Agent"), is_listed=False),
     RegisteredTool("activate_skill", f"{_READING}.activate_skill:ActivateSkill", ("Skill",), is_listed=False),
     RegisteredTool(
         "edit_notebook", f"{_EDITING}.edit_notebook:EditNotebook", ("EditNotebook", "NotebookEdit"), is_listed=False

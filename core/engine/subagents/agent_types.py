@@ -1,0 +1,120 @@
+"""The kinds of subagent that a task can be given to: two of our own, and the user's definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, cast
+
+from msgspec import Struct
+
+from core.errors import ToolInputInvalid
+from core.extensions.agents import AgentDefinition
+from core.protocol.messages import Effort
+from core.text.similarity import find_nearest_names
+from core.tools.toolset import Toolset
+
+SMALL_MODELS: Final = frozenset({"fast", "small", "haiku"})  # names for the model of the `small` route
+
+
+class AgentType(Struct, frozen=True, kw_only=True):
+    """A kind of subagent. `prompt`: what it is told of its part, "" = nothing more than its task. `readonly`: nothing
+    that it does is kept. `model`: "" = its parent's. `tools`: the names of those that it has, None = all; `max_steps`:
+    model calls at most, 0 = no limit of its own. `problems` are told; with `refusals` it does not start."""
+
+    name: str
+    description: str
+    prompt: str = ""
+    readonly: bool = False
+    model: str = ""
+    effort: Effort | Literal[""] = ""
+    tools: frozenset[str] | None = None
+    denied: frozenset[str] = frozenset()
+    max_steps: int = 0
+    source: str = "built in"
+    path: str = ""
+    problems: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+
+
+BUILTIN: Final = (
+    AgentType(
+        name="generalPurpose",
+        description="Does a whole piece of work by itself: researches, edits, runs commands. Its changes are merged "
+        "into yours when it is done.",
+    ),
+    AgentType(
+        name="explore",
+        description="Finds out something about the project, fast and without changing anything, and reports it with "
+        "places as path:line. Say what you want to know, and how thorough it shall be.",
+        prompt="You explore the project and change nothing. Search broadly first, then read what matters. Your report "
+        "answers the question, names every place as `path:line`, and says what you looked for and did not find.",
+        readonly=True,
+        model="small",
+    ),
+)
+_ALIASES: Final[Mapping[str, str]] = {"general": "generalpurpose"}
+
+
+def list_agent_types(definitions: Sequence[AgentDefinition], tools: Toolset) -> tuple[AgentType, ...]:
+    """List every kind, the user's own first; one of these takes the place of ours of the same name."""
+    own = [_read_definition(each, tools) for each in definitions]
+    taken = {_normalise(each.name) for each in own}
+    return (*own, *(each for each in BUILTIN if _normalise(each.name) not in taken))
+
+
+def find_agent_type(types: Sequence[AgentType], name: str) -> AgentType:
+    """Find the kind of this name. Raises `ToolInputInvalid`: there is none, or it can't start."""
+    wanted = _normalise(name)
+    known = {_normalise(each.name): each for each in types}
+    found = known.get(_ALIASES.get(wanted, wanted))
+    if found is None:
+        names = [each.name for each in types]
+        near = find_nearest_names(name[:100], names)
+        hint = f"Did you mean {' or '.join(near)}? " if near else ""
+        raise ToolInputInvalid(f"There is no subagent {name[:100]!r}.", hint=f"{hint}There are: {', '.join(names)}.")
+    if found.refusals:
+        raise ToolInputInvalid(
+            f"The subagent {found.name} ({found.path}) can't start: {found.refusals[0]}.",
+            hint="Tell the user, or take another one.",
+        )
+    return found
+
+
+def _normalise(name: str) -> str:
+    return "".join(each for each in name.lower() if each.isalnum() or each in ":.")
+
+
+def _read_definition(definition: AgentDefinition, tools: Toolset) -> AgentType:
+    problems, refusals = list(definition.problems), list(definition.refusals)
+    allowed = None if definition.tools is None else _find_tools(definition.tools, tools, problems, refusals)
+    denied = _find_tools(definition.disallowed_tools, tools, problems, refusals)
+    return AgentType(
+        name=definition.name,
+        description=" ".join(definition.description.split()),
+        prompt=definition.prompt,
+        readonly=definition.readonly,
+        model=definition.model,
+        effort=cast("Effort", definition.effort),  # the reader knows no other
+        tools=allowed,
+        denied=denied,
+        max_steps=definition.max_turns,
+        source=definition.source,
+        path=definition.path,
+        problems=tuple(problems),
+        refusals=tuple(refusals),
+    )
+
+
+def _find_tools(names: Sequence[str], tools: Toolset, problems: list[str], refusals: list[str]) -> frozenset[str]:
+    """Return our names of these tools. One that is not here grants nothing; a pattern for its arguments is refused."""
+    found: set[str] = set()
+    for each in names:
+        name, bracket, pattern = each.partition("(")
+        own = tools.resolve_name(name.strip())
+        if bracket and pattern.rstrip(") ") not in {"", "*"}:
+            refusals.append(f"`{each}` narrows a tool by its arguments, which a subagent's tools can't say here")
+        elif own in tools or own.startswith("mcp__"):
+            found.add(own)
+        else:
+            problems.append(f"there is no tool {name!r} here")
+    return frozenset(found)

@@ -1,0 +1,61 @@
+"""Run one subagent at the task that a model gave it: one turn, and the answer for that model."""
+
+from __future__ import annotations
+
+from core.agent.turn.budget import SubagentLimits
+from core.engine.session.session import Session
+from core.engine.subagents.agent_types import AgentType
+from core.engine.subagents.runner import SubagentEnd, SubagentRunner
+from core.prompts import render
+from core.protocol.events import SubagentMerged, SubagentStarted
+from core.tools.base import SubagentReport, SubagentTask
+
+
+class TaskRunner(SubagentRunner):
+    """Runs one subagent at its task, for the tool call `call`.
+
+    One that goes on is sent the new prompt alone: it was told of its part when it began.
+    """
+
+    def __init__(
+        self, parent: Session, child: Session, agent: AgentType, task: SubagentTask, limits: SubagentLimits, call: str
+    ) -> None:
+        self.agent = agent
+        self.task = task
+        started = SubagentStarted(id=child.id, title=task.description, agent=agent.name, call=call)
+        super().__init__(parent, child, started, limits)
+
+    async def work(self) -> SubagentEnd:
+        self.reporter.repeat_questions()
+        is_new = not self.child.state.messages
+        instruction = render(
+            "task_subagent", prompt=self.task.prompt, agent=self.agent, is_readonly=self.is_readonly, is_new=is_new
+        )
+        return await self.run_turn(self.task.description, instruction)
+
+    @property
+    def is_readonly(self) -> bool:
+        """True if nothing that it does is kept."""
+        return self.child.state.mode == "ask"
+
+    def build_report(self, end: SubagentEnd, merged: SubagentMerged | None) -> SubagentReport:
+        """Build the answer for the model that gave the task: the subagent's last words, and what became of its work."""
+        said = self.reporter.last_words
+        name = f"{self.agent.name} {self.id}"
+        if end.reason != "done":
+            why = end.message or "it was stopped"
+            kept = "" if self.is_readonly else " What it changed is kept with it and not merged."
+            rest = f"[{name} did not finish: {why}{kept} `resume` with this id goes on with it.]"
+            return SubagentReport(text="\n\n".join(filter(None, (said, rest))), summary=why, has_failed=True)
+        rows = [f"{name} is done."]
+        if merged is not None and merged.paths:
+            rows.append(f"Its changes are among yours now: {', '.join(merged.paths)}.")
+        if merged is not None and merged.conflicts:
+            rows.append(f"They clash in {', '.join(merged.conflicts)}: the user settles that in the review.")
+        if merged is not None and merged.generated:
+            rows.append(f"{merged.generated} generated files came with them.")
+        rows += merged.notes if merged is not None else ()
+        count = len(merged.paths) if merged is not None else 0
+        summary = "" if not count else f"{count} file{'' if count == 1 else 's'} changed"
+        text = "\n\n".join(filter(None, (said or "It said nothing.", f"[{' '.join(rows)}]")))
+        return SubagentReport(text=text, summary=summary or f"{self.reporter.calls} calls")

@@ -1,0 +1,112 @@
+"""Run one subagent at a todo of a plan: turns until it is done and its `verify` passes, or until it can't go on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.agent.gate.gated_call import CallLease
+from core.agent.turn.budget import SubagentLimits
+from core.agent.turn.stages import build_capabilities
+from core.agent.turn.turn_context import TurnContext
+from core.engine.session.session import Session
+from core.engine.session.turns import build_context
+from core.engine.subagents.runner import MAX_LAST_WORDS, SubagentEnd, SubagentRunner, choose_model
+from core.ids import new_id
+from core.plans.todo_graph import select_current
+from core.prompts import render
+from core.protocol.documents import Todo
+from core.protocol.events import SubagentStarted
+from core.protocol.plans import Plan
+from core.protocol.review import Origin
+
+MAX_TURNS: Final = 3  # turns in which it may make its command pass
+RESUMED_INSTRUCTION: Final = (
+    "It was begun before and not finished: look at what is changed already, and go on from there."
+)
+UNANSWERED_INSTRUCTION: Final = (
+    "You stopped with a question that nobody could answer: ask with ask_question what only the user can say, decide "
+    "the rest yourself, and go on."
+)
+
+
+class TodoTask(Struct, frozen=True, kw_only=True):
+    """A todo for a subagent. `why`: what is still wrong with it, "" = not known; `others`: todos in work beside it."""
+
+    plan: Plan
+    todo: Todo
+    others: tuple[str, ...] = ()
+    why: str = ""
+
+
+class TodoRunner(SubagentRunner):
+    """Runs one subagent at its todo."""
+
+    def __init__(self, parent: Session, child: Session, task: TodoTask, limits: SubagentLimits) -> None:
+        self.task = task
+        todo = task.todo
+        heard = child.services.trust.trusted
+        choose_model(child, (todo.model if heard else ""), todo.effort if heard else "")
+        started = SubagentStarted(id=child.id, todo=todo.id, plan=task.plan.path, title=todo.content)
+        super().__init__(parent, child, started, limits)
+
+    async def work(self) -> SubagentEnd:
+        is_done, known = self._is_done, self.parent.state.subagents[self.id]
+        asked = known.reason == "done" and bool(known.message)
+        why = self.task.why or (UNANSWERED_INSTRUCTION if asked else RESUMED_INSTRUCTION if self.is_resumed else "")
+        self.reporter.repeat_questions()
+        for _ in range(MAX_TURNS):
+            if not is_done and (end := await self._run_turn(why)).reason != "done":
+                return end
+            if self.reporter.last_words.endswith("?") and not is_done:
+                return SubagentEnd(reason="done", message=f"It asks: {self.reporter.last_words[-MAX_LAST_WORDS:]}")
+            if not (is_done or self.task.todo.verify or self._has_worked):
+                message = f"It did nothing. {self.reporter.last_words[-MAX_LAST_WORDS:]}".strip()
+                return SubagentEnd(reason="failed", message=message)
+            why = await self._verify()
+            if not why:
+                return SubagentEnd(reason="done")
+            is_done = False
+        return SubagentEnd(reason="failed", message=why)
+
+    @property
+    def _is_done(self) -> bool:
+        """True if it was done when it was stopped, so that only `verify` and the merge are left."""
+        known, turns = self.parent.state.subagents[self.id], self.child.state.turns
+        has_ended = known.reason == "done" and not known.message
+        return self.is_resumed and has_ended and bool(turns) and turns[-1].reason == "done"
+
+    @property
+    def _has_worked(self) -> bool:
+        review = self.child.review
+        begun = next(iter(review.checkpoints.values()), None)
+        return bool(self.reporter.calls) or begun is None or dict(begun.changes) != review.changes
+
+    async def _run_turn(self, why: str) -> SubagentEnd:
+        task = self.task
+        plan = replace(task.plan, todos=select_current(task.plan.todos))
+        whole = not self.child.state.turns
+        told = render("plan_subagent", todo=task.todo, plan=plan, others=task.others, why=why, whole=whole)
+        return await self.run_turn(task.todo.content, told)
+
+    async def _verify(self) -> str:
+        """Run the todo's command. Returns why it does not pass, "" = it does, or there is none."""
+        todo = self.task.todo
+        if not todo.verify:
+            return ""
+        self.reporter.report_verify(todo.verify, "running")
+        why = await verify_todo(build_context(self.child), todo)
+        self.reporter.report_verify(todo.verify, "failed" if why else "completed")
+        return why
+
+
+async def verify_todo(context: TurnContext, todo: Todo) -> str:
+    """Run a todo's command over what is pending in a session. Returns why it does not pass, "" = it does."""
+    lease, call = CallLease(), new_id("proof")
+    origin = Origin(turn=context.turn_id, call=call, tool="todo_write", todo=todo.id)
+    try:
+        return await build_capabilities(context).build_prover(origin, lease)(todo)
+    finally:
+        lease.end()

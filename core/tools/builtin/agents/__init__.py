@@ -1,0 +1,1 @@
+"""Tools that give work to subagents."""
