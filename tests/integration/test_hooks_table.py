@@ -15,6 +15,7 @@ from core.cli.print_mode.headless import run_print
 from core.hooks.events import HookEvent
 from core.protocol import commands as cmd
 from core.protocol import events as ev
+from core.protocol.messages import ToolMessage
 from core.sessions.store import SessionStore
 from tests.support import builder
 from tests.support.agent_case import calls, says
@@ -22,7 +23,7 @@ from tests.support.box_tiers import offered
 from tests.support.open_session import run_turn, session_in, submit
 from tests.support.session_log import scan
 from tests.support.story import access
-from tests.support.subagents import open_build
+from tests.support.subagents import converse, open_build
 from tests.support.subagents import project_at as build_project
 from tests.support.trust import trust
 
@@ -48,6 +49,7 @@ TABLE: dict[str, set[str]] = {
     "build": SESSION | {"preToolUse", "postToolUse", "beforeShellExecution", "afterFileEdit", "afterAgentResponse"},
     "subagent": {"subagentStart", "subagentStop", "preToolUse", "postToolUse", "afterFileEdit", "afterAgentResponse"}
     | {"beforeShellExecution", "afterShellExecution"},
+    "task": {"subagentStart", "subagentStop", "preToolUse", "postToolUse", "afterFileEdit", "afterAgentResponse"},
     "user": {"beforeShellExecution", "afterShellExecution"},
 }
 STEPS = [
@@ -156,3 +158,34 @@ async def test_a_subagent_raises_its_events_in_its_own_session(tmp_path):
     for log in logs:
         assert {"subagentStart", "subagentStop", "preToolUse", "afterAgentResponse"} <= raised(log)
     assert set().union(*map(raised, logs)) - {"postToolUseFailure"} == TABLE["subagent"]
+
+
+async def test_a_task_raises_its_events_in_its_own_session_with_its_kind(tmp_path):
+    root = build_project(tmp_path / "project")
+    hook_everything(root)
+    only_others = {
+        "subagentStart": [{"command": "exit 2", "matcher": "explore"}, {"command": "true", "matcher": "general"}]
+    }
+    (root / ".agent-tui" / "hooks.json").write_text(
+        json.dumps(
+            {
+                "version": 1,
+                "hooks": only_others | {each: [{"command": "true"}] for each in TABLE["task"] - {"subagentStart"}},
+            }
+        )
+    )
+    trust(root)
+    given = {"description": "Write it", "prompt": "[part docs]"}
+    plays = {
+        "parent": [calls(("task", given), ("task", {**given, "subagent_type": "explore"})), says("So.")],
+        "docs": [calls(("write", {"file_path": "docs/use.md", "contents": "x\n"})), says("Written.")],
+    }
+    async with open_build(root, plays) as (engine, team):
+        await converse(engine, team.session, "[part parent]")
+        results = [each.content for each in engine.state(team.session).messages if isinstance(each, ToolMessage)]
+        assert results[0].startswith("Written.")
+        assert "explore" in results[1]
+        assert "did not finish" in results[1]
+        [done] = [each for each in engine.state(team.session).subagents.values() if each.agent == "generalPurpose"]
+    log = next(SessionStore(root).path.glob(f"sessions/*/children/{done.id}/log.jsonl"))
+    assert raised(log) == TABLE["task"]

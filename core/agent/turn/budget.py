@@ -88,13 +88,14 @@ class TurnBudget(Struct, eq=False):
 class SubagentLimits(Struct, frozen=True, kw_only=True):
     """Limits of a subagent: what the session above grants now, and the budget that all subagents of a turn share.
 
-    `tools`: those that it may use, None = every one; `denied`: those that it may not."""
+    `tools`: those that it may use, None = every one; `denied`: those that it may not. `kind`: what it is known as."""
 
     parent_grants: Callable[[Access], bool]
     budget: TurnBudget
     requested: frozenset[Access] = DEFAULT_ACCESSES
     tools: frozenset[str] | None = None
     denied: frozenset[str] = frozenset()
+    kind: str = "generalPurpose"
 
     def is_tool_allowed(self, name: str) -> bool:
         return name not in self.denied and (self.tools is None or name in self.tools)

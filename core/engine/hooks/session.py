@@ -22,7 +22,6 @@ from core.state.session import SessionState
 from core.workspace import Workspace
 
 END_LIMIT: Final = 10.0  # seconds that all hooks have at the end of a session
-DEFAULT_AGENT_TYPE: Final = "generalPurpose"
 
 
 def open_session_hooks(
@@ -47,7 +46,7 @@ def load_trusted_hooks(workspace: Workspace, trust: ProjectTrust) -> HookTable:
 
 def _build_scene(terminal: Terminal, permissions: CallPermissions, recorder: EventRecorder) -> HookScene:
     """Return the session as it is now, as its hooks are told of it."""
-    host, is_subagent = terminal.host, permissions.subagent_limits is not None
+    host, limits = terminal.host, permissions.subagent_limits
     return HookScene(
         session=host.session_id,
         root=host.workspace.root,
@@ -56,8 +55,8 @@ def _build_scene(terminal: Terminal, permissions: CallPermissions, recorder: Eve
         mode=host.state.mode,
         effort=host.state.model_choices.effort,
         directory=terminal.shell.directory,
-        agent=host.session_id if is_subagent else "",
-        agent_type=DEFAULT_AGENT_TYPE if is_subagent else "",
+        agent=host.session_id if limits is not None else "",
+        agent_type=limits.kind if limits is not None else "",
     )
 
 

@@ -85,7 +85,9 @@ class TaskAgents:
     ) -> SubagentReport:
         keeps_effects = child.state.mode != "ask"
         grants = partial(is_granted_below, context, keeps_effects=keeps_effects)
-        limits = SubagentLimits(parent_grants=grants, budget=context.budget, tools=agent.tools, denied=agent.denied)
+        limits = SubagentLimits(
+            parent_grants=grants, budget=context.budget, tools=agent.tools, denied=agent.denied, kind=agent.name
+        )
         choose_model(child, self._find_model(task.model or agent.model), agent.effort)
         runner = TaskRunner(self._session, child, agent, task, limits, call)
         end = SubagentEnd(reason="interrupted")
