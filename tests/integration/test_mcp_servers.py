@@ -70,7 +70,7 @@ def list_processes(word: str) -> list[int]:
     return [each.pid for each in running if any(word in part for part in each.info["cmdline"] or ())]
 
 
-async def test_i4_a_tool_is_offered_under_its_servers_name_and_what_it_writes_is_a_pending_hunk(tmp_path, project):
+async def test_s17_i4_a_tool_is_offered_under_its_servers_name_and_what_it_writes_is_a_pending_hunk(tmp_path, project):
     configure()
     model = script(tmp_path, small("write", path="b.txt", text="two\n"), small("read", path="b.txt"), "Done.")
     async with session_in(project, model=model, trust=True) as (engine, session):

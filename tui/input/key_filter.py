@@ -60,6 +60,8 @@ class KeyFilter:
         """True if a key that its widget has passed on may be looked up; never if another one has the focus by now, or
         one has it now where none had."""
         self._struck_at = event.time
+        if not self._app.screen_stack:  # the app is about to end
+            return False
         return getattr(event, "aim", self._app.focused) is self._app.focused
 
     def _get_visible_focus(self) -> Widget | None:
