@@ -32,7 +32,7 @@ _MAX_MARKS: Final = 4
 _UNSAFE_TEXT = re.compile(f"[{HIDDEN}]|[{MARKS}]{{{_MAX_MARKS + 1},}}")
 _UNSAFE_RUNS = re.compile(f"([{HIDDEN}])\\1*|([{MARKS}]{{{_MAX_MARKS}}})[{MARKS}]+|[\U000e0000-\U000e0fff]+")
 _TAG_RUN = re.compile("[\U000e0000-\U000e0fff]{2,}")
-_LOOSE_MARK = re.compile(f"[{MARKS}]")
+_LOOSE_MARK = re.compile(f"[{MARKS}{HIDDEN}]")
 _BLANKS = re.compile("^ +| +$|(?<= ) +")
 _PIECES = re.compile(r"([^\W\d_]+)|(.)", re.DOTALL)
 _BYTES: Final = range(0x10FF80, 0x110000)  # a byte that is no UTF-8, on the wire; see `workspace.names`
@@ -67,7 +67,8 @@ def _mark_pieces(name: str) -> Iterator[str]:
 
 
 def _is_mark_of(character: str, before: str, marks: int) -> bool:
-    """True for a sign that an alphabet writes with its letters (a vowel, a tone), once, and no loose accent."""
+    """True for a sign that an alphabet writes with its letters (a vowel, a tone), once; no loose accent, nothing that
+    can't be seen."""
     if not before or before.isascii() or character == before or marks > 1 or _LOOSE_MARK.match(character):
         return False
     return unicodedata.category(character) in {"Mn", "Mc"} and unicodedata.normalize("NFKC", character) == character

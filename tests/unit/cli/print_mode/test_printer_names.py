@@ -145,6 +145,7 @@ ORDINARY = "pay.py"
 @example(one="pa\u200by.py", other=ORDINARY)
 @example(one="\x1b[2Jpay.py", other="pay.py\udce9")
 @example(one="pay\ud83d.py", other="pay.py")
+@example(one="\u00e9\U000e0100", other="\u00e9")
 def test_n14_printed_names_forge_no_line_hide_nothing_and_differ(printer, one, other):
     shown, like = PRINTERS[printer](one), PRINTERS[printer](other)
     for text in (shown, like):
