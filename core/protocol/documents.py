@@ -77,7 +77,8 @@ class ToolCallMetadata(DocumentMetadata, frozen=True, kw_only=True):
 class TerminalCommandMetadata(DocumentMetadata, frozen=True, kw_only=True):
     """`exit_code` is None when the command did not run (refused), was stopped before it ended, or goes on.
 
-    `effects` says in one line what it changed.
+    `effects` says in one line what it changed. `permissions`: what it was granted beside running, of what was asked for
+    (`requested_permissions`): "network", "git_write", "all".
     """
 
     command: str
@@ -86,6 +87,7 @@ class TerminalCommandMetadata(DocumentMetadata, frozen=True, kw_only=True):
     output: str = ""
     duration_ms: int = field(default=0, name="duration_ms")
     permissions: tuple[str, ...] = ()
+    requested_permissions: tuple[str, ...] = ()
     tool_call_id: str = ""
     effects: str = ""
 

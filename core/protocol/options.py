@@ -12,7 +12,7 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 class EngineOptions:
     """Options on top of the configuration; None = not given, so that the configuration decides. `interactive`: a user
     can be asked. `watch`: report changes on disk. `tier`: the one tier of box to use. `trust`: trust the project for
-    this run. `private`: keep nothing of it."""
+    this run. `private`: keep nothing of it. `allow`: rules of the user that allow, in this run."""
 
     mode: str | None = None
     model: str | None = None
@@ -25,3 +25,4 @@ class EngineOptions:
     tier: str | None = None
     trust: bool = False
     private: bool | None = None
+    allow: tuple[str, ...] = ()

@@ -14,7 +14,9 @@ else:
     ModeName = Literal[tuple(mode.value for mode in Mode)]  # what is decoded is one of them
 TurnEnd = Literal["done", "interrupted", "limit", "failed"]
 ToolStatus = Literal["completed", "failed", "denied", "cancelled"]
-ApprovalDecision = Literal["allow_once", "allow_session", "allow_always", "reject_once", "reject_always"]
+ApprovalDecision = Literal[
+    "allow_once", "allow_session", "allow_always", "run_on_machine", "reject_once", "reject_always"
+]
 
 
 class Event(Struct, frozen=True, kw_only=True, tag_field="type"):

@@ -10,7 +10,7 @@ from core.protocol.documents import Todo
 from core.protocol.events.base import Event, IdEvent, LossyEvent, TurnEnd
 from core.protocol.messages import Usage
 from core.protocol.plans import Plan
-from core.protocol.review import Comment
+from core.protocol.review import Check, Comment
 
 
 class PlanCreated(Event, frozen=True, kw_only=True, tag="plan.created"):
@@ -52,8 +52,9 @@ class SubagentAction(Struct, frozen=True, kw_only=True):
 
 
 class SubagentStarted(IdEvent, frozen=True, kw_only=True, tag="subagent.started"):
-    """It began, or went on, to work: at a todo of a plan, or as the agent `agent` at a task of the tool call `call`.
-    `id` names it and its log; `title` is what it is about."""
+    """It began, or went on, to work: at a todo of a plan, as the agent `agent` at a task of the tool call `call`, or as
+    a candidate of the turn `candidate_of`, which tries a prompt several times. `id` names it and its log; `title` is
+    what it is about."""
 
     todo: str = ""
     plan: str = ""
@@ -62,6 +63,7 @@ class SubagentStarted(IdEvent, frozen=True, kw_only=True, tag="subagent.started"
     title: str = ""
     model: str = ""
     again: bool = False
+    candidate_of: str = ""
 
 
 class SubagentProgressed(LossyEvent, frozen=True, kw_only=True, tag="subagent.progressed"):
@@ -87,6 +89,22 @@ class SubagentFinished(IdEvent, frozen=True, kw_only=True, tag="subagent.finishe
     steps: int = 0
     usage: Usage = Usage()
     duration_ms: int = 0
+
+
+class ChangedFile(Struct, frozen=True, kw_only=True):
+    """A file that a candidate changed, with the numbers of its lines that came and went."""
+
+    path: str
+    added: int = 0
+    removed: int = 0
+
+
+class SubagentRated(IdEvent, frozen=True, kw_only=True, tag="subagent.rated"):
+    """A candidate has ended: what it changed, and how the command ended that all candidates are checked by; None = none
+    of them ran any."""
+
+    files: tuple[ChangedFile, ...] = ()
+    check: Check | None = None
 
 
 class SubagentMerging(IdEvent, frozen=True, kw_only=True, tag="subagent.merging"):

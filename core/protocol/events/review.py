@@ -83,7 +83,8 @@ class LayersChanged(Event, frozen=True, kw_only=True, tag="layers.changed"):
 class EffectsRecorded(Event, frozen=True, kw_only=True, tag="effects.recorded"):
     """The effects of a command on the tree. `created`, `edited`, `deleted`: paths with a change pending now;
     `generated`: number of files that are summed up; `notes`: what was dropped, and why. All empty: it changed nothing
-    that is kept."""
+    that is kept. `on_machine`: it ran outside of the box, so these are changes of the user's own files, which wait for
+    no review."""
 
     call: str
     command: str
@@ -93,6 +94,7 @@ class EffectsRecorded(Event, frozen=True, kw_only=True, tag="effects.recorded"):
     generated: int = 0
     notes: tuple[str, ...] = ()
     discarded: bool = False
+    on_machine: bool = False
 
 
 class CheckRecorded(Event, frozen=True, kw_only=True, tag="check.recorded"):

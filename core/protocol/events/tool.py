@@ -57,11 +57,14 @@ class ApprovalRequested(IdEvent, frozen=True, kw_only=True, tag="approval.reques
 
     `reason`: why it is asked about. A yes binds the subject, directory, names of variables (`environment`), mode and
     hosts that can be reached (`network`) together: `digest` is over all of them. With kind "network", a command that
-    has ended wanted the hosts in `subject`, one a line; a yes runs it again. `subagent`: who asks, "" = the agent.
+    has ended wanted the hosts in `subject`, one a line; a yes runs it again. With kind "host" the program is to reach
+    `subject` for the agent, and nothing was sent there yet. `subagent`: who asks, "" = the agent.
+    `permissions`: what a command asks for beside running, and gets with a yes. With kind "machine" the command asks to
+    run outside of the box: "run_on_machine" lets it, "allow_once" runs it in the box instead.
     """
 
     call: str
-    kind: Literal["command", "mode", "tool", "network"]
+    kind: Literal["command", "mode", "tool", "network", "host", "machine"]
     subject: str
     directory: str = "."
     explanation: str = ""
@@ -73,6 +76,7 @@ class ApprovalRequested(IdEvent, frozen=True, kw_only=True, tag="approval.reques
     mode: str = ""
     digest: str = ""
     subagent: str = ""
+    permissions: tuple[str, ...] = ()
 
 
 class ApprovalResolved(IdEvent, frozen=True, kw_only=True, tag="approval.resolved"):

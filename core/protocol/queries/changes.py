@@ -6,8 +6,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from core.protocol.messages import Usage
 from core.protocol.queries.base import Answer, Query
-from core.protocol.review import ChangeDiff, ConflictSides, GitPreview
+from core.protocol.review import ChangeDiff, Check, ConflictSides, GitPreview
 
 
 class DiffQuery(Query, frozen=True, kw_only=True, tag="diff"):
@@ -128,3 +129,31 @@ class PictureAnswer(Answer, frozen=True, kw_only=True, tag="picture"):
     """Rows of cells of two pixels each, one above the other: 12 hex digits a cell, the upper pixel's six first."""
 
     rows: tuple[str, ...]
+
+
+class TriedCandidate(Struct, frozen=True, kw_only=True):
+    """A way that a prompt was tried. `state`: "working", "taken" once anything of it was merged, "gone" when what it
+    changed is no longer known. `changes`: against what was pending when it began; `message`: why it did not end well,
+    `said`: its last words."""
+
+    id: str
+    title: str
+    model: str
+    state: Literal["working", "ended", "taken", "gone"]
+    message: str = ""
+    said: str = ""
+    usage: Usage = Usage()
+    duration_ms: int = 0
+    check: Check | None = None
+    changes: tuple[ChangeDiff, ...] = ()
+
+
+class CandidatesQuery(Query, frozen=True, kw_only=True, tag="candidates"):
+    """The candidates of the turn `turn`, "" = of the latest that had any."""
+
+    turn: str = ""
+
+
+class CandidatesAnswer(Answer, frozen=True, kw_only=True, tag="candidates"):
+    prompt: str = ""
+    candidates: tuple[TriedCandidate, ...] = ()

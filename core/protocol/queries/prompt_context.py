@@ -8,7 +8,9 @@ from msgspec import Struct
 
 from core.protocol.queries.base import Answer, Query
 
-ContextKind = Literal["file", "folder", "symbol", "diff", "branch", "terminal", "plan", "session", "rule"]
+ContextKind = Literal[
+    "file", "folder", "symbol", "diff", "branch", "terminal", "plan", "session", "rule", "page", "agent", "resource"
+]
 
 
 class PromptContextQuery(Query, frozen=True, kw_only=True, tag="prompt.context"):

@@ -140,7 +140,8 @@ class SettingsAnswer(Answer, frozen=True, kw_only=True, tag="settings"):
 
 
 class SavedPermission(Struct, frozen=True, kw_only=True):
-    """`id` "" = it stands in the configuration file `source`. `rule` is a rule or, with `exactly`, a command."""
+    """`id` "" = it stands in the configuration file `source`. `rule` is a rule or, with `exactly`, a command. The
+    source of what holds for the session alone is "this session"."""
 
     choice: str
     rule: str
@@ -151,11 +152,12 @@ class SavedPermission(Struct, frozen=True, kw_only=True):
 
 
 class PermissionsAnswer(Answer, frozen=True, kw_only=True, tag="permissions"):
-    """`hosts`: patterns of hosts that commands of the session can reach now."""
+    """`hosts`, `services`: patterns of hosts, and services of the machine, that commands can reach now."""
 
     trusted: bool
     kept: tuple[SavedPermission, ...]
     hosts: tuple[str, ...] = ()
+    services: tuple[str, ...] = ()
 
 
 class PatternAnswer(Answer, frozen=True, kw_only=True, tag="pattern"):

@@ -1,26 +1,17 @@
-"""Commands (clients -> core): each is answered with `Ack` or `Reject` before it has any effect; effects are events."""
+"""Commands about a session: its turns, its review, its settings."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Union
+from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
-from core.protocol.documents import QuestionAnswer, Todo, TodoStatus
+from core.protocol.commands.base import Command
+from core.protocol.documents import QuestionAnswer
 from core.protocol.events import ApprovalDecision, ModeName
 from core.protocol.messages import Effort
-from core.protocol.plans import Plan
 from core.protocol.review import ConflictChoice, Origin, Verdict
-from core.protocol.unions import list_leaves
-
-MAX_SUBAGENTS: Final = 4  # subagents of a build
-MAX_ATTACHMENT_BYTES: Final = 32_000_000  # bytes of a file
-
-
-class Command(Struct, frozen=True, kw_only=True, tag_field="type"):
-    """Base of all commands. `session` is required by all but `session.open` and `provider.configure`."""
-
-    session: str = ""
+from core.protocol.tools import ToolSettings
 
 
 class SessionOpen(Command, frozen=True, kw_only=True, tag="session.open"):
@@ -112,6 +103,16 @@ class PermissionRemove(Command, frozen=True, kw_only=True, tag="permission.remov
     id: str
 
 
+class ServerControl(Command, frozen=True, kw_only=True, tag="server.control"):
+    """Switch an MCP server, or one `tool` of it, off or on; end it, or start it anew; say yes to the entry that has the
+    `digest`, or take that back. What is switched and allowed is kept for the workspace."""
+
+    server: str
+    action: Literal["on", "off", "stop", "restart", "allow", "withdraw"]
+    tool: str = ""
+    digest: str = ""
+
+
 class ThemeKeep(Command, frozen=True, kw_only=True, tag="theme.keep"):
     """Save the theme of the screen in the user's own configuration, by its name."""
 
@@ -152,7 +153,8 @@ class TurnSubmit(Command, frozen=True, kw_only=True, tag="turn.submit"):
     """`open_files`: workspace-relative paths that the user has on screen or looked at, latest first; `viewing`: the
     place in the one on screen. What the labels in `text` name goes with it; `attachments` are labels that need not
     stand in it. So does what it mentions and names, see `PromptContextQuery`, for `pasted` and `excluded`, too.
-    `anyway`: the model is meant, although the user types the commands (policy `human`)."""
+    `anyway`: the model is meant, although the user types the commands (policy `human`). `available_tools`: by name,
+    what tools may do in this turn; it only narrows what the settings allow."""
 
     text: str
     open_files: tuple[str, ...] = ()
@@ -161,6 +163,7 @@ class TurnSubmit(Command, frozen=True, kw_only=True, tag="turn.submit"):
     pasted: tuple[tuple[int, int], ...] = ()
     excluded: tuple[str, ...] = ()
     anyway: bool = False
+    available_tools: dict[str, ToolSettings] = field(default_factory=dict)
 
 
 class TurnSteer(Command, frozen=True, kw_only=True, tag="turn.steer"):
@@ -308,49 +311,6 @@ class CheckpointRestore(Command, frozen=True, kw_only=True, tag="checkpoint.rest
     what: Literal["files", "conversation", "both"] = "both"
 
 
-class PlanEdit(Command, frozen=True, kw_only=True, tag="plan.edit"):
-    """None = leave as it is. With nothing to change, the plan becomes the one at hand. `base`: the plan that the change
-    was made of, when it may be older than the one that the session has; what came between is merged."""
-
-    path: str
-    body: str | None = None
-    todos: tuple[Todo, ...] | None = None
-    name: str | None = None
-    overview: str | None = None
-    base: Plan | None = None
-
-
-class PlanComment(Command, frozen=True, kw_only=True, tag="plan.comment"):
-    """Comment on lines of a plan: `excerpt` as they stand in its body from line `start` on (1-indexed). With `id`, the
-    text of that comment is replaced; without `text` it is removed."""
-
-    path: str
-    text: str
-    start: int = 0
-    excerpt: str = ""
-    id: str = ""
-
-
-class PlanBuild(Command, frozen=True, kw_only=True, tag="plan.build"):
-    """Switch to Agent and work the plan, from where it stands. `todo`: only this one. `fresh`: the model is sent
-    nothing of the conversation until here. `workers`: subagents at once, up to MAX_SUBAGENTS; 1 = the agent alone."""
-
-    path: str
-    todo: str = ""
-    fresh: bool = False
-    workers: int = 1
-
-
-class TodoSet(Command, frozen=True, kw_only=True, tag="todo.set"):
-    """A todo with a `verify` command is completed when that has passed; it is run for this. One that waits for others
-    is not begun, and only completed `anyway`: the user was told what it waits for."""
-
-    id: str
-    status: TodoStatus
-    plan: str = ""
-    anyway: bool = False
-
-
 class ContextDrop(Command, frozen=True, kw_only=True, tag="context.drop"):
     """Leave a part of the history out of later requests, by its id in a `ContextAnswer`; a line stands in its place.
     Refused while a turn runs."""
@@ -360,25 +320,3 @@ class ContextDrop(Command, frozen=True, kw_only=True, tag="context.drop"):
 
 class ContextCompact(Command, frozen=True, kw_only=True, tag="context.compact"):
     pass
-
-
-if TYPE_CHECKING:
-    AnyCommand = Command
-else:  # what can be decoded: every command
-    AnyCommand = Union[(*list_leaves(Command),)]
-
-
-class Ack(Struct, frozen=True, kw_only=True, tag="ack"):
-    """The command was accepted. `session` is the session it is about; `seq` its last durable event at that moment."""
-
-    session: str = ""
-    seq: int = 0
-
-
-class Reject(Struct, frozen=True, kw_only=True, tag="reject"):
-    code: str
-    message: str
-    hint: str = ""
-
-
-Reply = Ack | Reject

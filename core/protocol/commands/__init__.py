@@ -1,0 +1,16 @@
+"""Commands (clients -> core): each is answered with `Ack` or `Reject` before it has any effect; effects are events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Union
+
+from core.protocol.commands.base import *
+from core.protocol.commands.base import Command
+from core.protocol.commands.plans import *
+from core.protocol.commands.session import *
+from core.protocol.unions import list_leaves
+
+if TYPE_CHECKING:
+    AnyCommand = Command
+else:  # what can be decoded: every class that is a command itself
+    AnyCommand = Union[(*list_leaves(Command),)]

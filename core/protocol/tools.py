@@ -1,0 +1,43 @@
+"""Tools on the wire: what a request lets one do, and how each is offered to the model."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+ToolScope = Literal["workspace", "changed"]
+
+
+class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tool by its name. `enabled`: it may be called; `require_approval`: the user is asked about each call of it.
+
+    `allowed_paths`: directories, files and patterns (`*` crosses directories) outside of which it finds, reads and
+    changes nothing, () = all of the project. `scope` "changed": only files that wait for a verdict.
+    """
+
+    enabled: bool = True
+    scope: ToolScope = "workspace"
+    allowed_paths: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+    require_approval: bool = False
+
+    @property
+    def is_narrowed(self) -> bool:
+        """True if it is kept to a part of the project."""
+        return bool(self.allowed_paths) or self.scope != "workspace"
+
+
+class ToolRow(Struct, frozen=True, kw_only=True):
+    """A tool as a session has it. `access`: what it needs; `tokens`: that its description takes in a request, 0 = none.
+
+    `state`: "listed" in every request; "told" beside the list; "callable" without the model being told, by a dialect's
+    or another agent's name for it; "absent": a call of it is refused, and `reason` says why.
+    """
+
+    name: str
+    access: str
+    state: Literal["listed", "told", "callable", "absent"]
+    tokens: int = 0
+    reason: str = ""
+    aliases: tuple[str, ...] = ()
+    server: str = ""
