@@ -28,12 +28,21 @@ def refuse_blob(digest: str) -> bytes:
     raise StateError(f"The bytes of an attachment ({digest[:12]}) are not there.", hint="Attach it again.")
 
 
+class HostedSearch(Struct, frozen=True):
+    """The wish that the API searches the web for an answer. `allowed`: pages of these domains alone, none = of any;
+    `blocked`: no pages of these."""
+
+    allowed: tuple[str, ...] = ()
+    blocked: tuple[str, ...] = ()
+
+
 class ModelRequest(Struct, frozen=True, kw_only=True):
     """One model call. `system`, `tools` and the head of `messages` are the stable prefix that caches hit.
 
     `max_tokens` bounds the answer, 0 = the provider's default. `session` is a stable key for cache routing. `effort`:
     one that the model has (see `Capabilities`), "" = its default. `blobs` gives an attachment's bytes.
-    `private`: the API is asked to keep nothing, and told nothing that names the session.
+    `private`: the API is asked to keep nothing, and told nothing that names the session. `search`: the API's own search
+    of the web, for a `SearchingProvider` alone.
     """
 
     model: str
@@ -46,6 +55,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     session: str = ""
     blobs: Callable[[str], bytes] = refuse_blob
     private: bool = False
+    search: HostedSearch | None = None
 
 
 class TextDelta(Struct, frozen=True):
@@ -129,6 +139,14 @@ class Provider(Protocol):
 
     async def close(self) -> None:
         """Release connections. Safe to call twice."""
+
+
+@runtime_checkable
+class SearchingProvider(Protocol):
+    """A model API that may have a search of the web of its own."""
+
+    def can_search(self, model: str) -> bool:
+        """True if a request with `search` to this model would be understood, as far as is known."""
 
 
 class Suggestion(Struct, frozen=True, kw_only=True):

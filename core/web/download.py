@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import zlib
+from collections.abc import Mapping
 from email.message import Message
 from typing import Final
 
@@ -45,11 +46,14 @@ class Download(Struct, frozen=True, kw_only=True):
     is_cut: bool = False
 
 
-async def download(address: WebAddress, network: GuardedNetwork) -> Download:
-    """Get what is at an address. Raises `WebFailed`."""
+async def download(
+    address: WebAddress, network: GuardedNetwork, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
+) -> Download:
+    """Get what is at an address, or post JSON to it (`body`). `headers` stand in place of ours, or beside them. Raises
+    `WebFailed`."""
     try:
         async with asyncio.timeout(SECONDS):
-            return await _request(address, network)
+            return await _request(address, network, headers or {}, body)
     except (TimeoutError, httpcore2.TimeoutException):
         raise WebFailed(
             f"{address.host} took longer than {SECONDS:.0f} seconds.", hint="Try another page.", code="timed_out"
@@ -61,16 +65,22 @@ async def download(address: WebAddress, network: GuardedNetwork) -> Download:
         ) from None
 
 
-async def _request(address: WebAddress, network: GuardedNetwork) -> Download:
+async def _request(
+    address: WebAddress, network: GuardedNetwork, headers: Mapping[str, str], body: bytes | None
+) -> Download:
     context = await asyncio.to_thread(ssl.create_default_context) if address.scheme == "https" else None
     target = address.target
     url = httpcore2.URL(
         scheme=address.scheme.encode(), host=target.host.encode(), port=target.port, target=address.path.encode()
     )
-    headers = [(b"Host", address.authority.encode()), *_HEADERS]
+    ours = [(name, value) for name, value in _HEADERS if name.decode() not in headers]
+    sent = [(b"Host", address.authority.encode()), *ours]
+    sent += [(name.encode(), value.encode()) for name, value in headers.items()]
+    if body is not None:
+        sent += [(b"Content-Type", b"application/json"), (b"Content-Length", str(len(body)).encode())]
     async with (
         httpcore2.AsyncConnectionPool(ssl_context=context, network_backend=network) as pool,
-        pool.stream("GET", url, headers=headers) as answer,
+        pool.stream("GET" if body is None else "POST", url, headers=sent, content=body) as answer,
     ):
         return await _read_answer(address, answer)
 

@@ -36,7 +36,7 @@ class WebFetcher:
     """Fetches pages. `network` is for tests: no configuration reaches it."""
 
     def __init__(self, network: GuardedNetwork | None = None) -> None:
-        self._network = network or GuardedNetwork()
+        self.network = network or GuardedNetwork()
         self._kept: dict[str, _Kept] = {}
         self._robots: dict[str, urllib.robotparser.RobotFileParser] = {}
 
@@ -53,7 +53,7 @@ class WebFetcher:
             if minds_robots:
                 await self._check_robots(address)
             way.append(address)
-            found = await download(address, self._network)
+            found = await download(address, self.network)
             if found.location:
                 address = join_address(address, found.location)
                 continue
@@ -95,7 +95,7 @@ class WebFetcher:
 
     async def _read_robots(self, address: WebAddress) -> str:
         try:
-            found = await download(WebAddress(address.scheme, address.target, "/robots.txt"), self._network)
+            found = await download(WebAddress(address.scheme, address.target, "/robots.txt"), self.network)
         except WebFailed as problem:
             if problem.code == "refused_address":
                 raise

@@ -13,7 +13,7 @@ from typing import Any, Final
 import httpcore2
 
 from core.errors import WebFailed
-from core.sandbox.network.addresses import IPAddress, is_public, parse_ip_address
+from core.sandbox.network.addresses import HostAndPort, IPAddress, is_public, parse_ip_address
 from core.sandbox.network.proxy import Resolver, resolve_host
 
 DIAL_SECONDS: Final = 15.0
@@ -28,10 +28,21 @@ async def connect_directly(address: str, port: int) -> httpcore2.AsyncNetworkStr
 
 
 class GuardedNetwork(httpcore2.AsyncNetworkBackend):
-    """The network of a connection pool. `resolve` and `connect` are for tests: no configuration reaches them."""
+    """The network of a connection pool. `resolve` and `connect` are for tests: no configuration reaches them. `own`:
+    the one target that may be anywhere, as the user's own configuration names it."""
 
-    def __init__(self, resolve: Resolver = resolve_host, connect: Connector = connect_directly) -> None:
-        self._resolve, self._connect = resolve, connect
+    def __init__(
+        self,
+        resolve: Resolver = resolve_host,
+        connect: Connector = connect_directly,
+        *,
+        own: HostAndPort | None = None,
+    ) -> None:
+        self._resolve, self._connect, self._own = resolve, connect, own
+
+    def admit(self, own: HostAndPort) -> GuardedNetwork:
+        """Return this network with `own` admitted, wherever it is."""
+        return GuardedNetwork(self._resolve, self._connect, own=own)
 
     async def connect_tcp(
         self,
@@ -41,11 +52,11 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        address = await self._resolve_public(host)
+        address = await self._resolve_public(host, is_own=HostAndPort(host, port) == self._own)
         return await self._connect(str(address), port)
 
-    async def _resolve_public(self, host: str) -> IPAddress:
-        """Return the address to dial. One among them that is not public refuses the name."""
+    async def _resolve_public(self, host: str, *, is_own: bool) -> IPAddress:
+        """Return the address to dial. One among them that is not public refuses the name, unless it is our user's."""
         known = parse_ip_address(host)
         try:
             async with asyncio.timeout(DIAL_SECONDS):
@@ -54,7 +65,7 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
             addresses = []
         if not addresses:
             raise WebFailed(f"The host {host} is not known.", hint="Check its spelling.", code="unreachable")
-        if not all(map(is_public, addresses)):
+        if not is_own and not all(map(is_public, addresses)):
             raise WebFailed(
                 f"The host {host} is not out in the public network, and pages are fetched from there alone.",
                 hint="A server of this machine is reached by a command.",

@@ -80,7 +80,7 @@ async def test_m10_a_host_that_nobody_granted_is_asked_about_and_a_yes_for_good_
     both = fetching("http://docs.example/"), fetching("http://docs.example/"), says("ok")
     async with web_session(project, host, *both) as (engine, session, _):
         asked = await play(engine, session, "allow_always")
-        assert [(each.kind, each.subject) for each in asked] == [("network", "docs.example:80")]
+        assert [(each.kind, each.subject) for each in asked] == [("host", "docs.example:80")]
         assert asked[0].containment == "wanted by: web_fetch http://docs.example/"
         assert ["Hello there" in each for each in results(engine, session)] == [True, True]
         assert [str(rule) for rule in SavedRules(project).parse_rules()] == ["WebFetch(docs.example)"]

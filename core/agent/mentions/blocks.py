@@ -5,7 +5,7 @@ Each item makes one block, whatever its size: what does not fit says so and wher
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from core.agent.context.prompt_tags import escape_attribute, escape_tags
 from core.agent.mentions.items import MAX_LISTED, is_outlined
-from core.agent.mentions.resolution import MAX_LINED
+from core.agent.mentions.resolution import MAX_LINED, PAGE, RESOURCE
 from core.agent.mentions.sources import ContextSources
 from core.attachments.preparation import MAX_INPUT_BYTES
 from core.attachments.signature import SNIFF_BYTES, detect_media_type
@@ -22,7 +22,7 @@ from core.notebooks.notebook import find_notebook, is_notebook_path
 from core.notebooks.rendering import render_for_reading
 from core.protocol.queries import ContextItem
 from core.text.lines import cut_lines
-from core.tools.base import Reader
+from core.tools.base import Reader, ShownPage
 
 MAX_FILE: Final = 60_000  # bytes of what is mentioned
 MAX_TOTAL: Final = 200_000
@@ -41,11 +41,43 @@ class ContextBlocks(Struct, frozen=True, kw_only=True):
     pictures: tuple[tuple[str, bytes], ...] = ()
 
 
+# Fetches pages by their addresses, in this order, and says in their texts what went wrong.
+FetchPages = Callable[[Sequence[str]], Awaitable[Sequence[ShownPage]]]
+
+
+async def name_pages(urls: Sequence[str]) -> Sequence[ShownPage]:
+    """Name pages, which the model can fetch: nobody can be asked about them here."""
+    note = "mentioned; fetch it by web_fetch"
+    return [ShownPage(text=f'<web_page url="{escape_attribute(each)}" note="{note}"/>', summary="") for each in urls]
+
+
+# Reads resources by the keys of their items, in this order, and says in their texts what went wrong.
+ReadResources = Callable[[Sequence[str]], Awaitable[Sequence[ShownPage]]]
+
+
+async def name_resources(keys: Sequence[str]) -> Sequence[ShownPage]:
+    """Name resources, which go with a prompt and not with a message to the running turn."""
+    return [build_resource_note(each, "mentioned; it was not read, as the turn was running") for each in keys]
+
+
+def build_resource_note(key: str, note: str) -> ShownPage:
+    """Build what stands in the place of a resource."""
+    return ShownPage(text=f"{open_resource_tag(key, note)[:-1]}/>", summary="")
+
+
+def open_resource_tag(key: str, note: str) -> str:
+    """Return the opening tag of a resource, by the key of its item."""
+    server, _, uri = map(escape_attribute, key.removeprefix(RESOURCE).partition(":"))
+    return f'<mcp_resource server="{server}" uri="{uri}" note="{escape_attribute(note)}">'
+
+
 class BlockWriter(Struct, eq=False):
     """Writes the blocks of one message. `history`: what the model was sent by messages of the user until now."""
 
     sources: ContextSources
     history: Sequence[str] = ()
+    fetch_pages: FetchPages = name_pages
+    read_resources: ReadResources = name_resources
     _left: int = MAX_TOTAL
     _left_found: int = MAX_FOUND_TOTAL
 
@@ -54,8 +86,14 @@ class BlockWriter(Struct, eq=False):
         paths: dict[str, None] = {}
         blocks: dict[str, None] = {}
         pictures: dict[str, bytes] = {}
+        pages = await self._take_in(items)
         for item in items:
             if item.kind == "rule":  # its text goes with the other rules
+                continue
+            if (shown := pages.get(item.key)) is not None:
+                blocks.setdefault(shown.text)
+                if shown.picture is not None:
+                    pictures[item.label] = shown.picture.data
                 continue
             if item.path:
                 paths.setdefault(item.path)
@@ -71,6 +109,14 @@ class BlockWriter(Struct, eq=False):
             is_whole = any(f'<file path="{escape_attribute(item.path)}">' in each for each in blocks)
             blocks.setdefault(await self._render(item, is_whole=is_whole))
         return ContextBlocks(paths=tuple(paths), blocks=tuple(blocks), pictures=tuple(pictures.items()))
+
+    async def _take_in(self, items: Sequence[ContextItem]) -> dict[str, ShownPage]:
+        """Return what is foreign of the items, by their keys."""
+        pages = [each.key for each in items if each.kind == "page"]
+        resources = [each.key for each in items if each.kind == "resource"]
+        urls = [each.removeprefix(PAGE) for each in pages]
+        found = dict(zip(pages, await self.fetch_pages(urls), strict=True)) if pages else {}
+        return found | (dict(zip(resources, await self.read_resources(resources), strict=True)) if resources else {})
 
     async def _render(self, item: ContextItem, *, is_whole: bool) -> str:
         if item.places:

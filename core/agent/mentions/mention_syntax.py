@@ -1,4 +1,4 @@
-"""The syntax of mentions: `@name`, `@"a name"`, with lines as `:10`, `:10-20` or `#L10-20` behind it.
+"""The syntax of mentions: `@name`, `@"a name"`, with lines as `:10`, `:10-20` or `#L10-20` behind it; `@https://…`.
 
 Nothing is mentioned between backticks, in a fence, in what was pasted or piped in, or behind a letter (an address).
 Of what names nothing, some is plainly something else: a decorator, a package, a version. The rest was meant.
@@ -22,8 +22,9 @@ SPECIAL_WORDS: Final = {
     "plan": "the plan at hand, or @plan:NAME",
     "session": "a summary of the session before this one, or @session:ID",
     "rule": "a rule of the project by its name: @rule:NAME",
+    "agent": "a subagent that shall do it: @agent-NAME",
 }
-SOURCES: Final = frozenset({"plan", "session", "rule", "terminal"})  # those that can be followed by `:NAME`
+SOURCES: Final = frozenset({"plan", "session", "rule", "terminal", "agent"})  # those that can be followed by `:NAME`
 
 _DATA_ENDINGS: Final = frozenset(
     {"txt", "log", "csv", "tsv", "lock", "png", "jpg", "jpeg", "gif", "webp", "svg", "pdf"}
@@ -39,7 +40,10 @@ _OTHER_WORDS: Final = frozenset(
         "ts-ignore", "ts-nocheck", "typedef",
     }
 )  # fmt: skip
-_MENTION: Final = re.compile(r"(?<![\w@/.+-])@(?:\"([^\"\n]{1,400})\"|([^\s\"'`<>|,;()\[\]{}@]{1,400}))")
+_MENTION: Final = re.compile(
+    r"(?<![\w@/.+-])@(?:(https?://[^\s\"'`<>]{1,4000})|\"([^\"\n]{1,400})\"|([^\s\"'`<>|,;()\[\]{}@]{1,400}))"
+)
+_PAIRS: Final = {")": "(", "]": "[", "}": "{"}
 _SUFFIX: Final = re.compile(r"(?::(\d{1,7})(?:-(\d{1,7})|:\d{1,5})?|#L(\d{1,7})(?:-L?(\d{1,7}))?)")
 _LAST_SUFFIX: Final = re.compile(rf"{_SUFFIX.pattern}$")
 _UNFINISHED_LINES: Final = re.compile(r"(?<=.)(?::(?:\d+(?:-\d*)?)?|#(?:L(?:\d+(?:-L?\d*)?)?)?)$")
@@ -89,7 +93,10 @@ def parse_mentions(prompt: str, pasted: Iterable[TextSpan] = ()) -> tuple[Mentio
 
 
 def _build_mention(match: re.Match[str], text: str) -> Mention | None:
-    quoted, plain = match.group(1), match.group(2)
+    address, quoted, plain = match.groups()
+    if address is not None:
+        address = _trim_address(address)
+        return Mention(text=f"@{address}", name=address)
     end = match.end()
     if quoted is not None:
         if suffix := _SUFFIX.match(text, end):
@@ -103,6 +110,23 @@ def _build_mention(match: re.Match[str], text: str) -> Mention | None:
     made = _with_lines(f"@{name}", name[: suffix.start()] if suffix else name, suffix)
     is_code = _is_other_word(name) or text[end : end + 1] == "(" or _is_above_code(text, match.start(), end)
     return Mention(text=made.text, name=made.name, start=made.start, end=made.end, is_code=is_code)
+
+
+def is_address(name: str) -> bool:
+    """True if what is mentioned is a page of the web."""
+    return name.startswith(("http://", "https://"))
+
+
+def _trim_address(address: str) -> str:
+    """Return an address without the signs of the sentence behind it; a bracket is one if none opens it."""
+    while address:
+        last = address[-1]
+        opens = _PAIRS.get(last)
+        if last in ".,:;!?…" or (opens and address.count(last) > address.count(opens)):
+            address = address[:-1]
+        else:
+            break
+    return address
 
 
 def find_lines(typed: str) -> str:

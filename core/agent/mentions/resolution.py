@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from core.agent.mentions.discovery import discover_context, find_symbol, split_name
 from core.agent.mentions.items import build_file_item, build_places_item
-from core.agent.mentions.mention_syntax import SOURCES, SPECIAL_WORDS, Mention, TextSpan, parse_mentions
+from core.agent.mentions.mention_syntax import SOURCES, SPECIAL_WORDS, Mention, TextSpan, is_address, parse_mentions
 from core.agent.mentions.plain_names import find_plain_names
 from core.agent.mentions.sources import ContextSources
-from core.errors import AgentTuiError, MentionRefused, PathRefused
+from core.errors import AgentTuiError, MentionRefused, PathRefused, WebFailed
 from core.protocol.queries import ContextItem, ContextProblem, PromptContextAnswer
 
 MAX_MENTIONS: Final = 30
@@ -24,7 +24,9 @@ MAX_PLACES: Final = 60  # definitions of one mentioned name
 MAX_LINED: Final = 20_000_000  # bytes of a file of which lines are mentioned
 SHARED_BEGINNING: Final = 3  # letters that a symbol shares with what it may have been meant by
 AS_TEXT: Final = "Put it between `backticks` to send it as text."
-NO_PAGES: Final = "web pages can't be fetched yet."
+MAX_PAGES: Final = 5  # of one prompt
+RESOURCE: Final = "resource:"  # before a server and a URI, in the key of its item
+PAGE: Final = "page:"  # before an address, in the key of its item
 
 
 async def resolve_prompt(
@@ -54,6 +56,10 @@ async def resolve_mentions(
             refused = MentionRefused(f"a prompt takes at most {MAX_MENTIONS} mentions.", hint="Mention a directory.")
             problems[each.text] = _build_problem(each, refused)
             break
+        if is_address(each.name) and sum(item.kind == "page" for item in items.values()) >= MAX_PAGES:
+            refused = MentionRefused(f"a prompt takes at most {MAX_PAGES} pages.", hint="Send it without this one.")
+            problems[each.text] = _build_problem(each, refused)
+            continue
         try:
             found = await resolve_mention(sources, each)
         except (MentionRefused, PathRefused) as refused:
@@ -72,20 +78,39 @@ def _build_problem(mention: Mention, refused: AgentTuiError) -> ContextProblem:
 async def resolve_mention(sources: ContextSources, mention: Mention) -> ContextItem | None:
     """Return what a mention stands for; None: it is plainly something else. Raises `MentionRefused`, `PathRefused`."""
     said = mention.text[1:]
-    if said.startswith(("http://", "https://")) or said == "url":
-        raise MentionRefused(NO_PAGES, hint="Paste the part that matters, or save the page and mention the file.")
+    if is_address(mention.name):
+        return _build_page_item(mention.name)
     word, colon, name = said.partition(":")
     if said in SPECIAL_WORDS or (colon and word in SOURCES):
         return await sources.session.find(word, name)
-    if (found := _resolve_path(sources, mention)) is not None:
+    if (found := await _find_resource(sources, said) or _resolve_path(sources, mention)) is not None:
         return found
     if not mention.start and (symbol := await _resolve_symbol(sources, mention.name)) is not None:
         return symbol
-    if (rule := await sources.session.find_rule(mention.name)) is not None:
-        return rule
+    if (named := await sources.session.find_named(mention.name)) is not None:
+        return named
     if mention.is_code and not _is_in_project(sources, mention.name):
         return None
     raise await _build_refusal(sources, mention)
+
+
+async def _find_resource(sources: ContextSources, said: str) -> ContextItem | None:
+    server, _, uri = said.strip('"').partition(":")
+    return await sources.session.find_resource(server, uri) if uri else None
+
+
+def _build_page_item(text: str) -> ContextItem:
+    """Build the item of a page; it is fetched when the prompt is sent."""
+    from core.web.address import parse_address
+
+    try:
+        address = str(parse_address(text))
+    except WebFailed as problem:
+        raise MentionRefused(f"{problem.message[:1].lower()}{problem.message[1:]}", hint=problem.hint) from None
+    label = address.partition("://")[2].removesuffix("/")
+    return ContextItem(
+        key=f"{PAGE}{address}", kind="page", label=label, reason="mentioned; it is fetched when you send the prompt"
+    )
 
 
 def _resolve_path(sources: ContextSources, mention: Mention) -> ContextItem | None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Final
@@ -31,15 +31,27 @@ from core.sessions.summary import load_summary
 from core.shadow.shadow import Shadow
 from core.state.session import SessionState
 
+AGENT_PREFIX: Final = "agent-"
 MAX_OUTPUT: Final = 30_000  # characters of a command's output
 MAX_PROMPTS: Final = 40  # of an earlier session
 MAX_PROMPT: Final = 600  # characters
 _SIGNS: Final = {"added": "+", "removed": "-", "context": " ", "gap": "…"}
 
 
+async def list_no_agents() -> Sequence[str]:
+    """List nothing: there are no subagents."""
+    return ()
+
+
+async def find_no_resource(server: str, uri: str) -> ContextItem | None:
+    """Find nothing: there are no servers."""
+    return None
+
+
 class OpenSession(Struct, frozen=True, kw_only=True):
     """The sources of an open session. `may_show`: whether the agent may read a path; `hears`: which files of a
-    trusted project may speak, None = it is not trusted."""
+    trusted project may speak, None = it is not trusted; `list_agents`: the names of the kinds of subagents that can
+    start; `look_up_resource`: a resource by its server and URI."""
 
     state: SessionState
     shadow: Shadow
@@ -47,6 +59,8 @@ class OpenSession(Struct, frozen=True, kw_only=True):
     plans: PlanStore
     may_show: Callable[[str], bool]
     hears: TrustCheck | None = None
+    list_agents: Callable[[], Awaitable[Sequence[str]]] = list_no_agents
+    look_up_resource: Callable[[str, str], Awaitable[ContextItem | None]] = find_no_resource
 
     async def find(self, word: str, name: str) -> ContextItem:
         """Return what `@word` or `@word:name` stands for. Raises `MentionRefused`."""
@@ -62,32 +76,58 @@ class OpenSession(Struct, frozen=True, kw_only=True):
             case "session":
                 return await asyncio.to_thread(self._find_session, name)
             case _:
-                if (rule := await self.find_rule(name)) is None:
-                    message = f"there is no rule {name!r}." if name else "name the rule: @rule:NAME."
-                    raise MentionRefused(message, hint="/rules lists them.")
-                return rule
+                return await self._require(word, name)
 
-    async def find_rule(self, name: str) -> ContextItem | None:
-        """Return the rule of this name; its text goes with the other rules."""
+    async def find_resource(self, server: str, uri: str) -> ContextItem | None:
+        """Return a resource of an MCP server; None: there is no such server. Raises `MentionRefused`."""
+        return await self.look_up_resource(server, uri)
+
+    async def find_named(self, name: str) -> ContextItem | None:
+        """Return the subagent of this name (behind `agent-`), or the rule; its text goes with the other rules."""
+        if name.startswith(AGENT_PREFIX) and (found := await self._find_agent(name.removeprefix(AGENT_PREFIX))):
+            return found
+        return await self._find_rule(name)
+
+    async def _require(self, word: str, name: str) -> ContextItem:
+        found = await (self._find_agent(name) if word == "agent" else self._find_rule(name))
+        if found is not None:
+            return found
+        if word == "agent":
+            message = f"there is no subagent {name!r}." if name else "name the subagent: @agent-NAME."
+            raise MentionRefused(message, hint=f"There are: {', '.join(await self.list_agents())}.")
+        message = f"there is no rule {name!r}." if name else "name the rule: @rule:NAME."
+        raise MentionRefused(message, hint="/rules lists them.")
+
+    async def _find_rule(self, name: str) -> ContextItem | None:
         files = await asyncio.to_thread(load_rule_files, self.shadow.workspace, self.hears)
         return _item("rule", f"@{name} · rule", "a rule", name) if find_named(files, {name}) else None
 
+    async def _find_agent(self, name: str) -> ContextItem | None:
+        known = {each.lower(): each for each in await self.list_agents()}
+        found = known.get(name.lower())
+        return _item("agent", f"@agent-{found} · subagent", "a subagent", found) if found else None
+
     async def render(self, item: ContextItem) -> str:
         """Return its text for the model."""
+        name, text = item.key.partition(":")[2], ""
         match item.kind:
+            case "agent":
+                text = f"The user wants the subagent `{name}` for this: give it the work with the tool `task`."
             case "diff":
-                return "\n".join(self._iterate_diff())
+                text = "\n".join(self._iterate_diff())
             case "branch":
-                try:
-                    return await asyncio.to_thread(render_branch_diff, self.shadow.workspace.root, self.may_show)
-                except GitFailed as failed:
-                    return f"(it can't be told: {failed.message})"
+                text = await asyncio.to_thread(self._render_branch)
             case "terminal":
-                return self._render_terminal()
+                text = self._render_terminal()
             case "session":
-                return await asyncio.to_thread(self._render_session, item.key.partition(":")[2])
-            case _:
-                return ""
+                text = await asyncio.to_thread(self._render_session, name)
+        return text
+
+    def _render_branch(self) -> str:
+        try:
+            return render_branch_diff(self.shadow.workspace.root, self.may_show)
+        except GitFailed as failed:
+            return f"(it can't be told: {failed.message})"
 
     def _find_diff(self) -> ContextItem:
         count = len(self.state.changes)

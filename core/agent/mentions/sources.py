@@ -33,8 +33,11 @@ class SessionSources(Protocol):
     async def find(self, word: str, name: str) -> ContextItem:
         """Return what `@word` or `@word:name` stands for. Raises `MentionRefused`."""
 
-    async def find_rule(self, name: str) -> ContextItem | None:
-        """Return the rule of this name; its text goes with the other rules."""
+    async def find_resource(self, server: str, uri: str) -> ContextItem | None:
+        """Return a resource of an MCP server; None: there is no such server. Raises `MentionRefused`."""
+
+    async def find_named(self, name: str) -> ContextItem | None:
+        """Return the subagent of this name (behind `agent-`), or the rule; its text goes with the other rules."""
 
     async def render(self, item: ContextItem) -> str:
         """Return its text for the model."""
@@ -46,7 +49,10 @@ class NoSession(Struct, frozen=True):
     async def find(self, word: str, name: str) -> ContextItem:
         raise MentionRefused(f"there is no {word} here{f' ({name})' if name else ''}.")
 
-    async def find_rule(self, name: str) -> ContextItem | None:
+    async def find_resource(self, server: str, uri: str) -> ContextItem | None:
+        return None
+
+    async def find_named(self, name: str) -> ContextItem | None:
         return None
 
     async def render(self, item: ContextItem) -> str:

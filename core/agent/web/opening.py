@@ -5,23 +5,30 @@ Its tools are in no list and are called by name. What fetches and asks is loaded
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from core.agent.context.prompt_tags import escape_attribute
 from core.agent.gate.gated_call import CallLease, OpenCapability
 from core.agent.turn.offers import Offer
 from core.agent.turn.turn_context import TurnContext
 from core.errors import ProviderError, WebFailed
+from core.modes import Access
 from core.permissions.rules import select_rules
 from core.prompts import render
+from core.protocol.events import Notice
 from core.protocol.messages import UserMessage
 from core.protocol.review import Origin
+from core.providers.base import SearchingProvider
 from core.secrets import mask_secrets
+from core.tools.base import PageRequest, ShownPage
 
 if TYPE_CHECKING:
+    from core.agent.web.model_search import ModelFindings
     from core.web.fetcher import WebFetcher
+    from core.web.search import WebQuery
 
 TAG: Final = "available_web"
 
@@ -32,11 +39,23 @@ def build_web_offer(context: TurnContext) -> Offer:
     async def describe() -> str:
         permissions = context.permissions
         granted = context.user.is_interactive or select_rules(permissions.load_rules(), "WebFetch", "allow")
-        if not context.settings.web.enabled or not granted or context.dialect == "command":
+        settings = context.settings.web
+        searches = not explain_no_search(context) and "web_search" not in context.tools.disabled
+        if not settings.enabled or not (granted or searches) or context.dialect == "command":
             return ""
-        return render("web", in_text=context.dialect == "tags")
+        return render("web", in_text=context.dialect == "tags", fetches=bool(granted), searches=searches)
 
     return Offer(TAG, describe)
+
+
+def explain_no_search(context: TurnContext) -> str:
+    """Explain why the web can't be searched in a turn, in a part of a sentence; "" = it can."""
+    settings, route = context.settings.web.search, context.routes.current
+    if settings.provider != "model":
+        return settings.explain_absence()
+    provider: object = route.provider
+    has_search = isinstance(provider, SearchingProvider) and provider.can_search(route.model)
+    return "" if has_search else f"the API of {route.id} has no search of its own"
 
 
 async def answer_question(context: TurnContext, page: str, question: str) -> str:
@@ -59,6 +78,40 @@ async def answer_question(context: TurnContext, page: str, question: str) -> str
     )
 
 
+async def fetch_mentioned(context: TurnContext, urls: Sequence[str]) -> list[ShownPage]:
+    """Fetch pages that a prompt mentions, with the questions of a call. What goes wrong, user and model are told.
+
+    Whose text it is, is recorded at last: all of these addresses stood there before any of it was read.
+    """
+    from core.agent.web.visitor import PageVisitor
+
+    opening, lease = context.outward.get(Access.NET), CallLease()
+    visitor = opening(Origin(turn=context.turn_id), lease) if opening is not None else None
+    is_open = isinstance(visitor, PageVisitor) and context.permissions.is_granted(Access.NET)
+    shown: list[ShownPage] = []
+    try:
+        for url in urls:
+            try:
+                if not isinstance(visitor, PageVisitor) or not is_open:
+                    raise WebFailed("Pages can't be fetched here.", hint="Paste what matters.", code="denied")
+                visitor.is_deferred = True
+                shown.append(await visitor.visit(PageRequest(url=url)))
+            except WebFailed as problem:
+                message = f"@{url} does not go with the prompt: {problem.message}"
+                context.emit(Notice(level="warning", message=message, hint=problem.hint))
+                shown.append(_explain_missing(url, problem))
+    finally:
+        lease.end()
+        if isinstance(visitor, PageVisitor):
+            visitor.record_deferred()
+    return shown
+
+
+def _explain_missing(url: str, problem: WebFailed) -> ShownPage:
+    note = escape_attribute(f"not fetched: {problem.code}: {problem.message}")
+    return ShownPage(text=f'<web_page url="{escape_attribute(url)}" note="{note}"/>', summary="")
+
+
 def open_web(context: TurnContext, find_fetcher: Callable[[], WebFetcher]) -> OpenCapability:
     """Build what opens NET for the calls of a turn."""
 
@@ -70,6 +123,15 @@ def open_web(context: TurnContext, find_fetcher: Callable[[], WebFetcher]) -> Op
             return await answer_question(context, page, question)
 
         approver = Approver(context.user, context.permissions, context.emit)
-        return PageVisitor(find_fetcher(), approver, answer, origin, lease)
+
+        async def search(query: WebQuery) -> ModelFindings:
+            from core.agent.web.model_search import search_by_model
+            from core.web.search import HOW_TO_CONFIGURE
+
+            if why := explain_no_search(context):
+                raise WebFailed(f"There is no search: {why}.", hint=HOW_TO_CONFIGURE, code="no_search")
+            return await search_by_model(context, query)
+
+        return PageVisitor(find_fetcher(), approver, answer, search, origin, lease)
 
     return build

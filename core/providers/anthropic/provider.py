@@ -71,6 +71,9 @@ class AnthropicProvider(SdkProvider):
             yield AnswerReport(wire)
         yield answer.ending
 
+    def can_search(self, _model: str) -> bool:
+        return True
+
     async def _send(self, request: ModelRequest) -> tuple[Any, RequestBytes]:
         """The stream of events. What a server refuses although nobody needs it is left out from then on."""
         able = self._find_capabilities(request.model, "messages")

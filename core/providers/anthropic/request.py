@@ -13,13 +13,15 @@ from typing import Any, Final
 
 from core.protocol.attachment_labels import PDF_MEDIA_TYPE
 from core.protocol.messages import AssistantMessage, Attachment, Message, ToolMessage, UserMessage
-from core.providers.base import ModelRequest
+from core.providers.base import HostedSearch, ModelRequest
 from core.providers.wire.request_bytes import EncodedHistory, EncodedMessages, SentCall, Wire, has_reasoning
 from core.providers.wire.wire_text import NO_OUTPUT, clean, clean_tool_name, parse_arguments
 
 Block = dict[str, Any]
 MARK: Final = {"type": "ephemeral"}
 GOES_ON: Final = "(the conversation goes on)"
+SEARCH: Final = "web_search_20250305"  # the version that every model with a search takes
+MAX_SEARCHES: Final = 5  # in one answer
 THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 
 
@@ -36,11 +38,14 @@ class MessagesWire(Wire):
     def head(self) -> Mapping[str, Any]:
         request = self._request
         head: dict[str, Any] = {"model": request.model}
-        if request.tools:
-            head["tools"] = [
-                {"name": each.name, "description": each.description, "input_schema": each.parameters}
-                for each in request.tools
-            ]
+        tools: list[dict[str, Any]] = [
+            {"name": each.name, "description": each.description, "input_schema": each.parameters}
+            for each in request.tools
+        ]
+        if request.search is not None:
+            tools.append(_build_search(request.search))
+        if tools:
+            head["tools"] = tools
         if request.system.strip():
             mark = {"cache_control": MARK} if self._marked else {}
             head["system"] = [{"type": "text", "text": clean(request.system), **mark}]
@@ -85,6 +90,13 @@ class MessagesWire(Wire):
         data = self._encode_base64(attachment)
         title = {"title": clean(attachment.name)} if kind == "document" and attachment.name else {}
         return {"type": kind, "source": {"type": "base64", "media_type": attachment.media_type, "data": data}, **title}
+
+
+def _build_search(search: HostedSearch) -> Block:
+    """Build the API's own search; it takes either of the two lists of domains."""
+    domains = {"allowed_domains": search.allowed} if search.allowed else {"blocked_domains": search.blocked}
+    named = {name: list(each) for name, each in domains.items() if each}
+    return {"type": SEARCH, "name": "web_search", "max_uses": MAX_SEARCHES, **named}
 
 
 def _build_text_blocks(content: str) -> list[Block]:

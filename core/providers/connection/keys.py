@@ -86,6 +86,15 @@ def store_key(provider: str, key: str, *, base_url: str, seconds: float = KEYRIN
     return str(path)
 
 
+def forget_stored_key(provider: str, *, base_url: str, seconds: float = KEYRING_SECONDS) -> None:
+    """Forget a stored key, wherever it is. Raises `ConfigError` and `StateError` if the file can't be used."""
+    name, path = build_account(provider, base_url), get_state_dir() / FILE_NAME
+    if not is_loopback(base_url):
+        _ask_keyring(lambda ring: str(ring.delete_password(SERVICE, name)), seconds)
+    if name in (kept := _read(path)):
+        _write(path, {other: value for other, value in kept.items() if other != name})
+
+
 def _is_stored(ring: Any, name: str, secret: Secret) -> str:
     ring.set_password(SERVICE, name, secret.reveal())
     return name if ring.get_password(SERVICE, name) == secret.reveal() else ""

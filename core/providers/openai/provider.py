@@ -104,6 +104,9 @@ class OpenAIProvider(SdkProvider):
             negotiation.notice = ""
             return _Exchange(wire=name, events=events, answer=self._build_reader(wire, request, encoded), report=report)
 
+    def can_search(self, model: str) -> bool:
+        return self._choose_wire(model) == "responses"
+
     def _choose_wire(self, model: str) -> WireProtocol:
         """The protocol for a model; OpenAI has models that take only one of the two."""
         known = self._negotiation.choose_wire(model)

@@ -36,15 +36,19 @@ class ResponsesWire(OpenAIWire):
         head: Item = {"model": self._request.model}
         if self._request.system:
             head["instructions"] = clean(self._request.system)
-        if self._request.tools:
-            head["tools"] = [self._encode_tool(each) for each in self._request.tools]
-        return head
+        tools = [self._encode_tool(each) for each in self._request.tools]
+        if (search := self._request.search) is not None:
+            filters = {"filters": {"allowed_domains": list(search.allowed)}} if search.allowed else {}
+            tools.append({"type": "web_search", **filters})
+        return head | ({"tools": tools} if tools else {})
 
     def tail(self) -> Item:
         request, thinks = self._request, bool(self._capabilities.efforts or self._request.effort)
         tail: Item = {"stream": True, "store": False}
+        include = ["web_search_call.action.sources"] if request.search is not None else []
+        if thinks or include:
+            tail["include"] = [*(["reasoning.encrypted_content"] if thinks else []), *include]
         if thinks:
-            tail["include"] = ["reasoning.encrypted_content"]
             tail["reasoning"] = {**({"effort": request.effort} if request.effort else {}), "summary": "auto"}
         if request.max_tokens:
             tail["max_output_tokens"] = max(request.max_tokens, 16)  # fewer are refused

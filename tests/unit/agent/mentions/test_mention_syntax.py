@@ -29,6 +29,10 @@ def read(prompt, pasted=()):
         ("@plan:login", ("@plan:login", "plan:login", 0, 0)),
         ("@diff", ("@diff", "diff", 0, 0)),
         ("@https://a.org/b?c=1#d", ("@https://a.org/b?c=1#d", "https://a.org/b?c=1#d", 0, 0)),
+        ("(see @https://a.org/wiki/A_(b), too)", ("@https://a.org/wiki/A_(b)", "https://a.org/wiki/A_(b)", 0, 0)),
+        ("@http://a.org:8080.", ("@http://a.org:8080", "http://a.org:8080", 0, 0)),
+        ("(@https://a.org/x).", ("@https://a.org/x", "https://a.org/x", 0, 0)),
+        ("@https://a.org/@user?q=a,b!", ("@https://a.org/@user?q=a,b", "https://a.org/@user?q=a,b", 0, 0)),
     ],
 )
 def test_a_mention_names_something_and_lines_of_it(prompt, expected):

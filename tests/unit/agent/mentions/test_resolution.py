@@ -78,6 +78,7 @@ def desk(tmp_path):
         ("@utils.ts", ["utils.ts"]), ("@utils.ts:3-5", ["utils.ts:3-5"]), ("@utils.ts#L3", ["utils.ts:3"]),
         ("@app.py", ["src/app.py"]), ("@src/", ["src/"]), ("@src", ["src/"]), ('@"docs/my notes.md":2-9', None),
         ("@tools.py", ["tools.py · 2 files"]), ("@utils.ts @utils.ts.", ["utils.ts"]), ("@./utils.ts", ["utils.ts"]),
+        ("@https://a.org/x and @https://A.org/x#part", ["a.org/x"]), ("@http://a.org:8080/", ["a.org:8080"]),
     ],
 )  # fmt: skip
 async def test_a_mention_of_what_is_there_is_an_item(desk, prompt, labels):
@@ -97,11 +98,22 @@ async def test_a_mention_of_what_is_there_is_an_item(desk, prompt, labels):
         ("@src:3", "@src:3: src is a directory, which has no lines."),
         ("@tools.py:1", "@tools.py:1: 2 files are called tools.py: lib/tools.py, src/tools.py."),
         ("@src/nothing/here", "@src/nothing/here: there is no file of this name."),
-        ("@https://a.org/x", "@https://a.org/x: web pages can't be fetched yet."),
+        ("@https://me@a.org/x", "@https://me@a.org/x: this address can't be used: it holds a user name."),
+        (
+            "@https://münchen.example/",
+            "@https://münchen.example/: this address can't be used: its host is not in ASCII "
+            "(it would be xn--mnchen-3ya.example).",
+        ),
     ],
 )
 async def test_a_mention_that_stands_for_nothing_is_refused_with_what_is_wrong(desk, prompt, said):
     assert await desk.resolve(prompt) == ([], [said])
+
+
+async def test_a_prompt_takes_five_pages(desk):
+    labels, problems = await desk.resolve(" ".join(f"@https://a.org/{number}" for number in range(7)))
+    assert labels == [f"a.org/{number}" for number in range(5)]
+    assert problems == [f"@https://a.org/{number}: a prompt takes at most 5 pages." for number in (5, 6)]
 
 
 async def test_a_refusal_names_what_is_near_and_how_to_send_it_as_text(desk):

@@ -1,0 +1,44 @@
+"""web_search: pages about something, as the configured search engine finds them."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from core.errors import WebFailed
+from core.modes import Access
+from core.tools.base import Tool, ToolOutcome, WebVisitor
+from core.web.search import WebQuery
+
+Domain = Annotated[str, Meta(pattern=r"^(\*\.)?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*$", max_length=253)]
+
+
+class WebSearch(Tool[WebVisitor], frozen=True, kw_only=True):
+    name: ClassVar[str] = "web_search"
+    access: ClassVar[Access] = Access.NET
+    argument_names: ClassVar = {
+        "search_term": "query",
+        "q": "query",
+        "max_results": "count",
+        "include_domains": "allowed_domains",
+        "exclude_domains": "blocked_domains",
+    }
+
+    query: Annotated[str, Meta(min_length=1, max_length=400, description="What the pages shall be about.")]
+    count: Annotated[int, Meta(ge=1, le=20, description="Pages at most.")] = 8
+    allowed_domains: Annotated[tuple[Domain, ...], Meta(max_length=20, description="Pages of these alone.")] = ()
+    blocked_domains: Annotated[tuple[Domain, ...], Meta(max_length=20, description="No pages of these.")] = ()
+    explanation: Annotated[str, Meta(max_length=1_000, description="Why, in a sentence for the user.")] = ""
+
+    def subject(self) -> str:
+        return self.query
+
+    async def run(self, capability: WebVisitor) -> ToolOutcome:
+        wanted = WebQuery(text=self.query, count=self.count, allowed=self.allowed_domains, blocked=self.blocked_domains)
+        try:
+            shown = await capability.search(wanted)
+        except WebFailed as problem:
+            content = f"{problem.code}: {problem.format_with_hint()}"
+            return ToolOutcome(content=content, summary=problem.message, failed=True)
+        return ToolOutcome(content=shown.text, summary=shown.summary)

@@ -1,0 +1,255 @@
+"""Search engines of the web: the one that the user's own configuration names is asked, and its hits become one shape.
+
+It is asked through the guarded network, without redirects, and its key goes to it alone. Its address may be one of this
+machine or an inner one, as the user wrote it down themselves: a project can't (SAFETY I11).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final
+from urllib.parse import quote_plus
+
+import msgspec
+from msgspec import Struct, field
+
+from core.config.settings import SearchSettings
+from core.errors import ConfigError, ProviderError, WebFailed
+from core.providers.connection.keys import find_key
+from core.records import decode_json
+from core.secrets import Secret
+from core.text.display_names import expose_controls
+from core.web.address import WebAddress, parse_address
+from core.web.download import Download, download
+from core.web.network import GuardedNetwork
+
+MAX_SNIPPET: Final = 500  # characters
+MAX_TITLE: Final = 200  # characters
+HOW_TO_CONFIGURE: Final = (
+    'The user can set `provider` in `[web.search]`: "searxng", "brave", "tavily", "exa" or "model".'
+)
+_TAG: Final = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
+
+# Raises when the engine may not be asked; called before anything is sent to it.
+ApproveEngine = Callable[[WebAddress], Awaitable[None]]
+
+
+class WebQuery(Struct, frozen=True, kw_only=True):
+    """The wish for pages about `text`. `allowed`: of these domains and what is below them, none = of any; `blocked`: of
+    none of these."""
+
+    text: str
+    count: int = 8
+    allowed: tuple[str, ...] = ()
+    blocked: tuple[str, ...] = ()
+
+
+class WebHit(Struct, frozen=True, kw_only=True):
+    """A page that was found. `date`: as the engine gives it, "" = it does not."""
+
+    title: str
+    url: str
+    snippet: str = ""
+    date: str = ""
+
+
+class _Call(Struct, frozen=True, kw_only=True):
+    path: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+
+
+class _Engine(Struct, frozen=True, kw_only=True):
+    """`variable`: the environment variable of its key, "" = it has none."""
+
+    base_url: str
+    variable: str
+    build: Callable[[WebQuery, str], _Call]
+
+
+def _ask_searxng(query: WebQuery, _: str) -> _Call:
+    return _Call(path=f"/search?q={quote_plus(_name_sites(query))}&format=json")
+
+
+def _ask_brave(query: WebQuery, key: str) -> _Call:
+    path = f"/res/v1/web/search?q={quote_plus(_name_sites(query))}&count={query.count}&text_decorations=false"
+    return _Call(path=path, headers={"X-Subscription-Token": key})
+
+
+def _ask_tavily(query: WebQuery, key: str) -> _Call:
+    domains = {"include_domains": query.allowed, "exclude_domains": query.blocked}
+    body = {"query": query.text, "max_results": query.count, "search_depth": "basic"}
+    return _Call(
+        path="/search",
+        headers={"Authorization": f"Bearer {key}"},
+        body=body | {name: list(each) for name, each in domains.items() if each},
+    )
+
+
+def _ask_exa(query: WebQuery, key: str) -> _Call:
+    domains = {"includeDomains": query.allowed, "excludeDomains": query.blocked}
+    contents = {"text": {"maxCharacters": MAX_SNIPPET}}
+    body = {"query": query.text, "numResults": query.count, "type": "auto", "contents": contents}
+    return _Call(
+        path="/search",
+        headers={"x-api-key": key},
+        body=body | {name: list(each) for name, each in domains.items() if each},
+    )
+
+
+ENGINES: Final[Mapping[str, _Engine]] = {
+    "searxng": _Engine(base_url="", variable="", build=_ask_searxng),
+    "brave": _Engine(base_url="https://api.search.brave.com", variable="BRAVE_API_KEY", build=_ask_brave),
+    "tavily": _Engine(base_url="https://api.tavily.com", variable="TAVILY_API_KEY", build=_ask_tavily),
+    "exa": _Engine(base_url="https://api.exa.ai", variable="EXA_API_KEY", build=_ask_exa),
+}
+
+
+class FoundPage(Struct, frozen=True):
+    """A hit by the names that the engines have for its parts."""
+
+    title: str | None = ""
+    url: str = ""
+    content: str | None = ""
+    description: str | None = ""
+    text: str | None = ""
+    age: str | None = ""
+    publishedDate: str | None = ""  # noqa: N815 (the engine's own name)
+    published_date: str | None = ""
+
+
+class _Results(Struct, frozen=True):
+    results: tuple[FoundPage, ...] = ()
+
+
+class _Answer(Struct, frozen=True):
+    """`results` as most engines have them, `web` as Brave does; it leaves it out where nothing was found."""
+
+    results: tuple[FoundPage, ...] | None = None
+    web: _Results | None = None
+    type: str = ""
+
+
+def find_engine_address(settings: SearchSettings) -> WebAddress:
+    """Find the address of the configured engine. Raises `WebFailed`."""
+    base = settings.base_url or ENGINES[settings.provider].base_url
+    try:
+        return parse_address(base.rstrip("/"))
+    except WebFailed as problem:
+        raise WebFailed(
+            f"`web.search.base_url` can't be used: {problem.message}",
+            hint="Correct it in your configuration.",
+            code="no_search",
+        ) from None
+
+
+async def search_web(
+    settings: SearchSettings, query: WebQuery, network: GuardedNetwork, approve: ApproveEngine
+) -> tuple[WebHit, ...]:
+    """Ask the configured engine. Raises `WebFailed`, and what `approve` raises."""
+    base, engine = find_engine_address(settings), ENGINES[settings.provider]
+    await approve(base)
+    key = await asyncio.to_thread(_load_key, settings, engine)
+    call = engine.build(query, key.reveal() if key else "")
+    address = WebAddress(base.scheme, base.target, f"{base.path.rstrip('/')}{call.path}")
+    found = await download(
+        address,
+        network.admit(base.target),
+        headers={"Accept": "application/json", **call.headers},
+        body=None if call.body is None else json.dumps(call.body).encode(),
+    )
+    _check_status(settings.provider, found)
+    return select_hits(_read_answer(settings.provider, found), query)
+
+
+def _load_key(settings: SearchSettings, engine: _Engine) -> Secret | None:
+    variable = settings.api_key_env or engine.variable
+    base = settings.base_url or engine.base_url
+    try:
+        found, _ = find_key(settings.provider, base_url=base, variable=variable, command=settings.key_command)
+    except (ConfigError, ProviderError) as problem:
+        raise WebFailed(problem.message, hint=problem.hint, code="no_key") from None
+    if found is None and engine.variable:
+        raise WebFailed(
+            f"There is no key for {settings.provider}.",
+            hint=f"The user can put it into {variable}, or set `web.search.key_command`.",
+            code="no_key",
+        )
+    return found
+
+
+def _name_sites(query: WebQuery) -> str:
+    """Return the words with the operators that most engines know for domains."""
+    allowed = " OR ".join(f"site:{each}" for each in query.allowed)
+    blocked = " ".join(f"-site:{each}" for each in query.blocked)
+    return " ".join(filter(None, (query.text, f"({allowed})" if len(query.allowed) > 1 else allowed, blocked)))
+
+
+def _check_status(name: str, found: Download) -> None:
+    if found.location or 300 <= found.status < 400:
+        raise WebFailed(
+            f"{name} answers with a redirect, which is not followed.",
+            hint="The user can set `web.search.base_url` to where it leads.",
+            code="no_search",
+        )
+    if found.status in {401, 402, 403}:
+        hint = f"The user can check the key of {name}, and what it is allowed."
+        if name == "searxng":
+            hint = 'Its settings.yml has to allow JSON: `search: {formats: ["html", "json"]}`.'
+        raise WebFailed(f"{name} refuses to answer ({found.status}).", hint=hint, code="refused_key")
+    if found.status == 429:
+        raise WebFailed(f"{name} was asked too often.", hint="Search less, or later.", code="rate_limited")
+    if found.status != 200:
+        raise WebFailed(f"{name} answers with an error ({found.status}).", hint="Try again.", code="server_error")
+
+
+def _read_answer(name: str, found: Download) -> tuple[FoundPage, ...]:
+    try:
+        answer = decode_json(found.data, _Answer)
+    except msgspec.MsgspecError:
+        answer = _Answer()
+    if answer.results is not None:
+        return answer.results
+    if answer.web is not None or answer.type == "search":
+        return answer.web.results if answer.web else ()
+    raise WebFailed(f"{name} did not answer as it is known to.", hint="Do without it.", code="bad_answer")
+
+
+def select_hits(found: Iterable[FoundPage], query: WebQuery) -> tuple[WebHit, ...]:
+    """Select the hits whose address can be fetched and is of the wanted domains, each page once."""
+    hits = dict[str, WebHit]()
+    for each in found:
+        try:
+            address = parse_address(each.url)
+        except WebFailed:
+            continue
+        if any(_is_below(address.host, domain) for domain in query.blocked):
+            continue
+        if query.allowed and not any(_is_below(address.host, domain) for domain in query.allowed):
+            continue
+        hits.setdefault(str(address), _build_hit(each, str(address)))
+    return tuple(hits.values())[: query.count]
+
+
+def _build_hit(found: FoundPage, url: str) -> WebHit:
+    return WebHit(
+        title=_clean(found.title or "", MAX_TITLE) or url,
+        url=url,
+        snippet=_clean(found.description or found.content or found.text or "", MAX_SNIPPET),
+        date=_clean(found.publishedDate or found.published_date or found.age or "", 40),
+    )
+
+
+def _clean(text: str, limit: int) -> str:
+    """Return foreign text in one line, without the tags that some engines mark words with."""
+    line = " ".join(expose_controls(html.unescape(_TAG.sub("", text[: limit * 8]))).split())
+    return line if len(line) <= limit else f"{line[:limit]}…"
+
+
+def _is_below(host: str, domain: str) -> bool:
+    domain = domain.lower().removeprefix("*.").strip(".")
+    return host == domain or host.endswith(f".{domain}")
