@@ -5,6 +5,7 @@ A server belongs to one session and ends with it. What a call gets is as narrow 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -14,14 +15,20 @@ from core.agent.gate.gated_call import CallLease
 from core.agent.turn.offers import Offer
 from core.agent.turn.user_channel import UserChannel
 from core.engine.project_trust import ProjectTrust
+from core.errors import ToolFailed, ToolInputInvalid
 from core.ids import new_id
-from core.mcp.results import WARN_CHARS, render_answer
+from core.mcp.results import MOST_CHARS, WARN_CHARS, render_answer
+from core.mcp.server import CallListener
 from core.mcp.server_config import ServerConfig
+from core.mcp.server_texts import read_resource
 from core.mcp.session_servers import SessionServers
+from core.mcp.tool_lists import OfferedTool
+from core.modes import Access
 from core.permissions.trusted_files import TrustCheck
-from core.protocol.documents import Option, Question
+from core.protocol.documents import Option, Question, QuestionAnswer
 from core.protocol.events import Notice, QuestionAsked, ToolOutput
 from core.protocol.review import Origin
+from core.protocol.tools import ToolRow
 from core.sandbox.plain_text import strip_escapes
 from core.shell.command_host import CommandHost
 from core.shell.terminal import Terminal
@@ -30,6 +37,9 @@ from core.tools.external import build_external_tool
 from core.tools.toolset import Toolset
 
 OFFER_TAG = "available_servers"
+CHARS_PER_TOKEN = 4
+BOXED = "It runs in the box: what it writes waits for your review, and it has no network."
+REMOTE = "It is reached over the network: nothing holds what it does, and you are asked before each call."
 
 
 class ServerCaller(Struct, eq=False):
@@ -39,12 +49,16 @@ class ServerCaller(Struct, eq=False):
     _host: CommandHost
     _origin: Origin
     _lease: CallLease
+    _user: UserChannel
+    most: int = MOST_CHARS  # characters of an answer that are shown
 
     async def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         self._lease.check()
-        tool, answer, effects = await self._servers.call(name, arguments, self._origin, self._report_progress)
-        rendered = await render_answer(answer, self._host.directory, self._origin.call, tool.definition.meta)
-        if rendered.length > WARN_CHARS:
+        listener = CallListener(self._report_progress, self._ask, self._tell)
+        tool, answer, effects = await self._servers.call(name, arguments, self._origin, listener)
+        wishes = tool.definition.meta
+        rendered = await render_answer(answer, self._host.directory, self._origin.call, wishes, most=self.most)
+        if WARN_CHARS < rendered.length <= self.most:
             said = f"{name} answered with {rendered.length:,} characters, about {rendered.length // 4:,} tokens."
             self._host.emit(Notice(level="warning", message=said))
         text = "\n".join(filter(None, (rendered.text, f"[{effects}]" if effects else "")))
@@ -55,6 +69,29 @@ class ServerCaller(Struct, eq=False):
             spilled=rendered.spilled,
             attachments=rendered.attachments,
         )
+
+    async def read_resource(self, server: str, uri: str) -> ToolOutcome:
+        self._lease.check()
+        config = await self._servers.find_config(server)
+        if config is None:
+            raise ToolFailed(f"There is no MCP server {server!r} any more.")
+        answer = await self._servers.ask(config, partial(read_resource, uri=uri))
+        rendered = await render_answer(answer, self._host.directory, new_id("call"))
+        return ToolOutcome(content=rendered.text, spilled=rendered.spilled, attachments=rendered.attachments)
+
+    async def find_host(self, server: str) -> str:
+        self._lease.check()
+        return await self._servers.find_host(server)
+
+    async def _ask(self, title: str, questions: tuple[Question, ...]) -> tuple[QuestionAnswer, ...] | None:
+        if self._lease.is_over or not self._user.is_interactive:
+            return None
+        asked = QuestionAsked(id=new_id("ask"), call=self._origin.call, questions=questions, title=title)
+        answered = await self._user.ask(asked)
+        return answered.answers if answered.by == "user" else None
+
+    def _tell(self, text: str) -> None:
+        self._host.emit(Notice(level="warning", message=text))
 
     def describe_tools(self, query: str) -> str:
         self._lease.check()
@@ -77,20 +114,28 @@ class ServerAccess:
         tools.find_external = self._find
         terminal.on_close.append(self.servers.close)
 
+    def list_rows(self, told: str) -> list[ToolRow]:
+        """List the tools of the servers that run; `told`: what the model was told beside its list."""
+        return [_describe_tool(each, is_told=each.name in told) for each in self.servers.list_tools()]
+
     def _get_check(self) -> TrustCheck | None:
         return self._trust.is_readable if self._trust.trusted else None
 
     def _find(self, name: str) -> ToolType | None:
+        if name[:5] == "mcp__" and (why := self.servers.explain_off(name)):
+            raise ToolInputInvalid(f"Not run: {why}", hint="Nothing was changed. Do without it.", code="tool_off")
         found = self.servers.find(name)
         if found is None:
             return None
         reads, asks = found.definition.is_reading, found.must_ask
         target = f"{found.server}:{found.definition.name}"
-        return build_external_tool(found.name, target, reads=reads, asks=asks, contained=True)
+        host = self.servers.get_host(found.server)
+        own = self.servers.own is not None
+        return build_external_tool(found.name, target, reads=reads, asks=asks, where=host, own=own)
 
     def open_caller(self, origin: Origin, lease: CallLease) -> ServerCaller:
         """Open what one call of a server's tool may do."""
-        return ServerCaller(self.servers, self._host, origin, lease)
+        return ServerCaller(self.servers, self._host, origin, lease, self._user)
 
     def build_offer(self, window: int) -> Offer:
         """Build the offer of the tools that the servers have. `window`: that of the model, in tokens."""
@@ -107,9 +152,21 @@ class ServerAccess:
         question = Question(
             id="server",
             text=f"{config.source} of this project names the MCP server {config.name!r}:\n\n{shown}\n{given}\n"
-            "It runs in the box: what it writes waits for your review, and it has no network.",
+            f"{REMOTE if config.is_remote else BOXED}",
             options=(Option(id="yes", label="Let it run in this project"), Option(id="no", label="Never")),
         )
         answered = await self._user.ask(QuestionAsked(id=new_id("ask"), call="", questions=(question,)))
         chosen = answered.answers[0].options if answered.answers else ()
         return True if "yes" in chosen else False if "no" in chosen else None
+
+
+def _describe_tool(tool: OfferedTool, *, is_told: bool) -> ToolRow:
+    reason = f"of the MCP server {tool.server}"
+    return ToolRow(
+        name=tool.name,
+        access=Access.EXTERNAL.value,
+        state="told" if is_told else "callable",
+        reason=reason if is_told else f"{reason}, found by search_tools",
+        server=tool.server,
+        tokens=len(tool.describe()) // CHARS_PER_TOKEN if is_told else 0,
+    )

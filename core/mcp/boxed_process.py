@@ -63,10 +63,11 @@ def get_seen_state(host: CommandHost) -> SeenState:
 
 
 class ServerProcess:
-    """A server that runs. `keeps_effects`: what it writes waits for the review; else it is gone with it."""
+    """A server that runs. `keeps_effects`: what it writes waits for the review; else it is gone with it. `networked`:
+    it is led to the session's proxy. `folder`: one outside of the project that it may read, "" = none."""
 
-    def __init__(self, host: CommandHost, *, keeps_effects: bool) -> None:
-        self._host = host
+    def __init__(self, host: CommandHost, *, keeps_effects: bool, networked: bool = False, folder: str = "") -> None:
+        self._host, self._networked, self._folder = host, networked, folder
         self.keeps_effects = keeps_effects
         self.seen = get_seen_state(host)
         self._home: Path | None = None
@@ -97,8 +98,11 @@ class ServerProcess:
         request = replace(
             request,
             env={**request.env, **env},
-            readable=(*request.readable, *find_program_places(command, host.workspace.root)),
+            readable=(*request.readable, *find_program_places((*command, self._folder), host.workspace.root)),
         )
+        if self._networked:
+            proxy = await host.proxy()
+            request = replace(request, proxy=proxy, services=host.services() if proxy is not None else ())
         if self.keeps_effects:
             home = self._make_layer()
             request = replace(request, upper=home / "upper", work=home / "work")

@@ -1,4 +1,5 @@
-"""The files that name MCP servers: the project's before the user's own, and of one name the first entry counts whole.
+"""The files that name MCP servers: the project's before the user's own, those of plug-ins last. Of one name the first
+entry counts whole.
 
 Nothing of a project is read that its user does not trust; a server of a project needs a yes of its own besides
 (`consent`). The files are read from the disk: what the agent proposes there counts once it was accepted.
@@ -6,15 +7,19 @@ Nothing of a project is read that its user does not trust; a server of a project
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.config.rules.cleaning import MAX_READ_BYTES
 from core.errors import AgentTuiError, ConfigError
+from core.extensions.plugins import PluginSource, find_extension_places
 from core.mcp.server_config import ServerConfig, ServerProblem, parse_entries, parse_servers
 from core.permissions.trusted_files import TrustCheck
 from core.user_dirs import get_config_dir
@@ -22,6 +27,7 @@ from core.workspace import Workspace
 
 PROJECT_FILES: Final = (".mcp.json", ".cursor/mcp.json")
 OWN_FILE: Final = "mcp.json"
+_PLUGIN_ROOT: Final = re.compile(r"\$\{(?:CLAUDE|CURSOR)_PLUGIN_ROOT\}")
 MAX_BYTES: Final = 8 << 20
 _UNTRUSTED: Final = "it is not as it was when you trusted this project"
 
@@ -73,6 +79,32 @@ def _iterate_entries(
     if claude is not None:
         entries = _decode_object(claude).get("mcpServers")
         yield parse_entries(entries if isinstance(entries, dict) else {}, "~/.claude.json", is_project=False)
+    yield from _iterate_plugin_entries(workspace, is_trusted)
+
+
+def _iterate_plugin_entries(workspace: Workspace, is_trusted: TrustCheck | None) -> Iterator[Parsed]:
+    """Iterate over the servers of plug-ins, each under the plug-in's name and its own."""
+    for plugin in find_extension_places(workspace, is_trusted).plugins.plugins:
+        wrong = [each for each in plugin.problems if ".mcp.json" in each or "mcpServers" in each]
+        yield (), tuple(ServerProblem(plugin.name, plugin.path, each) for each in wrong)
+        for source in plugin.sources:
+            if source.kind == "mcp":
+                yield _parse_plugin_source(source, str(workspace.root / Path(source.directory).expanduser()))
+
+
+def _parse_plugin_source(source: PluginSource, folder: str) -> Parsed:
+    """Parse the entries of a file, with "mcpServers" around them or without."""
+    try:
+        found = msgspec.json.decode(_PLUGIN_ROOT.sub(lambda _: json.dumps(folder)[1:-1], source.data.decode("utf-8")))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
+        return (), (ServerProblem("", source.path, f"it is no valid JSON: {problem}"),)
+    entries = found.get("mcpServers", found) if isinstance(found, dict) else None
+    if not isinstance(entries, dict):
+        return (), (ServerProblem("", source.path, 'it has no object "mcpServers"'),)
+    prefix = f"plugin_{source.plugin.replace('.', '_')}_"
+    named = {f"{prefix}{name}": entry for name, entry in entries.items()}
+    servers, problems = parse_entries(named, source.path, is_project=source.scope == "project")
+    return tuple(replace(each, folder=folder) for each in servers), problems
 
 
 def _read_project_files(

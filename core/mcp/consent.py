@@ -1,6 +1,7 @@
-"""The user's word on the servers of a project: a yes is bound to the hash of the entry that was shown (SAFETY I3).
+"""The user's word on servers: a yes to one of a project, bound to the hash of the entry that was shown (SAFETY I3), and
+what is switched off.
 
-It lies in the state directory, out of reach of the project and of the agent's commands.
+It lies in the state directory, out of reach of the project and of the agent's commands, and holds for one workspace.
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from core.mcp.server_config import ServerConfig
 from core.permissions.state_file import StateFile
@@ -18,13 +21,28 @@ FILE_NAME = "mcp.json"
 
 
 class ServerConsent(Struct, frozen=True, kw_only=True):
-    """The answer of the user about one entry. `shown`: its text then; `tools`: digests of its tools when they were
-    last told, by name."""
+    """The user's word on one server. `shown`: the text of its entry when it was answered about; `tools`: digests of its
+    tools when they were last told, by name, under the entry `tools_of`; `off_tools`: the names of those that are
+    switched off; `held`: what those said before that describe themselves otherwise now, by name."""
 
     hash: str = ""
     is_allowed: bool = False
     shown: str = ""
     tools: dict[str, str] = field(default_factory=dict)
+    is_off: bool = False
+    off_tools: tuple[str, ...] = ()
+    tools_of: str = ""
+    held: dict[str, str] = field(default_factory=dict)
+
+    def explain_off(self, tool: str) -> str:
+        """Return why a tool may not be called, "" = it may."""
+        if tool in self.off_tools:
+            return "the user has switched it off."
+        return (
+            "it describes itself otherwise than before, and the user has not looked at it yet."
+            if tool in self.held
+            else ""
+        )
 
 
 class _ConsentBook(Struct, frozen=True, kw_only=True):
@@ -58,22 +76,41 @@ class ConsentStore:
 
     def save(self, config: ServerConfig, *, is_allowed: bool) -> None:
         """Keep an answer about this very entry."""
-        said = ServerConsent(hash=config.compute_hash(), is_allowed=is_allowed, shown=config.describe())
-        self._replace(config.name, said)
+        self._change(config.name, hash=config.compute_hash(), is_allowed=is_allowed, shown=config.describe())
 
-    def note_tools(self, name: str, tools: Mapping[str, str]) -> tuple[str, ...]:
-        """Keep the digests of a server's tools; return the names of those that differ from what was kept before."""
-        known = self.find(name)
-        if known.tools == tools:
-            return ()
-        self._replace(
-            name, ServerConsent(hash=known.hash, is_allowed=known.is_allowed, shown=known.shown, tools=dict(tools))
-        )
-        return tuple(sorted({each for each, _ in known.tools.items() ^ tools.items()})) if known.tools else ()
+    def forget(self, name: str) -> None:
+        """Take an answer back, so that it is asked for again."""
+        self._change(name, hash="", is_allowed=False, shown="")
 
-    def _replace(self, name: str, said: ServerConsent) -> None:
+    def switch(self, name: str, *, tool: str = "", is_off: bool) -> None:
+        """Switch a server off or on; or one of its tools. What is switched on is no longer held."""
+        said = self.find(name)
+        held = said.held if is_off else {each: text for each, text in said.held.items() if tool and each != tool}
+        if not tool:
+            self._change(name, is_off=is_off, held=held)
+            return
+        others = {*said.off_tools} - {tool}
+        self._change(name, off_tools=tuple(sorted(others | {tool} if is_off else others)), held=held)
+
+    def note_tools(
+        self, config: ServerConfig, tools: Mapping[str, str], before: Mapping[str, str]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Keep the digests of a server's tools. Return the names of those that differ from what was kept, and of those
+        that are held from now on, as they changed under the same entry. `before`: what they said, by name."""
+        known, entry = self.find(config.name), config.compute_hash()
+        if known.tools == tools and known.tools_of == entry:
+            return (), ()
+        changed = {each for each, _ in known.tools.items() ^ tools.items()} if known.tools else set[str]()
+        altered = changed & known.tools.keys() & tools.keys() if known.tools_of == entry else set[str]()
+        held = {each: text for each, text in known.held.items() if each in tools}
+        held |= {each: before.get(each, "") for each in altered if each not in held}
+        self._change(config.name, tools=dict(tools), tools_of=entry, held=held)
+        return tuple(sorted(changed)), tuple(sorted(altered))
+
+    def _change(self, name: str, **fields: Any) -> None:
         def change(book: _ConsentBook) -> _ConsentBook:
-            here = book.workspaces.get(self._name, {}) | {name: said}
-            return _ConsentBook(workspaces=book.workspaces | {self._name: here})
+            here = book.workspaces.get(self._name, {})
+            said = replace(here.get(name, ServerConsent()), **fields)
+            return _ConsentBook(workspaces=book.workspaces | {self._name: here | {name: said}})
 
         self._file.update(change)

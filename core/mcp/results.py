@@ -34,8 +34,11 @@ class RenderedAnswer(Struct, frozen=True, kw_only=True):
     attachments: tuple[PreparedAttachment, ...] = ()
 
 
-async def render_answer(answer: CallAnswer, directory: Path, call: str, wishes: Any = None) -> RenderedAnswer:
-    """Render an answer. `wishes`: the tool's own `_meta`, which may ask for a higher limit."""
+async def render_answer(
+    answer: CallAnswer, directory: Path, call: str, wishes: Any = None, *, most: int = MOST_CHARS
+) -> RenderedAnswer:
+    """Render an answer. `wishes`: the tool's own `_meta`, which may ask for a higher limit; `most`: characters that are
+    shown whatever it asks for."""
     parts: list[str] = []
     attachments: list[PreparedAttachment] = []
     for block in answer.content:
@@ -47,7 +50,7 @@ async def render_answer(answer: CallAnswer, directory: Path, call: str, wishes: 
     if not any(parts) and answer.structured_content is not None:
         parts.append(json.dumps(answer.structured_content, ensure_ascii=False))
     text = strip_escapes("\n".join(filter(None, parts)))
-    limit = get_limit(wishes)
+    limit = min(get_limit(wishes), most)
     if len(text) <= limit:
         return RenderedAnswer(text=text, length=len(text), attachments=tuple(attachments))
     name, why = spill_output(directory, call, text)

@@ -8,25 +8,37 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import AsyncIterator, Callable, Mapping
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct, field
 
 from core.errors import ToolFailed
+from core.mcp.elicitation import Elicitation, ElicitationAnswer
 from core.records import convert
 from core.tasks import cancel_tasks
 
 if TYPE_CHECKING:
+    import httpx2
+    from mcp import Client
     from mcp.client.context import ClientRequestContext
+    from mcp_types import ElicitRequestParams
 
 MAX_TOOLS: Final = 2_000
 MAX_PAGES: Final = 50
 MAX_LINE: Final = 32 << 20  # characters of one message
 MOST_WAITING: Final = 10_000  # messages that were not yet looked at
+MOST_PAGES_TO_OPEN: Final = 5  # that one refused call may name
+RELISTEN_SECONDS: Final = 5.0
+_PAGES_FIRST: Final = -32042  # the code of a call that is refused until pages were opened
+_LIST_CHANGES: Final = {f"notifications/{each}/list_changed" for each in ("tools", "resources", "prompts")}
+R = TypeVar("R")
 Progress = Callable[[float, "float | None", "str | None"], None]
+AnswerServer = Callable[[Elicitation], Awaitable[ElicitationAnswer]]
 
 
 class ToolAnnotations(Struct, frozen=True, rename="camel"):
@@ -141,23 +153,52 @@ class MessagePipe:
             self._incoming.close()
 
 
-class SdkConnection:
-    """An open connection. `on_change`: the server says that its tools are others now."""
+@asynccontextmanager
+async def open_http_streams(url: str, client: httpx2.AsyncClient, *, is_sse: bool) -> AsyncIterator[tuple[Any, Any]]:
+    """Open the streams of a remote server; the client is closed with them."""
+    from mcp.client.sse import sse_client
+    from mcp.client.streamable_http import streamable_http_client
 
-    def __init__(self, streams: AbstractAsyncContextManager[tuple[Any, Any]], on_change: Callable[[], None]) -> None:
-        self._streams, self._on_change = streams, on_change
+    def give(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
+        return client
+
+    if is_sse:
+        async with sse_client(url, httpx_client_factory=give) as streams:
+            yield streams
+    else:
+        async with client, streamable_http_client(url, http_client=client, max_sse_event_size=MAX_LINE) as streams:
+            yield streams
+
+
+class SdkConnection:
+    """An open connection. `on_change`: the server says that its tools are others now; `answer`: it asks the user."""
+
+    def __init__(
+        self,
+        streams: AbstractAsyncContextManager[tuple[Any, Any]],
+        on_change: Callable[[], None],
+        answer: AnswerServer,
+    ) -> None:
+        self._streams, self._on_change, self._answer = streams, on_change, answer
         self._client: Any = None
         self._end = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.version = ""
         self.instructions = ""
 
+    @property
+    def is_open(self) -> bool:
+        """True from its handshake until it ends, by whichever side."""
+        return self._client is not None
+
     async def load(self) -> None:
         """Import the SDK, without holding anybody up."""
         await asyncio.to_thread(importlib.import_module, "mcp.client.client")
+        logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)  # its tracebacks are for nobody's screen
 
     async def open(self, seconds: float, root: str) -> None:
-        """Connect and shake hands. Raises `ToolFailed`, `TimeoutError`."""
+        """Connect and shake hands. `root`: the directory that the server is told, "" = none. Raises `ToolFailed`,
+        `TimeoutError`."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._serve(ready, root), name="mcp connection")
         try:
@@ -169,31 +210,19 @@ class SdkConnection:
             raise
 
     async def _serve(self, ready: asyncio.Future[None], root: str) -> None:
-        from mcp import Client
-        from mcp_types import Implementation, ListRootsResult, Root
-
-        async def list_roots(context: ClientRequestContext) -> ListRootsResult:
-            return ListRootsResult(roots=[Root.model_validate({"uri": f"file://{root}", "name": "workspace"})])
-
-        async def hear(message: object) -> None:
-            if getattr(message, "method", "") == "notifications/tools/list_changed":
-                self._on_change()
-
         try:
-            client = Client(
-                self._streams,
-                list_roots_callback=list_roots,
-                message_handler=hear,
-                client_info=Implementation(name="agent-tui", version="1"),
-            )
-            async with client:
+            async with self._build_client(root) as client:
                 self._client = client
                 info = client.server_info
                 self.version = f"{info.name} {info.version}" if info else ""
                 self.instructions = client.instructions or ""
                 if not ready.done():
                     ready.set_result(None)
-                await self._end.wait()
+                listening = asyncio.create_task(self._listen(client), name="mcp changes")
+                try:
+                    await self._end.wait()
+                finally:
+                    await cancel_tasks({listening})
         except Exception as problem:  # a foreign library ends here; what it said goes to whoever waits
             if not ready.done():
                 ready.set_exception(_explain(problem))
@@ -202,6 +231,63 @@ class SdkConnection:
             if not ready.done():
                 ready.set_exception(ToolFailed("the connection was closed"))
                 ready.exception()
+
+    def _build_client(self, root: str) -> Client:
+        from mcp import Client
+        from mcp_types import ElicitResult, Implementation, ListRootsResult, Root
+
+        async def list_roots(context: ClientRequestContext) -> ListRootsResult:
+            return ListRootsResult(roots=[Root.model_validate({"uri": Path(root).as_uri(), "name": "workspace"})])
+
+        async def elicit(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+            answered = await self._answer(_read_elicitation(params))
+            return ElicitResult(action=answered.action, content=answered.content)
+
+        async def hear(message: object) -> None:
+            if getattr(message, "method", "") in _LIST_CHANGES:
+                self._on_change()
+
+        return Client(
+            self._streams,
+            list_roots_callback=list_roots if root else None,
+            elicitation_callback=elicit,
+            message_handler=hear,
+            client_info=Implementation(name="agent-tui", version="1"),
+        )
+
+    async def _listen(self, client: Client) -> None:
+        """Hear of changes where they are told only to who asks for them; what was missed meanwhile is a change."""
+        from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+
+        tools = client.server_capabilities.tools
+        while tools is not None and tools.list_changed:
+            try:
+                async with client.listen(tools_list_changed=True) as changes:
+                    async for _ in changes:
+                        self._on_change()
+                return
+            except SubscriptionLost:
+                await asyncio.sleep(RELISTEN_SECONDS)
+                self._on_change()
+            except ListenNotSupportedError:
+                return
+            except Exception:  # a foreign library ends here; without it changes are not heard of, and nothing else
+                return
+
+    def has_feature(self, name: str) -> bool:
+        """True if the server says that it has `resources` or `prompts`."""
+        return getattr(self._get_client().server_capabilities, name, None) is not None
+
+    async def request(self, method: str, kind: type[R], **arguments: Any) -> R:
+        """Ask for something by the SDK's own name for it; return its answer as a record. Raises `ToolFailed`."""
+        try:
+            answer = await getattr(self._get_client(), method)(**arguments)
+        except ToolFailed:
+            raise
+        except Exception as problem:
+            raise _explain(problem) from None
+        found: R = _read_record(answer, kind)
+        return found
 
     async def list_tools(self) -> tuple[ToolDefinition, ...]:
         """Return all tools. Raises `ToolFailed`."""
@@ -217,6 +303,8 @@ class SdkConnection:
         except ToolFailed:
             raise
         except Exception as problem:
+            if not self.has_feature("tools"):
+                return ()
             raise _explain(problem) from None
         return tuple(found[:MAX_TOOLS])
 
@@ -228,12 +316,32 @@ class SdkConnection:
 
         try:
             answer = await self._get_client().call_tool(name, dict(arguments), progress_callback=hear)
-            found: CallAnswer = _read_record(answer, CallAnswer)
-            return found
         except ToolFailed:
             raise
         except Exception as problem:
-            raise _explain(problem) from None
+            if not await self._open_pages(problem):
+                raise _explain(problem) from None
+            try:
+                answer = await self._get_client().call_tool(name, dict(arguments), progress_callback=hear)
+            except Exception as again:
+                raise _explain(again) from None
+        found: CallAnswer = _read_record(answer, CallAnswer)
+        return found
+
+    async def _open_pages(self, problem: Exception) -> bool:
+        """Have the user open the pages that a refused call names. False: it names none, or the user did not."""
+        from mcp import MCPError, UrlElicitationRequiredError
+
+        if not isinstance(problem, MCPError) or problem.error.code != _PAGES_FIRST:
+            return False
+        try:
+            pages = UrlElicitationRequiredError.from_error(problem.error).elicitations[:MOST_PAGES_TO_OPEN]
+        except (ValueError, KeyError, TypeError):
+            return False
+        for each in pages:
+            if (await self._answer(_read_elicitation(each))).action != "accept":
+                return False
+        return bool(pages)
 
     def _get_client(self) -> Any:
         if self._client is None:
@@ -246,6 +354,12 @@ class SdkConnection:
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=2.0)
             await cancel_tasks({self._task}, limit=2.0)
+
+
+def _read_elicitation(params: ElicitRequestParams) -> Elicitation:
+    if params.mode == "url":
+        return Elicitation(message=params.message, url=params.url)
+    return Elicitation(message=params.message, schema=params.requested_schema)
 
 
 def _read_record(model: Any, kind: type[Any]) -> Any:

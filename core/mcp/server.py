@@ -2,28 +2,50 @@
 project.
 
 A process sees the project as it was when it began. So it is ended when something else changed meanwhile, and when it
-wrote itself: what it wrote then waits for the review, and the next call starts it over that.
+wrote itself: what it wrote then waits for the review, and the next call starts it over that. A remote server is
+connected to instead, again and again where it can't be reached; a call is repeated only if it was not taken.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from core.errors import AgentTuiError, ConfigError, ToolFailed
+from msgspec import Struct
+
+from core.clock import monotonic
+from core.errors import AgentTuiError, ConfigError, StateError, ToolFailed
 from core.mcp.boxed_process import ServerLog, ServerProcess
-from core.mcp.sdk_connection import CallAnswer, MessagePipe, Progress, SdkConnection, ToolDefinition
-from core.mcp.server_config import ServerConfig, Variables, parse_env_file
+from core.mcp.elicitation import AskUser, Elicitation, ElicitationAnswer, answer_elicitation
+from core.mcp.sdk_connection import AnswerServer, CallAnswer, MessagePipe, Progress, SdkConnection, ToolDefinition
+from core.mcp.server_config import ServerConfig, Variables, find_remote_host, parse_env_file
 from core.protocol.review import Origin
 from core.shell.command_host import CommandHost
 from core.tasks import TaskOwner
 
+if TYPE_CHECKING:
+    from core.mcp.remote.http_link import HttpLink
+
 START_SECONDS: Final = 30.0
 MOST_UNASKED: Final = 64 << 20  # characters of messages that a server may send for one request
-REMOTE: Final = "remote servers can't be used yet."
+RETRY_WAITS: Final = (0.5, 1.0, 2.0, 4.0)  # seconds before a remote server that can't be reached is tried again
+REST_SECONDS: Final = (30.0, 300.0)  # that one which failed is left alone: at first, and at most
+STOPPED: Final = "The user stopped it."
+MOST_QUESTIONS: Final = 10  # that a server may ask the user in one call
+A = TypeVar("A")
 ServerStatus = Literal["idle", "running", "failed"]
+
+
+class CallListener(Struct, frozen=True):
+    """The ears of a running call: `progress` is shown, `ask` puts a question of the server to the user, `tell`
+    tells the user something."""
+
+    progress: Progress
+    ask: AskUser
+    tell: Callable[[str], None]
 
 
 class McpServer:
@@ -38,7 +60,13 @@ class McpServer:
         self._lock = asyncio.Lock()
         self._tasks = TaskOwner()
         self._process: ServerProcess | None = None
-        self._pipe: MessagePipe | None = None
+        self._pipe: MessagePipe | HttpLink | None = None
+        self.host = find_remote_host(config, self._variables)
+        self._answering: AnswerServer | None = None
+        self._address = ""
+        self._logins_tried = 0
+        self._failures = 0
+        self._rests_until = 0.0
         self._connection: SdkConnection | None = None
         self._received = 0
 
@@ -52,14 +80,27 @@ class McpServer:
             except (TimeoutError, ToolFailed) as problem:
                 raise await self._end_failed(problem, f"It did not list its tools in {START_SECONDS:.0f} s") from None
 
+    async def ask(self, work: Callable[[SdkConnection], Awaitable[A]], *, keeps_effects: bool) -> A:
+        """Return what `work` gets of its connection; it is started for that. A refusal leaves it running. Raises
+        `ToolFailed`."""
+        async with self._lock:
+            connection = await self._connect(keeps_effects=keeps_effects)
+            try:
+                async with asyncio.timeout(START_SECONDS):
+                    return await work(connection)
+            except (asyncio.CancelledError, TimeoutError, ToolFailed) as problem:
+                if isinstance(problem, ToolFailed) and self._is_alive:
+                    raise
+                raise await self._end_failed(problem, f"It said nothing for {START_SECONDS:.0f} s") from None
+
     async def call(
-        self, tool: str, arguments: Mapping[str, Any], origin: Origin, *, keeps_effects: bool, on_progress: Progress
+        self, tool: str, arguments: Mapping[str, Any], origin: Origin, *, keeps_effects: bool, listener: CallListener
     ) -> tuple[CallAnswer, str]:
         """Call a tool; return its answer, and a line on what it changed, "" = nothing. Raises `ToolFailed`."""
         async with self._lock:
             connection = await self._connect(keeps_effects=keeps_effects)
             try:
-                answer = await self._ask(connection, tool, arguments, on_progress)
+                answer = await self._ask(connection, tool, arguments, listener)
             except (asyncio.CancelledError, TimeoutError, ToolFailed) as problem:
                 is_refusal = isinstance(problem, ToolFailed) and self._is_alive
                 if not is_refusal:
@@ -69,18 +110,46 @@ class McpServer:
             return answer, await self._take_effects(origin)
 
     async def _ask(
-        self, connection: SdkConnection, tool: str, arguments: Mapping[str, Any], on_progress: Progress
+        self, connection: SdkConnection, tool: str, arguments: Mapping[str, Any], listener: CallListener
     ) -> CallAnswer:
-        """Call, as long as it says something now and then."""
+        """Call, as long as it says something now and then; the user may take their time."""
         loop, limit = asyncio.get_running_loop(), self.config.seconds
-        self._received = 0
+        self._received, asked, asking = 0, 0, asyncio.Lock()
         async with asyncio.timeout(limit) as patience:
 
             def hear(progress: float, total: float | None, message: str | None) -> None:
                 patience.reschedule(loop.time() + limit)
-                on_progress(progress, total, message)
+                listener.progress(progress, total, message)
 
-            return await connection.call_tool(tool, arguments, hear)
+            async def answer(wanted: Elicitation) -> ElicitationAnswer:
+                nonlocal asked
+                asked += 1
+                if asked > MOST_QUESTIONS:
+                    return ElicitationAnswer(action="cancel")
+                async with asking:
+                    patience.reschedule(None)
+                    found = await answer_elicitation(self.config.name, wanted, listener.ask)
+                    patience.reschedule(loop.time() + limit)
+                if found.notice:
+                    listener.tell(found.notice)
+                return found
+
+            self._answering = answer
+            try:
+                return await connection.call_tool(tool, arguments, hear)
+            except ToolFailed:
+                if not self._was_not_taken:
+                    raise
+                patience.reschedule(None)
+                again = await self._connect(keeps_effects=False)
+                patience.reschedule(loop.time() + limit)
+                return await again.call_tool(tool, arguments, hear)
+            finally:
+                self._answering = None
+
+    async def _answer(self, wanted: Elicitation) -> ElicitationAnswer:
+        """Answer a question of the server: the user is asked while a call of theirs runs, and at no other time."""
+        return await self._answering(wanted) if self._answering is not None else ElicitationAnswer(action="cancel")
 
     async def _take_effects(self, origin: Origin) -> str:
         """Let what it wrote wait for the review; then it has to begin anew."""
@@ -95,42 +164,96 @@ class McpServer:
     # its life
 
     @property
+    def can_try_again(self) -> bool:
+        """True if it failed, and it is time to see whether it is back, or there is another login."""
+        if not self.config.is_remote or self.status != "failed":
+            return False
+        return monotonic() >= self._rests_until or self._count_logins() != self._logins_tried
+
+    def _count_logins(self) -> int:
+        """Return a number that is another one after each login to it."""
+        from core.mcp.remote.logins import LoginStore
+
+        with suppress(StateError):
+            return LoginStore(self._address).find_entry().number
+        return 0
+
+    @property
     def _is_alive(self) -> bool:
-        return self._pipe is not None and not self._pipe.problem
+        is_open = self._connection is not None and self._connection.is_open
+        return is_open and self._pipe is not None and not self._pipe.problem
+
+    @property
+    def _was_not_taken(self) -> bool:
+        """True if a call can't have reached the remote server, or it does not know this connection any more."""
+        fault = None if self._pipe is None or isinstance(self._pipe, MessagePipe) else self._pipe.fault
+        return fault is not None and fault.is_unsent
 
     async def _connect(self, *, keeps_effects: bool) -> SdkConnection:
-        process = self._process
-        if process is not None and (
-            process.is_outdated or process.keeps_effects != keeps_effects or not self._is_alive
-        ):
+        process, is_own = self._process, self.config.is_own
+        is_old = process is not None and not is_own and (process.is_outdated or process.keeps_effects != keeps_effects)
+        if self._connection is not None and (is_old or not self._is_alive):
             await self._stop()
         if self._connection is None:
             try:
-                await self._start(keeps_effects=keeps_effects)
+                await (self._reach() if self.config.is_remote else self._start(keeps_effects=keeps_effects))
             except (AgentTuiError, TimeoutError, asyncio.CancelledError) as problem:
                 raise await self._end_failed(problem, f"It did not answer in {START_SECONDS:.0f} s") from None
         assert self._connection is not None
         return self._connection
 
+    async def _reach(self) -> None:
+        """Connect to a remote server; one that can't be reached now is tried again after a while."""
+        from core.mcp.remote.http_link import HttpLink, build_target
+
+        for wait in (*RETRY_WAITS, None):
+            target = await asyncio.to_thread(build_target, self.config, self._variables)
+            self._address = str(target.address)
+            self._logins_tried = self._count_logins()
+            link = self._pipe = HttpLink(self.config, target)
+            self._connection = SdkConnection(link.open_streams(), self._on_change, self._answer)
+            await self._connection.load()
+            try:
+                await self._connection.open(START_SECONDS, "")
+            except ToolFailed as problem:
+                await self._disconnect()
+                if wait is None or link.fault is None or not link.fault.is_passing:
+                    raise link.build_error(problem.message) from None
+                await asyncio.sleep(wait)
+            else:
+                break
+        self._note_running()
+
+    def _note_running(self) -> None:
+        assert self._connection is not None
+        self.status, self.problem, self.version = "running", "", self._connection.version
+        self._failures = 0
+
     async def _start(self, *, keeps_effects: bool) -> None:
-        if not self.config.command:
-            raise ToolFailed(REMOTE)
         command, env = await asyncio.to_thread(self._expand)
         self.log, self._received = ServerLog(), 0
-        self._process = process = ServerProcess(self._host, keeps_effects=keeps_effects)
+        is_own = self.config.is_own
+        self._process = process = ServerProcess(
+            self._host, keeps_effects=keeps_effects and not is_own, networked=is_own, folder=self.config.folder
+        )
         pipe = self._pipe = MessagePipe(self._send, self.log.add)
-        self._connection = SdkConnection(pipe.open_streams(), self._on_change)
+        self._connection = SdkConnection(pipe.open_streams(), self._on_change, self._answer)
         await self._connection.load()
         await process.start(command, env, self._receive, self.log.add)
         self._tasks.spawn(self._watch(process, pipe), name=f"mcp {self.config.name}")
         await self._connection.open(START_SECONDS, str(self._host.workspace.root))
-        self.status, self.problem, self.version = "running", "", self._connection.version
+        self._note_running()
+
+    @property
+    def _variables(self) -> Variables:
+        return Variables(self._host.workspace.root, os.environ)
 
     def _expand(self) -> tuple[tuple[str, ...], dict[str, str]]:
         """Return command and environment with their variables replaced. Raises `ConfigError`."""
         config, root = self.config, self._host.workspace.root
-        variables = Variables(root, os.environ)
+        variables = self._variables
         env = {"CLAUDE_PROJECT_DIR": str(root)}
+        env |= {"CLAUDE_PLUGIN_ROOT": config.folder} if config.folder else {}
         if config.env_file:
             try:
                 data = self._host.workspace.read_bytes(variables.expand(config.env_file), 1 << 20)
@@ -147,7 +270,7 @@ class McpServer:
             self._process.running.send(data)
 
     def _receive(self, text: str) -> None:
-        if self._pipe is None:
+        if not isinstance(self._pipe, MessagePipe):
             return
         self._received += len(text)
         if self._received > MOST_UNASKED:
@@ -170,6 +293,9 @@ class McpServer:
         what = silence if isinstance(problem, TimeoutError) else ended or str(problem)
         said = self.log.find_reason()
         self.status, self.problem = "failed", f"{what.rstrip('.')}.{f' Its log ends: {said}' if said else ''}"
+        shortest, longest = REST_SECONDS
+        self._rests_until = monotonic() + min(shortest * 2**self._failures, longest)
+        self._failures += 1
         hint = problem.hint if isinstance(problem, AgentTuiError) else ""
         return ToolFailed(f"The MCP server {self.config.name} failed: {self.problem}", hint=hint)
 
@@ -185,6 +311,14 @@ class McpServer:
             await process.stop()
             process.drop()
         await self._disconnect()
+
+    async def stop(self) -> None:
+        """End it. A call that it works on fails; the next one starts it anew."""
+        if self._pipe is not None:
+            self._pipe.close(STOPPED)
+        async with self._lock:
+            await self._stop()
+            self.problem = ""
 
     async def close(self) -> None:
         """End it; nothing of it is left."""

@@ -9,25 +9,50 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
 
-from core.errors import ConfigError
+from core.errors import ConfigError, WebFailed
+from core.web.address import parse_address
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 DEFAULT_SECONDS: Final = 300.0  # without progress
 _VARIABLE: Final = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+_HIDDEN: Final = "(it stands in the file)"
 _HARMLESS: Final = frozenset({"HOME", "USER", "LOGNAME", "LANG", "SHELL", "TMPDIR"})
+_FOLDERS: Final = frozenset(
+    {"userHome", "workspaceFolder", "workspaceFolderBasename", "CLAUDE_PROJECT_DIR", "pathSeparator"}
+)
+_VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 Transport = Literal["stdio", "http", "sse"]
+
+
+class OAuthOptions(Struct, frozen=True, kw_only=True):
+    """The name of this program at the issuer of a remote server's logins. `client_id` "": it registers itself;
+    `metadata_url`: a document of yours that describes it; `port`: of the address that a login comes back to, 0 = any.
+    """
+
+    client_id: str = ""
+    client_secret: str = ""
+    metadata_url: str = ""
+    port: int = 0
+
+    def list_lines(self) -> list[str]:
+        """Return what is said, one thing a line."""
+        said = (("client", self.client_id), ("secret", self.client_secret), ("document", self.metadata_url))
+        return [f"login {name}: {value}" for name, value in (*said, ("port", str(self.port or ""))) if value]
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True):
     """A server as it is configured, its variables not yet replaced. `source`: the file as the user knows it.
 
-    `command`: program and arguments, () = it is reached at `url`. `seconds`: that a call may be silent.
+    `command`: program and arguments, () = it is reached at `url`. `seconds`: that a call may be silent. `is_own`: it is
+    the program's own: it may use the session's network, keeps what it has open, and nothing that it writes is kept.
+    `folder`: the plug-in that it is of, which it may read, "" = it is of none.
     """
 
     name: str
@@ -39,12 +64,20 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     env_file: str = ""
     url: str = ""
     headers: Mapping[str, str] = {}
+    oauth: OAuthOptions = OAuthOptions()
     seconds: float = DEFAULT_SECONDS
+    is_own: bool = False
+    folder: str = ""
+
+    @property
+    def is_remote(self) -> bool:
+        """True if it is reached over HTTP, where no box holds what it does."""
+        return not self.command
 
     def compute_hash(self) -> str:
         """Return the digest of everything that decides what is run, reached and sent."""
         said = (self.transport, self.command, sorted(self.env.items()), self.env_file, self.url)
-        data = msgspec.json.encode((*said, sorted(self.headers.items())))
+        data = msgspec.json.encode((*said, sorted(self.headers.items()), *self.oauth.list_lines()))
         return hashlib.sha256(data).hexdigest()
 
     def describe(self) -> str:
@@ -53,12 +86,20 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
         lines += [f"env {name}: {value}" for name, value in sorted(self.env.items())]
         lines += [f"header {name}: {value}" for name, value in sorted(self.headers.items())]
         lines += [f"env file: {self.env_file}"] if self.env_file else []
+        lines += [f"login secret: {_HIDDEN}" if _is_plain_secret(each) else each for each in self.oauth.list_lines()]
         return "\n".join(lines)
 
     def list_variables(self) -> tuple[str, ...]:
         """Return the names of the user's variables that it would be given, sorted."""
-        texts = [*self.command, *self.env.values(), self.url, *self.headers.values()]
-        return tuple(sorted({found["name"] for text in texts for found in _VARIABLE.finditer(text)} - _HARMLESS))
+        texts = [*self.command, *self.env.values(), self.url, *self.headers.values(), *self.oauth.list_lines()]
+        return tuple(
+            sorted({found["name"] for text in texts for found in _VARIABLE.finditer(text)} - _HARMLESS - _FOLDERS)
+        )
+
+
+def _is_plain_secret(line: str) -> bool:
+    """True if a line of the options of a login says a secret itself, and no variable that holds it."""
+    return line.startswith("login secret: ") and _VARIABLE.search(line) is None
 
 
 class ServerProblem(Struct, frozen=True):
@@ -118,25 +159,43 @@ def _parse_entry(name: str, entry: Any, source: str, *, is_project: bool) -> Ser
         name=name,
         source=source,
         is_project=is_project,
-        transport=_parse_transport(entry.get("type"), is_remote=isinstance(url, str)),
+        transport=_parse_transport(entry.get("type"), url if isinstance(url, str) else None),
         command=(command, *arguments) if isinstance(command, str) else (),
         env=_parse_texts(entry, "env"),
         env_file=str(entry.get("envFile") or ""),
         url=url if isinstance(url, str) else "",
         headers=_parse_texts(entry, "headers"),
+        oauth=_parse_oauth(entry),
         seconds=seconds / 1000,
     )
 
 
-def _parse_transport(kind: Any, *, is_remote: bool) -> Transport:
+def _parse_transport(kind: Any, url: str | None) -> Transport:
     known: dict[Any, Transport] = {"http": "http", "streamable-http": "http", "streamableHttp": "http", "sse": "sse"}
-    if not is_remote:
+    if url is None:
         if kind not in {None, "stdio"}:
             raise ConfigError('its "type" does not go with a command: leave it out, or write "stdio"')
         return "stdio"
     if kind is not None and kind not in known:
         raise ConfigError('its "type" has to be "http" or "sse"')
-    return known.get(kind, "http")
+    return known.get(kind, "sse" if url.rstrip("/").endswith("/sse") else "http")
+
+
+def _parse_oauth(entry: Mapping[str, Any]) -> OAuthOptions:
+    """Read `oauth` as Claude Code writes it, or `auth` as Cursor does."""
+    for key in ("oauth", "auth"):
+        if not isinstance(entry.get(key) or {}, dict):
+            raise ConfigError(f'"{key}" has to be an object')
+    said, other = entry.get("oauth") or {}, entry.get("auth") or {}
+    port = said.get("callbackPort") or 0
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65_535:
+        raise ConfigError('"callbackPort" has to be the number of a port')
+    return OAuthOptions(
+        client_id=str(said.get("clientId") or other.get("CLIENT_ID") or ""),
+        client_secret=str(said.get("clientSecret") or other.get("CLIENT_SECRET") or ""),
+        metadata_url=str(said.get("clientMetadataUrl") or ""),
+        port=port,
+    )
 
 
 def _parse_texts(entry: Mapping[str, Any], key: str) -> dict[str, str]:
@@ -188,13 +247,27 @@ class Variables(Struct, frozen=True):
         return value
 
 
+def is_variable_name(text: str) -> bool:
+    """True if a variable of the environment can have this name."""
+    return _VARIABLE_NAME.fullmatch(text) is not None
+
+
 def parse_env_file(text: str) -> dict[str, str]:
     """Parse lines of the shape NAME=value; quotes around a value, `export` and comments are understood."""
     found = {}
     for line in text.splitlines():
         name, equals, value = line.strip().removeprefix("export ").partition("=")
-        if equals and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name.strip()):
+        if equals and is_variable_name(name.strip()):
             value = value.strip()
             is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
             found[name.strip()] = value[1:-1] if is_quoted else value.partition(" #")[0].rstrip()
     return found
+
+
+def find_remote_host(config: ServerConfig, variables: Variables) -> str:
+    """Return the host of a remote server as rules name it, "?" if its address can't be read; "" = it is none."""
+    if not config.is_remote:
+        return ""
+    with suppress(WebFailed, ConfigError):
+        return parse_address(variables.expand(config.url)).host
+    return "?"

@@ -9,18 +9,32 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Final
-
-from msgspec import Struct
+from typing import Any, Final, TypeVar
 
 from core.errors import AgentTuiError, StateError, ToolFailed
 from core.mcp.config_files import ConfiguredServers, load_servers
-from core.mcp.consent import ConsentStore
-from core.mcp.sdk_connection import CallAnswer, Progress, ToolDefinition
-from core.mcp.server import McpServer
+from core.mcp.consent import ConsentStore, ServerConsent
+from core.mcp.sdk_connection import CallAnswer, SdkConnection, ToolDefinition
+from core.mcp.server import CallListener, McpServer
 from core.mcp.server_config import ServerConfig
-from core.mcp.tool_lists import OfferedTool, compute_digests, find_tools, load_list, name_tools, save_list
+from core.mcp.server_rows import ServerLife, build_row, describe_problem
+from core.mcp.server_texts import list_texts
+from core.mcp.tool_lists import (
+    KeptList,
+    OfferedTool,
+    ServerTexts,
+    compute_digests,
+    describe_tools,
+    find_flags,
+    find_tools,
+    format_offer,
+    format_tool_name,
+    load_list,
+    name_tools,
+    save_list,
+)
 from core.permissions.trusted_files import TrustCheck
+from core.protocol import queries as q
 from core.protocol.events import Notice
 from core.protocol.review import Origin
 from core.shell.command_host import CommandHost
@@ -30,32 +44,17 @@ FIRST_WAIT: Final = 5.0  # seconds that a prompt waits for lists that nobody has
 DEFERRED_PART: Final = 0.05  # of the window: above that the model looks tools up
 UNKNOWN_WINDOW: Final = 32_000
 MAX_CHANGES: Final = 10  # of a server's tools that the model is told of in a session
-HOW_TO_CALL: Final = (
-    "Tools of MCP servers, called through call_tool by their whole name. Their texts are not from the user."
-)
-HOW_TO_FIND: Final = (
-    'MCP servers. Find a tool by call_tool search_tools {{"query": …}}, then call it through call_tool.\n{}'
-)
 UNASKED: Final = "the user has not said yes to it."
+OFF: Final = "the user has switched it off."
+A = TypeVar("A")
 ConsentQuestion = Callable[[ServerConfig, str], Awaitable["bool | None"]]
-
-
-class ServerReport(Struct, frozen=True, kw_only=True):
-    """A server as it is shown: its state in a word, what is wrong with it, and the tokens that its tools take."""
-
-    name: str
-    source: str
-    state: str
-    problem: str = ""
-    tools: tuple[str, ...] = ()
-    tokens: int = 0
-    log: str = ""
 
 
 class SessionServers:
     """The servers of a session. `ask`: asks the user about a server of the project; None = there was no answer.
 
     `get_check`: the trust that files of the project have now; `keeps_effects`: what is written waits for the review.
+    `own`: the one server of a session that has no other.
     """
 
     def __init__(
@@ -70,7 +69,10 @@ class SessionServers:
         self._configured = ConfiguredServers()
         self._servers: dict[str, McpServer] = {}
         self._tools: dict[str, tuple[ToolDefinition, ...]] = {}
+        self._texts: dict[str, ServerTexts] = {}
         self._problems: dict[str, str] = {}
+        self._refusals: dict[str, str] = {}
+        self._said: dict[str, ServerConsent] = {}
         self._changed: dict[str, int] = {}
         self._stale: set[str] = set()
         self._answered: set[str] = set()
@@ -78,29 +80,49 @@ class SessionServers:
         self._refreshing = asyncio.Lock()
         self._tasks = TaskOwner()
         self._listing: dict[str, asyncio.Task[None]] = {}
+        self.own: ServerConfig | None = None
 
     # what is offered
 
     async def describe(self, window: int) -> str:
         """Return what the model is told of them now, "" = there are none. `window`: of the model, in tokens."""
         await self.refresh()
-        tools = self.list_tools()
-        failed = [f"- {name} can't be used: {why}" for name, why in sorted(self._problems.items())]
-        if not tools:
-            return "\n".join(failed)
-        text = "\n".join([HOW_TO_CALL, *(each.describe() for each in tools), *failed])
-        if len(text) // 4 <= (window or UNKNOWN_WINDOW) * DEFERRED_PART:
-            return text
-        counts = [f"- {name}: {len(found)} tools" for name, found in sorted(self._tools.items())]
-        return HOW_TO_FIND.format("\n".join([*counts, *failed]))
+        tools, notes = self.list_tools(), self._describe_missing()
+        return format_offer(tools, notes, int((window or UNKNOWN_WINDOW) * DEFERRED_PART))
+
+    def _describe_missing(self) -> list[str]:
+        """Return a line on each server that can't be used, and on the tools that the user switched off."""
+        failed = sorted({**self._problems, **self._refusals}.items())
+        lines = [f"- {name} can't be used: {why}" for name, why in failed]
+        for name, said in sorted(self._said.items()):
+            off = [(each.name, said.explain_off(each.name)) for each in self._tools.get(name, ())]
+            lines += [f"- {name}: its tool {tool} can't be used: {why}" for tool, why in off if why]
+        return lines
 
     def list_tools(self) -> list[OfferedTool]:
         """Return the tools that can be called."""
+        return [each for each in self._list_all() if not self.explain_off(each.name)]
+
+    def _list_all(self) -> list[OfferedTool]:
         return [tool for server, found in sorted(self._tools.items()) for tool in name_tools(server, found).values()]
 
+    def explain_off(self, name: str) -> str:
+        """Return why the tool of that name may not be called, "" = it may, or nothing is known of it."""
+        tool = self.find(name)
+        for server, why in self._refusals.items():
+            if tool.server == server if tool else name.startswith(format_tool_name(server, "")):
+                return f"the MCP server {server} can't be used: {why}"
+        said = self._said.get(tool.server) if tool else None
+        why = said.explain_off(tool.definition.name) if said and tool else ""
+        return f"{name} can't be used: {why}" if why else ""
+
     def find(self, name: str) -> OfferedTool | None:
-        """Return the tool of that name; None = there is none."""
-        return next((each for each in self.list_tools() if each.name == name), None) if name[:5] == "mcp__" else None
+        """Return the tool of that name, also one that may not be called; None = there is none."""
+        return next((each for each in self._list_all() if each.name == name), None) if name[:5] == "mcp__" else None
+
+    def get_host(self, server: str) -> str:
+        """Return the host of a remote server, "" = it is none."""
+        return self._servers[server].host if server in self._servers else ""
 
     def search(self, query: str) -> list[OfferedTool]:
         """Return the tools that a query speaks of, best first."""
@@ -109,70 +131,87 @@ class SessionServers:
     async def refresh(self) -> None:
         """Read the configuration anew, ask about new servers of the project, and list what has to be listed."""
         async with self._refreshing:
-            self._configured = await asyncio.to_thread(load_servers, self._host.workspace, self._get_check())
+            self._configured = await self._load()
             self._report_problems()
-            allowed = {each.name: each for each in self._configured.servers if await self._is_allowed(each)}
+            refusals = {each.name: await self._find_refusal(each) for each in self._configured.servers}
+            allowed = {each.name: each for each in self._configured.servers if not refusals[each.name]}
             for name in [*self._servers]:
                 if allowed.get(name) != self._servers[name].config:
                     await self._forget(name)
+            self._refusals = {name: why for name, why in refusals.items() if why}
             before = {*self._listing.values()}
             for name, config in allowed.items():
-                if name not in self._servers:
-                    self._servers[name] = McpServer(config, self._host, partial(self._stale.add, name))
+                self._ensure_server(config)
                 self._begin_listing(name)
             if begun := {*self._listing.values()} - before:  # a slow one is waited for once, and told when it is there
                 await asyncio.wait(begun, timeout=FIRST_WAIT)
 
     def _report_problems(self) -> None:
         for each in self._configured.problems:
-            text = (
-                f"MCP server {each.name} of {each.source}: {each.reason}"
-                if each.name
-                else f"{each.source}: {each.reason}"
-            )
+            text = describe_problem(each)
             if text not in self._told:
                 self._told.add(text)
                 self._host.emit_outside_turn(Notice(level="warning", message=text))
 
-    async def _is_allowed(self, config: ServerConfig) -> bool:
-        """True if the server may run; the user is asked about an entry once in a session."""
+    async def _find_refusal(self, config: ServerConfig) -> str:
+        """Return why the server may not run, "" = it may; the user is asked about an entry once in a session."""
         try:
-            answer = self._consent.get_answer(config)
+            said, answer = self._consent.find(config.name), self._consent.get_answer(config)
+            self._said[config.name] = said
+            if said.is_off:
+                return OFF
             if answer is None and config.compute_hash() not in self._answered:
                 self._answered.add(config.compute_hash())
                 answer = await self._ask(config, self._consent.describe_change(config))
                 if answer is not None:
                     self._consent.save(config, is_allowed=answer)
         except StateError as problem:
-            self._problems[config.name] = problem.message
-            return False
-        if answer:
-            if self._problems.get(config.name) == UNASKED:
-                del self._problems[config.name]
-            return True
-        self._problems[config.name] = UNASKED
-        return False
+            return problem.message
+        return "" if answer else UNASKED
+
+    def _ensure_server(self, config: ServerConfig) -> McpServer:
+        found = self._servers.get(config.name)
+        if found is None:
+            found = McpServer(config, self._host, partial(self.note_change, config.name))
+            self._servers[config.name] = found
+        return found
+
+    async def _renew_server(self, config: ServerConfig) -> McpServer:
+        """Return the server of this very entry."""
+        if self._ensure_server(config).config != config:
+            await self._forget(config.name)
+        return self._ensure_server(config)
+
+    def note_change(self, name: str) -> None:
+        """Note that a server's tools are others now."""
+        self._stale.add(name)
 
     def _begin_listing(self, name: str) -> None:
         if name in self._listing:
             return
         is_stale = name in self._stale and self._changed.get(name, 0) < MAX_CHANGES
+        is_stale = is_stale or (name not in self._tools and self._servers[name].can_try_again)
         if name in self._tools and not is_stale:
             return
         if name in self._problems and not is_stale:
             return
         if name not in self._tools and (kept := load_list(self._servers[name].config.compute_hash())) is not None:
-            self._tools[name] = kept
+            self._tools[name], self._texts[name] = kept.tools, kept.texts
             return
+        _ = self._start_listing(name)
+
+    def _start_listing(self, name: str) -> asyncio.Task[None]:
         self._stale.discard(name)
         task = self._tasks.start(self._list(name), name=f"mcp tools {name}")
         self._listing[name] = task
         task.add_done_callback(lambda _: self._listing.pop(name, None))
+        return task
 
     async def _list(self, name: str) -> None:
         server = self._servers[name]
         try:
             found = await server.list_tools(keeps_effects=self._keeps_effects())
+            self._texts[name] = await server.ask(list_texts, keeps_effects=self._keeps_effects())
         except AgentTuiError as problem:
             if name not in self._tools:
                 self._set_problem(name, problem.message)
@@ -189,59 +228,160 @@ class SessionServers:
         """Keep what the tools are now, and tell the user which of them are others than when they were last told."""
         if self._host.state.is_private:
             return
-        save_list(server.config.compute_hash(), server.version, found)
+        config, entry = server.config, server.config.compute_hash()
+        kept = load_list(entry)
+        save_list(entry, KeptList(server.version, found, self._texts.get(config.name, ServerTexts())))
+        before = describe_tools(config.name, kept.tools) if kept is not None else {}
         try:
-            changed = self._consent.note_tools(server.config.name, compute_digests(found))
+            changed, held = self._consent.note_tools(config, compute_digests(found), before)
+            self._said[config.name] = self._consent.find(config.name)
         except StateError:
             return
+        is_new = kept is None or kept.tools != found
+        if is_new and (odd := [each.name for each in found if find_flags(each)]):
+            text = f"Look at what the MCP server {config.name} says of {', '.join(odd[:8])}: /mcp, and l on a tool."
+            self._host.emit_outside_turn(Notice(level="warning", message=text))
         if changed:
             named = ", ".join(changed[:8]) + (" …" if len(changed) > 8 else "")
-            text = f"The MCP server {server.config.name} describes tools otherwise than before: {named}."
+            text = f"The MCP server {config.name} describes tools otherwise than before: {named}."
+            text += " Those that changed wait for you to look at them: /mcp." if held else ""
             self._host.emit_outside_turn(Notice(level="warning", message=text))
 
     def _set_problem(self, name: str, text: str) -> None:
+        if self._problems.get(name) == text:
+            return
         self._problems[name] = text
         self._host.emit_outside_turn(Notice(level="warning", message=text))
 
     # what is called
 
     async def call(
-        self, name: str, arguments: Mapping[str, Any], origin: Origin, on_progress: Progress
+        self, name: str, arguments: Mapping[str, Any], origin: Origin, listener: CallListener
     ) -> tuple[OfferedTool, CallAnswer, str]:
         """Call a tool; return it with its answer and a line on what it changed. Raises `ToolFailed`."""
+        if why := self.explain_off(name):
+            raise ToolFailed(f"Not run: {why}", hint="Do without it.")
         tool = self.find(name)
         if tool is None:
             raise ToolFailed(f"There is no tool {name!r} any more.", hint="search_tools finds those that there are.")
         server = self._servers[tool.server]
         keeps = self._keeps_effects()
         answer, effects = await server.call(
-            tool.definition.name, arguments, origin, keeps_effects=keeps, on_progress=on_progress
+            tool.definition.name, arguments, origin, keeps_effects=keeps, listener=listener
         )
         return tool, answer, effects
 
-    def list_reports(self) -> tuple[ServerReport, ...]:
-        """Return all configured servers as they are shown."""
-        return tuple(self._report(each) for each in self._configured.servers)
+    # what the user sees and does
 
-    def _report(self, config: ServerConfig) -> ServerReport:
-        server = self._servers.get(config.name)
-        tools = name_tools(config.name, self._tools.get(config.name, ()))
-        return ServerReport(
-            name=config.name,
-            source=config.source,
-            state=server.status if server else "off",
-            problem=self._problems.get(config.name, "") or (server.problem if server else ""),
-            tools=tuple(tools),
-            tokens=sum(len(each.describe()) for each in tools.values()) // 4,
+    async def load_rows(self) -> q.ServersAnswer:
+        """Return all servers as they are configured now. Nothing is started or asked for it."""
+        found = await self._load()
+        problems = tuple(map(describe_problem, found.problems))
+        rows = await asyncio.to_thread(lambda: tuple(map(self._build_row, found.servers)))
+        return q.ServersAnswer(servers=rows, problems=problems, is_trusted=self._get_check() is not None)
+
+    def _build_row(self, config: ServerConfig) -> q.ServerRow:
+        name, server = config.name, self._servers.get(config.name)
+        life = ServerLife(
+            status="starting" if name in self._listing else server.status if server else "idle",
+            problem=self._problems.get(name, "") or (server.problem if server else ""),
             log=server.log.read() if server else "",
         )
+        kept = KeptList("", self._tools[name]) if name in self._tools else load_list(config.compute_hash())
+        return build_row(config, self._consent, life, kept.tools if kept else ())
+
+    # what is read at the user's word
+
+    async def load_configs(self) -> tuple[ServerConfig, ...]:
+        """Load the entries of all servers as they stand in their files now."""
+        return (await self._load()).servers
+
+    def explain_refusal(self, config: ServerConfig) -> str:
+        """Return why a server may not run, "" = it may. Nobody is asked. Raises `StateError`."""
+        if self._consent.find(config.name).is_off:
+            return OFF
+        return "" if self._consent.get_answer(config) else UNASKED
+
+    def find_texts(self, config: ServerConfig) -> ServerTexts | None:
+        """Return what is known of the resources and prompts of a server; None = it was not asked yet."""
+        if (known := self._texts.get(config.name)) is not None and config.name in self._servers:
+            return known
+        kept = load_list(config.compute_hash())
+        return kept.texts if kept is not None else None
+
+    async def ask(self, config: ServerConfig, work: Callable[[SdkConnection], Awaitable[A]]) -> A:
+        """Return what `work` gets of a server, which is started for that. Raises `StateError`, `ToolFailed`."""
+        if why := self.explain_refusal(config):
+            raise ToolFailed(f"The MCP server {config.name} can't be used: {why}", hint="/mcp shows it.")
+        server = await self._renew_server(config)
+        return await server.ask(work, keeps_effects=self._keeps_effects())
+
+    async def find_host(self, name: str) -> str:
+        """Return the host of a remote server by its entry, "" = it is none, or there is no such server."""
+        config = await self.find_config(name)
+        return (await self._renew_server(config)).host if config is not None else ""
+
+    async def find_config(self, name: str) -> ServerConfig | None:
+        """Return the entry of a server as it stands in its file now; None = there is none."""
+        return next((each for each in await self.load_configs() if each.name == name), None)
+
+    async def _load(self) -> ConfiguredServers:
+        if self.own is not None:
+            return ConfiguredServers((self.own,))
+        return await asyncio.to_thread(load_servers, self._host.workspace, self._get_check())
+
+    async def switch(self, name: str, *, tool: str = "", is_off: bool) -> None:
+        """Switch a server, or one of its tools, off or on. Raises `StateError`."""
+        self._consent.switch(name, tool=tool, is_off=is_off)
+        self._said[name] = self._consent.find(name)
+        if not tool and is_off:
+            self._refusals[name] = OFF
+            await self.stop(name)
+
+    async def answer_consent(self, config: ServerConfig, *, is_allowed: bool) -> None:
+        """Keep the user's yes to an entry of the project, or take it back. Raises `StateError`."""
+        if is_allowed:
+            self._consent.save(config, is_allowed=True)
+            return
+        self._consent.forget(config.name)
+        self._answered.add(config.compute_hash())  # who takes it back now is not asked in the same breath
+        self._refusals[config.name] = UNASKED
+        await self.stop(config.name)
+
+    async def stop(self, name: str) -> None:
+        """End a server, if it runs; its next call starts it anew."""
+        if (task := self._listing.get(name)) is not None:
+            task.cancel()
+            await asyncio.wait({task})
+        if (server := self._servers.get(name)) is not None:
+            await server.stop()
+
+    async def restart(self, config: ServerConfig) -> None:
+        """End a server and ask it anew for its tools; that is waited for a while. Raises `StateError`, `ToolFailed`."""
+        if why := self.explain_refusal(config):
+            raise ToolFailed(f"the MCP server {config.name} may not run: {why}")
+        await self.stop(config.name)
+        await self._renew_server(config)
+        self._problems.pop(config.name, None)
+        self._refusals.pop(config.name, None)
+        await asyncio.wait({self._start_listing(config.name)}, timeout=FIRST_WAIT)
+
+    async def probe(self, config: ServerConfig) -> tuple[ToolDefinition, ...]:
+        """Start a server for its tools alone, and end it; what it writes is gone. Raises `StateError`, `ToolFailed`."""
+        if not self._consent.get_answer(config):
+            raise ToolFailed(f"{config.name} stands in {config.source}, and {UNASKED}", hint="/mcp on the screen asks.")
+        server = McpServer(config, self._host, lambda: None)
+        try:
+            return await server.list_tools(keeps_effects=False)
+        finally:
+            await server.close()
 
     async def _forget(self, name: str) -> None:
         server = self._servers.pop(name)
         if (task := self._listing.get(name)) is not None:
             task.cancel()
         await server.close()
-        for known in (self._tools, self._problems):
+        for known in (self._tools, self._texts, self._problems):
             known.pop(name, None)
 
     async def close(self) -> None:

@@ -23,19 +23,27 @@ class ExternalCaller(Protocol):
     async def call(self, name: str, arguments: dict[str, Any], /) -> ToolOutcome:
         """Call a tool by its whole name. Raises `ToolFailed`."""
 
+    async def read_resource(self, server: str, uri: str, /) -> ToolOutcome:
+        """Read a resource. Raises `StateError`, `ToolFailed`."""
+
+    async def find_host(self, server: str, /) -> str:
+        """Return the host of a remote server, "" = it is none."""
+
     def describe_tools(self, query: str, /) -> str:
         """Return the tools that a query speaks of, with their arguments; "" = none."""
 
 
 class ExternalTool(Tool[ExternalCaller], frozen=True, kw_only=True):
     """A tool of a server. `target`: `server:tool`, as rules name it; `is_reading`: its server says that it changes
-    nothing; `must_ask`: the user is asked about each call; `is_contained`: the box holds what it does."""
+    nothing; `must_ask`: the user is asked about each call; `host`: where a remote server is, which no box holds.
+    `is_own`: the server is the program's own, which records itself whose text it takes in."""
 
     access: ClassVar[Access] = Access.EXTERNAL
     target: ClassVar[str] = ""
     is_reading: ClassVar[bool] = False
     must_ask: ClassVar[bool] = False
-    is_contained: ClassVar[bool] = False
+    host: ClassVar[str] = ""
+    is_own: ClassVar[bool] = False
 
     arguments: dict[str, Any] = field(default_factory=dict)
 
@@ -45,6 +53,13 @@ class ExternalTool(Tool[ExternalCaller], frozen=True, kw_only=True):
         text = json.dumps(self.arguments, ensure_ascii=False, indent=1)
         return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} […]"
 
+    @property
+    def source(self) -> str:
+        """The source of its results: the host of a remote server, or the server; "" = they have none of their own."""
+        if self.is_own:
+            return ""
+        return self.host or f"the MCP server {self.target.partition(':')[0]}"
+
     def subject(self) -> str:
         return self.target
 
@@ -52,15 +67,18 @@ class ExternalTool(Tool[ExternalCaller], frozen=True, kw_only=True):
         return await capability.call(self.name, self.arguments)
 
 
-def build_external_tool(full_name: str, subject: str, *, reads: bool, asks: bool, contained: bool) -> ToolType:
-    """Build the class of a tool of a server."""
+def build_external_tool(
+    full_name: str, subject: str, *, reads: bool, asks: bool, where: str = "", own: bool = False
+) -> ToolType:
+    """Build the class of a tool of a server. `where`: the host of a remote one; `own`: it is the program's."""
 
     class ServerTool(ExternalTool, frozen=True, kw_only=True):
         name: ClassVar[str] = full_name
         target: ClassVar[str] = subject
         is_reading: ClassVar[bool] = reads
         must_ask: ClassVar[bool] = asks
-        is_contained: ClassVar[bool] = contained
+        host: ClassVar[str] = where
+        is_own: ClassVar[bool] = own
 
     return ServerTool
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 import tomllib
 
+from core.cli.arguments import parse
+from core.cli.extensions.mcp import McpArguments
+from core.mcp.config_edits import add_entry
 from core.mcp.server_config import parse_servers
 from core.permissions.rules import parse_rule
 from tests.contract.source_tree import ROOT
@@ -20,7 +24,7 @@ def test_every_configuration_in_the_page_makes_a_server():
     for example in examples("json"):
         servers, problems = parse_servers(example.encode(), "docs/mcp.md", is_project=True)
         assert (len(servers), problems) == (1, ())
-        assert servers[0].seconds == 60
+        assert servers[0].seconds == (300 if servers[0].is_remote else 60)
 
 
 def test_every_rule_in_the_page_is_one():
@@ -29,3 +33,14 @@ def test_every_rule_in_the_page_is_one():
     for each in rules:
         assert parse_rule(each["allow"][0], "allow").matches("files:read")
         assert not parse_rule(each["deny"][0], "deny").matches("files:read")
+
+
+def test_every_line_of_the_shell_in_the_page_is_understood(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [line for example in examples("sh") for line in example.splitlines()]
+    assert lines
+    for line in lines:
+        said = parse(shlex.split(line)[1:])
+        assert isinstance(said, McpArguments)
+        if said.entry is not None:
+            assert add_entry("", said.name, said.entry)

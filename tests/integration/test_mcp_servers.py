@@ -147,7 +147,7 @@ async def test_i3_a_server_of_the_project_runs_after_a_yes_and_is_asked_about_an
         asked = (await read_until(engine, session, ev.QuestionAsked))[-1]
         assert "python3" in asked.questions[0].text
         assert list_processes(str(project / "server.py")) == []
-        await _answer(engine, session, asked, "yes")
+        await answer_question(engine, session, asked, "yes")
         await read_until(engine, session, ev.TurnFinished)
         assert results(engine, session)[0].content == "hi"
         entry["mcpServers"]["small"]["env"] = {"PLAIN": "1"}
@@ -156,12 +156,12 @@ async def test_i3_a_server_of_the_project_runs_after_a_yes_and_is_asked_about_an
         assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="Go")), cmd.Ack)
         again = (await read_until(engine, session, ev.QuestionAsked, after=before))[-1]
         assert "+env PLAIN: 1" in again.questions[0].text
-        await _answer(engine, session, again, "no")
+        await answer_question(engine, session, again, "no")
         await read_until(engine, session, ev.TurnFinished, after=before)
         assert "small can't be used: the user has not said yes to it." in told(engine, session)
 
 
-async def _answer(engine: Any, session: str, asked: ev.QuestionAsked, option: str) -> None:
+async def answer_question(engine: Any, session: str, asked: ev.QuestionAsked, option: str) -> None:
     given = (QuestionAnswer(question=asked.questions[0].id, options=(option,)),)
     reply = await engine.submit(cmd.QuestionReply(session=session, id=asked.id, answers=given))
     assert isinstance(reply, cmd.Ack), reply
@@ -232,7 +232,7 @@ async def test_a_changed_list_is_told_and_strays_on_its_output_are_passed_over(t
     async with session_in(project, model=model, trust=True) as (engine, session):
         await run_turn(engine, session)
         assert [each.content for each in results(engine, session)] == ["did noise", "did change"]
-        assert told(engine, session).count("mcp__small__more6") == 1
+        assert told(engine, session).count("mcp__small__more7") == 1
 
 
 async def test_a_long_answer_is_spilled_and_escape_sequences_reach_nobody(tmp_path, project):
@@ -276,8 +276,46 @@ async def test_tools_that_take_too_much_of_the_window_are_found_by_search_tools(
     model = script(tmp_path, ("call_tool", {"name": "search_tools", "arguments": '{"query": "write a file"}'}), "Done.")
     async with session_in(project, model=model, trust=True) as (engine, session):
         await run_turn(engine, session)
-        assert "- small: 206 tools" in told(engine, session)
+        assert "- small: 207 tools" in told(engine, session)
         assert "mcp__small__write" not in told(engine, session)
         found = results(engine, session)[0].content
         assert found.startswith("- mcp__small__write: Writes a file.")
         assert '"path"' in found
+
+
+def elicit(**params: Any) -> tuple[str, dict[str, Any]]:
+    return small("ask", method="elicitation/create", params={"message": "Well?", **params})
+
+
+async def test_a_server_of_before_asks_the_user_and_a_secret_is_refused_with_a_notice(tmp_path, project):
+    configure(timeout=1000)
+    named = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    secret = {"type": "object", "properties": {"password": {"type": "string"}}}
+    page = elicit(mode="url", url="https://login.example/", elicitationId="1")
+    model = script(tmp_path, elicit(requestedSchema=named), elicit(requestedSchema=secret), page, "Done.")
+    async with session_in(project, model=model, trust=True, interactive=True) as (engine, session):
+        assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="Go")), cmd.Ack)
+        asked = (await read_until(engine, session, ev.QuestionAsked))[-1]
+        given = (QuestionAnswer(question="name", text="Ada"),)
+        assert isinstance(await engine.submit(cmd.QuestionReply(session=session, id=asked.id, answers=given)), cmd.Ack)
+        seen = await read_until(engine, session, ev.QuestionAsked, after=engine.state(session).seq)
+        await answer_question(engine, session, seen[-1], "done")
+        seen = await read_until(engine, session, ev.TurnFinished)
+        notices = [each.message for each in seen if isinstance(each, ev.Notice)]
+        assert "The MCP server small asked for a secret in a form (password), which was refused." in notices
+        assert [json.loads(each.content) for each in results(engine, session)] == [
+            {"action": "accept", "content": {"name": "Ada"}},
+            {"action": "decline"},
+            {"action": "accept"},
+        ]
+
+
+async def test_a_server_is_told_the_project_as_the_box_sees_it_and_gets_no_model(tmp_path, project):
+    configure()
+    wanted = {"messages": [], "maxTokens": 10}
+    roots, sampled = small("ask", method="roots/list"), small("ask", method="sampling/createMessage", params=wanted)
+    async with session_in(project, model=script(tmp_path, roots, sampled, "Done."), trust=True) as (engine, session):
+        await run_turn(engine, session)
+        found, refused = (json.loads(each.content) for each in results(engine, session))
+        assert found == {"roots": [{"uri": project.as_uri(), "name": "workspace"}]}
+        assert "not supported" in refused["message"]

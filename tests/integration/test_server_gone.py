@@ -183,7 +183,7 @@ async def test_a_model_may_think_for_longer_before_its_first_word(dialect, monke
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_sign_of_life_is_not_silence(dialect, monkeypatch):
-    monkeypatch.setattr(event_stream, "SILENCE_SECONDS", 0.5)
+    monkeypatch.setattr(event_stream, "SILENCE_SECONDS", 2.5)
     said = "".join(data.decode() for _, data in events(Step(text="x" * 30), dialect, "m"))
     ends = {"openai": "finish_reason", "responses": "event: response.output_text.done"}
     head, _, _ = said.partition(ends.get(dialect, "event: content_block_stop"))

@@ -1,1 +1,1 @@
-"""`agent-tui skills` and `agent-tui commands`."""
+"""`agent-tui skills`, `agent-tui commands` and `agent-tui mcp`."""

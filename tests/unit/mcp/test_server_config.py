@@ -23,9 +23,10 @@ def test_both_dialects_are_read():
         docs={"type": "streamable-http", "url": "https://docs.example/mcp", "headers": {"X": "${TOKEN:-none}"}},
         old={"type": "sse", "url": "https://old.example/sse", "timeout": 2000},
         bare={"url": "https://bare.example"},
+        guessed={"url": "https://old.example/sse/"},
     )
     assert problems == ()
-    assert [each.transport for each in servers] == ["stdio", "http", "sse", "http"]
+    assert [each.transport for each in servers] == ["stdio", "http", "sse", "http", "sse"]
     assert servers[0].command == ("uvx", "mcp-server-git")
     assert servers[2].seconds == 2
     assert servers[0].list_variables() == ("TOKEN",)
@@ -41,6 +42,8 @@ def test_both_dialects_are_read():
         ({"command": "x", "timeout": 10}, '"timeout" has to be milliseconds'),
         ({"command": "x", "type": "http"}, "does not go with a command"),
         ({"url": "x", "type": "ws"}, '"http" or "sse"'),
+        ({"url": "x", "oauth": "me"}, '"oauth" has to be an object'),
+        ({"url": "x", "oauth": {"callbackPort": 70_000}}, '"callbackPort" has to be the number of a port'),
         (["x"], "has to be an object"),
     ],
 )
@@ -105,3 +108,22 @@ JSON = st.recursive(
 def test_any_json_makes_servers_or_words(entry):
     servers, problems = parse(one=entry)
     assert len(servers) + len(problems) == 1
+
+
+def test_the_variables_that_a_server_is_given_are_those_of_the_user_and_no_folders():
+    env = {"A": "${env:TOKEN}", "B": "${workspaceFolder}/${userHome}", "C": "${CLAUDE_PROJECT_DIR}", "D": "${KEY:-x}"}
+    assert ServerConfig(name="x", command=("${workspaceFolder}/x",), env=env).list_variables() == ("KEY", "TOKEN")
+
+
+def test_what_a_login_needs_is_read_in_both_dialects_and_a_secret_of_it_is_not_shown():
+    servers, _ = parse(
+        claude={"url": "https://a.example", "oauth": {"clientId": "me", "clientSecret": "plain", "callbackPort": 3000}},
+        cursor={"url": "https://a.example", "auth": {"CLIENT_ID": "me", "CLIENT_SECRET": "${TOKEN}"}},
+    )
+    claude, cursor = servers
+    assert (claude.oauth.client_id, claude.oauth.client_secret, claude.oauth.port) == ("me", "plain", 3000)
+    assert "plain" not in claude.describe()
+    assert "login secret: ${TOKEN}" in cursor.describe()
+    assert cursor.list_variables() == ("TOKEN",)
+    (other,), _ = parse(claude={"url": "https://a.example", "oauth": {"clientId": "me", "clientSecret": "other"}})
+    assert other.compute_hash() != claude.compute_hash()

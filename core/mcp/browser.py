@@ -1,0 +1,99 @@
+"""A browser as a server of tools: Playwright's MCP server over a Chromium of this machine, both found by path.
+
+It runs in the box like any server of a command, and is led through the session's proxy, so it reaches the hosts that
+were granted and no other. Nothing is downloaded by us.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from core.config.settings import BrowserSettings
+from core.errors import ConfigError
+from core.mcp.server_config import ServerConfig
+from core.sandbox.inside.messages import PROXY_PORT
+from core.user_dirs import get_config_dir
+
+SERVER: Final = "chromium"
+PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge")
+_PLACES: Final = (
+    "/usr/lib/chromium/chromium",
+    "/opt/google/chrome/chrome",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+)
+_PACKAGE: Final = "node_modules/@playwright/mcp/cli.js"
+OUTPUT: Final = "/tmp/browser"  # in the box, whose /tmp is its own
+NO_BROWSER: Final = "There is no Chromium on this machine."
+NO_SERVER: Final = "Playwright's MCP server is not installed."
+INSTALL_BROWSER: Final = "Install it (apt install chromium), or name one in `browser.executable`."
+INSTALL_SERVER: Final = "npm install -g @playwright/mcp, or name how it is started in `browser.command`."
+
+
+def build_browser_server(settings: BrowserSettings) -> ServerConfig:
+    """Build the entry of the browser's server. Raises `ConfigError`, which says what is missing and how to get it."""
+    executable = _find_executable(settings)
+    return ServerConfig(
+        name=SERVER,
+        source="built in",
+        command=(
+            *_find_command(settings),
+            *("--headless", "--isolated", "--no-webmcp", "--block-service-workers"),
+            "--no-sandbox",  # the box is one; Chromium's own can't be made within it
+            "--allow-unrestricted-file-access",  # the box says which files there are
+            *("--executable-path", executable),
+            *("--output-dir", OUTPUT),
+            *("--proxy-server", f"http://127.0.0.1:{PROXY_PORT}"),
+            *("--proxy-bypass", "<-loopback>,localhost,127.0.0.1"),  # where granted services are
+        ),
+        is_own=True,
+    )
+
+
+def find_programs(settings: BrowserSettings) -> tuple[str, str]:
+    """Find Chromium, and the last word of what starts its server. Raises `ConfigError`."""
+    return _find_executable(settings), _find_command(settings)[-1]
+
+
+def explain_no_browser(settings: BrowserSettings) -> str:
+    """Explain what is missing for a browser, and how to get it; "" = nothing is."""
+    try:
+        build_browser_server(settings)
+    except ConfigError as problem:
+        return problem.format_with_hint()
+    return ""
+
+
+def _find_executable(settings: BrowserSettings) -> str:
+    if settings.executable:
+        found = shutil.which(settings.executable)
+        if found is None:
+            raise ConfigError(f"`browser.executable`: {settings.executable} is no program.", hint=INSTALL_BROWSER)
+        return found
+    there = (shutil.which(each) for each in (*PROGRAMS, *_PLACES))
+    first = next((each for each in there if each is not None), None)
+    if first is None:
+        raise ConfigError(NO_BROWSER, hint=INSTALL_BROWSER)
+    return first
+
+
+def _find_command(settings: BrowserSettings) -> tuple[str, ...]:
+    if settings.command:
+        program = shutil.which(settings.command[0])
+        if program is None:
+            raise ConfigError(f"`browser.command`: {settings.command[0]} is no program.", hint=INSTALL_SERVER)
+        return (program, *settings.command[1:])
+    node, script = shutil.which("node"), next(filter(Path.is_file, _list_scripts()), None)
+    if node is None or script is None:
+        raise ConfigError(NO_SERVER, hint=INSTALL_SERVER)
+    return (str(Path(node).resolve()), str(script))
+
+
+def _list_scripts() -> Iterator[Path]:
+    """List where its script may be: behind the program that npm installs, and in the user's own folder."""
+    if (program := shutil.which("playwright-mcp")) is not None:
+        yield Path(program).resolve()
+    yield get_config_dir() / "browser" / _PACKAGE

@@ -1,0 +1,323 @@
+"""Questions of servers to the user: a form's fields as questions, the answers as the values of its schema.
+
+A field that asks for a secret is never shown: what is typed into a question is kept in the session's log, and a form is
+no place for it. Secrets belong into a page that the user opens: its address is shown with its host, and never fetched.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.errors import ConfigError, WebFailed
+from core.protocol.documents import Option, Question, QuestionAnswer
+from core.sandbox.plain_text import strip_escapes
+from core.web.address import parse_address
+
+MAX_FIELDS: Final = 20
+MAX_CHOICES: Final = 100
+MAX_MESSAGE: Final = 2_000  # characters
+ROUNDS: Final = 3  # that a form is shown with what is wrong in it
+DECLINE: Final = "decline"
+DEFAULT: Final = "default"
+LEAVE_OUT: Final = "leave_out"
+_DONE: Final = "done"
+_SECRET: Final = re.compile(
+    r"pass[-_ ]?(?:word|phrase|code|wd)|secret|token|api[-_ ]?key|private[-_ ]?key|access[-_ ]?key|credential"
+    r"|\bpin\b|\bcvv\b|\bcvc\b|\botp\b|one[-_ ]time|seed phrase|card number",
+    re.IGNORECASE,
+)
+_NEGATION: Final = re.compile(r"\b(?:do not|don't|never|must not)\b", re.IGNORECASE)
+_SENTENCE_END: Final = re.compile(r"[.;()\n]+")
+_WORD_BORDER: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_NUMBERS: Final = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
+_KINDS: Final[dict[str, type | tuple[type, ...]]] = {
+    **dict.fromkeys(("type", "title", "description", "format"), str),
+    **dict.fromkeys(("enum", "enumNames", "oneOf", "anyOf"), list),
+    **dict.fromkeys(_NUMBERS, (int, float)),
+    "items": dict,
+    "default": (str, int, float, bool, list),
+}
+Action = Literal["accept", "decline", "cancel"]
+
+
+class Elicitation(Struct, frozen=True, kw_only=True):
+    """A request of a server: a form (`schema`), or a page to open (`url`)."""
+
+    message: str
+    schema: Mapping[str, Any] = {}
+    url: str = ""
+
+
+class ElicitationAnswer(Struct, frozen=True, kw_only=True):
+    """The answer to it. `notice`: what the user is told besides, "" = nothing."""
+
+    action: Action
+    content: dict[str, Any] | None = None
+    notice: str = ""
+
+
+# Puts questions under a title; () = dismissed, None = nobody could be asked.
+AskUser = Callable[[str, tuple[Question, ...]], Awaitable["tuple[QuestionAnswer, ...] | None"]]
+
+
+async def answer_elicitation(server: str, wanted: Elicitation, ask: AskUser) -> ElicitationAnswer:
+    """Return the user's answer to what a server asks."""
+    try:
+        if wanted.url:
+            return await _ask_about_page(server, wanted, ask)
+        return await _ask_form(server, wanted, ask)
+    except ConfigError as problem:
+        return ElicitationAnswer(action="decline", notice=f"The MCP server {server} {problem.message}")
+
+
+async def _ask_about_page(server: str, wanted: Elicitation, ask: AskUser) -> ElicitationAnswer:
+    try:
+        address = parse_address(wanted.url)
+    except WebFailed as problem:
+        raise ConfigError(f"asked to open a page, which was refused: {problem.message}") from None
+    text = (
+        f"{_clean(wanted.message)}\n\nIt asks you to open a page of {address.host}:\n\n{address}\n\n"
+        "Nothing has fetched it. Open it in a browser only if you know what it is for."
+    )
+    options = (Option(id=_DONE, label="I opened it: go on"), Option(id=DECLINE, label="No"))
+    answers = await ask(f"The MCP server {server} asks", (Question(id="page", text=text, options=options),))
+    if not answers:
+        return ElicitationAnswer(action="cancel")
+    return ElicitationAnswer(action="accept" if _DONE in answers[0].options else "decline")
+
+
+async def _ask_form(server: str, wanted: Elicitation, ask: AskUser) -> ElicitationAnswer:
+    questions = build_questions(wanted)
+    title, wrong = f"The MCP server {server} asks", ""
+    for _ in range(ROUNDS):
+        first = questions[0] if not wrong else _prefix(questions[0], f"That can't be used: {wrong}")
+        answers = await ask(title, (first, *questions[1:]))
+        if not answers:
+            return ElicitationAnswer(action="cancel" if answers is None else "decline")
+        if any(DECLINE in each.options for each in answers):
+            return ElicitationAnswer(action="decline")
+        try:
+            return ElicitationAnswer(action="accept", content=read_answers(wanted.schema, answers))
+        except ConfigError as problem:
+            wrong = problem.message
+    return ElicitationAnswer(action="cancel", notice=f"The MCP server {server} got no answer: {wrong}")
+
+
+def build_questions(wanted: Elicitation) -> tuple[Question, ...]:
+    """Return a form as questions, at least one. Raises `ConfigError` for one that may not, or can't be shown."""
+    fields = _list_fields(wanted.schema)
+    if (name := find_secret_field(fields)) is not None:
+        raise ConfigError(f"asked for a secret in a form ({strip_escapes(name)[:60]}), which was refused.")
+    refuse = Option(id=DECLINE, label="Don't answer")
+    if not fields:
+        yes = Option(id=_DONE, label="Yes")
+        return (Question(id=_DONE, text=_clean(wanted.message) or "Go on?", options=(yes, refuse)),)
+    required = _list_required(wanted.schema)
+    built = [_build_question(name, each, is_required=name in required) for name, each in fields.items()]
+    first = _prefix(built[0], _clean(wanted.message))
+    return (replace(first, options=(*first.options, refuse)), *built[1:])
+
+
+def find_secret_field(fields: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """Return the name of a field that asks for a secret, None = there is none. What is chosen, not typed, is none."""
+    for name, each in fields.items():
+        said = (name, each.get("title"), each.get("description"), each.get("format"))
+        if not _list_choices(each) and any(_speaks_of_secret(str(text)) for text in said if text):
+            return name
+    return None
+
+
+def _speaks_of_secret(text: str) -> bool:
+    plain = _WORD_BORDER.sub(" ", text).replace("_", " ")
+    found = ((each, _SECRET.search(each)) for each in _SENTENCE_END.split(plain))
+    return any(match is not None and not _NEGATION.search(each[: match.start()]) for each, match in found)
+
+
+def _list_fields(schema: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    properties = schema.get("properties") or {}
+    if not isinstance(properties, dict) or not all(isinstance(each, dict) for each in properties.values()):
+        raise ConfigError("sent a form that is none.")
+    if len(properties) > MAX_FIELDS:
+        raise ConfigError(f"sent a form of {len(properties)} fields; at most {MAX_FIELDS} are shown.")
+    return {str(name): _keep_known(each) for name, each in properties.items()}
+
+
+def _keep_known(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema without what is not as the protocol says."""
+    kept: dict[str, Any] = {key: value for key, value in schema.items() if isinstance(value, _KINDS.get(key, ()))}
+    kept = {key: value for key, value in kept.items() if key not in _NUMBERS or not isinstance(value, bool)}
+    if isinstance(kept.get("default"), list) and not all(isinstance(each, str) for each in kept["default"]):
+        del kept["default"]
+    if "items" in kept:
+        kept["items"] = _keep_known(kept["items"])
+    return kept
+
+
+def _list_required(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    found = schema.get("required")
+    return tuple(each for each in found if isinstance(each, str)) if isinstance(found, list) else ()
+
+
+def _build_question(name: str, schema: Mapping[str, Any], *, is_required: bool) -> Question:
+    title = _clean(str(schema.get("title") or name), 200)
+    about = _clean(str(schema.get("description") or ""), 500)
+    lines = [f"{title}: {about}" if about else title, _describe_limits(schema, is_required=is_required)]
+    return Question(
+        id=name,
+        text="\n".join(filter(None, lines)),
+        options=_list_options(schema, is_required=is_required),
+        allow_multiple=schema.get("type") == "array",
+        header=title[:16],
+    )
+
+
+def _list_options(schema: Mapping[str, Any], *, is_required: bool) -> tuple[Option, ...]:
+    default = schema.get("default")
+    chosen = default if isinstance(default, list) else [default]
+    choices = _list_choices(schema)
+    if len(choices) > MAX_CHOICES:
+        raise ConfigError(f"sent a choice of {len(choices)}; at most {MAX_CHOICES} are shown.")
+    options = [
+        Option(id=f"choice:{place}", label=_clean(label, 200), recommended=value in chosen)
+        for place, (value, label) in enumerate(choices)
+    ]
+    if not choices and default is not None:
+        options.append(Option(id=DEFAULT, label=_clean(str(default), 500), recommended=True))
+    if not is_required:
+        options.append(Option(id=LEAVE_OUT, label="Leave it out"))
+    return tuple(options)
+
+
+def _list_choices(schema: Mapping[str, Any]) -> list[tuple[Any, str]]:
+    """Return the values that a field may have, with their labels; [] = it is free."""
+    if schema.get("type") == "boolean":
+        return [(True, "Yes"), (False, "No")]
+    holder = schema.get("items") if schema.get("type") == "array" else schema
+    if not isinstance(holder, dict):
+        return []
+    if isinstance(named := holder.get("oneOf") or holder.get("anyOf"), list):
+        found = [each for each in named if isinstance(each, dict) and isinstance(each.get("const"), str)]
+        return [(each["const"], str(each.get("title") or each["const"])) for each in found]
+    values = [each for each in holder.get("enum") or [] if isinstance(each, str)]
+    labels = holder.get("enumNames")
+    is_named = isinstance(labels, list) and len(labels) == len(values)
+    return list(zip(values, map(str, labels) if is_named and labels else values, strict=True))
+
+
+def _describe_limits(schema: Mapping[str, Any], *, is_required: bool) -> str:
+    kinds = {"integer": "a whole number", "number": "a number"}
+    said = [kinds.get(str(schema.get("type")), ""), _clean(str(schema.get("format") or ""), 20)]
+    bounds = {"minimum": "at least", "maximum": "at most", "minLength": "characters, at least"}
+    bounds |= {"maxLength": "characters, at most", "minItems": "choose at least", "maxItems": "choose at most"}
+    said += [f"{words} {schema[key]}" for key, words in bounds.items() if isinstance(schema.get(key), int | float)]
+    said += [] if is_required else ["may be left out"]
+    return f"({', '.join(filter(None, said))})" if any(said) else ""
+
+
+def read_answers(schema: Mapping[str, Any], answers: Sequence[QuestionAnswer]) -> dict[str, Any]:
+    """Return the values of a form. Raises `ConfigError` for the first that does not fit, with its name."""
+    given = {each.question: each for each in answers}
+    required = _list_required(schema)
+    found: dict[str, Any] = {}
+    for name, field in _list_fields(schema).items():
+        try:
+            value = _read_value(field, given.get(name))
+        except ValueError as problem:
+            raise ConfigError(f"{_clean(name, 60)} {problem}.") from None
+        if value is not None:
+            found[name] = value
+        elif name in required:
+            raise ConfigError(f"{_clean(name, 60)} has to have a value.")
+    return found
+
+
+def _read_value(schema: Mapping[str, Any], answer: QuestionAnswer | None) -> Any:
+    """Return a value, None = left out. Raises ValueError."""
+    text = answer.text.strip() if answer is not None else ""
+    options = answer.options if answer is not None else ()
+    if LEAVE_OUT in options:
+        return None
+    choices = _list_choices(schema)
+    if not text and (not options or DEFAULT in options):
+        return schema.get("default")
+    if choices:
+        ids = {f"choice:{place}": value for place, (value, _) in enumerate(choices)}
+        chosen = [ids[each] for each in options if each in ids] or _match_typed(text, choices)
+        return _check_many(schema, chosen) if schema.get("type") == "array" else chosen[0]
+    return _read_text(schema, text)
+
+
+def _match_typed(text: str, choices: Sequence[tuple[Any, str]]) -> list[Any]:
+    found = [value for value, label in choices if text.casefold() in {str(value).casefold(), label.casefold()}]
+    if not found:
+        raise ValueError("has to be one of what there is to choose")
+    return found[:1]
+
+
+def _check_many(schema: Mapping[str, Any], chosen: list[Any]) -> list[Any]:
+    least, most = schema.get("minItems") or 0, schema.get("maxItems") or len(chosen)
+    if not least <= len(chosen) <= most:
+        raise ValueError(f"has to have {least} to {most} choices")
+    return chosen
+
+
+def _read_text(schema: Mapping[str, Any], text: str) -> Any:
+    kind = schema.get("type")
+    if kind in {"integer", "number"}:
+        return _check_bounds(schema, _read_number(text, is_whole=kind == "integer"), "minimum", "maximum")
+    if kind not in {None, "string"}:
+        raise ValueError("is of a kind that can't be asked for here")
+    _check_bounds(schema, len(text), "minLength", "maxLength")
+    _check_format(str(schema.get("format") or ""), text)
+    return text
+
+
+def _read_number(text: str, *, is_whole: bool) -> int | float:
+    try:
+        number = int(text) if is_whole else float(text)
+    except ValueError:
+        raise ValueError("has to be a whole number" if is_whole else "has to be a number") from None
+    if not math.isfinite(number):
+        raise ValueError("has to be a number")
+    return number
+
+
+def _check_bounds(schema: Mapping[str, Any], value: float, least: str, most: str) -> int | float:
+    low, high = schema.get(least), schema.get(most)
+    what = "a value of" if least == "minimum" else "characters,"
+    if isinstance(low, int | float) and value < low:
+        raise ValueError(f"has to have {what} {low} or more")
+    if isinstance(high, int | float) and value > high:
+        raise ValueError(f"has to have {what} {high} or less")
+    return value
+
+
+def _check_format(kind: str, text: str) -> None:
+    try:
+        if kind == "date":
+            date.fromisoformat(text)
+        elif kind == "date-time":
+            datetime.fromisoformat(text)
+    except ValueError:
+        example = "2026-01-31" if kind == "date" else "2026-01-31T12:00:00Z"
+        raise ValueError(f"has to be written like {example}") from None
+    if kind == "email" and not re.fullmatch(r"[^@\s]+@[^@\s]+", text):
+        raise ValueError("has to be an address of e-mail")
+    if kind == "uri" and not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:\S+", text):
+        raise ValueError("has to be an address, such as https://example.org/")
+
+
+def _prefix(question: Question, text: str) -> Question:
+    return replace(question, text=f"{text}\n\n{question.text}") if text else question
+
+
+def _clean(text: str, limit: int = MAX_MESSAGE) -> str:
+    text = strip_escapes(text).strip()
+    return text if len(text) <= limit else f"{text[:limit]} […]"

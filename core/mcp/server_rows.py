@@ -1,0 +1,87 @@
+"""Servers as the user is shown them: what is configured, what the user said of it, and how it goes.
+
+What a server says of itself is plain text here: its escapes are taken out, and it is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from core.mcp.config_files import load_servers
+from core.mcp.consent import ConsentStore, ServerConsent
+from core.mcp.sdk_connection import ToolDefinition
+from core.mcp.server_config import ServerConfig, ServerProblem
+from core.mcp.tool_lists import MAX_DESCRIPTION, MAX_SHOWN, KeptList, OfferedTool, find_flags, load_list, name_tools
+from core.permissions.trusted_files import TrustCheck
+from core.protocol import queries as q
+from core.sandbox.plain_text import strip_escapes
+from core.workspace import Workspace
+
+
+class ServerLife(Struct, frozen=True, kw_only=True):
+    """The life of a server: its status, what is wrong with it, and the end of its log."""
+
+    status: q.ServerState = "idle"
+    problem: str = ""
+    log: str = ""
+
+
+def build_row(
+    config: ServerConfig, consent: ConsentStore, life: ServerLife, tools: Iterable[ToolDefinition]
+) -> q.ServerRow:
+    """Build the row of a server. Raises `StateError` where it can't be known what the user said."""
+    said, answer = consent.find(config.name), consent.get_answer(config)
+    state: q.ServerState = "failed" if life.problem and life.status == "idle" else life.status
+    if said.is_off:
+        state = "off"
+    elif not answer:
+        state = "unasked" if answer is None else "refused"
+    named = name_tools(config.name, tools).values()
+    rows = tuple(_build_tool_row(each, said) for each in named)
+    return q.ServerRow(
+        name=config.name,
+        source=config.source,
+        is_project=config.is_project,
+        is_remote=config.is_remote,
+        state=state,
+        problem=life.problem,
+        entry=config.describe(),
+        digest=config.compute_hash(),
+        variables=config.list_variables(),
+        tools=rows,
+        log=life.log,
+    )
+
+
+def _build_tool_row(tool: OfferedTool, said: ServerConsent) -> q.ServerToolRow:
+    name = tool.definition.name
+    return q.ServerToolRow(
+        name=name,
+        description=" ".join(strip_escapes(tool.definition.description or "").split())[:MAX_DESCRIPTION],
+        tokens=len(tool.describe()) // 4,
+        is_on=not said.explain_off(name),
+        is_held=name in said.held,
+        text=tool.describe(MAX_SHOWN),
+        before=said.held.get(name, ""),
+        flags=find_flags(tool.definition),
+        is_reading=tool.definition.is_reading,
+    )
+
+
+def list_rows(workspace: Workspace, check: TrustCheck | None) -> q.ServersAnswer:
+    """List the servers of a workspace, of which none runs. Raises `StateError`."""
+    found, consent = load_servers(workspace, check), ConsentStore(workspace.root)
+    kept = {each.name: load_list(each.compute_hash()) or KeptList("", ()) for each in found.servers}
+    rows = [build_row(each, consent, ServerLife(), kept[each.name].tools) for each in found.servers]
+    problems = tuple(map(describe_problem, found.problems))
+    return q.ServersAnswer(servers=tuple(rows), problems=problems, is_trusted=check is not None)
+
+
+def describe_problem(problem: ServerProblem) -> str:
+    """Return a line about an entry that makes no server."""
+    if problem.reason.startswith(problem.source):
+        return problem.reason
+    whose = f"MCP server {problem.name} of " if problem.name else ""
+    return f"{whose}{problem.source}: {problem.reason}"

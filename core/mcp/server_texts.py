@@ -1,0 +1,125 @@
+"""Texts that servers offer beside tools: resources, which a prompt mentions, and prompts, which the user calls by name.
+
+All of it is foreign text: it reaches the model in a tag of its own, and only at the user's word.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from core.errors import ToolFailed
+from core.mcp.sdk_connection import CallAnswer, ContentBlock, SdkConnection
+from core.mcp.tool_lists import PromptDefinition, ServerTexts
+from core.sandbox.plain_text import strip_escapes
+
+MAX_LISTED: Final = 1_000  # resources, and prompts, of a server
+MAX_PAGES: Final = 20
+MAX_PROMPT: Final = 100_000  # characters
+
+
+class _ResourcePage(Struct, rename="camel"):
+    resources: list[Any] = []
+    next_cursor: str | None = None
+
+
+class _Contents(Struct, frozen=True):
+    contents: list[dict[str, Any]] = []
+
+
+class _PromptMessage(Struct, frozen=True):
+    role: str
+    content: ContentBlock
+
+
+class _PromptAnswer(Struct, frozen=True):
+    messages: list[_PromptMessage] = []
+
+
+async def list_texts(connection: SdkConnection) -> ServerTexts:
+    """List what a server has of them; what it can't list, it has not."""
+    resources = await _list_pages(connection, "resources", "list_resources")
+    templates = await _list_pages(connection, "resources", "list_resource_templates", "resourceTemplates")
+    prompts = await _list_pages(connection, "prompts", "list_prompts")
+    return ServerTexts(
+        resources=tuple({str(each.get("uri")): _name(each) for each in resources}.items()),
+        has_templates=bool(templates),
+        prompts=tuple(_read_prompt(each) for each in prompts),
+    )
+
+
+def _name(found: Mapping[str, Any]) -> str:
+    return " ".join(strip_escapes(str(found.get("title") or found.get("name") or "")).split())[:200]
+
+
+def _read_prompt(found: Mapping[str, Any]) -> PromptDefinition:
+    arguments = [each for each in found.get("arguments") or () if isinstance(each, dict)]
+    return PromptDefinition(
+        name=str(found.get("name", "")),
+        description=" ".join(strip_escapes(str(found.get("description") or _name(found))).split())[:500],
+        arguments=tuple(str(each.get("name", "")) for each in arguments),
+        required=tuple(str(each.get("name", "")) for each in arguments if each.get("required")),
+    )
+
+
+async def _list_pages(connection: SdkConnection, feature: str, method: str, key: str = "") -> list[dict[str, Any]]:
+    if not connection.has_feature(feature):
+        return []
+    found: list[dict[str, Any]] = []
+    cursor = None
+    try:
+        for _ in range(MAX_PAGES):
+            page = await connection.request(method, dict, cursor=cursor)
+            found += [each for each in page.get(key or feature) or () if isinstance(each, dict)]
+            cursor = page.get("nextCursor")
+            if not cursor or len(found) >= MAX_LISTED:
+                break
+    except ToolFailed:
+        return found
+    return found[:MAX_LISTED]
+
+
+async def read_resource(connection: SdkConnection, uri: str) -> CallAnswer:
+    """Read a resource, as an answer with a part for each of its contents. Raises `ToolFailed`."""
+    found = await connection.request("read_resource", _Contents, uri=uri)
+    return CallAnswer(content=[_to_block(each) for each in found.contents])
+
+
+def _to_block(contents: Mapping[str, Any]) -> ContentBlock:
+    kind, blob = str(contents.get("mimeType") or ""), contents.get("blob")
+    if isinstance(blob, str):
+        return ContentBlock(type="image" if kind.startswith("image/") else "blob", data=blob, mime_type=kind or None)
+    return ContentBlock(text=str(contents.get("text") or ""))
+
+
+async def get_prompt(connection: SdkConnection, name: str, arguments: Mapping[str, str]) -> str:
+    """Return the text of a prompt; several messages of it begin with who says them. Raises `ToolFailed`."""
+    found = await connection.request("get_prompt", _PromptAnswer, name=name, arguments=dict(arguments))
+    parts = [(each.role, _get_text(each.content)) for each in found.messages]
+    lines = [text for _, text in parts] if len(parts) == 1 else [f"{role}: {text}" for role, text in parts]
+    return strip_escapes("\n\n".join(lines))[:MAX_PROMPT]
+
+
+def _get_text(block: ContentBlock) -> str:
+    held = block.resource.get("text") if block.type == "resource" else None
+    return block.text or (held if isinstance(held, str) else f"[{block.type}: it can't be shown here]")
+
+
+def assign_arguments(prompt: PromptDefinition, text: str) -> dict[str, str]:
+    """Return the words behind a prompt's name by the names of its arguments; the last one has all that is left.
+    Quotes hold words together. Raises `ToolFailed` for one that is missing, or that it does not take."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = text.split()
+    last = len(prompt.arguments) - 1
+    if words and last < 0:
+        raise ToolFailed(f"{prompt.name} takes no arguments.")
+    held = [*words[:last], " ".join(words[last:])] if len(words) > last >= 0 else words
+    given = dict(zip(prompt.arguments, held, strict=False))
+    if missing := [each for each in prompt.required if not given.get(each)]:
+        raise ToolFailed(f"{prompt.name} needs {', '.join(missing)}.", hint=f"Its arguments: {prompt.hint}.")
+    return given
