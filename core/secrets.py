@@ -75,6 +75,11 @@ def list_masked_values() -> tuple[str, ...]:
     )
 
 
+def holds_secret(text: str) -> bool:
+    """True if a key that is known so far stands in `text`."""
+    return any(value in text for value in _known)
+
+
 def mask_secrets(text: str) -> str:
     """Return `text` without the keys known so far; what merely looks like a key may be what is worked on, and stays."""
     for value in list_masked_values():

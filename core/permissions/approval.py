@@ -14,7 +14,8 @@ from msgspec import Struct
 
 class Approval(Struct, frozen=True, kw_only=True):
     """`environment`: names of the variables that commands have set or removed in this session; `values`: the digest of
-    the value of each, "" = removed. `network`: hosts that can be reached. Paths are relative to the workspace."""
+    the value of each, "" = removed. `network`: hosts that can be reached. `permissions`: what the command is granted
+    beside running. Paths are relative to the workspace."""
 
     subject: str
     directory: str = "."
@@ -23,12 +24,14 @@ class Approval(Struct, frozen=True, kw_only=True):
     tier: str = ""
     mode: str = ""
     network: tuple[str, ...] = ()
+    permissions: tuple[str, ...] = ()
 
     def compute_digest(self) -> str:
         """Return the SHA-256 of the record, in hex. A lone surrogate in the text counts as itself."""
         whole = msgspec.structs.asdict(self) | {"subject": self.subject.encode("utf-8", "surrogatepass").hex()}
-        if not self.values:
-            del whole["values"]
+        for name in ("values", "permissions"):  # answers that were saved without them still hold
+            if not whole[name]:
+                del whole[name]
         return hashlib.sha256(msgspec.json.encode(whole)).hexdigest()
 
 

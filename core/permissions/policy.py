@@ -24,6 +24,7 @@ UNCERTAIN_REASON = "This command can't be taken apart with certainty, so no rule
 HIDDEN_REASON = (
     "This command can't be taken apart with certainty, and there are commands that a rule asks about or refuses."
 )
+HELD_BY_NOTHING = "where nothing holds what it does"
 SECRET_REASON = "Files of this name usually hold secrets."
 
 
@@ -77,12 +78,15 @@ def check_pattern(pattern: str, command: str, choice: PermissionChoice) -> None:
 class ExternalTerms(Struct, frozen=True, kw_only=True):
     """The conditions of a call to a server's tool. `keeps_effects`: by the mode. `is_reading`: the server says that it
     changes nothing. `must_ask`: it wants the user asked. `is_unasked`: the box holds it, and such are not asked about.
+    `host`: where a remote server is; `caution`: why a rule alone lets nothing out to it.
     """
 
     keeps_effects: bool
     is_reading: bool = False
     must_ask: bool = False
     is_unasked: bool = False
+    host: str = ""
+    caution: str = ""
 
 
 def decide_external(target: str, terms: ExternalTerms, *, rules: Sequence[PermissionRule]) -> PolicyDecision:
@@ -94,11 +98,17 @@ def decide_external(target: str, terms: ExternalTerms, *, rules: Sequence[Permis
         return PolicyDecision(choice="deny", reason="This mode calls only tools that say that they change nothing.")
     if terms.must_ask:
         return PolicyDecision(choice="ask", reason="Its server wants you to be asked each time.")
-    if rule is not None:
+    if rule is not None and not terms.caution:
         return PolicyDecision(choice=rule.choice, reason=_format_reason(rule))
     if terms.is_unasked:
         return PolicyDecision(choice="allow", reason="What this server changes is held for the review.")
-    return PolicyDecision(choice="ask", reason="Each call of a server's tool is asked about.")
+    return PolicyDecision(choice="ask", reason=_explain_question(terms))
+
+
+def _explain_question(terms: ExternalTerms) -> str:
+    if not terms.host:
+        return "Each call of a server's tool is asked about."
+    return f"It goes out to {terms.host}, {f'and {terms.caution}' if terms.caution else HELD_BY_NOTHING}."
 
 
 def decide_path(

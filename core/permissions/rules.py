@@ -2,8 +2,9 @@
 
 A command's pattern is compared with its text, `*` standing for any run of characters. A path's pattern is a glob over
 workspace-relative paths: `*` stays within a name, `**/` is any number of directories, and a pattern without a slash
-means that name anywhere. A host's pattern is a host, or `*.host` for everything below it. Rules that deny or ask see a
-path as the most lenient file system would; a rule that allows takes it as it is.
+means that name anywhere. A host's pattern is a host, or `*.host` for everything below it. `Machine` speaks of commands
+that ask to leave the box, `Service` of ports and sockets of the machine: each allows only what it names in full. Rules
+that deny or ask see a path as the most lenient file system would; a rule that allows takes it as it is.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from typing import Literal
 from msgspec import Struct
 
 from core.errors import ConfigError
+from core.permissions.requested import is_service
 from core.workspace.file_names import fold_name
 
 PermissionChoice = Literal["allow", "ask", "deny"]
-PermissionKind = Literal["Shell", "Read", "Write", "WebFetch", "Mcp"]
-KINDS: tuple[PermissionKind, ...] = ("Shell", "Read", "Write", "WebFetch", "Mcp")
+PermissionKind = Literal["Shell", "Read", "Write", "WebFetch", "Mcp", "Machine", "Service"]
+KINDS: tuple[PermissionKind, ...] = ("Shell", "Read", "Write", "WebFetch", "Mcp", "Machine", "Service")
 STRICTNESS: dict[PermissionChoice, int] = {"allow": 0, "ask": 1, "deny": 2}
 _PATHS = frozenset({"Read", "Write"})
 _RULE = re.compile(r"(?P<kind>[A-Za-z]+)\((?P<pattern>.+)\)", re.DOTALL)
@@ -59,6 +61,12 @@ def parse_rule(text: str, choice: PermissionChoice, source: str = "") -> Permiss
     pattern = found["pattern"].strip()
     if pattern.count("*") > MAX_STARS:
         raise ConfigError(f"`{text}` has too many stars.", hint=f"At most {MAX_STARS}.")
+    if kind == "Machine" and choice == "allow" and "*" in pattern:
+        raise ConfigError(
+            f"`{text}` names no exact command.", hint="What leaves the box is named in full, without `*`."
+        )
+    if kind == "Service" and choice == "allow" and not is_service(pattern):
+        raise ConfigError(f"`{text}` names no service.", hint="Write Service(localhost:5432) or Service(docker).")
     if kind == "WebFetch" and not _HOST.fullmatch(pattern.lower()):
         raise ConfigError(f"`{text}` names no host.", hint="Write WebFetch(example.org) or WebFetch(*.example.org).")
     if kind in _PATHS and (pattern.startswith(("/", "~", "../")) or "/../" in pattern):

@@ -21,6 +21,7 @@ from core.permissions.state_file import StateFile
 
 FILE_NAME = "permissions.json"
 SOURCE = "your answer"
+SESSION_PREFIX = "session:"  # of the id of what was granted for the session alone, before its rule
 MAX_SAVED = 500
 
 

@@ -44,6 +44,16 @@ class BoxLimits(Struct, frozen=True, kw_only=True):
     scratch: int = 1 << 30
 
 
+class BoxService(Struct, frozen=True, kw_only=True):
+    """A service of the machine that a command reaches through the proxy: at a `port` of its loopback, or at the socket
+    `path`. `head` is what the proxy knows it by; `env`: the variables that lead there."""
+
+    head: bytes
+    port: int = 0
+    path: str = ""
+    env: Mapping[str, str] = {}
+
+
 class BoxRequest(Struct, frozen=True, kw_only=True):
     """Everything that one command may see and do.
 
@@ -55,9 +65,9 @@ class BoxRequest(Struct, frozen=True, kw_only=True):
     `masked`: files of the workspace that are empty and unreadable for it, though it may delete them with their
     directory. `readable`: absolute paths added to its view, read-only. `repository`: git's directory, if it lies
     outside of the workspace; what a command changes in it is dropped. `git_settings`: the text of its ~/.gitconfig.
-    `proxy`: our listening socket through which it reaches granted hosts; None means no network at all. `interactive`:
-    it has a standard input that `RunningCommand.send` fills. `raw`: output is passed on byte for byte (invalid UTF-8 as
-    in PEP 383), else as plain text.
+    `proxy`: our listening socket through which it reaches granted hosts; None means no network at all. `services`: what
+    of the machine it reaches through it. `interactive`: it has a standard input that `RunningCommand.send` fills.
+    `raw`: output is passed on byte for byte (invalid UTF-8 as in PEP 383), else as plain text.
     """
 
     workspace: Path
@@ -75,6 +85,7 @@ class BoxRequest(Struct, frozen=True, kw_only=True):
     repository: Path | None = None
     git_settings: str = ""
     proxy: Path | None = None
+    services: tuple[BoxService, ...] = ()
     limits: BoxLimits = field(default_factory=BoxLimits)
     interactive: bool = False
     raw: bool = False

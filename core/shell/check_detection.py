@@ -87,7 +87,7 @@ def detect_checks(
         if code is None or any(mark != "&&" for _, mark in pipelines[number + 1 :]):
             continue
         for part in pipeline:
-            if _is_check(part, extra) and not _has_run_nothing(part, code):
+            if is_check(part, extra) and not _has_run_nothing(part, code):
                 codes.append(code)
                 scopes.append(tuple(normpath(join(place, each)) for each in _list_targets(part)))
     if not codes:
@@ -165,7 +165,8 @@ def _drop_redirections(tokens: Sequence[str]) -> Iterator[str]:
             yield token
 
 
-def _is_check(words: Sequence[str], extra: Sequence[str]) -> bool:
+def is_check(words: Sequence[str], extra: Sequence[str]) -> bool:
+    """Return True if these are the words of a command that checks; `extra`: more patterns."""
     words = _strip_launchers(list(words))
     if not words or any(_NO_CHECK_OPTION.fullmatch(word) for word in words[1:]):
         return False

@@ -13,7 +13,7 @@ from msgspec import Struct
 from core.git.command_view import RepositoryView
 from core.protocol.events import AnyEvent
 from core.protocol.review import Origin
-from core.sandbox.box import Box, BoxLimits, BoxRequest, Tier
+from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxService, Tier
 from core.sandbox.environment import build_environment
 from core.shadow.shadow import Shadow
 from core.state.session import SessionState
@@ -45,7 +45,7 @@ class CommandHost(Struct, frozen=True, kw_only=True):
 
     `emit_outside_turn`: for events that belong to no turn. `checks`: the user's own patterns of commands that check.
     `repository`: what a command that starts now sees of it outside of the workspace; slow, as `withheld`. `hidden`,
-    `withheld`, `readable` and `cache`: as in `BoxRequest`.
+    `withheld`, `readable` and `cache`: as in `BoxRequest`. `services`: those of the machine that are granted now.
     """
 
     workspace: Workspace
@@ -63,6 +63,7 @@ class CommandHost(Struct, frozen=True, kw_only=True):
     hidden: tuple[Path, ...] = ()
     cache: Path | None = None
     proxy: Callable[[], Awaitable[Path | None]] = open_no_proxy
+    services: Callable[[], tuple[BoxService, ...]] = tuple
 
     def build_environment(self) -> dict[str, str]:
         """Return the environment that a session's shell begins with."""

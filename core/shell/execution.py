@@ -40,6 +40,7 @@ ENDED_FOR_SPACE = "Ended because {}; what it had changed was dropped."
 SECRETS_HIDDEN = "Values that stand in files with secrets were taken out of what it printed."
 STASHED = "Git stashed changes, and a stash can't be kept here: stash and pop in one command."
 TAKEN_BACK = "It took back {}, which waited for the review, and the commit that has it is not kept."
+NOT_REVIEWED = "not for review"  # said of what a command did outside of the box
 BOX_LOST = "The box ended before the command did; what the command had changed was dropped."
 
 
@@ -128,6 +129,7 @@ class Execution:
             withheld=self._withheld.covered,
             masked=self._withheld.masked,
             proxy=self._proxy,
+            services=ground.services() if self._proxy is not None else (),
             readable=(*ground.readable(), *repository.list_readable()),
             repository=repository.directory,
             git_settings=repository.settings,
@@ -254,19 +256,29 @@ def _list_pending(host: CommandHost) -> dict[str, FileState]:
 
 def format_effects(effects: EffectsRecorded) -> str:
     """Format effects: `changed: edited a.py; deleted 12 files below build; 240 generated files; pending review`."""
+    if effects.on_machine:
+        return _format_disk_changes(effects)
     if effects.discarded:
         return "; ".join(("what it changed was discarded", *effects.notes))
-    reviewed = [
-        f"{verb} {_format_paths(paths)}"
-        for verb, paths in (("edited", effects.edited), ("created", effects.created), ("deleted", effects.deleted))
-        if paths
-    ]
+    reviewed = _list_changes(effects)
     count = f"{effects.generated:,} generated file{'' if effects.generated == 1 else 's'}"
     parts = [*reviewed, *([count] if effects.generated else [])]
     if not parts:
         return "; ".join(("changed nothing", *effects.notes))
     waiting = ["pending review"] if reviewed else ["kept beside the review"]
     return f"changed: {'; '.join([*parts, *waiting, *effects.notes])}"
+
+
+def _list_changes(effects: EffectsRecorded) -> list[str]:
+    kinds = (("edited", effects.edited), ("created", effects.created), ("deleted", effects.deleted))
+    return [f"{verb} {_format_paths(paths)}" for verb, paths in kinds if paths]
+
+
+def _format_disk_changes(effects: EffectsRecorded) -> str:
+    """Format what a command did to the user's own files: nothing of that waits for a review."""
+    changes = _list_changes(effects)
+    parts = [*changes, NOT_REVIEWED] if changes else []
+    return f"{'changed: ' if parts else ''}{'; '.join([*parts, *effects.notes])}"
 
 
 def _format_paths(paths: Sequence[str]) -> str:

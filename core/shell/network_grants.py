@@ -8,6 +8,7 @@ the model was given text of strangers, a rule alone lets nothing out to a host t
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from core.permissions.rules import PermissionRule, matches_host, select_rules
 from core.sandbox.network.addresses import HostAndPort
 from core.sandbox.network.proxy import LocalHandler, ProxiedConnection, Proxy
 from core.shell.log_collector import is_ingest
+from core.shell.outside.local_services import parse_head, serve_service
 
 MAX_REFUSED = 20
 
@@ -39,6 +41,8 @@ class NetworkGrants:
         self._socket: Path | None = None
         self._session_hosts: set[str] = set()
         self._once_hosts: set[str] = set()
+        self._session_services: set[str] = set()
+        self._once_services: set[str] = set()
         self._refused: dict[HostAndPort, None] = {}
         self._received: dict[str, None] = {}
         self.list_foreign: Callable[[], Collection[str]] = tuple  # hosts and servers whose text the model was given
@@ -48,21 +52,24 @@ class NetworkGrants:
 
     # who may be reached
 
-    def list_hosts(self) -> tuple[str, ...]:
-        """Return the patterns of hosts that can be reached now, sorted."""
-        configured: Iterable[str] = (rule.pattern.lower() for rule in select_rules(self._rules(), "WebFetch", "allow"))
+    def list_hosts(self, *named: str) -> tuple[str, ...]:
+        """Return the patterns of hosts that can be reached now, sorted. `named`: hosts for which the user's own
+        configuration stands as a rule that allows would."""
+        rules = select_rules(self._rules(), "WebFetch", "allow")
+        configured: Iterable[str] = (*named, *(rule.pattern.lower() for rule in rules))
         if foreign := self.list_foreign():
             patterns = tuple(configured)
             configured = (host for host in foreign if any(matches_host(each, host) for each in patterns))
         standing = set() if self.is_suspended else {*self._session_hosts, *configured}
         return tuple(sorted(standing | self._once_hosts))
 
-    def is_allowed(self, host: str) -> bool:
-        """True if a command may reach a host now. Only a grant for this very command outweighs a rule that asks."""
+    def is_allowed(self, host: str, *, is_named: bool = False) -> bool:
+        """True if a command may reach a host now. Only a grant for this very command outweighs a rule that asks.
+        `is_named`: it is the program that asks, and the user's own configuration names the host for that."""
         stricter = {
             rule.choice for rule in select_rules(self._rules(), "WebFetch", "ask", "deny") if rule.matches(host)
         }
-        granted = self._once_hosts if stricter else self.list_hosts()
+        granted = self._once_hosts if stricter else self.list_hosts(*((host,) if is_named else ()))
         return "deny" not in stricter and any(matches_host(pattern, host) for pattern in granted)
 
     def can_be_asked(self, host: str) -> bool:
@@ -73,8 +80,48 @@ class NetworkGrants:
         """Grant hosts until `revoke_once`, or as long as the session is open."""
         (self._session_hosts if for_session else self._once_hosts).update(hosts)
 
+    def list_session_grants(self) -> tuple[str, ...]:
+        """Return what was granted for the session, each as the rule that would grant it, sorted."""
+        hosts = (f"WebFetch({each})" for each in self._session_hosts)
+        return tuple(sorted((*hosts, *(f"Service({each})" for each in self._session_services))))
+
+    def revoke(self, rule: str) -> bool:
+        """Take back what was granted for the session. Returns False if there is no such grant."""
+        known = rule in self.list_session_grants()
+        self._session_hosts = {each for each in self._session_hosts if f"WebFetch({each})" != rule}
+        self._session_services = {each for each in self._session_services if f"Service({each})" != rule}
+        return known
+
     def revoke_once(self) -> None:
         self._once_hosts.clear()
+        self._once_services.clear()
+
+    # services of the machine
+
+    def list_services(self) -> tuple[str, ...]:
+        """Return the services of the machine that can be reached now, sorted. Text of strangers ends what rules say."""
+        configured: Iterable[str] = (rule.pattern for rule in select_rules(self._rules(), "Service", "allow"))
+        standing = {*self._session_services, *(configured if not self.list_foreign() else ())}
+        stricter = select_rules(self._rules(), "Service", "ask", "deny")
+        kept = {each for each in standing if not any(rule.matches(each) for rule in stricter)}
+        once = filter(self.can_service_be_asked, self._once_services)
+        return tuple(sorted((set() if self.is_suspended else kept) | {*once}))
+
+    def can_service_be_asked(self, service: str) -> bool:
+        """True if the user may be asked about a service: no rule denies it."""
+        return not any(rule.matches(service) for rule in select_rules(self._rules(), "Service", "deny"))
+
+    def grant_services(self, services: Iterable[str], *, for_session: bool) -> None:
+        """Grant services until `revoke_once`, or as long as the session is open."""
+        (self._session_services if for_session else self._once_services).update(services)
+
+    async def _serve_service(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        service = parse_head(head)
+        if service not in self.list_services():
+            self._record("service.refused", {"service": service})
+            return
+        received = await serve_service(service, reader, writer, self._record)
+        self._has_received = self._has_received or received > 0
 
     # what happened
 
@@ -82,6 +129,11 @@ class NetworkGrants:
     def is_suspended(self) -> bool:
         """True if secrets were read and foreign bytes taken in, in this turn."""
         return self._has_read_secrets and self._has_received
+
+    def needs_caution(self, hosts: Iterable[str]) -> bool:
+        """True if an answer of before is not enough for one of the hosts: see `explain_caution`."""
+        foreign = self.list_foreign()
+        return self.is_suspended or bool(foreign and any(host not in foreign for host in hosts))
 
     def explain_caution(self) -> str:
         """Explain why a host is asked about although a rule may allow it; "" = there is no such reason."""
@@ -129,6 +181,8 @@ class NetworkGrants:
     # the proxy
 
     def _select_handler(self, head: bytes) -> LocalHandler | None:
+        if parse_head(head):
+            return self._serve_service
         return self.collector if is_ingest(head) else None
 
     async def open_proxy(self) -> Path | None:

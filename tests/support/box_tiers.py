@@ -54,6 +54,7 @@ _BWRAP = {
     "test_a_child_gets_the_grace_too_and_what_ignores_it_is_killed": _FIRST_ENDS,
     "test_root_can_work_on_a_project_of_another_user_and_keeps_its_owner": _ONE_USER,
     "test_the_proxy_is_the_only_way_out_when_there_is_one": _NO_PROXY,
+    "test_a_service_of_the_machine_is_at_its_port_and_its_socket_for_every_user": _NO_PROXY,
     "test_s7_processes_of_the_host_can_be_neither_seen_nor_touched": _OWN_PROC,
 }
 NOT_PROMISED: dict[Tier, dict[str, str]] = {
@@ -75,6 +76,7 @@ NOT_PROMISED: dict[Tier, dict[str, str]] = {
         "test_a_directory_that_was_replaced_is_opaque_in_the_layer": _COPY,
         "test_root_can_work_on_a_project_of_another_user_and_keeps_its_owner": _ONE_USER,
         "test_the_proxy_is_the_only_way_out_when_there_is_one": _NO_PROXY,
+        "test_a_service_of_the_machine_is_at_its_port_and_its_socket_for_every_user": _NO_PROXY,
         "test_s1_nothing_outside_the_workspace_can_be_written": _METADATA,
         "test_r3_a_throw_away_layer_and_all_that_is_fresh_are_bounded_by_one_number": _UNBOUNDED,
         "test_names_that_overlay_options_would_trip_over_are_plain_names_here": _PLACE,

@@ -40,8 +40,16 @@ from core.tools.external import ExternalTool
 
 ONCE_OPTIONS: tuple[ApprovalDecision, ...] = ("allow_once", "reject_once")
 ALL_OPTIONS: tuple[ApprovalDecision, ...] = ("allow_once", "allow_always", "reject_once", "reject_always")
+TARGET_OPTIONS: tuple[ApprovalDecision, ...] = (
+    "allow_once",
+    "allow_session",
+    "allow_always",
+    "reject_once",
+    "reject_always",
+)
 NETWORK_OPTIONS: tuple[ApprovalDecision, ...] = ("allow_once", "allow_session", "allow_always", "reject_once")
 ALLOWING_DECISIONS = frozenset({"allow_once", "allow_always", "allow_session"})
+LEAVE_BOX = "the user would let it out of the box"
 _PROPOSED = "as_proposed"
 _MAX_SHOWN = 2_000  # characters of a proposed command
 
@@ -54,28 +62,43 @@ class Approver(Struct, frozen=True):
     emit: Callable[[AnyEvent], None]
     hooks: SessionHooks = field(default_factory=SessionHooks)
 
-    async def ask_for_call(self, call: str, access: Access, tool: Tool[object], reason: str) -> str:
-        """Ask whether a call may run. Returns why it must not; "" = the user said yes to it."""
+    async def ask_for_call(
+        self, call: str, access: Access, tool: Tool[object], reason: str, *, can_leave: bool = False
+    ) -> str:
+        """Ask whether a call may run. Returns why it must not; "" = the user said yes to it.
+
+        `can_leave`: the user is offered to let the command out of the box; for that choice it returns `LEAVE_BOX`.
+        """
         before = self._build_approval(access, tool)
-        resolved = await self.user.approve(self._build_request(call, access, tool, before, reason))
+        request = self._build_request(call, access, tool, before, reason)
+        if can_leave:
+            request = replace(request, options=(*request.options, "run_on_machine"))
+        resolved = await self.user.approve(request)
+        if can_leave and resolved.decision == "run_on_machine":
+            return LEAVE_BOX
         if resolved.by == "user" and resolved.decision in {"allow_always", "reject_always"}:
             choice: PermissionChoice = "allow" if resolved.decision == "allow_always" else "deny"
             await self._save(choice, before, [_name_rule(access, before.subject, resolved.pattern)])
         if resolved.decision not in ALLOWING_DECISIONS:
             return _format_refusal(resolved)
+        weighed, grants = self.permissions.weigh_request(tool), self.permissions.network_grants
         if self._build_approval(access, tool).compute_digest() != before.compute_digest():
             return "the mode or the place changed after this was asked. Nothing was changed; call again."
+        if resolved.decision == "allow_session":
+            grants.grant(weighed.hosts, for_session=True)
+            grants.grant_services(weighed.services, for_session=True)
         return ""
 
     def _build_approval(self, access: Access, tool: Tool[object]) -> Approval:
         if access is Access.EXEC:
-            return self.permissions.build_approval(tool.subject())
+            return self.permissions.build_call_approval(tool)
         return Approval(subject=tool.subject(), mode=self.permissions.mode.value)
 
     def _build_request(
         self, call: str, access: Access, tool: Tool[object], approval: Approval, reason: str
     ) -> ApprovalRequested:
         is_command, is_contained = access is Access.EXEC, self.permissions.terminal.is_contained
+        has_targets = bool(self.permissions.weigh_request(tool).targets)
         network = "; no network" if is_contained and not approval.network else ""
         return ApprovalRequested(
             id=new_id("apr"),
@@ -85,10 +108,11 @@ class Approver(Struct, frozen=True):
             directory=approval.directory,
             explanation=str(getattr(tool, "explanation", "") or ""),
             containment=f"{self.permissions.terminal.host.box.describe()}{network}" if is_command else "",
-            options=_list_options(access, tool, is_contained=is_contained),
+            options=_list_options(access, tool, is_contained=is_contained, has_targets=has_targets),
             reason=reason,
             environment=approval.environment,
             network=approval.network,
+            permissions=approval.permissions,
             mode=self.permissions.mode.value,
             digest=approval.compute_digest(),
         )
@@ -121,33 +145,60 @@ class Approver(Struct, frozen=True):
             return replace(tool, command=answer.text.strip())
         return tool if _PROPOSED in answer.options else None
 
-    async def ask_for_network(self, call: str, command: str, targets: Sequence[HostAndPort]) -> bool:
-        """Ask whether a command may reach hosts, and grant them. True: run it again."""
-        grants = self.permissions.network_grants
-        hosts = tuple(dict.fromkeys(each.host for each in targets))
-        approval = self.permissions.build_approval(command)
-        why = grants.explain_caution()
+    async def ask_for_network(
+        self, call: str, command: str, targets: Sequence[HostAndPort], *, is_ahead: bool = False
+    ) -> bool:
+        """Ask whether a command may reach hosts, and grant them. True: run it again. `is_ahead`: it is no command that
+        has run, but something of the program's that has sent nothing yet."""
+        grants, hosts = self.permissions.network_grants, tuple(dict.fromkeys(each.host for each in targets))
+        rules = [f"WebFetch({host})" for host in hosts]
+        subject = "\n".join(map(str, targets))
+        decision = await self._ask_for_targets(call, command, subject, hosts, rules, is_ahead=is_ahead)
+        if decision not in ALLOWING_DECISIONS:
+            return False
+        grants.grant(hosts, for_session=decision == "allow_session")
+        grants.grant(hosts, for_session=False)
+        return True
+
+    async def ask_for_service(self, call: str, wanted_by: str, service: str) -> bool:
+        """Ask whether a service of the machine may be reached, and grant it to the session."""
+        decision = await self._ask_for_targets(
+            call, wanted_by, service, (service,), [f"Service({service})"], is_ahead=True
+        )
+        if decision not in ALLOWING_DECISIONS:
+            return False
+        self.permissions.network_grants.grant_services((service,), for_session=True)
+        return True
+
+    async def _ask_for_targets(
+        self,
+        call: str,
+        wanted_by: str,
+        subject: str,
+        names: tuple[str, ...],
+        rules: Sequence[str],
+        *,
+        is_ahead: bool,
+    ) -> ApprovalDecision:
+        """Ask about targets that something wants to reach; a yes for good is kept as `rules`."""
+        approval = self.permissions.build_approval(wanted_by)
         request = ApprovalRequested(
             id=new_id("apr"),
             call=call,
-            kind="network",
-            subject="\n".join(map(str, targets)),
+            kind="host" if is_ahead else "network",
+            subject=subject,
             directory=approval.directory,
-            reason=why,
-            containment=f"wanted by: {command}",
+            reason=self.permissions.network_grants.explain_caution(),
+            containment=f"wanted by: {wanted_by}",
             options=NETWORK_OPTIONS,
-            network=hosts,
+            network=names,
             mode=approval.mode,
             digest=approval.compute_digest(),
         )
-        resolved = await self.user.approve(request)
-        if resolved.decision not in ALLOWING_DECISIONS:
-            return False
-        grants.grant(hosts, for_session=resolved.decision == "allow_session")
-        grants.grant(hosts, for_session=False)
-        if resolved.decision == "allow_always":
-            await self._save("allow", approval, [f"WebFetch({host})" for host in hosts])
-        return True
+        decision = (await self.user.approve(request)).decision
+        if decision == "allow_always":
+            await self._save("allow", approval, rules)
+        return decision
 
     async def find_refusal(self, call: str, tool: RunTerminalCmd) -> str:
         """Return why a command that another call needs must not run; "" = it may. Decided like any command."""
@@ -174,9 +225,13 @@ class Approver(Struct, frozen=True):
         return (await self.hooks.run(occasion)).describe_refusal()
 
 
-def _list_options(access: Access, tool: object, *, is_contained: bool) -> tuple[ApprovalDecision, ...]:
+def _list_options(
+    access: Access, tool: object, *, is_contained: bool, has_targets: bool
+) -> tuple[ApprovalDecision, ...]:
     if isinstance(tool, ExternalTool):
         return ONCE_OPTIONS if tool.must_ask or "*" in tool.target else ALL_OPTIONS
+    if has_targets:
+        return TARGET_OPTIONS
     return ALL_OPTIONS if access is Access.EXEC and is_contained else ONCE_OPTIONS
 
 

@@ -42,6 +42,7 @@ from core.sandbox.results import CommandResult, JobReport
 from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.execution import EFFECTS_DROPPED
 from core.shell.jobs import JobTable
+from core.shell.outside.machine_run import STOPPED, run_on_machine
 from core.shell.python_repl import PythonRepl
 
 MAX_COMMAND_SECONDS = 600.0
@@ -104,10 +105,17 @@ class CommandRunner(Struct, eq=False):
     _approved: Approval | None
     _lease: CallLease
     _latest: str = ""
+    _is_on_machine: bool = False
 
     async def run_command(self, command: str, *, time_limit: float) -> CommandResult:
-        request = self._build_request(command, min(time_limit, MAX_COMMAND_SECONDS))
-        return await self._python.terminal.run(request, self._emit_output)
+        granted, request = self._build_request(command, min(time_limit, MAX_COMMAND_SECONDS))
+        terminal = self._python.terminal
+        self._is_on_machine = "all" in granted
+        if self._is_on_machine:
+            result = await run_on_machine(terminal.host, request, terminal.shell.directory, self._emit_output)
+        else:
+            result = await terminal.run(request, self._emit_output)
+        return replace(result, permissions=granted)
 
     async def run_python(self, code: str, approved: str, *, time_limit: float) -> CommandResult:
         self._consume_approval(approved)
@@ -117,7 +125,9 @@ class CommandRunner(Struct, eq=False):
 
     async def start_job(self, command: str, *, wait: float) -> CommandResult:
         self._python.terminal.jobs.check_capacity()
-        return await self._python.terminal.start_job(self._build_request(command, None), self._emit_output, wait=wait)
+        granted, request = self._build_request(command, None)
+        result = await self._python.terminal.start_job(request, self._emit_output, wait=wait)
+        return replace(result, permissions=granted)
 
     async def send(self, job: str, text: str, *, wait: float) -> JobReport:
         self._consume_approval(f"{job} <- {text}")
@@ -125,23 +135,25 @@ class CommandRunner(Struct, eq=False):
         jobs.send(job, text)
         return await jobs.read(job, wait)
 
-    def _build_request(self, command: str, seconds: float | None) -> CommandRequest:
-        self._consume_approval(command)
+    def _build_request(self, command: str, seconds: float | None) -> tuple[tuple[str, ...], CommandRequest]:
+        approved = self._consume_approval(command)
         origin = replace(self._origin, command=command)
-        return CommandRequest(
-            command=command, origin=origin, keeps_effects=self._python.terminal.keeps_effects(), time_limit=seconds
-        )
+        keeps_effects = self._python.terminal.keeps_effects()
+        request = CommandRequest(command=command, origin=origin, keeps_effects=keeps_effects, time_limit=seconds)
+        return approved.permissions, request
 
-    def _consume_approval(self, subject: str) -> None:
+    def _consume_approval(self, subject: str) -> Approval:
         self._lease.check()
         approved, self._approved = self._approved, None
         if approved is None or subject != approved.subject:
             raise ToolFailed("This is not the command that was approved; it was not run.")
-        if self._permissions.build_approval(subject).compute_digest() != approved.compute_digest():
+        now = self._permissions.build_approval(subject, approved.permissions)
+        if now.compute_digest() != approved.compute_digest():
             raise ToolFailed(
                 "The mode, the directory or the environment is not the one that was approved; it was not run.",
                 hint="Call again.",
             )
+        return approved
 
     def _emit_output(self, text: str) -> None:
         self._latest = (self._latest + text)[-MAX_STOPPED_OUTPUT:]
@@ -149,10 +161,10 @@ class CommandRunner(Struct, eq=False):
 
     def describe_interrupt(self, default: str) -> str:
         """Return the result text of a command that the user stopped; `default` if it had not begun."""
-        if self._approved is not None or not self._permissions.terminal.is_contained:
+        if self._approved is not None or not (self._permissions.terminal.is_contained or self._is_on_machine):
             return default
         output = f"\nIts output until then:\n{self._latest}" if self._latest.strip() else ""
-        return f"{EFFECTS_DROPPED}{output}"
+        return f"{STOPPED if self._is_on_machine else EFFECTS_DROPPED}{output}"
 
 
 class JobController(Struct, eq=False):
@@ -203,7 +215,7 @@ class CapabilityFactory(Struct, frozen=True):
         todo = next((each.id for each in terminal.host.state.todos if each.status == "in_progress"), "")
         match access:
             case Access.READ:
-                reader = build_reader(permissions, self.digests, paths)
+                reader = build_reader(permissions, self.digests, paths, origin.tool)
                 reader.names, reader.search_project = self.names, self.search
                 return reader
             case Access.ASK:
@@ -218,7 +230,7 @@ class CapabilityFactory(Struct, frozen=True):
             case Access.PROPOSE:
                 shadow, stamp = terminal.host.shadow, replace(origin, todo=todo)
                 return FileEditor(
-                    **list_reading(permissions, self.digests, paths),
+                    **list_reading(permissions, self.digests, paths, origin.tool),
                     edit=lambda path, data: shadow.edit(path, data, stamp),
                     lease=lease,
                     apply_edit=self.apply_edit,

@@ -143,14 +143,16 @@ class FileEditor(FileReader, eq=False, kw_only=True):
         return await self.apply_edit(order)
 
 
-def list_reading(permissions: CallPermissions, digests: dict[str, str], approved: Sequence[str]) -> dict[str, Any]:
+def list_reading(
+    permissions: CallPermissions, digests: dict[str, str], approved: Sequence[str], tool: str = ""
+) -> dict[str, Any]:
     """List the fields of a `FileReader`: functions without the objects that they are methods of."""
 
     def detach(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *arguments: function(*arguments)  # noqa: PLW0108 (a bound method leads to its object)
 
     directory, shadow = permissions.terminal.host.directory, permissions.terminal.host.shadow
-    guard = permissions.build_path_guard(approved)
+    guard = permissions.build_path_guard(approved, tool)
     return {
         "root": str(shadow.workspace.root),
         "digests": digests,
@@ -167,6 +169,9 @@ def list_reading(permissions: CallPermissions, digests: dict[str, str], approved
     }
 
 
-def build_reader(permissions: CallPermissions, digests: dict[str, str], approved: Sequence[str] = ()) -> FileReader:
-    """Build a READ capability. `digests`: what the model has read; `approved`: files that the user said yes to."""
-    return FileReader(**list_reading(permissions, digests, approved))
+def build_reader(
+    permissions: CallPermissions, digests: dict[str, str], approved: Sequence[str] = (), tool: str = ""
+) -> FileReader:
+    """Build a READ capability. `digests`: what the model has read; `approved`: files that the user said yes to; `tool`:
+    who reads."""
+    return FileReader(**list_reading(permissions, digests, approved, tool))

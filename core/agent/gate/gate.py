@@ -15,13 +15,20 @@ from pathlib import Path
 from typing import cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.agent.answer.call_documents import FinishedCall, build_document, decode_arguments
 from core.agent.answer.documents import TurnDocuments
 from core.agent.debug.debug_policy import explain_held_back
-from core.agent.gate.approvals import Approver
+from core.agent.gate.approvals import LEAVE_BOX, Approver
 from core.agent.gate.call_hooks import CallHooks
 from core.agent.gate.capabilities import CapabilityFactory, CommandRunner, UserPrompter
+from core.agent.gate.commands.machine_approval import (
+    ask_for_machine,
+    build_machine_approval,
+    explain_confinement,
+)
+from core.agent.gate.commands.side_by_side import split_calls, tell_refused
 from core.agent.gate.edit_diagnostics import EditDiagnostics
 from core.agent.gate.gated_call import CallLease, CallStopped, GatedCall
 from core.agent.gate.permissions import PATH_ACCESSES, CallPermissions
@@ -49,8 +56,6 @@ NOT_GIVEN = "Not run: {} ({}) is not among what you were given for this task. No
 # proved by a command). A model may have to work out an edit.
 TIME_LIMITS = {Access.READ: 60.0, Access.PROPOSE: 300.0}
 MAX_RERUNS = 3  # times that a command is run again for hosts it had not wanted before
-DISABLED = "Not run: {} is switched off in the settings (tools.{}.enabled). Nothing was changed. Do without it."
-_SIDE_BY_SIDE = frozenset({Access.READ, Access.SPAWN})
 _BOXED = frozenset({Access.EXEC, Access.JOB, Access.PROBE})
 ResultFormat = Callable[[GatedCall], str]
 
@@ -84,14 +89,12 @@ class Gate(Struct):
                     )
                 )
             for access, group in groupby(calls, key=lambda call: call.access):
-                neighbours = list(group)
-                if access in _SIDE_BY_SIDE:
-                    await asyncio.gather(*map(self._run_call, neighbours))
-                for call in neighbours:
-                    if access not in _SIDE_BY_SIDE:
-                        await self._run_call(call)
-                    self._append_result(call, format_result(call), get_warning(call))
-                    answered += 1
+                for together in split_calls(access, list(group), self.permissions):
+                    await asyncio.gather(*map(self._run_call, together))
+                    tell_refused(together, self.permissions)
+                    for call in together:
+                        self._append_result(call, format_result(call), get_warning(call))
+                        answered += 1
         except asyncio.CancelledError:
             for call in calls[answered:]:
                 if not call.is_recorded:
@@ -135,15 +138,48 @@ class Gate(Struct):
             await self._let_user_type(call, call.tool)
         decision = await self.hooks.decide(call, lambda: self._decide(call))
         assert call.tool is not None
+        if isinstance(call.tool, RunTerminalCmd) and call.tool.required_permissions:
+            decision = await self._decide_on_request(call, call.tool, decision)
         if decision.choice == "ask":
             paths = self.permissions.list_named_paths(call.tool) if call.access in PATH_ACCESSES else ()
-            refused = await self.approver.ask_for_call(call.request.id, call.access, call.tool, decision.reason)
-            if refused:
-                raise CallStopped("denied", f"Not run: {refused}")
+            await self._ask_for_call(call, decision)
             call.approved_paths = paths
             self._check_granted(call)  # the mode may have changed while the user thought about it
-        if call.access is Access.EXEC:
-            call.approval = self.permissions.build_approval(call.subject)
+        if call.access is Access.EXEC and not call.is_on_machine:
+            weighed = self.permissions.weigh_request(call.tool)
+            call.hosts, call.services, call.permission_notes = weighed.hosts, weighed.services, weighed.notes
+            call.approval = self.permissions.build_call_approval(call.tool)
+
+    async def _ask_for_call(self, call: GatedCall, decision: PolicyDecision) -> None:
+        """Ask the user, who may let a command out of the box that did not ask for that. Raises for a no."""
+        assert call.access is not None
+        assert call.tool is not None
+        tool, ask = call.tool, self.approver.ask_for_call
+        command = tool if isinstance(tool, RunTerminalCmd) and self.permissions.terminal.is_contained else None
+        can_leave = command is not None and not explain_confinement(self.permissions, command)
+        refused = await ask(call.request.id, call.access, tool, decision.reason, can_leave=can_leave)
+        if refused == LEAVE_BOX and command is not None:
+            outward = replace(command, required_permissions=(*command.required_permissions, "all"))
+            tool = call.tool = cast("Tool[object]", outward)
+            again = await self._decide_on_request(call, outward, decision)
+            refused = await ask(call.request.id, call.access, tool, again.reason) if again.choice == "ask" else ""
+        if refused:
+            raise CallStopped("denied", f"Not run: {refused}")
+
+    async def _decide_on_request(
+        self, call: GatedCall, tool: RunTerminalCmd, decision: PolicyDecision
+    ) -> PolicyDecision:
+        """Decide on a command with what it asks for beside running; ask the user whether it may leave the box."""
+        targets = self.permissions.weigh_request(tool).targets
+        if "all" in tool.required_permissions:
+            answer = await ask_for_machine(self.approver, call.request.id, tool)
+            if answer.choice == "nowhere":
+                raise CallStopped("denied", f"Not run: {answer.reason}")
+            self._check_granted(call)
+            if answer.choice == "machine":
+                call.approval = build_machine_approval(self.permissions, tool)
+            return PolicyDecision(choice="ask" if targets and answer.choice == "box" else "allow")
+        return self._decide(call) if targets and decision.choice == "allow" else decision
 
     def _decide(self, call: GatedCall) -> PolicyDecision:
         """Decide by rules and policy. Raises `CallStopped` for what they refuse."""
@@ -158,8 +194,8 @@ class Gate(Struct):
         """Check the access against the mode that holds now, not the one in which the model made up its mind."""
         permissions, access = self.permissions, call.access
         assert access is not None
-        if not permissions.settings.get_tool_settings(call.name).enabled:
-            raise CallStopped("denied", DISABLED.format(call.name, call.name))
+        if why := permissions.explain_tool_refusal(call.name, access):
+            raise CallStopped("denied", f"Not run: {call.name} {why}. Nothing was changed. Do without it.")
         limits = permissions.subagent_limits
         is_withheld = limits is not None and (call.name == "switch_mode" or not limits.is_tool_allowed(call.name))
         if is_withheld or not permissions.is_granted(access):
@@ -192,14 +228,22 @@ class Gate(Struct):
     # its run
 
     async def _execute(self, call: GatedCall) -> None:
-        await self._run_tool(call)
+        grants = self.permissions.network_grants
         if isinstance(call.tool, RunTerminalCmd) and not call.tool.is_background:
             try:
-                await self._retry_with_network(call, call.tool.command)
+                grants.grant(call.hosts, for_session=False)
+                grants.grant_services(call.services, for_session=False)
+                await self._run_tool(call)
+                if call.is_on_machine:
+                    grants.record_received()  # nobody knows what it brought in
+                elif not call.is_beside_others:
+                    await self._retry_with_network(call, call.tool.command)
             finally:
-                self.permissions.network_grants.revoke_once()
+                grants.revoke_once()
+        else:
+            await self._run_tool(call)
         if call.access in _BOXED:
-            self.permissions.record_foreign(self.permissions.network_grants.take_received())
+            self.permissions.record_foreign(grants.take_received())
         if call.access is Access.PROPOSE and call.status == "completed":
             call.text = "\n".join(filter(None, (call.text, await self.diagnostics.describe_edit())))
         if call.status == "completed":
@@ -247,7 +291,8 @@ class Gate(Struct):
                 call.text += f"\n[It wanted the network: {named}. It was not allowed to.]"
                 return
             self._check_granted(call)
-            call.approval, call.lease = self.permissions.build_approval(call.subject), CallLease()
+            call.approval = self.permissions.build_approval(call.subject, call.approval.permissions)
+            call.lease = CallLease()
             await self._run_tool(call)
             call.text = f"[Run again, with the network to {named}.]\n{call.text}"
 

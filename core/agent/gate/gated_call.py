@@ -49,6 +49,8 @@ class GatedCall(Struct, eq=False):
     """One tool call. `document` shows it; `problem`: why it must not be run; `is_truncated`: by the length limit.
 
     `name`: the tool's own, as soon as it is found; `subject`: the path, command or the like that the call is about.
+    `hosts`, `services`: granted to this command alone; `permission_notes`: what it asked for and was not granted.
+    `is_beside_others`: it runs at the same time as others of its step.
     `changed_by`: what hook changed its arguments, as a sentence. The loop learns from `has_failed`
     and `is_malformed`: no call could be made of what the model wrote, whatever the project holds.
     """
@@ -71,7 +73,11 @@ class GatedCall(Struct, eq=False):
     spilled: str = ""
     is_malformed: bool = False
     proposed_command: str = ""
+    hosts: tuple[str, ...] = ()
+    services: tuple[str, ...] = ()
+    permission_notes: tuple[str, ...] = ()
     changed_by: str = ""
+    is_beside_others: bool = False
     is_recorded: bool = False
     started: float = field(default_factory=monotonic)
 
@@ -79,10 +85,16 @@ class GatedCall(Struct, eq=False):
     def has_failed(self) -> bool:
         return self.status in {"failed", "denied"}
 
+    @property
+    def is_on_machine(self) -> bool:
+        """True if the user let this command out of the box."""
+        return "all" in self.approval.permissions
+
     def format_aside(self) -> str:
-        """Return a line for before the result if the user ran another command, or a hook changed the call."""
+        """Return lines for before the result: another command than the model's ran, or it was granted less."""
+        notes = "".join(f"[{each}]\n" for each in self.permission_notes)
         if self.changed_by:
-            return f"{self.changed_by} It is now: {self.subject}\n"
+            return f"{self.changed_by} It is now: {self.subject}\n{notes}"
         if not self.proposed_command or self.proposed_command == self.subject:
-            return ""
-        return f"The user ran another command: {self.subject}\n"
+            return notes
+        return f"The user ran another command: {self.subject}\n{notes}"

@@ -7,13 +7,16 @@ out what a read would have had to ask for (SAFETY P20).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from msgspec import Struct
 
+from core.agent.context.prompt_tags import escape_tags
+from core.agent.gate.commands.requested_permissions import WeighedRequest, weigh_request
 from core.agent.turn.budget import SubagentLimits
 from core.config.settings import Settings
+from core.config.tool_settings import is_path_allowed, narrow_tool
 from core.errors import PathRefused
 from core.modes import Access, Mode, is_granted
 from core.permissions.approval import Approval, hash_value
@@ -29,6 +32,8 @@ from core.permissions.rules import PermissionRule
 from core.permissions.saved_rules import SavedRules
 from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.protocol.events import ForeignReceived
+from core.protocol.tools import ToolSettings
+from core.sandbox.box import Tier
 from core.shell.network_grants import NetworkGrants
 from core.shell.terminal import Terminal
 from core.tools.base import Tool
@@ -36,29 +41,36 @@ from core.tools.external import ExternalTool, SearchTools
 from core.workspace import IgnoreRules
 from core.workspace.secret_names import is_secret
 
+WANTS_TARGETS = "It asks to reach {} for this one command."
 UNTRUSTED = "The user has not said that they trust this project, and nothing holds what a command does."
 PATH_ACCESSES = frozenset({Access.READ, Access.PROPOSE})
 
 
 class PathGuard(Struct, frozen=True):
-    """The guard of one call's paths. `approved`: those that the user said yes to."""
+    """The guard of one call's paths. `approved`: those that the user said yes to; `allowed`: what the tool is kept to,
+    of each of which a path has to be one."""
 
     ignore: IgnoreRules
     resolve_links: Callable[[str], str]
     rules: Sequence[PermissionRule]
     approved: Sequence[str]
+    allowed: Sequence[Sequence[str]] = ()
 
     def decide(self, access: Access, rel: str) -> PolicyDecision:
         """Return the stricter of the decisions on the path and on what its links lead to."""
+        paths = dict.fromkeys((rel, self.resolve_links(rel)))
+        for path in paths:
+            if not all(is_path_allowed(path, each) for each in self.allowed):
+                return PolicyDecision(choice="deny", reason="This tool is kept to other paths (allowed_paths, scope).")
         found = [
             decide_path(access, path, rules=self.rules, is_secret=is_secret(path, self.ignore.is_ignored))
-            for path in dict.fromkeys((rel, self.resolve_links(rel)))
+            for path in paths
         ]
         return max(found, key=lambda each: ("allow", "ask", "deny").index(each.choice))
 
     def check(self, access: Access, rel: str) -> None:
         """Raise `PathRefused` for what is refused, or must be asked about and was not."""
-        if rel in self.approved:
+        if rel in self.approved and not self.allowed:
             return
         decided = self.decide(access, rel)
         if decided.choice == "deny":
@@ -75,7 +87,8 @@ class CallPermissions(Struct):
     """The permissions of one session. `is_trusted`: the user trusts the project; `hears`: these bytes of a file of it.
 
     `subagent_limits`: what a subagent may at most; None: it is the user's own session. What a mode grants depends on
-    whether commands are contained, which is known once `terminal.find_box` was awaited.
+    whether commands are contained, which is known once `terminal.find_box` was awaited. `requested_tools`: what the
+    request of this turn lets tools do.
     """
 
     terminal: Terminal
@@ -85,6 +98,7 @@ class CallPermissions(Struct):
     is_trusted: bool = True
     hears: TrustCheck = trust_everything
     subagent_limits: SubagentLimits | None = None
+    requested_tools: Mapping[str, ToolSettings] = {}
 
     def __post_init__(self) -> None:
         self.network_grants.list_foreign = lambda: self.terminal.host.state.foreign_sources
@@ -108,13 +122,67 @@ class CallPermissions(Struct):
         """Return the rules that hold now: configured ones, and the patterns that the user saved."""
         return (*self.settings.permissions.parse_rules(), *self.saved_rules.parse_rules())
 
-    def build_path_guard(self, approved: Sequence[str] = ()) -> PathGuard:
-        """Build the guard of the session's paths; `approved`: those that the user said yes to."""
-        shadow = self.terminal.host.shadow
-        return PathGuard(shadow.ignore, shadow.merged_tree.resolve_links, self.load_rules(), approved)
+    def find_tool_settings(self, name: str) -> ToolSettings:
+        """Return what a tool may do now, by the settings, the mode and the request."""
+        own = self.settings.get_tool_settings(name, self.mode.value)
+        return narrow_tool(own, self.requested_tools[name]) if name in self.requested_tools else own
 
-    def build_approval(self, subject: str) -> Approval:
-        """Build the approval that a command would need if it began now."""
+    def explain_tool_refusal(self, name: str, access: Access) -> str:
+        """Explain why the settings of a tool keep it from being called at all, "" = they do not."""
+        if not self.settings.get_tool_settings(name).enabled:
+            return f"is switched off in the settings (tools.{name}.enabled)"
+        limits = self.find_tool_settings(name)
+        if not limits.enabled:
+            return f"is switched off {'by the request' if name in self.requested_tools else f'in {self.mode} mode'}"
+        if limits.is_narrowed and access not in PATH_ACCESSES:
+            return "can't be kept to some paths of the project, as its settings want it"
+        return ""
+
+    async def describe_tool_limits(self) -> str:
+        """Describe to the model what narrows tools of its list now, "" = nothing does."""
+        own = self.settings.get_mode_settings(self.mode).tools
+        told = []
+        for name in sorted({*self.settings.tools, *own, *self.requested_tools}):
+            limits = self.find_tool_settings(name)
+            if not limits.enabled:
+                told.append(f"`{name}`: switched off now")
+                continue
+            where = [f"only below {', '.join(limits.allowed_paths)}"] if limits.allowed_paths else []
+            where += ["only files with pending changes"] if limits.scope == "changed" else []
+            if where:
+                told.append(f"`{name}`: {'; '.join(where)}")
+        return escape_tags("\n".join(told))
+
+    def build_path_guard(self, approved: Sequence[str] = (), tool: str = "") -> PathGuard:
+        """Build the guard of the session's paths; `approved`: those that the user said yes to. `tool`: who asks."""
+        shadow = self.terminal.host.shadow
+        return PathGuard(
+            shadow.ignore, shadow.merged_tree.resolve_links, self.load_rules(), approved, self._list_allowed(tool)
+        )
+
+    def _list_allowed(self, tool: str) -> tuple[tuple[str, ...], ...]:
+        """List what a tool is kept to: a path has to be in each of these."""
+        limits = self.find_tool_settings(tool)
+        changed = (tuple(self.terminal.host.shadow.state.changes),) if limits.scope == "changed" else ()
+        return (*((limits.allowed_paths,) if limits.allowed_paths else ()), *changed)
+
+    def weigh_request(self, tool: object) -> WeighedRequest:
+        """Weigh what a call asks for beside running, as things are now."""
+        return weigh_request(tool, self.terminal, self.network_grants)
+
+    def build_call_approval(self, tool: Tool[object]) -> Approval:
+        """Build the approval of a command with what it asks for and can be granted in the box."""
+        weighed = self.weigh_request(tool)
+        return self.build_approval(tool.subject(), weighed.granted, weighed.targets)
+
+    def build_approval(self, subject: str, permissions: tuple[str, ...] = (), targets: Sequence[str] = ()) -> Approval:
+        """Build the approval that a command would need if it began now, with `targets` beside what it can reach.
+
+        With "all" it leaves the box, and gets nothing that commands have set.
+        """
+        if "all" in permissions:
+            place, mode = self.terminal.shell.directory, self.mode.value
+            return Approval(subject=subject, directory=place, tier=Tier.NONE.value, mode=mode, permissions=permissions)
         shell = self.terminal.shell
         names = sorted({*shell.variables, *shell.removed})
         values = {name: None if name in shell.removed else value for name, value in shell.variables.items()}
@@ -125,7 +193,8 @@ class CallPermissions(Struct):
             values=tuple(hash_value(values.get(name)) for name in names),
             tier=self.terminal.host.box.tier.value,
             mode=self.mode.value,
-            network=self.network_grants.list_hosts(),
+            network=tuple(sorted({*self.network_grants.list_hosts(), *self.network_grants.list_services(), *targets})),
+            permissions=permissions,
         )
 
     def explain_unasked(self, command: str, directory: str) -> str:
@@ -145,7 +214,7 @@ class CallPermissions(Struct):
         """Decide on a call by rules, policy and the settings of its tool, before anybody is asked. `is_typed`: the user
         typed this command."""
         decided = self._decide_by_rules(access, tool, is_typed=is_typed)
-        is_asked = self.settings.get_tool_settings(tool.name).require_approval and not is_typed
+        is_asked = self.find_tool_settings(tool.name).require_approval and not is_typed
         if decided.choice == "allow" and is_asked:
             return PolicyDecision(choice="ask", reason=f"Each call of {tool.name} is asked about.")
         return decided
@@ -157,8 +226,8 @@ class CallPermissions(Struct):
         if isinstance(checked, SearchTools):
             return PolicyDecision(choice="allow")
         if access not in PATH_ACCESSES:
-            return self._decide_on_call(access, tool.subject(), is_typed=is_typed)
-        guard, found = self.build_path_guard(), PolicyDecision(choice="allow")
+            return self._decide_on_call(access, tool, is_typed=is_typed)
+        guard, found = self.build_path_guard(tool=tool.name), PolicyDecision(choice="allow")
         for path in self.list_named_paths(tool):
             try:
                 decided = guard.decide(access, path)
@@ -170,17 +239,23 @@ class CallPermissions(Struct):
         return found
 
     def _decide_on_external(self, tool: ExternalTool) -> PolicyDecision:
-        is_held = tool.is_contained and self.terminal.host.box.tier.can_run_unasked
+        host, grants = tool.host, self.network_grants
+        if host and not grants.can_be_asked(host):
+            return PolicyDecision(choice="deny", reason=f"A rule denies {host}.")
+        is_held = not host and self.terminal.host.box.tier.can_run_unasked
+        is_new = bool(host) and (grants.is_suspended or host not in self.terminal.host.state.foreign_sources)
         terms = ExternalTerms(
             keeps_effects=self.mode.rules.keeps_effects,
             is_reading=tool.is_reading,
             must_ask=tool.must_ask,
             is_unasked=is_held and self.settings.commands.policy == "auto",
+            host=host,
+            caution=grants.explain_caution() if is_new else "",
         )
         return decide_external(tool.target, terms, rules=self.load_rules())
 
-    def _decide_on_call(self, access: Access, subject: str, *, is_typed: bool) -> PolicyDecision:
-        is_contained = self.terminal.is_contained
+    def _decide_on_call(self, access: Access, tool: Tool[object], *, is_typed: bool) -> PolicyDecision:
+        is_contained, subject = self.terminal.is_contained, tool.subject()
         if access is not Access.EXEC:
             return decide_call(access, subject, CommandTerms(is_contained=is_contained))
         if not self.is_trusted and not is_contained:
@@ -191,11 +266,16 @@ class CallPermissions(Struct):
             is_manual=policy == "human" and not is_typed,
             is_unasked=policy == "auto" and tier.can_run_unasked,
             directory=self.terminal.shell.directory,
-            saved_choice=self.saved_rules.find_choice(self.build_approval(subject)),
+            saved_choice=self.saved_rules.find_choice(self.build_call_approval(tool)),
         )
         decided = decide_call(access, subject, terms, rules=self.load_rules())
-        is_answered = is_typed and decided.choice == "ask"
-        return PolicyDecision(choice="allow", reason="The user typed it.") if is_answered else decided
+        if is_typed and decided.choice == "ask":
+            decided = PolicyDecision(choice="allow", reason="The user typed it.")
+        targets = self.weigh_request(tool).targets
+        is_answered = terms.saved_choice == "allow" and not self.network_grants.needs_caution(targets)
+        if decided.choice == "allow" and targets and not is_answered:
+            return PolicyDecision(choice="ask", reason=WANTS_TARGETS.format(", ".join(targets)))
+        return decided
 
     def list_named_paths(self, tool: Tool[object]) -> tuple[str, ...]:
         """Return the workspace-relative files that a call names; the tool itself reports what is no path of it."""
@@ -205,12 +285,15 @@ class CallPermissions(Struct):
                 found.append(self.terminal.host.workspace.to_relative(path))
         return tuple(found)
 
-    def decide_host(self, host: str) -> PolicyDecision:
-        """Decide on a host that the program itself is to reach for the agent."""
+    def decide_host(self, host: str, *, is_named: bool = False) -> PolicyDecision:
+        """Decide on a host that the program itself is to reach for the agent. `is_named`: the user's own configuration
+        names it for that."""
         grants = self.network_grants
         if not grants.can_be_asked(host):
             return PolicyDecision(choice="deny", reason=f"A rule denies {host}.")
-        return PolicyDecision(choice="allow" if grants.is_allowed(host) else "ask", reason=grants.explain_caution())
+        return PolicyDecision(
+            choice="allow" if grants.is_allowed(host, is_named=is_named) else "ask", reason=grants.explain_caution()
+        )
 
     def record_foreign(self, sources: Iterable[str]) -> None:
         """Record whose text the model is given."""
@@ -228,3 +311,7 @@ class CallPermissions(Struct):
             if any(is_secret(path, ignored) for path in self.list_named_paths(tool)):
                 self.network_grants.begin_turn(turn_id)
                 self.network_grants.record_secret_read()
+        elif access is Access.EXTERNAL and (source := getattr(tool, "source", "")):
+            self.network_grants.begin_turn(turn_id)
+            self.network_grants.record_received()
+            self.record_foreign((source,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,9 +16,11 @@ from core.git.layout import find_repository
 from core.permissions.audit import AuditLog
 from core.permissions.rules import PermissionRule, find_strictest, select_rules
 from core.permissions.saved_rules import SavedRules
+from core.sandbox.box import BoxService, Tier
 from core.sessions.private_directory import find_private_directory
 from core.shadow.shadow import Shadow
 from core.shell.network_grants import NetworkGrants
+from core.shell.outside.local_services import build_service, explain_unreachable
 from core.workspace import IgnoreRules, Workspace
 from core.workspace.withheld_paths import WithheldFinder, WithheldPaths
 
@@ -83,9 +86,16 @@ class SessionPermissions:
 
     async def open_proxy(self) -> Path | None:
         """Return the socket of the network proxy; None = no host can be granted and no probe sends its log."""
-        if not (self._interactive or self.network_grants.list_hosts() or self.network_grants.collector):
+        grants = self.network_grants
+        if not (self._interactive or grants.list_hosts() or grants.list_services() or grants.collector):
             return None
-        return await self.network_grants.open_proxy()
+        return await grants.open_proxy()
+
+    def list_services(self) -> tuple[BoxService, ...]:
+        """Return the granted services of the machine that a command which starts now can reach."""
+        named = self.network_grants.list_services()
+        there = (each for each in named if not explain_unreachable(each, Tier.NAMESPACES, os.environ))
+        return tuple(map(build_service, there))
 
     def _record_network_use(self, kind: str, data: dict[str, object]) -> None:
         try:

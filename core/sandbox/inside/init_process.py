@@ -83,12 +83,12 @@ def _set_up_box(message: NamespaceLaunch, submounts: list[tuple[bytes, int]]) ->
     with name_step("file system"):
         build.build_root(message, submounts)
     with name_step("network"):
-        listening = port_forward.open_listener() if message["proxy"] else None
+        listeners = port_forward.open_listeners(message["services"]) if message["proxy"] else []
     with name_step("capabilities"):
         _drop_rights(message)
         kernel.die_with_parent(signal.SIGKILL)  # changing users clears it; who was late ends with the engine's socket
         kernel.forbid_inspection()
-    return port_forward.start_forwarder(listening) if listening is not None else 0
+    return port_forward.start_forwarder(listeners) if listeners else 0
 
 
 def _drop_rights(message: NamespaceLaunch) -> None:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         hidden: list[bytes]
         withheld: list[bytes]
         proxy: bytes
+        services: list[tuple[int, bytes, bytes]]  # port or 0, else the path of a socket; the head that names it
         processes_by_pid: int  # 0: the limit of the user or the cgroup holds; else the largest pid in the box
         owner: tuple[int, int] | None  # of the workspace, if root runs it: the command's user and group
         scratch: int  # bytes

@@ -1,8 +1,9 @@
-"""The box's only network: connections to a port on its loopback are forwarded to our proxy (SAFETY D31).
+"""The box's only network: connections to its loopback and to named sockets are forwarded to our proxy (SAFETY D31).
 
 The box has no network. A process of ours inside accepts on 127.0.0.1 and connects, for each connection, to the unix
 socket of the proxy by a descriptor (`/proc/self/fd/N`), so no path leads there from inside. Bytes are passed on as they
-are; the proxy alone decides which hosts may be reached. Runs in `python -I -S -B`.
+are, for a service of the machine behind the head that names it; the proxy alone decides what may be reached. Runs in
+`python -I -S -B`.
 """
 
 from __future__ import annotations
@@ -23,24 +24,52 @@ _CHUNK = 65_536
 _BACKLOG = 64
 
 
-def open_listener() -> _socket.socket:
-    """Return a socket that listens on the box's loopback."""
+class Listener:
+    """A socket that accepts in the box, and the head that each of its connections to the proxy begins with."""
+
+    def __init__(self, listening: _socket.socket, head: bytes = b"") -> None:
+        self.listening, self.head = listening, head
+
+
+def open_listeners(services: list[tuple[int, bytes, bytes]]) -> list[Listener]:
+    """Return what listens in the box: for the proxy itself, and for each service (port or path, and head)."""
+    found = [Listener(_listen_on_port(messages.PROXY_PORT))]
+    for port, path, head in services:
+        found.append(Listener(_listen_on_port(port) if port else _listen_on_path(path), head))
+    return found
+
+
+def _listen_on_port(port: int) -> _socket.socket:
     listening = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
     listening.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
-    listening.bind(("127.0.0.1", messages.PROXY_PORT))
+    listening.bind(("127.0.0.1", port))
     listening.listen(_BACKLOG)
     return listening
 
 
-def start_forwarder(listening: _socket.socket) -> int:
+def _listen_on_path(path: bytes) -> _socket.socket:
+    """Listen at a path of the box's own fresh directories, for whatever user the command becomes."""
+    directory = os.path.dirname(path)
+    if not os.path.isdir(directory):
+        os.mkdir(directory)
+        os.chmod(directory, 0o1777)
+    listening = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    listening.bind(path)
+    os.chmod(path, 0o777)
+    listening.listen(_BACKLOG)
+    return listening
+
+
+def start_forwarder(listeners: list[Listener]) -> int:
     """Start a process that forwards until it is killed; return its pid."""
     pid = os.fork()
     if pid == 0:
         try:
-            _run_forwarder(listening)
+            _run_forwarder(listeners)
         finally:
             os._exit(1)
-    listening.close()
+    for each in listeners:
+        each.listening.close()
     return pid
 
 
@@ -81,9 +110,10 @@ class _Flow:
 class _Connection:
     """A client inside and the proxy outside, with a flow each way."""
 
-    def __init__(self, client: _socket.socket, proxy: _socket.socket) -> None:
+    def __init__(self, client: _socket.socket, proxy: _socket.socket, head: bytes) -> None:
         self._sockets = (client, proxy)
         self.flows = (_Flow(client, proxy), _Flow(proxy, client))
+        self.flows[0].buffer = head
 
     def close_if_done(self) -> bool:
         if not all(flow.is_closed for flow in self.flows):
@@ -93,19 +123,21 @@ class _Connection:
         return True
 
 
-def _run_forwarder(listening: _socket.socket) -> NoReturn:
+def _run_forwarder(listeners: list[Listener]) -> NoReturn:
     kernel.die_with_parent(signal.SIGKILL)
     kernel.forbid_inspection()
     os.closerange(0, messages.PROXY)
-    listening.setblocking(False)
+    for each in listeners:
+        each.listening.setblocking(False)
+    accepting = {each.listening.fileno(): each for each in listeners}
     connections: list[_Connection] = []
     while True:
-        _forward_ready(listening, connections)
+        _forward_ready(accepting, connections)
         connections = [each for each in connections if not each.close_if_done()]
 
 
-def _forward_ready(listening: _socket.socket, connections: list[_Connection]) -> None:
-    wanted = {listening.fileno(): select.POLLIN}
+def _forward_ready(accepting: dict[int, Listener], connections: list[_Connection]) -> None:
+    wanted = dict.fromkeys(accepting, select.POLLIN)
     readers: dict[int, _Flow] = {}
     writers: dict[int, _Flow] = {}
     for flow in (flow for each in connections for flow in each.flows if not flow.is_closed):
@@ -116,8 +148,8 @@ def _forward_ready(listening: _socket.socket, connections: list[_Connection]) ->
     for descriptor, events in wanted.items():
         poll.register(descriptor, events)
     for descriptor, events in poll.poll():
-        if descriptor == listening.fileno():
-            _accept_connection(listening, connections)
+        if descriptor in accepting:
+            _accept_connection(accepting[descriptor], connections)
             continue
         if descriptor in writers and events & ~select.POLLIN:
             writers[descriptor].write()
@@ -125,10 +157,11 @@ def _forward_ready(listening: _socket.socket, connections: list[_Connection]) ->
             readers[descriptor].read()
 
 
-def _accept_connection(listening: _socket.socket, connections: list[_Connection]) -> None:
+def _accept_connection(listener: Listener, connections: list[_Connection]) -> None:
     """Accept a connection; close it at once while the proxy is gone, so that its client learns that."""
     try:
-        client = _socket.socket(fileno=listening._accept()[0])  # type: ignore[attr-defined]  # what `accept` calls
+        accepted = listener.listening._accept()[0]  # type: ignore[attr-defined]  # what `accept` calls
+        client = _socket.socket(fileno=accepted)
     except OSError:
         return
     proxy = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -140,4 +173,4 @@ def _accept_connection(listening: _socket.socket, connections: list[_Connection]
         return
     client.setblocking(False)
     proxy.setblocking(False)
-    connections.append(_Connection(client, proxy))
+    connections.append(_Connection(client, proxy, listener.head))

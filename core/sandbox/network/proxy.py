@@ -136,7 +136,7 @@ class Proxy:
             return  # the proxy closes; there is nobody to tell
         finally:
             self._open.discard(task)
-            await _close_writer(writer)
+            await close_writer(writer)
 
     async def _handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(HEAD_TIMEOUT):
@@ -155,12 +155,10 @@ class Proxy:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             their_writer.write(request.head)
             limit = None if request.is_tunnel else request.body
-            there = asyncio.create_task(_copy_stream(reader, their_writer, limit))
-            back = asyncio.create_task(_copy_stream(their_reader, writer, None))
-            sent, received = await _wait_for_both(there, back, is_tunnel=request.is_tunnel)
+            sent, received = await relay_streams(reader, writer, their_reader, their_writer, limit=limit)
             self._passed(ProxiedConnection(target, str(address), sent + len(request.head), received))
         finally:
-            await _close_writer(their_writer)
+            await close_writer(their_writer)
 
     async def _resolve_target(self, target: HostAndPort) -> IPAddress:
         """Return the address to dial. One that is not public among them refuses the name."""
@@ -250,6 +248,23 @@ def _parse_body_size(headers: list[tuple[bytes, bytes]]) -> int:
     return int(sizes[0]) if sizes else 0
 
 
+async def relay_streams(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    their_reader: asyncio.StreamReader,
+    their_writer: asyncio.StreamWriter,
+    *,
+    limit: int | None = None,
+) -> tuple[int, int]:
+    """Pass bytes on both ways until both ends are done; return those sent and received.
+
+    With a `limit` that many bytes are sent at most, and the end of what comes back is the end of it all.
+    """
+    there = asyncio.create_task(_copy_stream(reader, their_writer, limit))
+    back = asyncio.create_task(_copy_stream(their_reader, writer, None))
+    return await _wait_for_both(there, back, is_tunnel=limit is None)
+
+
 async def _copy_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit: int | None) -> int:
     count = 0
     with contextlib.suppress(OSError):
@@ -285,7 +300,7 @@ def _render_refusal(refused: ProxyRefusal) -> bytes:
     return head.encode() + b"\r\n\r\n" + text
 
 
-async def _close_writer(writer: asyncio.StreamWriter) -> None:
+async def close_writer(writer: asyncio.StreamWriter) -> None:
     writer.close()
     with contextlib.suppress(OSError, asyncio.CancelledError):
         await writer.wait_closed()

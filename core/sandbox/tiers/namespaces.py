@@ -84,7 +84,10 @@ def build_launch(request: BoxRequest) -> NamespaceLaunch:
     workspace = Path(os.path.realpath(request.workspace))
     # Root can't give files away in a box: else tar would try, and fail.
     roots = {"TAR_OPTIONS": "--no-same-owner"} if os.geteuid() == 0 else {}
+    services = request.services if request.proxy else ()
     env = {**roots, **request.env, "HOME": str(home), **(_PROXY_ENV if request.proxy else {})}
+    for each in services:
+        env |= each.env
     shown = {workspace, home, Path(os.path.realpath(home))}
     hidden = [path for path in (*host_paths.list_masked(), *request.hidden) if path not in shown]
     bound = host_paths.find_toolchains(request.env)
@@ -98,6 +101,7 @@ def build_launch(request: BoxRequest) -> NamespaceLaunch:
         "hidden": [os.fsencode(path) for path in (*hidden, *find_credentials(bound))],
         "withheld": [os.fsencode(path) for path in request.withheld],
         "proxy": os.fsencode(request.proxy or b""),
+        "services": [(each.port, os.fsencode(each.path), each.head) for each in services],
         "processes_by_pid": 0,
         "owner": _find_owner(workspace),
         "scratch": request.limits.scratch,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import ToolFailed
-from core.sandbox.box import Tier
+from core.sandbox.box import BoxService, Tier
 from tests.support.box_cases import ORDINARY, Boxed, is_whiteout, ordinary_python, place_of
 
 
@@ -214,6 +214,39 @@ async def test_the_proxy_is_the_only_way_out_when_there_is_one(own: Boxed):
     assert sorted(asked) == sorted(b"GET http://allowed.example/%d HTTP/1.1" % n for n in range(8))
     assert "cannot access" in ran.output
     assert "[]" in without.output
+
+
+async def test_a_service_of_the_machine_is_at_its_port_and_its_socket_for_every_user(boxed: Boxed):
+    socket_path = boxed.root / "state" / "proxy.sock"
+    heads: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.read())
+        writer.write(b"x" * 300_000)
+        await writer.drain()
+        writer.close()
+
+    services = (
+        BoxService(head=b"one\r\n", port=443),
+        BoxService(head=b"two\r\n", path="/run/two.sock", env={"TWO": "/run/two.sock"}),
+        BoxService(head=b"three\r\n", path="/tmp/.three/3"),
+    )
+    attempt = (
+        "import os, socket\n"
+        "for place in (('127.0.0.1', 443), os.environ['TWO'], '/tmp/.three/3'):\n"
+        "    family = socket.AF_INET if isinstance(place, tuple) else socket.AF_UNIX\n"
+        "    with socket.socket(family) as asked:\n"
+        "        asked.connect(place), asked.sendall(b'hello'), asked.shutdown(socket.SHUT_WR)\n"
+        "        print(sum(len(piece) for piece in iter(lambda: asked.recv(9999), b'')))\n"
+    )
+    boxed.write("work/project/attempt.py", attempt)
+    async with await asyncio.start_unix_server(answer, socket_path):
+        boxed.give(socket_path)
+        ran = await boxed.run("python3 attempt.py", proxy=socket_path, services=services)
+        without = await boxed.run("TWO=/run/two.sock python3 attempt.py 2>&1 | tail -1")
+    assert ran.output == "300000\n" * 3
+    assert heads == [b"one\r\nhello", b"two\r\nhello", b"three\r\nhello"]
+    assert "refused" in without.output
 
 
 async def test_deleting_what_a_lower_layer_made_is_a_whiteout(boxed: Boxed):

@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import ConfigError
 from core.modes import Access
-from core.permissions.policy import CommandTerms, decide_call, parse_rule
+from core.permissions.policy import CommandTerms, ExternalTerms, decide_call, decide_external, parse_rule
 
 
 @pytest.mark.parametrize("access", [Access.READ, Access.ASK, Access.TODO, Access.PLAN, Access.PROPOSE])
@@ -22,6 +22,28 @@ def test_s12_every_command_is_asked_about(contained):
 def test_a_server_is_refused_here_whatever_a_rule_says_as_its_calls_are_decided_by_their_own_function():
     rules = [parse_rule("WebFetch(*)", "allow"), parse_rule("Mcp(*)", "allow")]
     assert decide_call(Access.EXTERNAL, "x", CommandTerms(is_contained=True), rules=rules).choice == "deny"
+
+
+@pytest.mark.parametrize(
+    ("terms", "choice"),
+    [
+        (ExternalTerms(keeps_effects=True, host="far.example"), "ask"),
+        (ExternalTerms(keeps_effects=True, host="far.example", is_reading=True), "ask"),
+        (ExternalTerms(keeps_effects=False, host="far.example"), "deny"),
+        (ExternalTerms(keeps_effects=False, host="far.example", is_reading=True), "ask"),
+    ],
+)
+def test_a_call_that_leaves_the_machine_is_asked_about_in_every_mode_that_grants_it(terms, choice):
+    assert decide_external("far:say", terms, rules=[]).choice == choice
+
+
+def test_i8_a_rule_alone_lets_nothing_out_to_a_remote_server_once_there_is_reason_for_caution():
+    allow, deny = parse_rule("Mcp(far:*)", "allow"), parse_rule("Mcp(far:*)", "deny")
+    calm = ExternalTerms(keeps_effects=True, host="far.example")
+    careful = ExternalTerms(keeps_effects=True, host="far.example", caution="text of strangers is here")
+    assert decide_external("far:say", calm, rules=[allow]).choice == "allow"
+    assert decide_external("far:say", careful, rules=[allow]).choice == "ask"
+    assert decide_external("far:say", careful, rules=[deny]).choice == "deny"
 
 
 def test_the_strictest_matching_rule_wins():

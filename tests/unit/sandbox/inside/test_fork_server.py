@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -80,9 +81,15 @@ def test_memory_that_processes_share_is_counted_once():
         parent.stdin.close()
 
 
-def test_the_forwarder_listens_on_loopback_only():
-    listening = port_forward.open_listener()
+def test_the_forwarder_listens_on_loopback_only_and_where_it_is_told(tmp_path):
+    path = str(tmp_path / "x" / "s.sock")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    found = port_forward.open_listeners([(port, b"", b"one"), (0, path.encode(), b"two")])
     try:
-        assert listening.getsockname() == ("127.0.0.1", messages.PROXY_PORT)
+        places = [each.listening.getsockname() for each in found]
+        assert places == [("127.0.0.1", messages.PROXY_PORT), ("127.0.0.1", port), path]
+        assert [each.head for each in found] == [b"", b"one", b"two"]
     finally:
-        listening.close()
+        for each in found:
+            each.listening.close()

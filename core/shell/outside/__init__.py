@@ -1,0 +1,1 @@
+"""Commands that the user let out of the box: their run, and what they did on the disk."""

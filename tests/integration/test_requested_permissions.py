@@ -1,0 +1,171 @@
+"""A command's requests for more than running (`required_permissions`): what is granted, by whom, and recorded."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from core.cli.arguments import parse
+from core.exits import ExitCode
+from core.permissions.audit import read_entries, verify_log
+from core.permissions.saved_rules import SavedRules
+from core.protocol import documents as d
+from tests.integration.test_permissions import asked, engine_of, outside, project, results, turn  # noqa: F401
+from tests.support.agent_case import says
+from tests.support.boxes import command
+from tests.support.configured import configured
+from tests.support.open_session import run_turn
+
+URL = "http://example.test:{}/"
+GET = "curl -s --max-time 20 " + URL
+
+
+def documents(engine, session) -> list[d.TerminalCommandMetadata]:
+    turns = engine.state(session).turns
+    found = [each for one in turns for each in one.list_finished_documents()]
+    return [each.metadata for each in found if isinstance(each, d.TerminalCommandDocument)]
+
+
+def git(*words: str, cwd: Path) -> str:
+    return subprocess.run(["git", *words], cwd=cwd, capture_output=True, text=True, check=True).stdout
+
+
+def audit(engine, session):
+    path = engine._find_session(session).directory.path / "audit.jsonl"
+    assert verify_log(path) == ""
+    return read_entries(path)
+
+
+@pytest.fixture
+def auto(project) -> Path:  # noqa: F811
+    configured("")
+    return project
+
+
+def asking(text: str, *wanted: str, **more):
+    return command(text, required_permissions=list(wanted), **more)
+
+
+# network: the hosts that the command names, once
+
+
+async def test_the_hosts_that_a_command_names_are_asked_about_before_it_runs_and_hold_for_it_alone(auto, outside):  # noqa: F811
+    text = GET.format(outside.port) + " && echo x >> ran.txt"
+    steps = [asking(text, "network"), command(text), says("ok")]
+    async with engine_of(auto, *steps) as (engine, session):
+        first, second = asked(await turn(engine, session, "allow_once", "reject_once"))
+        assert (first.kind, first.subject, first.network) == ("command", text, ("example.test",))
+        assert first.permissions == ("network",)
+        assert "example.test" in first.reason
+        assert second.kind == "network"
+        granted, refused = documents(engine, session)
+        assert (granted.requested_permissions, granted.permissions) == (("network",), ("network",))
+        assert "hello" in granted.output
+        assert (refused.requested_permissions, refused.permissions) == ((), ())
+        assert "Run again" not in results(engine, session)[0]
+        lines = [each for each in audit(engine, session) if each.kind == "approval.asked"]
+        assert lines[0].data["permissions"] == ["network"]
+
+
+async def test_a_no_to_the_hosts_runs_nothing(auto, outside):  # noqa: F811
+    async with engine_of(auto, asking(GET.format(outside.port), "network"), says("ok")) as (engine, session):
+        await turn(engine, session, "reject_once")
+        [refused] = documents(engine, session)
+        assert (refused.requested_permissions, refused.permissions, refused.exit_code) == (("network",), (), None)
+        assert outside.heard == b""
+
+
+async def test_m6_always_for_the_hosts_is_for_exactly_this_command_with_this_request(auto, outside):  # noqa: F811
+    text = GET.format(outside.port)
+    steps = [asking(text, "network"), asking(text, "network"), asking(f"{text} ", "network"), says("ok")]
+    async with engine_of(auto, *steps) as (engine, session):
+        seen = asked(await turn(engine, session, "allow_always"))
+        assert [each.subject for each in seen] == [text, f"{text} "]
+        assert [each.shown for each in SavedRules(auto).load()] == [text]
+        assert "hello" in documents(engine, session)[1].output
+
+
+async def test_m10_a_host_that_a_rule_refuses_is_not_asked_about_and_that_is_said(auto, outside):  # noqa: F811
+    configured('[permissions]\ndeny = ["WebFetch(*.test)"]\n')
+    async with engine_of(auto, asking(GET.format(outside.port), "network"), says("ok")) as (engine, session):
+        assert asked(await turn(engine, session)) == []
+        assert "network was not granted: a rule of the user refuses example.test" in results(engine, session)[0]
+        assert documents(engine, session)[0].permissions == ()
+        assert outside.heard == b""
+
+
+async def test_a_request_that_names_no_host_needs_no_question(auto):
+    async with engine_of(auto, asking("echo 1; curl -s http://localhost:9/", "network"), says("ok")) as (
+        engine,
+        session,
+    ):
+        assert asked(await turn(engine, session)) == []
+        assert documents(engine, session)[0].permissions == ("network",)
+
+
+async def test_a_job_is_granted_no_host(auto):
+    job = asking("curl http://example.test/; sleep 60", "network", is_background=True)
+    async with engine_of(auto, job, says("ok")) as (engine, session):
+        assert asked(await turn(engine, session)) == []
+        assert "network was not granted: for a command in the background" in results(engine, session)[0]
+        assert engine._find_session(session).permissions.network_grants.list_hosts() == ()
+
+
+# git_write: kept by the box for the review
+
+
+async def test_commits_stay_in_the_box_for_the_review_and_need_no_question(auto):
+    git("init", "-q", ".", cwd=auto)
+    text = "git add a.txt && git -c user.name=a -c user.email=a@b commit -qm one && git log --oneline | wc -l"
+    async with engine_of(auto, asking(text, "git_write"), says("ok")) as (engine, session):
+        assert asked(await turn(engine, session)) == []
+        [made] = documents(engine, session)
+        assert (made.permissions, made.output.strip()) == (("git_write",), "1")
+    assert git("rev-list", "--all", cwd=auto) == ""
+
+
+@pytest.mark.parametrize("mode", ["ask", "plan"])
+async def test_m1_a_mode_that_keeps_nothing_grants_no_write_to_git(auto, mode):
+    async with engine_of(auto, asking("echo 1", "git_write"), says("ok"), mode=mode) as (engine, session):
+        await turn(engine, session)
+        assert "git_write was not granted" in results(engine, session)[0]
+        assert documents(engine, session)[0].permissions == ()
+
+
+@pytest.mark.parametrize("wanted", ["usb", "ALL", ""])
+async def test_what_there_is_not_to_ask_for_is_refused_with_what_there_is(auto, wanted):
+    async with engine_of(auto, asking("touch made", wanted), says("ok")) as (engine, session):
+        await turn(engine, session)
+        assert "required_permissions" in results(engine, session)[0]
+        assert not (auto / "made").exists()
+
+
+async def test_without_a_user_a_host_is_not_granted_by_its_name_in_a_command(auto, outside):  # noqa: F811
+    text = GET.format(outside.port)
+    async with engine_of(auto, asking(text, "network"), says("ok"), interactive=False) as (engine, session):
+        await run_turn(engine, session)
+        assert documents(engine, session)[0].exit_code is None
+        assert outside.heard == b""
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["-p", "x", "--allow", "Machine(git push *)"], "no exact command"),
+        (["-p", "x", "--allow", "Service(localhost)"], "no service"),
+        (["-p", "x", "--allow", "everything"], "no permission rule"),
+        (["--allow", "Service(docker)"], "only goes with -p"),
+    ],
+)
+def test_what_is_no_rule_or_has_no_place_is_a_wrong_argument(tmp_path, capsys, words, told):
+    with pytest.raises(SystemExit) as ended:
+        parse([str(tmp_path), *words])
+    assert ended.value.code == ExitCode.USAGE
+    assert told.split()[-1] in capsys.readouterr().err
+
+
+def test_what_is_allowed_on_the_command_line_is_a_rule_of_the_run(tmp_path):
+    words = ["-p", "x", "--allow", "Machine(git push)", "--allow", "Service(docker)"]
+    assert parse([str(tmp_path), *words]).allow == ("Machine(git push)", "Service(docker)")
