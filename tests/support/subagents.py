@@ -137,8 +137,10 @@ async def converse(
     *,
     on: Callable[[ev.AnyEvent], cmd.AnyCommand | None] = lambda _: None,
     after: int = 0,
+    answers: bool = True,
 ) -> list[ev.AnyEvent]:
-    """Send a prompt, say yes to commands, send what `on` answers to an event; return the events of the turn."""
+    """Send a prompt, say yes to commands (with `answers`), send what `on` answers to an event; return the events of the
+    turn."""
     seen: list[ev.AnyEvent] = []
     async with contextlib.aclosing(client.events(session, after=after)) as stream:
         reply = await client.submit(cmd.TurnSubmit(session=session, text=text))
@@ -146,7 +148,7 @@ async def converse(
         async for envelope in stream:
             seen.append(envelope.event)
             command = on(envelope.event)
-            if isinstance(envelope.event, ev.ApprovalRequested):
+            if answers and isinstance(envelope.event, ev.ApprovalRequested):
                 command = cmd.ApprovalAnswer(session=session, id=envelope.event.id, decision="allow_once")
             if command is not None:
                 assert isinstance(await client.submit(command), cmd.Ack)

@@ -14,42 +14,36 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from core.agent.answer.documents import TurnDocuments
-from core.agent.context.prompt_tags import escape_tags, wrap_tag
-from core.agent.context.reminders import append_reminder, return_steers
-from core.agent.turn.budget import SubagentLimits, TurnBudget
+from core.agent.turn.budget import SubagentLimits
 from core.agent.turn.turn_context import TurnContext
-from core.clock import monotonic
 from core.engine.faults import explain_fault
 from core.engine.session.session import Session
 from core.engine.subagents.grants import is_granted_below
-from core.engine.subagents.merging import adopt_checks, find_unresolved_paths, finish_merges, merge_subagent
+from core.engine.subagents.merging import adopt_checks, find_unresolved_paths, merge_subagent
 from core.engine.subagents.runner import SubagentEnd, SubagentRunner
-from core.engine.subagents.sessions import create_subagent_session, open_subagent_session, prune_subagent_sessions
+from core.engine.subagents.sessions import create_subagent_session, open_subagent_session
+from core.engine.subagents.subagent_turn import STOP_LIMIT, SubagentTurn
 from core.engine.subagents.todo_runner import TodoRunner, TodoTask, verify_todo
 from core.errors import AgentTuiError
 from core.plans.todo_graph import DONE, find_ready
 from core.protocol import events as ev
 from core.protocol.commands import MAX_SUBAGENTS
 from core.protocol.documents import Todo, TodoStatus
-from core.protocol.messages import UserMessage
 from core.state.session import SubagentState
-from core.tasks import TaskOwner, cancel_tasks
+from core.tasks import cancel_tasks
 
-STOP_LIMIT: Final = 15.0  # seconds that the subagents have to end when the build is stopped
 STOPPED_REASON: Final = "it was stopped; building again goes on with it"
 UNWANTED_REASON: Final = "its todo is not in progress any more; what was done is kept with the subagent"
 
 
-class ParallelBuild:
+class ParallelBuild(SubagentTurn):
     """One build. `workers`: the most subagents at once; `only`: the one todo to build, "" = all."""
 
     def __init__(self, session: Session, plan: str, workers: int, only: str = "") -> None:
-        self._session = session
+        super().__init__(session)
         self._plan = plan
         self._workers = max(1, min(workers, MAX_SUBAGENTS))
         self._only = only
-        self._owner = TaskOwner()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._reasons: dict[str, str] = {}  # why a todo that was taken on is not done, "" = it is, or is worked on
         self._conflicted: dict[str, SubagentState] = {}  # whose conflicts the user has to settle first
@@ -58,37 +52,18 @@ class ParallelBuild:
         self._merge_lock = asyncio.Lock()
         self._wake = asyncio.Event()
         self._limit = ""
-        self._started = monotonic()
+        self._listening = ((ev.TodoChanged, ev.ChangeRevised, ev.ChangeResolved), lambda _: self._wake.set())
 
     async def run(self, context: TurnContext, prompt: str) -> None:
-        """Run the build as a turn, from `turn.started` to `turn.finished`."""
-        self._context = context
-        self._spent = TurnBudget(lambda: context.settings.limits)
-        self._documents = TurnDocuments(context.emit)
-        context.emit(ev.TurnStarted(prompt=prompt, mode=context.state.mode, model=context.routes.current.id))
-        context.emit(ev.MessageAppended(message=UserMessage(content=wrap_tag("user_query", prompt))))
-        end: tuple[ev.TurnEnd, str] = ("interrupted", "")
-        listening = ((ev.TodoChanged, ev.ChangeRevised, ev.ChangeResolved), lambda _: self._wake.set())
-        self._session.recorder.listeners.append(listening)
-        self._session.is_building = True
-        working = context.working = self._owner.start(self._run_todos(), name="build")
-        try:
-            await asyncio.wait({working})
-            if not working.cancelled():
-                working.result()
-                end = self._find_outcome()
-        finally:
-            if not working.done():
-                await cancel_tasks([working], limit=STOP_LIMIT)
-            context.working = None
-            self._session.recorder.listeners.remove(listening)
-            self._session.is_building = False
-            return_steers(context.state, context.emit)
-            self._finish_turn(end)
+        self.session.recorder.listeners.append(self._listening)
+        self.session.is_building = True
+        await super().run(context, prompt)
 
-    async def _run_todos(self) -> None:
-        await finish_merges(self._session)
-        prune_subagent_sessions(self._session)
+    def end_work(self) -> None:
+        self.session.recorder.listeners.remove(self._listening)
+        self.session.is_building = False
+
+    async def work(self) -> None:
         try:
             while True:
                 self._start_todos()
@@ -102,21 +77,21 @@ class ParallelBuild:
             await cancel_tasks(running.values(), limit=STOP_LIMIT)
 
     def _load_todos(self) -> tuple[Todo, ...]:
-        state = self._context.state
+        state = self.context.state
         if state.todos_plan_path == self._plan:
-            self._context.plans.refresh()
+            self.context.plans.refresh()
             return state.todos
         known = state.plans.get(self._plan)
         try:
-            return self._context.plans.store.load(self._plan).todos
+            return self.context.plans.store.load(self._plan).todos
         except AgentTuiError as trouble:
-            self._context.plans.report_trouble(trouble)
+            self.context.plans.report_trouble(trouble)
             return known.todos if known else ()
 
     def _set_status(self, key: str, status: TodoStatus) -> None:
         """Write a todo's status to the plan file; nothing else in a build writes it."""
         todos = tuple(replace(each, status=status) if each.id == key else each for each in self._load_todos())
-        context = self._context
+        context = self.context
         if context.state.todos_plan_path == self._plan:
             todos = context.plans.save_todos(self._plan, todos)
             context.emit(ev.TodoChanged(todos=todos, plan=self._plan))
@@ -138,7 +113,7 @@ class ParallelBuild:
             self._reasons[todo.id] = ""
             if todo.status == "pending":
                 self._set_status(todo.id, "in_progress")
-            task = self._tasks[todo.id] = self._owner.start(self._build_todo(todo), name=f"todo {todo.id}")
+            task = self._tasks[todo.id] = self.owner.start(self._build_todo(todo), name=f"todo {todo.id}")
             task.add_done_callback(lambda _: self._wake.set())
 
     def _review_progress(self) -> None:
@@ -153,7 +128,7 @@ class ParallelBuild:
                 self._unwanted.add(key)
                 self._reasons[key] = UNWANTED_REASON
                 self._tasks[key].cancel()
-        for key in [key for key, known in self._conflicted.items() if not find_unresolved_paths(self._session, known)]:
+        for key in [key for key, known in self._conflicted.items() if not find_unresolved_paths(self.session, known)]:
             del self._conflicted[key], self._reasons[key]
 
     async def _build_todo(self, todo: Todo) -> None:
@@ -173,28 +148,28 @@ class ParallelBuild:
             self._reasons[todo.id] = explain_fault(problem).message
 
     def _find_subagent(self, key: str) -> SubagentState | None:
-        found = [each for each in self._session.state.subagents.values() if (each.todo, each.plan) == (key, self._plan)]
+        found = [each for each in self.session.state.subagents.values() if (each.todo, each.plan) == (key, self._plan)]
         return found[-1] if found and found[-1].state != "closed" else None
 
     async def _complete_merged(self, todo: Todo, known: SubagentState) -> str | None:
         """Complete a todo that was merged before. Returns why it needs more work; None = it needs none."""
         async with self._merge_lock:
-            if find_unresolved_paths(self._session, known):
+            if find_unresolved_paths(self.session, known):
                 self._wait_for_user(todo, known)
                 return None
-            why = await verify_todo(self._context, todo) if todo.verify else ""
+            why = await verify_todo(self.context, todo) if todo.verify else ""
             if not why:
                 self._set_status(todo.id, "completed")
         return why or None
 
     async def _run_subagent(self, todo: Todo, known: SubagentState | None, why: str) -> None:
-        child = open_subagent_session(self._session, known.id) if known is not None else None
+        child = open_subagent_session(self.session, known.id) if known is not None else None
         merges = self._merges if child is None else -1
-        limits = SubagentLimits(parent_grants=partial(is_granted_below, self._context), budget=self._spent)
+        limits = SubagentLimits(parent_grants=partial(is_granted_below, self.context), budget=self.spent)
         others = tuple(key for key in self._tasks if key != todo.id)
-        plan = replace(self._context.plans.store.load(self._plan), todos=self._load_todos())
+        plan = replace(self.context.plans.store.load(self._plan), todos=self._load_todos())
         task = TodoTask(plan=plan, todo=todo, others=others, why=why)
-        runner = TodoRunner(self._session, child or await create_subagent_session(self._session), task, limits)
+        runner = TodoRunner(self.session, child or await create_subagent_session(self.session), task, limits)
         end = SubagentEnd(reason="interrupted")
         try:
             end = await runner.run()
@@ -215,20 +190,20 @@ class ParallelBuild:
         if all(each.id != todo.id or each.status in DONE for each in self._load_todos()):
             self._reasons[todo.id] = UNWANTED_REASON
             return
-        merged = merge_subagent(self._session, runner.child)
+        merged = merge_subagent(self.session, runner.child)
         others, self._merges = merges != self._merges, self._merges + 1
         if not others:
-            adopt_checks(self._session, runner.child)
+            adopt_checks(self.session, runner.child)
         if merged.refused:
             self._reasons[todo.id] = " ".join(merged.notes)
             return
         if merged.conflicts:
-            self._wait_for_user(todo, self._session.state.subagents[runner.id])
+            self._wait_for_user(todo, self.session.state.subagents[runner.id])
             message = f"{todo.id} clashes with what others did in {', '.join(merged.conflicts)}."
             hint = "Settle it in the review (t); the todo is ticked off then."
-            self._context.emit(ev.Notice(level="warning", message=message, hint=hint))
+            self.context.emit(ev.Notice(level="warning", message=message, hint=hint))
             return
-        why = await verify_todo(self._context, todo) if todo.verify and others else ""
+        why = await verify_todo(self.context, todo) if todo.verify and others else ""
         if why:
             self._reasons[todo.id] = f"with what others did meanwhile it does not pass. {why}"
             return
@@ -236,10 +211,10 @@ class ParallelBuild:
 
     def _wait_for_user(self, todo: Todo, known: SubagentState) -> None:
         self._conflicted[todo.id] = known
-        paths = ", ".join(f"`{path}`" for path in find_unresolved_paths(self._session, known))
+        paths = ", ".join(f"`{path}`" for path in find_unresolved_paths(self.session, known))
         self._reasons[todo.id] = f"its changes clash with others in {paths}"
 
-    def _find_outcome(self) -> tuple[ev.TurnEnd, str]:
+    def find_outcome(self) -> tuple[ev.TurnEnd, str]:
         if self._limit:
             return "limit", self._limit
         failed = [key for key, why in self._reasons.items() if why and key not in self._conflicted]
@@ -247,21 +222,9 @@ class ParallelBuild:
             return "failed", f"{', '.join(failed)}: {self._reasons[failed[0]]}"
         return "done", ""
 
-    def _finish_turn(self, end: tuple[ev.TurnEnd, str]) -> None:
-        context, state = self._context, self._session.state
+    def report(self) -> tuple[str, str]:
         told = self._format_result()
-        append_reminder(context.emit, escape_tags(told))
-        self._documents.add_text(told)
-        usage = state.current_turn.usage if state.current_turn is not None else self._spent.usage
-        context.emit(
-            ev.TurnFinished(
-                reason=end[0],
-                usage=usage,
-                steps=self._spent.steps,
-                duration_ms=round((monotonic() - self._started) * 1000),
-                message=end[1],
-            )
-        )
+        return told, told
 
     def _format_result(self) -> str:
         todos = [todo for todo in self._load_todos() if self._only in {"", todo.id}]

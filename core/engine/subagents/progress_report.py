@@ -99,7 +99,7 @@ class SubagentReporter:
                 emit(event)
             case ev.MessageAppended(steers=ids) if ids:
                 emit(ev.SteerDelivered(ids=ids))
-            case ev.TodoVerified():
+            case ev.TodoVerified() if self._plan:
                 emit(replace(event, plan=self._plan))
             case _:
                 return False

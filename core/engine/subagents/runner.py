@@ -9,6 +9,7 @@ from typing import Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.agent.mentions.sources import PromptSurroundings
 from core.agent.turn.budget import SubagentLimits
 from core.clock import monotonic
 from core.engine.session.session import Session
@@ -37,6 +38,8 @@ class SubagentRunner(ABC):
         self._started = monotonic()
         self._is_finished = False
         child.call_permissions.subagent_limits = limits
+        self._requested_tools = parent.call_permissions.requested_tools
+        child.call_permissions.record_foreign(parent.state.foreign_sources)
         parent.emit(replace(started, model=child.state.model, again=self.is_resumed))
         self.reporter = SubagentReporter(parent, child, started)
 
@@ -55,11 +58,15 @@ class SubagentRunner(ABC):
         self.report_end(end)
         return end
 
-    async def run_turn(self, prompt: str, instruction: str) -> SubagentEnd:
-        """Run one turn. `instruction`: what its model is sent in place of the prompt."""
+    async def run_turn(
+        self, prompt: str, instruction: str, surroundings: PromptSurroundings | None = None
+    ) -> SubagentEnd:
+        """Run one turn. `instruction`: what its model is sent in place of the prompt, "" = that; `surroundings`: those
+        that the prompt was sent in."""
         child = self.child
         await reserve_turn(child)
-        start_turn(child, partial(ask_model, prompt=prompt, instruction=instruction), prompt)
+        child.call_permissions.requested_tools = self._requested_tools
+        start_turn(child, partial(ask_model, prompt=prompt, surroundings=surroundings, instruction=instruction), prompt)
         await child.turn_slot.wait_ended()
         turn = child.state.turns[-1]
         return SubagentEnd(reason=turn.reason or "failed", message=turn.message)
@@ -69,6 +76,7 @@ class SubagentRunner(ABC):
         if self._is_finished:
             return
         self._is_finished = True
+        self.parent.call_permissions.record_foreign(self.child.state.foreign_sources)
         self.reporter.close()
         self.parent.emit_surely(
             SubagentFinished(

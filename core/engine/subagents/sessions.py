@@ -7,6 +7,7 @@ and it goes with its parent. Its changes reach the parent by a merge (`merging`)
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -63,6 +64,14 @@ def open_subagent_session(parent: Session, name: str) -> Session | None:
     except BaseException:
         directory.close()
         raise
+
+
+def find_ended_log(parents: Iterable[Session], name: str) -> Path | None:
+    """Find the log of a subagent that is not at work; None = it is, or there is none of this name."""
+    for parent in parents:
+        if name in parent.state.subagents and name not in parent.subagents:
+            return parent.directory.get_subagent_log(name)
+    return None
 
 
 def prune_subagent_sessions(parent: Session) -> None:

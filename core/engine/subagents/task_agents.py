@@ -8,21 +8,22 @@ from functools import partial
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.agent.context.prompt_tags import escape_tags
 from core.agent.gate.gated_call import CallLease
 from core.agent.turn.budget import SubagentLimits
 from core.agent.turn.turn_context import TurnContext
 from core.engine.session.session import Session
-from core.engine.subagents.agent_types import SMALL_MODELS, AgentType, find_agent_type, list_agent_types
+from core.engine.subagents.agent_types import SMALL_MODELS, AgentType, find_agent_type, load_agent_types
+from core.engine.subagents.browser import TOOLS, open_browser
 from core.engine.subagents.grants import is_granted_below
 from core.engine.subagents.merging import merge_subagent
 from core.engine.subagents.runner import SubagentEnd, choose_model
 from core.engine.subagents.sessions import create_subagent_session, open_subagent_session, prune_subagent_sessions
 from core.engine.subagents.task_runner import TaskRunner
 from core.errors import AgentTuiError, StateError, ToolFailed, ToolInputInvalid
-from core.extensions.agents import load_agent_definitions
-from core.modes import Mode
+from core.modes import Access, Mode
 from core.prompts import render
 from core.protocol.commands import MAX_SUBAGENTS
 from core.protocol.events import MessageAppended, Notice, SubagentMerged, ToolOutput
@@ -56,9 +57,10 @@ class TaskAgents:
         return render("agents", agents=told, in_text=context.dialect == "tags", most=MAX_SUBAGENTS)
 
     async def _list_types(self, context: TurnContext) -> tuple[AgentType, ...]:
-        load = partial(load_agent_definitions, self._session.workspace, context.permissions.rule_check)
+        check, browser = context.permissions.rule_check, context.settings.browser
+        load = partial(load_agent_types, self._session.workspace, check, context.tools, browser)
         async with self._loading:  # whoever asks first goes on first
-            return list_agent_types((await asyncio.to_thread(load)).agents, context.tools)
+            return (await asyncio.to_thread(load)).types
 
     async def run(self, task: SubagentTask, call: str) -> SubagentReport:
         """Run a task to its end. Raises `ToolInputInvalid`, `ToolFailed`."""
@@ -88,6 +90,10 @@ class TaskAgents:
         limits = SubagentLimits(
             parent_grants=grants, budget=context.budget, tools=agent.tools, denied=agent.denied, kind=agent.name
         )
+        if agent.has_browser:
+            child.outward[Access.EXTERNAL] = open_browser(child, context.settings.browser)
+            tools = (agent.tools or frozenset()) | {TOOLS}
+            limits = replace(limits, tools=tools, requested=limits.requested | {Access.EXTERNAL})
         choose_model(child, self._find_model(task.model or agent.model), agent.effort)
         runner = TaskRunner(self._session, child, agent, task, limits, call)
         end = SubagentEnd(reason="interrupted")
@@ -117,7 +123,10 @@ class TaskAgents:
 
     async def _open_child(self, context: TurnContext, agent: AgentType, task: SubagentTask) -> Session:
         session, rules = self._session, Mode(context.state.mode).rules
-        mode = "agent" if rules.keeps_effects and not (agent.readonly or task.readonly) else "ask"
+        if agent.has_browser and not rules.keeps_effects:
+            raise ToolInputInvalid(f"{session.state.mode} mode has no browser: what it does can't be taken back.")
+        is_looking = agent.readonly or (task.readonly and not agent.has_browser)
+        mode = "agent" if rules.keeps_effects and not is_looking else "ask"
         if not task.resume:
             return await create_subagent_session(session, mode, max_steps=agent.max_steps)
         known = session.state.subagents.get(task.resume)

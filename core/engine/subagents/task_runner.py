@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from core.agent.turn.budget import SubagentLimits
+from core.attachments.preparation import PreparedAttachment
 from core.engine.session.session import Session
 from core.engine.subagents.agent_types import AgentType
 from core.engine.subagents.runner import SubagentEnd, SubagentRunner
 from core.prompts import render
 from core.protocol.events import SubagentMerged, SubagentStarted
+from core.protocol.messages import ToolMessage
 from core.tools.base import SubagentReport, SubagentTask
+
+MAX_PICTURES: Final = 3  # that go with a report
 
 
 class TaskRunner(SubagentRunner):
@@ -58,4 +64,13 @@ class TaskRunner(SubagentRunner):
         count = len(merged.paths) if merged is not None else 0
         summary = "" if not count else f"{count} file{'' if count == 1 else 's'} changed"
         text = "\n\n".join(filter(None, (said or "It said nothing.", f"[{' '.join(rows)}]")))
-        return SubagentReport(text=text, summary=summary or f"{self.reporter.calls} calls")
+        pictures = list_pictures(self.child) if self.agent.has_browser else ()
+        return SubagentReport(text=text, summary=summary or f"{self.reporter.calls} calls", attachments=pictures)
+
+
+def list_pictures(child: Session) -> tuple[PreparedAttachment, ...]:
+    """List the last pictures that tools of a subagent brought."""
+    brought = [each for said in child.state.messages if isinstance(said, ToolMessage) for each in said.attachments]
+    last = {each.digest: each for each in brought}.values()
+    kept = [each for each in last if each.media_type.startswith("image/")][-MAX_PICTURES:]
+    return tuple(PreparedAttachment(attachment=each, data=child.shadow.blobs.get(each.digest)) for each in kept)

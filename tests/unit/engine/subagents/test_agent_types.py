@@ -51,7 +51,7 @@ def test_a_tool_with_a_pattern_keeps_it_from_starting(tool):
 def test_one_that_is_not_there_gets_the_near_ones_named():
     with pytest.raises(ToolInputInvalid) as caught:
         find_agent_type(BUILTIN, "explorer")
-    assert caught.value.hint == "Did you mean explore? There are: generalPurpose, explore."
+    assert caught.value.hint == "Did you mean explore? There are: generalPurpose, explore, browser-use."
 
 
 def test_the_example_of_the_page_is_an_agent(tmp_path):

@@ -1,0 +1,139 @@
+"""Try a prompt several times at once, each time in a session and a shadow of its own, and let the user choose.
+
+It is a turn of the parent without a model. Nothing is merged by itself: what a candidate did stays with it until the
+user takes it, or hunks of it. When all have ended, the check command that most of them ran runs in the others too, so
+that they can be compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from core.agent.mentions.sources import PromptSurroundings
+from core.agent.turn.budget import SubagentLimits
+from core.engine.session.session import Session
+from core.engine.session.turns import build_context
+from core.engine.subagents.candidates import choose_check, read_candidate
+from core.engine.subagents.grants import is_granted_below
+from core.engine.subagents.runner import SubagentEnd, SubagentRunner, choose_model
+from core.engine.subagents.sessions import create_subagent_session
+from core.engine.subagents.subagent_turn import STOP_LIMIT, SubagentTurn
+from core.engine.subagents.todo_runner import verify_todo
+from core.errors import AgentTuiError
+from core.protocol import events as ev
+from core.protocol.documents import Todo
+from core.tasks import cancel_tasks
+
+
+class CandidateRunner(SubagentRunner):
+    """Runs one candidate: the prompt, and then the command that all are checked by, when that is known."""
+
+    def __init__(
+        self, parent: Session, child: Session, started: ev.SubagentStarted, limits: SubagentLimits, best: BestOf
+    ) -> None:
+        self._best = best
+        super().__init__(parent, child, started, limits)
+
+    async def work(self) -> SubagentEnd:
+        end = await self.run_turn(self._best.prompt, "", self._best.surroundings)
+        command = await self._best.agree_on_check(self.id)
+        work = read_candidate(self.parent, self.id)
+        is_checked = not work.changes or any(each.command == command for each in work.checks)
+        if command and end.reason != "interrupted" and not is_checked:
+            await self._check(command)
+            work = read_candidate(self.parent, self.id)
+        files = tuple(ev.ChangedFile(path=each.path, added=each.added, removed=each.removed) for each in work.changes)
+        check = next((each for each in work.checks if each.command == command), None)
+        self.parent.emit(ev.SubagentRated(id=self.id, files=files, check=check))
+        return end
+
+    async def _check(self, command: str) -> None:
+        todo = Todo(id="check", content=f"Check “{self._best.prompt[:80]}”", status="in_progress", verify=command)
+        self.reporter.report_verify(command, "running")
+        why = await verify_todo(build_context(self.child), todo)
+        self.reporter.report_verify(command, "failed" if why else "completed")
+
+
+class BestOf(SubagentTurn):
+    """One prompt and its candidates, one for each of `models` ("" = the session's)."""
+
+    def __init__(
+        self, session: Session, prompt: str, models: tuple[str, ...], surroundings: PromptSurroundings | None
+    ) -> None:
+        super().__init__(session)
+        self.prompt = prompt
+        self.surroundings = surroundings
+        self._models = models
+        self._begun: list[Session] = []
+        self._answering: set[str] = set()  # whose prompt is being answered
+        self._answered = asyncio.Event()
+        self._check: str | None = None
+
+    async def agree_on_check(self, name: str) -> str:
+        """Wait until every candidate has answered, as `name` has now; return the command that all are checked by, "" =
+        none."""
+        self._note_answered(name)
+        await self._answered.wait()
+        if self._check is None:
+            at_work = [each for each in self._begun if each.id in self.session.subagents]
+            self._check = choose_check(read_candidate(self.session, each.id) for each in at_work)
+        return self._check
+
+    def _note_answered(self, name: str) -> None:
+        self._answering.discard(name)
+        if not self._answering:
+            self._answered.set()
+
+    async def work(self) -> None:
+        self._begun = [await create_subagent_session(self.session) for _ in self._models]
+        for child in self._begun:
+            for message in self.history:
+                child.emit(ev.MessageAppended(message=message))
+        self._answering = {child.id for child in self._begun}
+        tasks = [
+            self.owner.start(self._run_candidate(child, model, number), name=f"candidate {number}")
+            for number, (child, model) in enumerate(zip(self._begun, self._models, strict=True), 1)
+        ]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            await cancel_tasks(tasks, limit=STOP_LIMIT)
+
+    async def _run_candidate(self, child: Session, model: str, number: int) -> None:
+        limits = SubagentLimits(parent_grants=partial(is_granted_below, self.context), budget=self.spent)
+        choose_model(child, model, "")
+        name = child.state.model.rpartition("/")[2]
+        title = f"{number} · {name}" if len(set(self._models)) > 1 else f"candidate {number}"
+        started = ev.SubagentStarted(id=child.id, title=title, candidate_of=self.context.turn_id)
+        runner = CandidateRunner(self.session, child, started, limits, self)
+        end = SubagentEnd(reason="interrupted")
+        try:
+            end = await runner.run()
+        except AgentTuiError as problem:
+            end = SubagentEnd(reason="failed", message=problem.format_with_hint())
+        finally:
+            self._note_answered(child.id)  # the others do not wait for one that failed
+            await runner.close(end)
+
+    def find_outcome(self) -> tuple[ev.TurnEnd, str]:
+        return "done", ""
+
+    def report(self) -> tuple[str, str]:
+        state, turn = self.session.state, self.context.turn_id
+        found = [each for each in state.subagents.values() if each.candidate_of == turn]
+        rows = [_describe_candidate(each.title, each.rating, each.message) for each in found]
+        told = "\n".join([f"The prompt was tried {len(found)} times. Nothing of it is taken over yet.", *rows])
+        return told, f"{told}\n\n`/best` compares them; take one, or hunks of several."
+
+
+def _describe_candidate(title: str, rating: ev.SubagentRated | None, message: str) -> str:
+    if rating is None:
+        return f"- {title}: {message or 'it was stopped'}"
+    added, removed = sum(each.added for each in rating.files), sum(each.removed for each in rating.files)
+    size = f"{len(rating.files)} file{'' if len(rating.files) == 1 else 's'}, +{added} −{removed}"
+    if rating.check is None:
+        checked = "not checked"
+    else:
+        checked = f"`{rating.check.command}` {'passed' if rating.check.has_passed else 'failed'}"
+    return f"- {title}: {size}, {checked}{f' ({message})' if message else ''}"

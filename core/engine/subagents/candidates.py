@@ -1,0 +1,145 @@
+"""The candidates of a prompt that was tried several times: what each changed, and taking all or parts of it over.
+
+What a candidate changed is read from its log and its blobs, so that looking at it opens no session and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from msgspec import Struct
+
+from core.engine.session.session import Session
+from core.engine.subagents.merging import merge_subagent
+from core.engine.subagents.sessions import open_subagent_session
+from core.errors import AgentTuiError, StateError
+from core.protocol.commands import CandidatePick
+from core.protocol.events import Notice, SubagentMerged
+from core.protocol.review import Change, Check, FileState, Origin
+from core.sessions.log import read_log
+from core.shadow.content.blob_store import BlobStore
+from core.shadow.content.contents import ChangeSides, Contents
+from core.shadow.diff.hunks import select_hunks
+from core.shadow.review.competing_versions import has_conflict_with
+from core.shadow.review.proposals import PathEffect
+from core.state.fold import apply_event
+from core.state.review import ReviewState
+from core.state.session import SessionState, SubagentState
+
+
+class CandidateWork(Struct, frozen=True):
+    """The changes of a candidate since it began, and the checks that ran over them as they are now."""
+
+    contents: Contents
+    changes: tuple[Change, ...]
+    checks: tuple[Check, ...] = ()
+
+    def find(self, path: str) -> Change:
+        """Return the change of a path. Raises `StateError`."""
+        found = next((each for each in self.changes if each.path == path), None)
+        if found is None:
+            raise StateError(f"the candidate did not change {path!r}.")
+        return found
+
+    def select(self, change: Change, hunks: Sequence[str]) -> FileState:
+        """Return the state of a file with these of its hunks alone, () = with all. Raises `StateError`."""
+        if unknown := set(hunks) - {each.id for each in change.hunks}:
+            raise StateError(f"{change.path} has no hunk {min(unknown)!r}.", hint="Look at the candidates again.")
+        chosen = [each for each in change.hunks if each.id in hunks]
+        if not hunks or len(chosen) == len(change.hunks):
+            return change.pending
+        old, new = self.contents.read_change(change)
+        return self.contents.store_file(select_hunks(old, new, chosen), change.pending.mode)
+
+
+def list_candidates(state: SessionState, group: str = "") -> list[SubagentState]:
+    """List the candidates of a turn, "" = of the latest one that had any."""
+    known = [each for each in state.subagents.values() if each.candidate_of]
+    wanted = group or (known[-1].candidate_of if known else "")
+    return [each for each in known if each.candidate_of == wanted]
+
+
+def read_candidate(parent: Session, name: str) -> CandidateWork:
+    """Read what a candidate changed. Raises `StateError` if it is not there any more."""
+    child = parent.subagents.get(name)
+    if child is not None:
+        return _compare(child.review, Contents(child.shadow.blobs))
+    log, state = parent.directory.get_subagent_log(name), SessionState(session_id=name)
+    read_log(log, partial(apply_event, state))
+    blobs = log.parent / "blobs"
+    if not blobs.is_dir():
+        raise StateError("what this candidate changed is not there any more.", hint="Try the prompt again.")
+    return _compare(state.review, Contents(BlobStore(blobs)))
+
+
+def _compare(review: ReviewState, contents: Contents) -> CandidateWork:
+    begun = next(iter(review.checkpoints.values()), None)
+    before = begun.changes if begun is not None else {}
+    found = []
+    for path in sorted({*before, *review.changes}):
+        now = review.changes.get(path)
+        then = before[path].pending if path in before else review.changes[path].base
+        wanted = now.pending if now is not None else before[path].base
+        if then != wanted:
+            found.append(contents.build_change(path, ChangeSides(base=then, pending=wanted)))
+    checks = dict.fromkeys(each.check for each in review.changes.values() if each.check is not None)
+    return CandidateWork(contents, tuple(found), tuple(checks))
+
+
+def choose_check(works: Iterable[CandidateWork]) -> str:
+    """Choose the command that most of them ran over what they changed, "" = none ran any."""
+    commands = [command for work in works for command in dict.fromkeys(each.command for each in work.checks)]
+    return max(commands, key=commands.count, default="")
+
+
+async def take_picks(parent: Session, picks: Sequence[CandidatePick]) -> None:
+    """Merge parts of candidates into what is pending, candidate by candidate. Raises `StateError`."""
+    for name in dict.fromkeys(each.id for each in picks):
+        own = [each for each in picks if each.id == name]
+        if any(not each.path for each in own):
+            merged = await _take_all(parent, name)
+        else:
+            merged = _take_parts(parent, name, own)
+            parent.emit(merged)
+            parent.log.sync()
+        if merged.conflicts:
+            what = parent.state.subagents[name].title
+            message = f"{what}: it clashes with what is pending in {', '.join(merged.conflicts)}."
+            parent.emit(Notice(level="warning", message=message, hint="Settle it in the review (t)."))
+
+
+async def _take_all(parent: Session, name: str) -> SubagentMerged:
+    child = open_subagent_session(parent, name)
+    if child is None:
+        raise StateError("what this candidate changed is not there any more.", hint="Try the prompt again.")
+    try:
+        return merge_subagent(parent, child)
+    finally:
+        parent.subagents.pop(name, None)
+        await child.close()
+
+
+def _take_parts(parent: Session, name: str, picks: Sequence[CandidatePick]) -> SubagentMerged:
+    work, origin = read_candidate(parent, name), Origin(call=name, tool="subagent")
+    paths, notes, refused = [], [], []
+    for pick in picks:
+        change = work.find(pick.path)
+        wanted = work.select(change, pick.hunks)
+        for state in (change.base, wanted):
+            if state.kind != "absent":
+                parent.shadow.blobs.put(work.contents.read(state))
+        try:
+            parent.shadow.merge_effect(PathEffect(path=pick.path, then=change.base, wanted=wanted, origin=origin))
+        except StateError:
+            raise
+        except AgentTuiError as problem:
+            refused.append(pick.path)
+            notes.append(f"{pick.path} could not be taken over: {problem.message}")
+            continue
+        paths.append(pick.path)
+        if pick.hunks and wanted != change.pending:
+            notes.append(f"{pick.path}: {len(pick.hunks)} of {len(change.hunks)} hunks were taken.")
+    changes = parent.review.changes
+    conflicts = tuple(path for path in paths if has_conflict_with(changes.get(path), name))
+    return SubagentMerged(id=name, paths=tuple(paths), conflicts=conflicts, notes=tuple(notes), refused=tuple(refused))
