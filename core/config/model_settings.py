@@ -8,6 +8,7 @@ from msgspec import Meta, Struct, field
 
 from core.edit_formats import EditFormat
 from core.protocol.messages import Effort, Usage
+from core.protocol.tools import ToolSettings
 
 DialectName = Literal["native", "tags", "command"]
 ModelId = Annotated[str, Meta(pattern=r"^([^/\s]+/\S.*)?$")]
@@ -75,10 +76,11 @@ class RouteTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ModeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The model of a mode and its effort; "" = as in the other modes."""
+    """The model of a mode and its effort; "" = as in the other modes. `tools`: what narrows tools in it."""
 
     model: ModelId = ""
     effort: Effort | Literal[""] = ""
+    tools: dict[str, ToolSettings] = field(default_factory=dict)
 
 
 class ModeTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from core.config.problems import list_keys
-from core.config.settings import LoadedSettings, ServerSettings, Settings, ToolSettings
+from core.config.settings import LoadedSettings, ServerSettings, Settings
+from core.config.tool_settings import narrow_tool
 from core.modes import Mode
 
 _STRICTNESS = {"auto": 0, "confirm": 1, "human": 2}
@@ -49,7 +50,7 @@ def narrow_settings(mine: Settings, theirs: Settings, table: Mapping[str, Any], 
             mine = msgspec.structs.replace(mine, lsp={**mine.lsp, key: msgspec.structs.replace(own, enabled=False)})
             continue
         if section == "tools":
-            stricter = _narrow_tool(mine.get_tool_settings(key), theirs.tools[key])
+            stricter = narrow_tool(mine.get_tool_settings(key), theirs.tools[key])
             mine = msgspec.structs.replace(mine, tools={**mine.tools, key: stricter})
             lax = [each for each, value in table[section][key].items() if value != getattr(stricter, each)]
             notices += [_explain_laxer(name, f"tools.{key}.{each}") for each in lax]
@@ -71,13 +72,6 @@ def narrow_settings(mine: Settings, theirs: Settings, table: Mapping[str, Any], 
         elif getattr(holder, key) != getattr(offered, key):
             notices.append(_explain_laxer(name, dotted))
     return LoadedSettings(settings=mine, notices=tuple(notices), bounds=bounds)
-
-
-def _narrow_tool(mine: ToolSettings, theirs: ToolSettings) -> ToolSettings:
-    return ToolSettings(
-        enabled=mine.enabled and theirs.enabled,
-        require_approval=mine.require_approval or theirs.require_approval,
-    )
 
 
 def _explain_laxer(name: str, dotted: str) -> str:

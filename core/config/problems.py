@@ -14,21 +14,23 @@ from core.config import model_settings as models
 from core.config.settings import (
     CHOICES,
     SHORT_KEYS,
+    BrowserSettings,
     CommandSettings,
     ContextSettings,
     DialectFiles,
     EditSettings,
     InterfaceSettings,
     PermissionSettings,
+    SearchSettings,
     ServerSettings,
     Settings,
-    ToolSettings,
     TurnLimits,
     WebSettings,
 )
 from core.errors import ConfigError
 from core.permissions.rules import parse_rule
 from core.protocol.messages import Effort
+from core.protocol.tools import ToolSettings
 from core.records import convert
 
 
@@ -121,6 +123,8 @@ _SECTIONS: Mapping[str, type[Struct]] = {
     "dialects": DialectFiles,
     "permissions": PermissionSettings,
     "web": WebSettings,
+    "web.": SearchSettings,
+    "browser": BrowserSettings,
     "lsp": ServerSettings,
     "tools": ToolSettings,
 }
@@ -153,7 +157,11 @@ _VALUES = {
         ("privacy", "lsp.enabled", "web.enabled", "web.robots", "tools.enabled", "tools.require_approval"),
         "true or false",
     ),
+    "tools.scope": "workspace, changed",
+    "tools.allowed_paths": 'a list of directories and files, such as ["src/", "tests/"]',
+    "web.search.provider": "searxng, brave, tavily, exa, model",
     "lsp.command": 'a list of words, such as ["pylsp"] or ["deno", "lsp"]',
+    "browser.command": 'a list of words, such as ["node", "/opt/playwright-mcp/cli.js"]',
     "lsp.languages": 'a list, such as ["python"] or ["javascript", "typescript"]',
     "lsp.roots": 'a list of file names, such as ["deno.json"]',
     "limits.max_steps": "a whole number, 0 = no limit",

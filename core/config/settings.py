@@ -17,9 +17,11 @@ from core.config.model_settings import (
     RouteSettings,
     RouteTable,
 )
+from core.config.tool_settings import find_tool_settings
 from core.modes import Mode
 from core.permissions.rules import PermissionChoice, PermissionRule, parse_rule
 from core.protocol.messages import ModelJob
+from core.protocol.tools import ToolSettings
 
 FILE_NAME = "config.toml"
 
@@ -74,11 +76,37 @@ class IndexSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     enabled: bool = True
 
 
+class SearchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The search engine of the web, "" = none, "model" = that of the model's own API. `base_url` "" = the engine's own.
+    The key is where `api_key_env` or `key_command` says, as with providers."""
+
+    provider: Literal["", "searxng", "brave", "tavily", "exa", "model"] = ""
+    base_url: str = ""
+    api_key_env: str = ""
+    key_command: str = ""
+
+    def explain_absence(self) -> str:
+        """Explain why there is no engine that could be asked, in a part of a sentence; "" = there is one."""
+        if not self.provider:
+            return "no search engine is configured"
+        lacks_address = self.provider == "searxng" and not self.base_url
+        return "`web.search.base_url` does not say where the SearXNG is" if lacks_address else ""
+
+
 class WebSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`enabled`: the agent may fetch pages, of hosts that are granted; `robots`: what robots.txt says holds."""
 
     enabled: bool = True
     robots: bool = True
+    search: SearchSettings = SearchSettings()
+
+
+class BrowserSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The browser of the subagent `browser-use`. `executable`: a Chromium, "" = the one that is found; `command`: how
+    Playwright's MCP server is started, () = as it is found."""
+
+    executable: str = ""
+    command: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
 
 
 class PermissionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -101,13 +129,6 @@ class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     languages: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     roots: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
-
-
-class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A tool by its name. `enabled`: it may be called; `require_approval`: the user is asked about each call of it."""
-
-    enabled: bool = True
-    require_approval: bool = False
 
 
 class DialectFiles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -136,6 +157,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     context: ContextSettings = ContextSettings()
     index: IndexSettings = IndexSettings()
     web: WebSettings = WebSettings()
+    browser: BrowserSettings = BrowserSettings()
     models: dict[str, ModelSettings] = field(default_factory=dict)
     routes: RouteTable = RouteTable()
     modes: ModeTable = ModeTable()
@@ -155,9 +177,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         found: ModeSettings = getattr(self.modes, name)
         return found
 
-    def get_tool_settings(self, name: str) -> ToolSettings:
-        """Return the settings of a tool, by its own name."""
-        return self.tools.get(name, ToolSettings())
+    def get_tool_settings(self, name: str, mode: str = "") -> ToolSettings:
+        """Return the settings of a tool, by its own name, in a mode ("" = in any)."""
+        own = self.get_mode_settings(mode).tools if mode else {}
+        return find_tool_settings(name, (self.tools, own))
 
     def list_disabled_tools(self) -> frozenset[str]:
         """Return the names of the tools that may not be called."""

@@ -26,6 +26,7 @@ from core.workspace import DirectoryEntry, PathStat
 
 if TYPE_CHECKING:
     from core.lsp.questions import LocationKind, NamePosition
+    from core.web.search import WebQuery
 
 
 class FileEditDetail(Struct, frozen=True, kw_only=True):
@@ -47,6 +48,8 @@ class TerminalDetail(Struct, frozen=True, kw_only=True):
     output: str
     timed_out: bool = False
     effects: str = ""
+    permissions: tuple[str, ...] = ()
+    requested: tuple[str, ...] = ()
 
 
 Detail = FileEditDetail | TerminalDetail | Plan | tuple[TodoStatusUpdate, ...] | None
@@ -241,11 +244,12 @@ class SubagentTask(Struct, frozen=True, kw_only=True):
 
 
 class SubagentReport(Struct, frozen=True, kw_only=True):
-    """The end of a task, as the model is told it that gave the task."""
+    """The end of a task, as the model is told it that gave the task. `attachments`: pictures that belong to it."""
 
     text: str
     summary: str = ""
     has_failed: bool = False
+    attachments: tuple[PreparedAttachment, ...] = ()
 
 
 class Spawner(Protocol):
@@ -348,6 +352,9 @@ class WebVisitor(Protocol):
 
     async def visit(self, wanted: PageRequest) -> ShownPage:
         """Fetch a page. Raises `WebFailed`."""
+
+    async def search(self, query: WebQuery, /) -> ShownPage:
+        """Search the web by the engine that is configured. Raises `WebFailed`."""
 
 
 ToolType = type[Tool[Any]]

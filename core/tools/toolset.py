@@ -80,6 +80,10 @@ class Toolset(Mapping[str, ToolType]):
         """Return the tool's own name; as given if it is no alias."""
         return self._aliases.get(name, name)
 
+    def list_aliases(self, name: str) -> tuple[str, ...]:
+        """List the other names that a tool is called by."""
+        return self._tools[name].aliases
+
     def find(self, name: str) -> ToolType:
         """Return the tool of that name or alias. Raises `ToolInputInvalid`, which names near ones."""
         own = self._aliases.get(name, name)

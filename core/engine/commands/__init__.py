@@ -1,7 +1,7 @@
 """The commands of a session, each with the function that checks it and returns its effect.
 
 A check looks at the state as it is and raises `AgentTuiError` for what can't be carried out; the effect is carried out
-after the answer. A command is added with its record in `core/protocol/commands.py`, a function here, and a row.
+after the answer. A command is added with its record in `core/protocol/commands/`, a function here, and a row.
 """
 
 from __future__ import annotations
@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from core.engine.commands import attachments, checkpoints, limits, plans, replies, review, settings, terminal, turns
+from core.engine.commands import (
+    attachments,
+    best,
+    checkpoints,
+    limits,
+    plans,
+    replies,
+    review,
+    settings,
+    terminal,
+    turns,
+)
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.protocol import commands as cmd
@@ -44,6 +55,8 @@ COMMANDS: Final[Mapping[type, Check]] = {
     cmd.PlanComment: plans.prepare_comment,
     cmd.PlanBuild: plans.prepare_build,
     cmd.TodoSet: plans.prepare_todo_status,
+    cmd.BestRun: best.prepare_best_run,
+    cmd.BestTake: best.prepare_best_take,
     cmd.SessionRename: settings.prepare_rename,
     cmd.ModeSet: settings.prepare_mode,
     cmd.ModelSet: settings.prepare_model,
@@ -51,6 +64,7 @@ COMMANDS: Final[Mapping[type, Check]] = {
     cmd.MemoryAdd: settings.prepare_note,
     cmd.MemoryJudge: settings.prepare_note_verdict,
     cmd.PermissionRemove: settings.prepare_permission_removal,
+    cmd.ServerControl: settings.prepare_server_control,
     cmd.LimitsSet: limits.prepare_limits,
     cmd.PolicySet: limits.prepare_policy,
 }

@@ -22,9 +22,10 @@ LIMIT_NAMES: Final = ("max_steps", "max_cost", "max_tokens")
 
 
 def apply_limit_options(loaded: LoadedSettings, options: Any) -> Settings:
-    """Return the loaded settings with the limits of the command line (None = not given)."""
+    """Return the loaded settings with the limits of the command line (None = not given) and what it allows."""
     limits = replace(loaded.settings.limits, **_read_limits(options))
-    return replace(loaded.settings, limits=limits)
+    rules = loaded.settings.permissions
+    return replace(loaded.settings, limits=limits, permissions=replace(rules, allow=(*rules.allow, *options.allow)))
 
 
 def _read_limits(options: Any) -> dict[str, Any]:

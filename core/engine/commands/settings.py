@@ -1,9 +1,11 @@
-"""Commands on what a session goes on with: its title, mode, model and effort; and what is saved: permissions, notes."""
+"""Commands on what a session goes on with: its title, mode, model and effort; and what is saved: permissions, notes,
+the user's word on MCP servers. A yes to one is bound to the entry that was shown."""
 
 from __future__ import annotations
 
 import asyncio
 from functools import partial
+from typing import assert_never
 
 from core.config.rules.notes import ProjectNotes
 from core.engine.commands.turns import check_text
@@ -11,7 +13,7 @@ from core.engine.session.session import TITLE_LENGTH, Session
 from core.engine.session.tasks import Effect
 from core.engine.session.turns import announce_route, preload
 from core.errors import CommandRejected
-from core.permissions.saved_rules import SavedRules
+from core.permissions.saved_rules import SESSION_PREFIX
 from core.protocol import commands as cmd
 from core.protocol.events import EffortChanged, ModeChanged, ModelChanged, SessionRenamed
 
@@ -60,8 +62,11 @@ async def prepare_model(session: Session, command: cmd.ModelSet) -> Effect:
 
 
 def prepare_permission_removal(session: Session, command: cmd.PermissionRemove) -> Effect:
-    """Remove a saved permission. `CommandRejected`: there is none of this id."""
-    saved = SavedRules(session.workspace.root)
+    """Remove a permission, saved or of the session. `CommandRejected`: there is none of this id."""
+    grants, saved = session.permissions.network_grants, session.permissions.saved_rules
+    rule = command.id.removeprefix(SESSION_PREFIX)
+    if rule != command.id and rule in grants.list_session_grants():
+        return partial(grants.revoke, rule)
     if not any(each.id == command.id for each in saved.load()):
         raise CommandRejected(f"there is no permission {command.id!r}.", code="permission_unknown")
     return partial(saved.remove, command.id)
@@ -82,3 +87,37 @@ async def prepare_note_verdict(session: Session, command: cmd.MemoryJudge) -> Ef
     if command.verdict == "reject":
         return partial(asyncio.to_thread, notes.reject, command.id)
     return partial(asyncio.to_thread, notes.accept, command.id, command.text)
+
+
+async def prepare_server_control(session: Session, command: cmd.ServerControl) -> Effect:
+    """Act on a server. `CommandRejected`: there is none of this name, or its entry is another one now."""
+    servers = session.server_access.servers
+    config = await servers.find_config(command.server)
+    if config is None:
+        raise CommandRejected(
+            f"there is no MCP server {command.server[:80]!r} here.", hint="/mcp lists them.", code="server_unknown"
+        )
+    if command.action == "allow" and command.digest != config.compute_hash():
+        raise CommandRejected(
+            f"the entry of {config.name} was changed since it was shown.",
+            hint="Look at it again.",
+            code="entry_changed",
+        )
+    if command.action in {"allow", "withdraw"} and not config.is_project:
+        raise CommandRejected(
+            f"{config.name} stands in your own configuration, which is your yes.",
+            hint="Switch it off instead.",
+            code="server_is_yours",
+        )
+    action = command.action
+    match action:
+        case "on" | "off":
+            return partial(servers.switch, config.name, tool=command.tool, is_off=action == "off")
+        case "stop":
+            return partial(servers.stop, config.name)
+        case "restart":
+            return partial(servers.restart, config)
+        case "allow" | "withdraw":
+            return partial(servers.answer_consent, config, is_allowed=action == "allow")
+        case _:
+            assert_never(action)

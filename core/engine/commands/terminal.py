@@ -30,10 +30,11 @@ def prepare_run(session: Session, command: cmd.CommandRun) -> Effect:
     check_text(command.command, "command")
     if "\0" in command.command:
         raise CommandRejected("the command holds a NUL character.", code="command_invalid")
-    return partial(_run_command, session, command.command)
+    return partial(run_typed, session, command.command)
 
 
-def _run_command(session: Session, command: str) -> None:
+def run_typed(session: Session, command: str) -> None:
+    """Run a command as the user's own, beside whatever else runs."""
     run = UserCommand(session.terminal, command)
 
     async def work() -> None:

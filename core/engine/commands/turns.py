@@ -12,7 +12,7 @@ from core.agent.context.token_meter import TokenMeter
 from core.agent.mentions.sources import PromptSurroundings
 from core.engine.commands.attachments import check_labels_accepted, check_pictures_accepted
 from core.engine.project_survey import parse_init, render_init
-from core.engine.prompt_commands import ExpandedPrompt, expand_prompt, find_called
+from core.engine.prompt_commands import ExpandedPrompt, calls_server, expand_prompt, find_called
 from core.engine.prompt_sources import find_prompt_items, render_steer_context
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
@@ -32,6 +32,7 @@ HUMAN_POLICY_HINT: Final = "Send it as `!command`, ask the agent with `?question
 async def prepare_submit(session: Session, command: cmd.TurnSubmit) -> Effect:
     if session.settings.commands.policy == "human" and not command.anyway:
         raise CommandRejected(HUMAN_POLICY, hint=HUMAN_POLICY_HINT, code="typed_by_user")
+    _check_tools(session, command)
     text = await _check_prompt(session, command, "prompt")
     expanded = await expand_prompt(session, command.text)
     items = await _find_items(session, command, text, expanded)
@@ -42,11 +43,17 @@ async def prepare_submit(session: Session, command: cmd.TurnSubmit) -> Effect:
     ask = partial(ask_model, prompt=text, surroundings=surroundings, instruction=instruction)
 
     def start() -> None:
+        session.call_permissions.requested_tools = command.available_tools
         if expanded is not None and expanded.opened is not None:
             session.emit_outside_turn(expanded.opened)
         start_turn(session, ask, text)
 
     return start
+
+
+def _check_tools(session: Session, command: cmd.TurnSubmit) -> None:
+    if unknown := session.tools.explain_unknown(command.available_tools):
+        raise CommandRejected(unknown[0].replace("`tools.", "`", 1), code="tool_unknown")
 
 
 async def _find_items(
@@ -69,7 +76,7 @@ async def _render_instruction(session: Session, text: str, labels: str, expanded
 async def prepare_steer(session: Session, command: cmd.TurnSteer) -> Effect:
     text = await _check_prompt(session, command, "message")
     _check_can_steer(session)
-    if await find_called(session, command.text):
+    if calls_server(command.text) or await find_called(session, command.text):
         raise CommandRejected(
             "a command begins a turn of its own.", hint="Send it when this one has ended.", code="command_steered"
         )

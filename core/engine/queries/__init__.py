@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from core.engine.queries import changes, extensions, files, hooks, rules, sessions
+from core.engine.queries import changes, extensions, files, hooks, rules, sessions, tools
 from core.engine.queries.source import QuerySource
 from core.protocol import queries as q
 
@@ -31,6 +31,7 @@ QUERIES: Final[Mapping[type, Answer]] = {
     q.GitPreviewQuery: changes.answer_git_preview,
     q.CheckpointsQuery: changes.answer_checkpoints,
     q.CheckpointPreviewQuery: changes.answer_checkpoint_preview,
+    q.CandidatesQuery: changes.answer_candidates,
     q.PictureQuery: changes.answer_picture,
     q.RulesQuery: rules.answer_rules,
     q.HooksQuery: hooks.answer_hooks,
@@ -38,6 +39,9 @@ QUERIES: Final[Mapping[type, Answer]] = {
     q.CommandsQuery: extensions.answer_commands,
     q.CommandPreviewQuery: extensions.answer_command_preview,
     q.SkillsQuery: extensions.answer_skills,
+    q.ServersQuery: extensions.answer_servers,
+    q.AgentsQuery: tools.answer_agents,
+    q.ToolsQuery: tools.answer_tools,
     q.TreeQuery: files.answer_tree,
     q.FileQuery: files.answer_file,
     q.FindQuery: files.answer_find,

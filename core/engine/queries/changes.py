@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Literal
 
 from core.engine.commands.checkpoints import find_checkpoint
 from core.engine.queries.source import QuerySource
 from core.engine.session.session import Session
+from core.errors import AgentTuiError
 from core.protocol import queries as q
-from core.protocol.review import Change, FileState
+from core.protocol.review import Change, ChangeDiff, FileState
 from core.shadow.checkpoints.file_checkpoints import RestoreStep
-from core.state.session import ConversationCheckpoint
+from core.shadow.diff.diff_lines import build_diff
+from core.state.session import ConversationCheckpoint, SubagentState
 
 
 def answer_diff(source: QuerySource, query: q.DiffQuery) -> q.DiffAnswer:
@@ -98,3 +101,40 @@ def _disk_effect(now: FileState, then: FileState) -> q.DiskEffect:
     if then.kind == "absent":
         return "delete"
     return "create" if now.kind == "absent" else "edit"
+
+
+async def answer_candidates(source: QuerySource, query: q.CandidatesQuery) -> q.CandidatesAnswer:
+    """Return how a prompt was tried, with what each candidate changed."""
+    from core.engine.subagents.candidates import list_candidates
+
+    session = source.require_session(query.session)
+    found = list_candidates(session.state, query.turn)
+    turns = {each.id: each.prompt for each in session.state.turns}
+    prompt = turns.get(found[0].candidate_of, "") if found else ""
+    rows = [await asyncio.to_thread(_describe_candidate, session, each) for each in found]
+    return q.CandidatesAnswer(prompt=prompt, candidates=tuple(rows))
+
+
+def _describe_candidate(session: Session, known: SubagentState) -> q.TriedCandidate:
+    from core.engine.subagents.candidates import read_candidate
+
+    state: Literal["working", "ended", "taken", "gone"] = "working" if known.state == "working" else "ended"
+    state = "taken" if known.state in {"merged", "merging"} else state
+    changes: tuple[ChangeDiff, ...] = ()
+    try:
+        work = read_candidate(session, known.id)
+        changes = tuple(build_diff(each, *work.contents.read_change(each)) for each in work.changes)
+    except AgentTuiError:
+        state = "gone"
+    return q.TriedCandidate(
+        id=known.id,
+        title=known.title,
+        model=known.model,
+        state=state,
+        message=known.message,
+        said=known.said,
+        usage=known.usage,
+        duration_ms=known.duration_ms,
+        check=known.rating.check if known.rating is not None else None,
+        changes=changes,
+    )

@@ -1,13 +1,16 @@
-"""Queries about skills and commands: all that there are, each with the reason why it counts or does not."""
+"""Queries about skills, commands and MCP servers: all that there are, each with why it counts or does not."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from core.agent.skills.offer import SkillTeller
-from core.engine.prompt_commands import find_called, load_prompt_commands, render_command_parts
+from core.engine.prompt_commands import calls_server, find_called, load_prompt_commands, render_command_parts
 from core.engine.queries.source import QuerySource
+from core.engine.servers.prompts import list_prompt_commands
 from core.errors import CommandRejected
 from core.extensions.catalogue import SkillChoice, SkillOccasion, choose_skills
 from core.extensions.commands import CommandFile
@@ -25,10 +28,13 @@ def _get_check(source: QuerySource) -> TrustCheck | None:
     return trust.is_readable if trust.trusted else None
 
 
-async def answer_commands(source: QuerySource, _: q.CommandsQuery) -> q.CommandsAnswer:
+async def answer_commands(source: QuerySource, query: q.CommandsQuery) -> q.CommandsAnswer:
     """Return all that a prompt can call by name."""
-    check = _get_check(source)
-    return await asyncio.to_thread(list_commands, source.services.workspace, check)
+    found = await asyncio.to_thread(list_commands, source.services.workspace, _get_check(source))
+    if (session := source.sessions.get(query.session)) is not None:
+        prompts = await list_prompt_commands(session.server_access.servers)
+        found = replace(found, commands=(*found.commands, *prompts))
+    return found
 
 
 def list_commands(workspace: Workspace, check: TrustCheck | None) -> q.CommandsAnswer:
@@ -66,6 +72,8 @@ def _list_skipped(skipped: Iterable[SkippedFile]) -> tuple[q.SkippedExtension, .
 
 async def answer_command_preview(source: QuerySource, query: q.CommandPreviewQuery) -> q.CommandPreviewAnswer:
     """Return the prompt that a call would send. Raises `CommandRejected` where it calls nothing."""
+    if calls_server(query.text):
+        raise CommandRejected("a prompt of an MCP server is known when it is sent.", code="command_unknown")
     called = await find_called(source.require_session(query.session), query.text)
     if called is None:
         told = "Name a command of yours, or a skill: /name and its arguments."
@@ -93,6 +101,11 @@ async def answer_skills(source: QuerySource, query: q.SkillsQuery) -> q.SkillsAn
     teller = SkillTeller(session.context)
     choices = await teller.choose()
     return _build_answer(choices, teller.skills or SkillSet(), set(session.state.skills), check)
+
+
+async def answer_servers(source: QuerySource, query: q.ServersQuery) -> q.ServersAnswer:
+    """Return the MCP servers of a session, as they are configured now and as they go. Raises `StateError`."""
+    return await source.require_session(query.session).server_access.servers.load_rows()
 
 
 def list_skills(workspace: Workspace, check: TrustCheck | None, paths: tuple[str, ...] = ()) -> q.SkillsAnswer:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
-from core.agent.mentions.mention_syntax import SPECIAL_WORDS, find_lines
+from core.agent.mentions.mention_syntax import SPECIAL_WORDS, find_lines, is_address
 from core.agent.mentions.resolution import resolve_prompt
 from core.config.rules.loading import load_rule_files
 from core.config.rules.rule import list_rule_names
-from core.engine.prompt_sources import build_session_reader, may_show, open_sources
+from core.engine.prompt_sources import build_session_reader, list_agent_names, may_show, open_sources
 from core.engine.queries.source import QuerySource
+from core.engine.servers.prompts import complete_resources
 from core.engine.session.session import Session
 from core.errors import PathRefused, ToolFailed
 from core.index.database import IndexFailed
@@ -157,6 +158,8 @@ async def answer_completion(source: QuerySource, query: q.CompletionQuery) -> q.
     """Return words for behind an `@`: special ones and rules, a symbol that is called so, then paths and symbols that
     begin so, then paths that are near. What is kept from the agent is not among them."""
     pattern, session, services = query.pattern.strip('"'), source.sessions.get(query.session), source.services
+    if is_address(pattern):
+        return q.CompletionAnswer()
     if lines := find_lines(pattern):
         return await _complete_lines(source, query, pattern.removesuffix(lines), lines)
     words = [q.Completion(word=word, note=note) for word, note in SPECIAL_WORDS.items() if word.startswith(pattern)]
@@ -166,6 +169,8 @@ async def answer_completion(source: QuerySource, query: q.CompletionQuery) -> q.
         reader = build_session_reader(session)
         paths = tuple(path for path in paths if may_show(reader, path.rstrip("/")))
     words += await _complete_rules(source, pattern) if pattern else []
+    words += await _complete_agents(session, pattern) if session is not None else []
+    words += await complete_resources(session.server_access.servers, pattern) if session is not None else []
     symbols = await _complete_symbols(source, pattern) if pattern else []
     room = max(query.limit - len(words) - len(symbols), 1)
     meant = [path for path in paths if _begins_with(path, pattern.lower())][:room]
@@ -200,6 +205,13 @@ async def _complete_rules(source: QuerySource, pattern: str) -> list[q.Completio
     plain = [name for name in list_rule_names(files) if quote_name(name) == name]
     words = [f"rule:{name}" for name in plain if name.startswith(pattern) or f"rule:{name}".startswith(pattern)]
     return [q.Completion(word=word, note="rule") for word in words[:MAX_RULES]]
+
+
+async def _complete_agents(session: Session, pattern: str) -> list[q.Completion]:
+    if not pattern or not "agent-".startswith(pattern[: len("agent-")]):
+        return []
+    words = [f"agent-{name}" for name in await list_agent_names(session)]
+    return [q.Completion(word=word, note="subagent") for word in words if word.lower().startswith(pattern.lower())]
 
 
 async def _complete_symbols(source: QuerySource, pattern: str) -> list[q.Completion]:

@@ -12,7 +12,7 @@ from core.errors import AgentTuiError, CommandRejected
 from core.modes import Access
 from core.permissions.policy import CommandTerms, check_pattern, decide_call
 from core.permissions.rules import parse_rule
-from core.permissions.saved_rules import SavedRule, SavedRules
+from core.permissions.saved_rules import SESSION_PREFIX, SavedRule, SavedRules
 from core.protocol import queries as q
 from core.protocol.debug import ProbeRecord
 from core.sessions.listing import list_sessions, load_prompts
@@ -78,13 +78,21 @@ async def answer_permissions(source: QuerySource, query: q.PermissionsQuery) -> 
         q.SavedPermission(choice=rule.choice, rule=str(rule), source=rule.source)
         for rule in services.settings.permissions.parse_rules()
     ]
-    saved = await asyncio.to_thread(SavedRules(services.workspace.root).load)
-    context = session.context if session is not None else None
+    saved = session.permissions.saved_rules if session is not None else SavedRules(services.workspace.root)
+    kept = (*configured, *map(_to_wire, await asyncio.to_thread(saved.load)))
+    if session is None:
+        return q.PermissionsAnswer(trusted=True, kept=kept)
+    grants = session.permissions.network_grants
     return q.PermissionsAnswer(
-        trusted=session is None or session.services.trust.trusted,
-        kept=(*configured, *map(_to_wire, saved)),
-        hosts=context.permissions.network_grants.list_hosts() if context is not None else (),
+        trusted=session.services.trust.trusted,
+        kept=(*map(_describe_grant, grants.list_session_grants()), *kept),
+        hosts=grants.list_hosts(),
+        services=grants.list_services(),
     )
+
+
+def _describe_grant(rule: str) -> q.SavedPermission:
+    return q.SavedPermission(choice="allow", rule=rule, id=f"{SESSION_PREFIX}{rule}", source="this session")
 
 
 def _to_wire(kept: SavedRule) -> q.SavedPermission:

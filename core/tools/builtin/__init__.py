@@ -24,7 +24,9 @@ BUILTIN: Final = (
         is_essential=True,
     ),
     RegisteredTool("list_dir", f"{_READING}.list_dir:ListDir", ("LS", "list_directory"), is_essential=True),
-    RegisteredTool("grep", f"{_READING}.grep:Grep", ("Grep", "grep_search"), is_essential=True),
+    RegisteredTool(
+        "grep", f"{_READING}.grep:Grep", ("Grep", "grep_search", "search_dir", "search_file"), is_essential=True
+    ),
     RegisteredTool("glob_file_search", f"{_READING}.glob_file_search:GlobFileSearch", ("Glob", "glob")),
     RegisteredTool(SEARCH_REPLACE.name, SEARCH_REPLACE.location, SEARCH_REPLACE.aliases, is_essential=True),
     RegisteredTool("write", f"{_EDITING}.write:WriteTool", ("Write", "write_file", "create_file"), is_essential=True),
@@ -60,6 +62,9 @@ BUILTIN: Final = (
     ),
     RegisteredTool("propose_memory", f"{_PLANNING}.propose_memory:ProposeMemory", ("update_memory", "save_memory")),
     RegisteredTool("rename_symbol", f"{_NAMES}.rename_symbol:RenameSymbol", is_listed=False),
+    RegisteredTool(
+        "finish", f"{_PLANNING}.finish:FinishTool", ("Finish", "attempt_completion", "submit"), is_listed=False
+    ),
     RegisteredTool("task", "core.tools.builtin.agents.task:TaskTool", ("Task", "Agent"), is_listed=False),
     RegisteredTool("activate_skill", f"{_READING}.activate_skill:ActivateSkill", ("Skill",), is_listed=False),
     RegisteredTool(
@@ -67,6 +72,7 @@ BUILTIN: Final = (
     ),
     RegisteredTool("search_tools", "core.tools.external:SearchTools", ("ToolSearch",), is_listed=False),
     RegisteredTool("web_fetch", f"{_WEB}.web_fetch:WebFetch", ("WebFetch", "fetch_url"), is_listed=False),
+    RegisteredTool("web_search", f"{_WEB}.web_search:WebSearch", ("WebSearch", "search_web"), is_listed=False),
     *(
         RegisteredTool(tool.name, tool.location, tool.aliases, is_listed=False)
         for tool in EDIT_TOOLS

@@ -37,4 +37,6 @@ class TaskTool(Tool[Spawner], frozen=True, kw_only=True):
                 readonly=self.readonly,
             )
         )
-        return ToolOutcome(content=report.text, summary=report.summary, failed=report.has_failed)
+        return ToolOutcome(
+            content=report.text, summary=report.summary, failed=report.has_failed, attachments=report.attachments
+        )

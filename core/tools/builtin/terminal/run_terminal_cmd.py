@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
 from core.errors import ToolInputInvalid
 from core.modes import Access
+from core.permissions.requested import RequestedPermission
 from core.sandbox.results import CommandResult
 from core.tools.base import Runner, TerminalDetail, Tool, ToolOutcome
 
@@ -47,6 +49,14 @@ class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):
         ),
     ] = 0
     explanation: Annotated[str, Meta(description="One sentence for the user: why this is run.")] = ""
+    required_permissions: Annotated[
+        tuple[RequestedPermission, ...],
+        Meta(
+            description="Only if the box can't do it. network: reach the hosts that its URLs name. git_write: keep "
+            "commits. localhost:PORT, docker, ssh-agent, x11: this service of the user's machine. all: run on their "
+            "machine, outside the box; they are asked."
+        ),
+    ] = ()
 
     def subject(self) -> str:
         return self.command
@@ -58,10 +68,10 @@ class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):
             result = await capability.start_job(self.command, wait=float(self.timeout or _FIRST_LOOK))
         else:
             result = await capability.run_command(self.command, time_limit=float(self.timeout or _TIME_LIMIT))
-        return format_outcome(self.command, result)
+        return format_outcome(self.command, result, self.required_permissions)
 
 
-def format_outcome(command: str, result: CommandResult) -> ToolOutcome:
+def format_outcome(command: str, result: CommandResult, requested: Sequence[RequestedPermission] = ()) -> ToolOutcome:
     """Return what the model and the user are told of a command that ended, or that goes on as a job."""
     head = _format_head(result)
     parts = [head, *result.notes, result.output.rstrip("\n") if result.output.strip() else "(no output)"]
@@ -74,6 +84,8 @@ def format_outcome(command: str, result: CommandResult) -> ToolOutcome:
         output=result.output,
         timed_out=result.timed_out,
         effects=f"goes on as {result.job}" if result.job else result.effects,
+        permissions=result.permissions,
+        requested=tuple(requested),
     )
     return ToolOutcome(
         content="\n".join(parts),

@@ -1,0 +1,232 @@
+"""Tools as the settings, the mode and the request narrow them, and what `/tools` tells of each."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.engine import Engine, EngineOptions
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol.messages import ToolMessage, UserMessage
+from core.protocol.queries import ToolsAnswer, ToolsQuery
+from core.protocol.tools import ToolRow, ToolSettings
+from core.user_dirs import get_config_dir
+from tests.support.agent_case import Step, calls, says
+from tests.support.subagents import access, converse, project_at
+
+FILES = {"src/app.py": "import os\n", "src/deep/one.py": "import os\n", "tests/test_app.py": "import os\n"}
+LOOKS = [
+    calls(
+        ("grep", {"pattern": "import os"}),
+        ("read_file", {"target_file": "tests/test_app.py"}),
+        ("read_file", {"target_file": "src/app.py"}),
+    ),
+    says("I looked."),
+]
+
+
+@contextlib.asynccontextmanager
+async def opened(root: Path, steps: list[Step], config: str = "") -> AsyncIterator[tuple[Engine, str]]:
+    for name, text in FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    get_config_dir().mkdir(parents=True, exist_ok=True)
+    (get_config_dir() / "config.toml").write_text(config)
+    engine = Engine(root, options=EngineOptions(watch=False), models=access({"it": steps}))
+    reply = await engine.submit(cmd.SessionOpen())
+    assert isinstance(reply, cmd.Ack), reply
+    try:
+        yield engine, reply.session
+    finally:
+        await engine.close()
+
+
+def results(engine: Engine, session: str) -> list[str]:
+    return [each.content for each in engine.state(session).messages if isinstance(each, ToolMessage)]
+
+
+async def ask(engine: Engine, session: str, **limits: ToolSettings) -> list[ev.AnyEvent]:
+    """One turn with these limits of its request."""
+    seen: list[ev.AnyEvent] = []
+    async with contextlib.aclosing(engine.events(session, after=engine.state(session).seq)) as stream:
+        reply = await engine.submit(cmd.TurnSubmit(session=session, text="[part it]", available_tools=limits))
+        assert isinstance(reply, cmd.Ack), reply
+        async for envelope in stream:
+            seen.append(envelope.event)
+            if isinstance(envelope.event, ev.TurnFinished):
+                return seen
+    raise AssertionError("the events ended")
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    return project_at(tmp_path / "project")
+
+
+async def test_a_tool_finds_and_reads_nothing_outside_of_its_paths(project):
+    config = '[tools.grep]\nallowed_paths = ["src/"]\n[tools.read_file]\nallowed_paths = ["src/*.py"]\n'
+    async with opened(project, LOOKS, config) as (engine, session):
+        await converse(engine, session, "[part it]")
+        found, refused, read = results(engine, session)
+        assert "src/app.py" in found
+        assert "src/deep/one.py" in found
+        assert "tests/test_app.py" not in found
+        assert "tests/test_app.py is kept from the agent" in refused
+        assert "allowed_paths" in refused
+        assert "import os" in read
+        told = [each.content for each in engine.state(session).messages if isinstance(each, UserMessage)]
+        assert any("`grep`: only below src/" in each for each in told), "the model knows before it calls"
+
+
+async def test_a_request_narrows_its_turn_alone(project):
+    steps = [*LOOKS, *LOOKS]
+    async with opened(project, steps) as (engine, session):
+        await ask(engine, session, grep=ToolSettings(enabled=False), read_file=ToolSettings(scope="changed"))
+        grep, *reads = results(engine, session)
+        assert "grep is switched off by the request" in grep
+        assert all("is kept from the agent" in each for each in reads)
+        await ask(engine, session)
+        grep, *reads = results(engine, session)[3:]
+        assert "src/app.py" in grep
+        assert all("import os" in each for each in reads)
+
+
+async def test_a_request_can_not_widen_and_names_tools_that_there_are(project):
+    async with opened(project, LOOKS, "[tools.grep]\nenabled = false\n") as (engine, session):
+        await ask(engine, session, grep=ToolSettings(enabled=True))
+        assert "grep is switched off in the settings (tools.grep.enabled)" in results(engine, session)[0]
+        wrong = cmd.TurnSubmit(session=session, text="x", available_tools={"gerp": ToolSettings()})
+        refused = await engine.submit(wrong)
+        assert isinstance(refused, cmd.Reject)
+        assert "there is no tool of that name. Did you mean grep" in refused.message
+
+
+async def test_only_what_is_pending_is_in_the_scope_changed(project):
+    steps = [
+        calls(("write", {"file_path": "src/new.py", "contents": "x = 1\n"})),
+        calls(("read_file", {"target_file": "src/new.py"}), ("read_file", {"target_file": "src/app.py"})),
+        says("Done."),
+    ]
+    async with opened(project, steps, '[tools.read_file]\nscope = "changed"\n') as (engine, session):
+        await converse(engine, session, "[part it]")
+        _, new, old = results(engine, session)
+        assert "x = 1" in new
+        assert "src/app.py is kept from the agent" in old
+
+
+async def test_a_mode_narrows_a_tool_and_a_command_that_can_not_be_kept_to_paths_does_not_run(project):
+    config = '[modes.ask.tools.grep]\nenabled = false\n[tools.run_terminal_cmd]\nallowed_paths = ["src/"]\n'
+    steps = [calls(("grep", {"pattern": "os"}), ("run_terminal_cmd", {"command": "cat tests/test_app.py"})), says(".")]
+    async with opened(project, steps, config) as (engine, session):
+        assert isinstance(await engine.submit(cmd.ModeSet(session=session, mode="ask")), cmd.Ack)
+        await converse(engine, session, "[part it]")
+        grep, command = results(engine, session)
+        assert "grep is switched off in ask mode" in grep
+        assert "can't be kept to some paths of the project" in command
+
+
+async def test_the_limits_of_a_request_hold_for_its_subagents(project):
+    steps: Any = {
+        "it": [calls(("task", {"description": "Look", "prompt": "[part low]"})), says("Done.")],
+        "low": [calls(("read_file", {"target_file": "src/app.py"})), says("No.")],
+    }
+    for name, text in FILES.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    engine = Engine(project, options=EngineOptions(watch=False), models=access(steps))
+    try:
+        reply = await engine.submit(cmd.SessionOpen())
+        assert isinstance(reply, cmd.Ack)
+        await ask(engine, reply.session, read_file=ToolSettings(allowed_paths=("tests/",)))
+        [child] = engine.state(reply.session).subagents
+        seen = [each.event async for each in engine.events(child)]
+        [ended] = [each for each in seen if isinstance(each, ev.ToolFinished)]
+        assert ended.status == "denied"
+    finally:
+        await engine.close()
+
+
+def row(found: ToolsAnswer, name: str) -> ToolRow:
+    return next(each for each in found.tools if each.name == name)
+
+
+async def test_each_tool_says_what_it_costs_or_why_it_is_absent(project):
+    config = "[tools.delete_file]\nenabled = false\n"
+    async with opened(project, [says("Hello.")], config) as (engine, session):
+        before = await engine.query(ToolsQuery(session=session))
+        assert isinstance(before, ToolsAnswer), before
+        read = row(before, "read_file")
+        assert (read.state, read.access) == ("listed", "read")
+        assert read.tokens > 50
+        assert "open_file" in read.aliases
+        assert row(before, "delete_file").state == "absent"
+        assert "tools.delete_file.enabled" in row(before, "delete_file").reason
+        assert row(before, "apply_patch").reason == "an edit format of other models"
+        await converse(engine, session, "[part it]")
+        after = await engine.query(ToolsQuery(session=session))
+        assert isinstance(after, ToolsAnswer)
+        assert row(after, "task").state == "told"
+        assert isinstance(await engine.submit(cmd.ModeSet(session=session, mode="ask")), cmd.Ack)
+        await engine.wait_idle(session)
+        asking = await engine.query(ToolsQuery(session=session))
+        assert isinstance(asking, ToolsAnswer)
+        assert row(asking, "write").reason == "ask mode does not grant it"
+        assert {each.name for each in before.tools} == {each.name for each in asking.tools}
+
+
+async def test_the_example_of_the_page_about_settings_holds(project):
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
+    example = page.partition("## Tools")[2].partition("```toml\n")[2].partition("```")[0]
+    async with opened(project, LOOKS, example) as (engine, session):
+        found = await engine.query(ToolsQuery(session=session))
+        assert isinstance(found, ToolsAnswer)
+        assert row(found, "delete_file").state == "absent"
+        assert row(found, "web_fetch").state != "absent"
+        assert isinstance(await engine.submit(cmd.ModeSet(session=session, mode="ask")), cmd.Ack)
+        await engine.wait_idle(session)
+        asking = await engine.query(ToolsQuery(session=session))
+        assert isinstance(asking, ToolsAnswer)
+        assert "switched off in ask mode" in row(asking, "web_fetch").reason
+        await converse(engine, session, "[part it]")
+        assert all("import os" in each for each in results(engine, session)), "src and tests are among its paths"
+
+
+async def test_words_of_other_agents_scroll_search_and_finish(project):
+    (project / "long.txt").write_text("".join(f"line {number}\n" for number in range(1, 501)))
+    steps = [
+        calls(("open_file", {"path": "long.txt", "limit": 100})),
+        calls(("scroll_down", {})),
+        calls(("scroll_down", {}), ("scroll_up", {})),
+        calls(("search_dir", {"search_term": "line 499", "dir": "."})),
+        calls(("finish", {"result": "It has 500 lines."})),
+        says("never said"),
+    ]
+    async with opened(project, steps) as (engine, session):
+        seen = await converse(engine, session, "[part it]")
+        first, second, third, back, found, _ = results(engine, session)
+        assert "line 100\n" in first
+        assert "line 101\n" not in first
+        assert "line 101\n" in second
+        assert "line 200\n" in second
+        assert "line 201\n" in third
+        assert "line 101\n" in back
+        assert "line 100\n" not in back
+        assert "long.txt" in found
+        [end] = [each for each in seen if isinstance(each, ev.TurnFinished)]
+        assert end.reason == "done"
+        said = [
+            each.document.content for each in seen if isinstance(each, ev.DocumentFinished) and each.document.content
+        ]
+        assert said[-1] == "It has 500 lines."
+        assert not any("never said" in each for each in said)
+
+
+async def test_scrolling_without_a_file_is_refused_in_words(project):
+    async with opened(project, [calls(("scroll_down", {})), says("Well.")]) as (engine, session):
+        await converse(engine, session, "[part it]")
+        assert "There is no tool 'scroll_down'" in results(engine, session)[0]
