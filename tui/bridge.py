@@ -12,14 +12,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol
 
 from core.errors import AgentTuiError
 from core.protocol import commands, queries
 from core.protocol.client import Client, EngineGone
-from core.protocol.events import ModeName
+from core.protocol.events import Envelope, ModeName
 from core.protocol.messages import Effort
 from tui.block import TranscriptBlock
 from tui.state import Topic, ViewState, show_event
@@ -321,6 +321,13 @@ class Bridge:
                 await self._client.submit(commands.SessionClose(session=old))
             self._adopt_session(reply)
         return reply
+
+    async def follow(self, session: str) -> AsyncIterator[Envelope]:
+        """Yield the events of a subagent, those of its log first, until it has ended or the engine is gone."""
+        if (client := self._client) is not None:
+            with contextlib.suppress(EngineGone):
+                async for envelope in client.events(session):
+                    yield envelope
 
     async def load_history(self) -> bool:
         """Show all of a session of which only the latest answers were loaded. False: nothing is left, or no engine."""

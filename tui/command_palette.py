@@ -9,7 +9,8 @@ from typing import Final, NamedTuple, cast
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
-from tui.key_table import KEYS, SCOPE_TITLES
+from tui.key_scopes import SCOPE_TITLES
+from tui.key_table import KEYS
 from tui.keymap import format_keys, get_keymap
 from tui.screens.controllers.panes import ACTION_SCOPES
 from tui.screens.main import MainScreen

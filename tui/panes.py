@@ -62,6 +62,11 @@ def _count_judged(state: ViewState) -> str:
     return f"{sum(each.state != 'open' for each in hypotheses.values())}/{len(hypotheses)}" if hypotheses else ""
 
 
+def _count_working(state: ViewState) -> str:
+    working = state.transcript.find_running_subagents()
+    return str(len(working)) if working else ""
+
+
 class PaneSpec(NamedTuple):
     """A pane: `widget` is "module:class", imported when it is first shown; it is fed when one of its `topics` changes.
 
@@ -96,6 +101,7 @@ class PaneSpec(NamedTuple):
 _REVIEW: Final[frozenset[Topic]] = frozenset({"review"})
 _PLAN: Final[frozenset[Topic]] = frozenset({"plan", "review"})
 _DEBUG: Final[frozenset[Topic]] = frozenset({"debug"})
+_AGENTS: Final[frozenset[Topic]] = frozenset({"agents"})
 PANES: Final = (
     PaneSpec("review", "tui.review.pane:ReviewPane", "ctrl+r", "Review", "the pending changes", _REVIEW, _count_review),
     PaneSpec("plan", "tui.plan.panel:PlanPanel", "ctrl+t", "Plan", "the plan and the todos", _PLAN, _count_todos),
@@ -107,6 +113,16 @@ PANES: Final = (
         "what is debugged",
         _DEBUG,
         _count_judged,
+        is_rare=True,
+    ),
+    PaneSpec(
+        "agents",
+        "tui.agents.roster:AgentRoster",
+        "f9",
+        "Subagents",
+        "the subagents",
+        _AGENTS,
+        _count_working,
         is_rare=True,
     ),
     PaneSpec("preview", "tui.files.preview:FilePreview", "ctrl+o", "Preview", "the file preview"),

@@ -44,17 +44,22 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("rules", "pages.show_rules", "What the agent is told to keep to, and why"),
     SlashCommand("hooks", "pages.show_hooks", "What runs at which event, and how it ended last"),
     SlashCommand("skills", "pages.show_skills", "Skills that the agent can open, and why"),
+    SlashCommand("mcp", "pages.show_servers", "MCP servers: how they go, their tools on and off"),
+    SlashCommand("tools", "pages.show_tools", "What the model can call, its tokens, why one is absent"),
+    SlashCommand("agents", "agents.show_kinds", "Kinds of subagents, and what is wrong with a file"),
+    SlashCommand("best", "agents.try_several", "Try a prompt several times, and compare", "N or MODELS, PROMPT"),
     SlashCommand("explain", "pages.explain_call", "What a command of yours would send", "NAME ARGUMENTS"),
     SlashCommand("memory", "pages.show_memory", "Notes about the project: keep, edit, forget", "what to remember"),
     SlashCommand("init", "prompt.write_instructions", "Let the agent write AGENTS.md, for your review", "what matters"),
     SlashCommand("search", "search.search", "Search the project", "words, a name, or a question"),
+    SlashCommand("fetch", "prompt.mention_page", "Take a page of the web into the prompt", "URL"),
     SlashCommand("index", "search.show_index", "How far the index of the project is"),
     SlashCommand("history", "sessions.load_history", "Load the older answers of a long session"),
     SlashCommand("rewind", "rewind.rewind", "Go back to an earlier prompt: files, conversation or both"),
     SlashCommand("fork", "sessions.fork_session", "Go on in a second session with all of this one"),
     SlashCommand("jobs", "turn.show_jobs", "Commands in the background: see, stop", "id, or all"),
     SlashCommand("reset_shell", "turn.reset_shell", "Commands start in the workspace again"),
-    SlashCommand("permissions", "questions.show_permissions", "What is allowed and refused; forget it", "remove ID"),
+    SlashCommand("permissions", "questions.show_permissions", "What is allowed and refused; take it back", "remove ID"),
     SlashCommand("accept", "review.accept_all", "Accept pending changes", "path, or all"),
     SlashCommand("reject", "review.reject_all", "Reject pending changes", "path, or all"),
     SlashCommand("undo", "review.undo_verdict", "Take the last verdict back"),
@@ -87,10 +92,12 @@ def is_called(text: str, names: Collection[str]) -> bool:
 def describe_unknown_command(text: str) -> str:
     """Explain why a line that looks like a command of the screen is none, with the nearest ones; "" = it is a prompt.
 
-    A path is a prompt, and so is what begins with a space.
+    A path is a prompt, and so is what begins with a space. What a server has, the engine knows.
     """
     found = _COMMAND_WORD.match(text)
-    if found is None or "\n" in text.strip() or parse_slash_command(text) or os.path.lexists(found.group()):
+    if found is None or found.group(1).startswith("mcp__"):
+        return ""
+    if "\n" in text.strip() or parse_slash_command(text) or os.path.lexists(found.group()):
         return ""
     import difflib
 

@@ -183,6 +183,42 @@ def snap_compare(snap_compare: Callable[..., bool]) -> Callable[..., bool]:
     return compare
 
 
+@pytest.fixture
+def looks(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
+    """Compare the look of the screen after some events and keys, each struck by somebody who sees what the last did."""
+    monkeypatch.setattr("tui.widgets.status_bar.FRAME_INTERVAL", 3_600.0)
+
+    def compare(
+        events: Sequence[AnyEvent],
+        size: tuple[int, int] = (120, 40),
+        *,
+        wish: SessionRequest | None = None,
+        keys: Sequence[str] = (),
+        **client: Any,
+    ) -> bool:
+        scripted = ScriptedClient(events, **client)
+
+        async def connect() -> ScriptedClient:
+            return scripted
+
+        app = AgentApp(connect, wish or SessionRequest(model="scripted/demo"))
+
+        async def settle(pilot: Any) -> None:
+            for _ in range(200):
+                if app.main.state.seq >= len(scripted.log) or wish is not None:
+                    break
+                await pilot.pause(0.01)
+            await pilot.pause()
+            for key in keys:
+                await pilot.press(key)
+                app.key_filter.keystrokes.flush()
+            await pilot.pause()
+
+        return bool(snap_compare(app, terminal_size=size, run_before=settle))
+
+    return compare
+
+
 async def stand_still(pilot: Pilot[Any]) -> None:
     """Wait until the screen looks twice as it did the moment before."""
     looks: list[Any] = []

@@ -112,3 +112,15 @@ def test_a_command_row_says_as_much_of_what_was_changed_as_fits(width, told):
     text = "".join(piece[0] for piece in row.pieces)
     assert text.endswith(f" · {told}" if told else "1.2 s")
     assert "pending" not in text
+
+
+def test_a_command_that_left_the_box_says_so_first_and_what_it_changed_on_the_disk():
+    effects = "changed: created v1.txt; not for review; git's own state changed"
+    run = d.TerminalCommandMetadata(command="make tag", exit_code=0, permissions=("all",), effects=effects)
+    block = TranscriptBlock(
+        "t", "terminal_command", "turn", document=d.TerminalCommandDocument(id="t", sequence=1, metadata=run)
+    )
+    (row,) = render_command(block, 100, is_open=False)
+    text = "".join(piece[0] for piece in row.pieces)
+    assert "on your machine $ make tag" in text
+    assert text.endswith("created v1.txt")

@@ -76,7 +76,7 @@ async def test_a_chip_is_removed_by_keys_and_sent_as_excluded(stage, remove):
 async def test_every_key_that_leaves_the_row_goes_back_to_the_prompt(stage, key):
     async with stage(recorded.opening(), answers=found(UTILS)) as on:
         await write(on, "utils.ts")
-        await on.pilot.press("f9", key)
+        await on.pilot.press("f12", key)
         assert on.prompt.has_focus
         assert on.sent(c.TurnSubmit) == []
 
@@ -192,3 +192,19 @@ async def test_labels_are_cut_so_that_more_chips_are_in_view(stage, width, count
         whole = [path for path in paths if path[:8] in shown and f"{path[-8:]} ✕" in shown]
         assert whole == list(paths[: 3 - count])
         assert (f"+{count}" in shown) == bool(count)
+
+
+@pytest.mark.parametrize(
+    ("typed", "mention"),
+    [
+        ("/fetch https://a.example/x", "@https://a.example/x "),
+        ("/fetch a.example/x", "@https://a.example/x "),
+        ("/fetch", ""),
+    ],
+)
+async def test_fetch_puts_the_mention_of_a_page_into_the_prompt(stage, typed, mention):
+    async with stage(recorded.opening()) as on:
+        on.prompt.set_text(typed)
+        await on.pilot.press("escape", "enter")
+        await on.until(lambda: on.prompt.text == mention)
+        assert not [each for each in on.client.commands if isinstance(each, c.TurnSubmit)]

@@ -6,6 +6,7 @@ import pytest
 from textual import on
 from textual.app import App, ComposeResult
 from textual.containers import Vertical
+from textual.widgets import OptionList, Static
 
 from core.protocol import commands, queries
 from core.protocol.events import ApprovalRequested, ApprovalResolved, SessionStarted, TrustStated
@@ -269,21 +270,93 @@ async def test_i1_a_key_for_trust_that_comes_too_soon_is_no_answer(stage, monkey
         assert not any(isinstance(each, commands.TrustSet) for each in on.client.commands)
 
 
-async def test_what_was_kept_is_listed_and_forgotten(stage):
-    kept = (
-        queries.SavedPermission(choice="allow", rule="make", id="perm_1", exactly=True, directory="sub"),
-        queries.SavedPermission(choice="deny", rule="Read(**/.env)", source="config.toml"),
-    )
+KEPT = (
+    queries.SavedPermission(
+        choice="allow", rule="Service(docker)", id="session:Service(docker)", source="this session"
+    ),
+    queries.SavedPermission(choice="allow", rule="make", id="perm_1", exactly=True, directory="sub"),
+    queries.SavedPermission(choice="deny", rule="Read(**/.env)", source="config.toml"),
+)
+LISTED = {
+    queries.PermissionsQuery: queries.PermissionsAnswer(
+        trusted=True, kept=KEPT, hosts=("example.org",), services=("docker",)
+    ),
+    queries.IdleQuery: queries.IdleAnswer(seq=1),
+}
+
+
+def removed(on):
+    return [each.id for each in on.client.commands if isinstance(each, commands.PermissionRemove)]
+
+
+def listed(on, name):
+    return str(on.app.screen.query_one(f"#listing-{name}", Static).content)
+
+
+async def test_what_holds_is_listed_with_where_it_comes_from(stage):
+    async with stage([STARTED], answers=LISTED) as on:
+        await on.open_listing("/permissions", "PermissionsDialog")
+        options = on.app.screen.query_one(OptionList)
+        rows = [str(options.get_option_at_index(each).prompt) for each in range(options.option_count)]
+        assert rows == [
+            "allow Service(docker)  this session",
+            "allow exactly make in sub  for good",
+            "deny  Read(**/.env)  config.toml",
+        ]
+        assert listed(on, "sum") == "This project is trusted."
+        assert "hosts: example.org · services of your machine: docker" in listed(on, "notes")
+        assert "For this session" in listed(on, "reason")
+
+
+@pytest.mark.parametrize(
+    ("keys", "ids"),
+    [
+        (["d"], ["session:Service(docker)"]),
+        (["delete"], ["session:Service(docker)"]),
+        (["j", "r"], ["perm_1"]),
+        (["down", "d"], ["perm_1"]),
+        (["k", "d"], []),
+        (["up", "d", "escape"], []),
+    ],
+)
+async def test_a_permission_is_taken_back_by_a_key_unless_it_stands_in_a_file(stage, keys, ids):
+    async with stage([STARTED], answers=LISTED) as on:
+        await on.open_listing("/permissions", "PermissionsDialog")
+        for key in keys:
+            await on.pilot.press(key)
+            await on.pilot.pause()
+        await on.until(lambda: removed(on) == ids)
+        if not ids and keys[-1] != "escape":
+            assert "take it out there" in listed(on, "reason")
+
+
+async def test_a_permission_is_forgotten_by_its_id(stage):
+    async with stage([STARTED], answers=LISTED) as on:
+        on.prompt.text = "/permissions remove perm_1"
+        on.prompt.action_send()
+        await on.until(lambda: removed(on))
+        assert removed(on) == ["perm_1"]
+
+
+async def test_where_nothing_was_allowed_that_is_said(stage):
+    answers = {queries.PermissionsQuery: queries.PermissionsAnswer(trusted=False, kept=())}
+    async with stage([STARTED], answers=answers) as on:
+        await on.open_listing("/permissions", "PermissionsDialog")
+        assert listed(on, "sum") == "This project is not trusted."
+        assert "Nothing was allowed or refused" in listed(on, "reason")
+        await on.pilot.press("d")
+        assert removed(on) == []
+
+
+async def test_what_a_command_asks_for_stands_with_the_hosts_that_it_would_reach(stage):
     async with stage([STARTED]) as on:
-        on.client.answers[queries.PermissionsQuery] = queries.PermissionsAnswer(
-            trusted=True, kept=kept, hosts=("example.org",)
-        )
-        on.screen.controllers.questions.action_show_permissions("")
-        await on.until(lambda: on.app.screen is not on.screen)
-        listed = "\n".join(str(each.render()) for each in on.app.screen.query("Static"))
-        assert "allow exactly make in sub  perm_1" in listed
-        assert "deny  Read(**/.env)  config.toml" in listed
-        assert "example.org" in listed
-        await on.pilot.press("escape")
-        on.app.main.controllers.questions.action_show_permissions("remove perm_1")
-        await on.until(lambda: any(isinstance(each, commands.PermissionRemove) for each in on.client.commands))
+        options = ("allow_once", "allow_session", "allow_always", "reject_once")
+        about = {"permissions": ("network", "git_write"), "network": ("example.org",), "options": options}
+        await approval(on, ApprovalRequested(id="apr_1", call="c1", kind="command", subject="curl", **about))
+        assert "can reach: example.org\nasks for: network, git_write" in text_of(on, "#approval-about")
+        await on.pilot.press("p")
+        assert not on.screen.query_one("#approval-pattern").display
+        assert "pattern" not in text_of(on, "#approval-keys")
+        await on.pilot.press("s")
+        await on.until(lambda: answers(on))
+        assert answers(on)[0].decision == "allow_session"

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
 from core.protocol import documents as d
 from core.protocol import events as e
+from core.protocol import queries as q
 from core.protocol.models import ModelChoice, ProviderStatus
 from core.protocol.queries import (
     ContextItem,
@@ -22,14 +22,16 @@ from core.protocol.queries import (
     RoutesQuery,
     RulesAnswer,
     RulesQuery,
+    ServerRow,
+    ServersAnswer,
+    ServersQuery,
+    ServerToolRow,
     SkillsAnswer,
     SkillsQuery,
     SkippedExtension,
 )
 from tests.support import recorded
-from tests.support.scripted_client import ScriptedClient
 from tests.tui.test_routes import TABLE
-from tui.app import AgentApp
 from tui.bridge import SessionRequest
 
 START = e.TurnStarted(prompt="Run the tests", mode="agent", model="scripted/demo")
@@ -40,6 +42,27 @@ REQUEST = e.ApprovalRequested(
     subject="rm -rf build && pytest -q [red]x[/red] \x1b[31m",
     explanation="Start from a clean build.",
     containment="nothing holds it: it runs in your project itself and can change anything that you can",
+)
+REACHING = e.ApprovalRequested(
+    id="apr_2",
+    call="call_5",
+    kind="host",
+    subject="docs.python.org:443",
+    containment="wanted by: web_fetch https://docs.python.org/3/library/asyncio-task.html",
+    options=("allow_once", "allow_session", "allow_always", "reject_once"),
+    network=("docs.python.org",),
+    reason="text from wiki.example is in the conversation, and this host is new in it",
+)
+LEAVING = e.ApprovalRequested(
+    id="a1",
+    call="c1",
+    kind="machine",
+    subject="git push origin main",
+    explanation="The release branch has to be on the server.",
+    options=("run_on_machine", "allow_once", "reject_once"),
+    containment="as you, with your environment and network; what it does is not reviewed; 2 files wait for your "
+    "review: it sees what is on disk",
+    permissions=("all",),
 )
 PLANNING = e.TurnStarted(prompt="Keep sessions over a restart", mode="plan", model="m")
 STORE = d.Question(
@@ -93,41 +116,6 @@ FOUND = ModelsAnswer(
 )
 
 
-@pytest.fixture
-def looks(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
-    monkeypatch.setattr("tui.widgets.status_bar.FRAME_INTERVAL", 3_600.0)
-
-    def compare(
-        events: Sequence[e.AnyEvent],
-        size: tuple[int, int] = (120, 40),
-        *,
-        wish: SessionRequest | None = None,
-        keys: Sequence[str] = (),
-        **client: Any,
-    ) -> bool:
-        scripted = ScriptedClient(events, **client)
-
-        async def connect() -> ScriptedClient:
-            return scripted
-
-        app = AgentApp(connect, wish or SessionRequest(model="scripted/demo"))
-
-        async def settle(pilot: Any) -> None:
-            for _ in range(200):
-                if app.main.state.seq >= len(scripted.log) or wish is not None:
-                    break
-                await pilot.pause(0.01)
-            await pilot.pause()
-            for key in keys:
-                await pilot.press(key)
-                app.key_filter.keystrokes.flush()
-            await pilot.pause()
-
-        return bool(snap_compare(app, terminal_size=size, run_before=settle))
-
-    return compare
-
-
 @pytest.mark.parametrize("mode", get_args(e.ModeName))
 def test_the_main_screen_in_each_mode(looks, mode):
     assert looks(
@@ -161,6 +149,29 @@ def test_an_approval(looks):
 
 def test_an_approval_in_a_small_window(looks):
     assert looks([*recorded.opening(), START, *recorded.reading(), REQUEST], (60, 16))
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)], ids=["120x40", "80x24", "60x16"])
+def test_an_approval_to_leave_the_box(looks, size):
+    assert looks([*recorded.opening(), START, *recorded.reading(), LEAVING], size)
+
+
+@pytest.mark.parametrize("size", [(120, 40), (60, 16)], ids=["120x40", "60x16"])
+def test_an_approval_of_a_host(looks, size):
+    assert looks([*recorded.opening(), START, *recorded.reading(), REACHING], size)
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)], ids=["120x40", "80x24", "60x16"])
+def test_the_permissions(looks, size):
+    kept = (
+        q.SavedPermission(choice="allow", rule="Service(docker)", id="session:x", source="this session"),
+        q.SavedPermission(choice="allow", rule="WebFetch(*.pypi.org)", source="config.toml"),
+        q.SavedPermission(choice="allow", rule="npm run build -- --watch=no", id="p1", exactly=True, directory="web"),
+        q.SavedPermission(choice="deny", rule="Machine(*)", source=".agent-tui/config.toml"),
+    )
+    found = q.PermissionsAnswer(trusted=True, kept=kept, hosts=("*.pypi.org",), services=("docker",))
+    keys = (*"/permissions", "enter")
+    assert looks(recorded.opening(), size, keys=keys, answers={q.PermissionsQuery: found})
 
 
 @pytest.mark.parametrize(
@@ -266,6 +277,30 @@ def test_the_skills_and_why_they_are_told(looks, size):
     )
     keys = ["slash", *"skills", "enter", "j"]
     assert looks(recorded.opening(), size, keys=keys, answers={SkillsQuery: found})
+
+
+@pytest.mark.parametrize("size", [(120, 40), (60, 16)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_the_mcp_servers_with_the_tools_of_one(looks, size):
+    def server(name, state, source=".mcp.json", **more):
+        entry = f'command: ["{name}"]'
+        return ServerRow(name=name, state=state, source=source, is_project=True, entry=entry, digest="d", **more)
+
+    tools = (
+        ServerToolRow(name="read_text_file", description="Reads a file as text.", tokens=310, is_reading=True),
+        ServerToolRow(name="write_file", description="Writes a file.", tokens=1_120, is_on=False),
+    )
+    found = ServersAnswer(
+        servers=(
+            server("filesystem", "running", "~/.cursor/mcp.json", tools=tools),
+            server("git", "idle", tools=(ServerToolRow(name="git_log", tokens=540),)),
+            server("time", "unasked"),
+            server("tickets", "failed", problem="It ended (exit code 3). Its log ends: no licence"),
+            server("old", "off"),
+        ),
+        problems=('MCP server bad of .mcp.json: it has to have either "command" or "url", a text',),
+    )
+    keys = ["slash", *"mcp", "enter", "enter", "j"]
+    assert looks(recorded.opening(), size, keys=keys, answers={ServersQuery: found})
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 16)], ids=lambda size: f"{size[0]}x{size[1]}")

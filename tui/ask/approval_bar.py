@@ -30,9 +30,12 @@ _TITLES: Final = {
     "command": "Run this command?",
     "mode": "Switch the mode?",
     "tool": "Allow this?",
+    "machine": "Run this on your machine, outside of the box?",
+    "host": "Let the agent reach this?",
     "network": "It wanted the network. Let it reach this, and run it again?",
 }
 _CHOICES: Final[tuple[tuple[str, ApprovalDecision, str], ...]] = (
+    ("approval.machine", "run_on_machine", "run on my machine"),
     ("approval.allow", "allow_once", "allow once"),
     ("approval.session", "allow_session", "in this session"),
     ("approval.always", "allow_always", "always exactly this"),
@@ -40,6 +43,7 @@ _CHOICES: Final[tuple[tuple[str, ApprovalDecision, str], ...]] = (
     ("approval.reject", "reject_once", "reject"),
     ("approval.never", "reject_always", "never exactly this"),
 )
+_OWN_WORDS: Final = {("machine", "allow_once"): "run in the box", ("host", "allow_always"): "always"}
 _BLANKS: Final = re.compile(r"(?: {24,}|\t{8,}|\n{4,})")
 _DIM: Final = "$foreground 60%"
 
@@ -102,9 +106,11 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
     def _format_keys(self, request: ApprovalRequested) -> list[tuple[str, str]]:
         keymap = get_keymap(self.app)
         parts: list[tuple[str, str]] = []
-        for key, decision, words in _CHOICES:
-            if decision in request.options and (key != "approval.pattern" or request.kind == "command"):
-                parts += [(format_first_key(key, keymap), "$accent bold"), (f" {words}   ", "")]
+        first = "run_on_machine" if request.kind == "machine" else ""  # elsewhere it is the last choice, not the first
+        for key, decision, words in sorted(_CHOICES, key=lambda each: (each[1] == "run_on_machine") and not first):
+            if decision in request.options and (key != "approval.pattern" or _takes_pattern(request)):
+                told = _OWN_WORDS.get((request.kind, decision), words)
+                parts += [(format_first_key(key, keymap), "$accent bold"), (f" {told}   ", "")]
         return parts
 
     def action_answer(self, decision: ApprovalDecision) -> None:
@@ -124,7 +130,7 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
 
     def action_type_pattern(self) -> None:
         request = self._request
-        if request is None or request.kind != "command" or "allow_always" not in request.options:
+        if request is None or not _takes_pattern(request):
             return
         if self.can_take_answer():
             box = self.query_one("#approval-pattern", Input)
@@ -175,16 +181,24 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
             self.post_message(messages.DecisionMade(self._request.id, "allow_always", event.value))
 
 
+def _takes_pattern(request: ApprovalRequested) -> bool:
+    """True if a rule about commands would answer it: one for hosts and services does not."""
+    is_about_command = request.kind == "command" and "allow_session" not in request.options
+    return is_about_command and "allow_always" in request.options
+
+
 def _format_details(request: ApprovalRequested) -> list[tuple[str, str]]:
     """Return where and how it would run, why it is asked, and apart from these the model's explanation."""
     about = []
-    if request.kind == "command":
+    if request.kind in {"command", "machine"}:
         where = "the project's directory" if request.directory in {"", "."} else format_path(request.directory)
         about.append((f"in {where}", _DIM))
     if request.containment:
         about.append((f"\n{fit_line(format_subject(request.containment))}", "$warning"))
-    if request.network:
+    if request.network and request.kind != "host":  # its subject says it
         about.append((f"\ncan reach: {fit_line(expose_controls(', '.join(request.network)))}", "$warning"))
+    if request.permissions and request.kind != "machine":  # its title says it
+        about.append((f"\nasks for: {', '.join(request.permissions)}", "$warning"))
     if request.environment:
         names = fit_line(expose_controls(", ".join(request.environment)))
         about.append((f"\nvariables set by commands: {names}", _DIM))

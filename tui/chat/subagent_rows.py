@@ -24,7 +24,7 @@ MAX_ACTS: Final = 200
 
 def render_subagent(block: TranscriptBlock, width: int, is_open: bool) -> list[TextRow]:
     """Return the rows of one subagent at its todo or task."""
-    name: Piece = (fit_line(block.subject, 40), _ROLES.get(block.status, "tool"))
+    name: Piece = (fit_line(block.subject, min(max(width * 2 // 5, 16), 40)), _ROLES.get(block.status, "tool"))
     pieces: list[Piece] = [name, (f" · {_format_activity(block)}", "" if block.is_running else "muted")]
     came: list[Piece] = []
     if block.is_running:

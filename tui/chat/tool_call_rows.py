@@ -24,7 +24,8 @@ OPEN_ROWS: Final = 400
 USER_COMMAND_ROWS: Final = 20  # of what a command of the user's own wrote; it was typed to be read
 EXPAND_HINT: Final = f"{format_first_key('app.chat', {})}, then {format_first_key('transcript.toggle', {})}"
 MIN_SUBJECT_WIDTH: Final = 16  # columns for what a call was about
-NOTE_STARTS: Final = ("pending review", "kept beside the review")  # ends what was changed; what follows are notes
+# Ends what was changed; what follows are notes.
+NOTE_STARTS: Final = ("pending review", "kept beside the review", "not for review")
 MARGIN: Final = 5  # columns for the gutter and the signs
 
 _STATUS_ROLES: Final = {"failed": "bad", "denied": "warn", "cancelled": "warn"}
@@ -227,6 +228,8 @@ def render_command(block: TranscriptBlock, width: int, is_open: bool) -> list[Te
     run = document.metadata if isinstance(document, documents.TerminalCommandDocument) else None
     command = fit_line(expose_controls(run.command if run else block.subject or block.title), 300)
     pieces: list[Piece] = [("$ ", "accent"), (command, "")]
+    if run and "all" in run.permissions:
+        pieces.insert(0, ("on your machine ", "warn"))
     came: list[Piece] = []
     if run and run.exit_code is None:
         told, _ = _format_outcome(block, block.summary)

@@ -139,7 +139,7 @@ class MainScreen(Screen[None]):
         self.controllers.prompt.chips.refresh_soon()
         self.context.start(self._check_other_sessions, group="elsewhere", exclusive=True)
         if self.controllers.panes.is_mounted or self.controllers.questions.is_mounted:
-            self.show_changes(frozenset({"ask", "review", "plan", "debug", "files"}))
+            self.show_changes(frozenset({"ask", "review", "plan", "debug", "files", "agents"}))
         if self._request.pane and not self._is_pane_shown:
             self._is_pane_shown = True
             self.context.start(self.controllers.panes.show, self._request.pane, group="panes")
@@ -166,7 +166,7 @@ class MainScreen(Screen[None]):
             self.controllers.prompt.show_queue()
         if "ask" in topics:
             self.context.start(self._show_questions, group="asked", exclusive=True)
-        if topics & {"review", "plan", "debug", "files"}:
+        if topics & {"review", "plan", "debug", "files", "agents"}:
             self.context.start(self.controllers.panes.update, topics, group="panes")
 
     def _show_blocks(self) -> None:

@@ -242,11 +242,11 @@ _SAID = _BLOCKS | _STATUS
 _STEP = _BLOCKS | _STATUS | _QUEUE
 _REVIEW = _topics("review", "status", "files")
 _FILES = _topics("files")
-_ASK = _topics("ask", "status", "blocks", "debug")
+_ASK = _topics("ask", "status", "blocks", "debug", "agents")
 _SESSION = _topics("session", "status", "debug")
 _MODEL = _topics("session", "status")
 _PLAN = _topics("plan")
-_SUBAGENT = _topics("blocks", "status", "plan")
+_SUBAGENT = _topics("blocks", "status", "plan", "agents")
 
 _STEPLESS: Final[Mapping[Topics, Iterable[type[events.Event]]]] = {
     _SESSION: {events.SessionStarted, events.SessionRenamed},
@@ -312,7 +312,7 @@ _SHOWN: Final[Mapping[type[events.Event], tuple[Topics, Step | None]]] = {
     events.ReproduceRequested: (_DEBUG, _restart_records),
     events.ReproduceEnded: (_DEBUG, _restart_records),
     events.SubagentStarted: (_SUBAGENT, _in_transcript(TranscriptState.start_subagent)),
-    events.SubagentProgressed: (_topics("blocks", "plan"), _in_transcript(TranscriptState.show_progress)),
+    events.SubagentProgressed: (_topics("blocks", "plan", "agents"), _in_transcript(TranscriptState.show_progress)),
     events.SubagentFinished: (_SUBAGENT, _in_transcript(TranscriptState.finish_subagent)),
     events.SubagentMerged: (_SUBAGENT, _in_transcript(TranscriptState.show_merge)),
     events.ContextCompacted: (_SAID, _show_compaction),

@@ -20,7 +20,7 @@ from core.protocol.messages import AssistantMessage, Message, ToolMessage
 from tui.block import TranscriptBlock
 from tui.quantities import count
 
-Topic = Literal["blocks", "review", "plan", "debug", "ask", "status", "files", "session", "queue", "index"]
+Topic = Literal["blocks", "review", "plan", "debug", "ask", "status", "files", "session", "queue", "index", "agents"]
 Topics = frozenset[Topic]
 NOTHING: Final[Topics] = frozenset()
 MAX_OUTPUT_CHARS: Final = 16_000
@@ -195,7 +195,10 @@ class TranscriptState:
 
     def start_subagent(self, envelope: events.Envelope, event: events.SubagentStarted) -> None:
         key = f"sub:{envelope.seq}"
-        subject = event.todo or f"{event.agent} · {event.title}"
+        if event.call in self.calls:  # its row says all that the call's would
+            call = self.by_key.get(self.calls.pop(event.call))
+            self.blocks[:] = [each for each in self.blocks if each is not call]
+        subject = event.todo or " · ".join(filter(None, (event.agent, event.title)))
         block = TranscriptBlock(key, "subagent", envelope.turn, title=event.title, subject=subject, status="running")
         self.subagents[event.id] = self.add(block)
 
@@ -205,8 +208,9 @@ class TranscriptState:
             return NOTHING
         before = block.acts[-1:]
         block.acts, block.steps, block.live = event.acts, event.steps, _format_files(event.changed)
+        block.usage = event.usage
         block.revision += 1
-        return frozenset({"blocks"}) if block.acts[-1:] == before else None
+        return frozenset({"blocks", "agents"}) if block.acts[-1:] == before else None
 
     def finish_subagent(self, _: events.Envelope, event: events.SubagentFinished) -> Topics | None:
         if (block := self.subagents.get(event.id)) is None:

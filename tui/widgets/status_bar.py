@@ -145,7 +145,7 @@ class StatusBar(Widget):
             started = self._command_started_at
             return None if started is None else f" command {monotonic() - started:.0f} s"
         if count := len(state.transcript.find_running_subagents()):
-            return f" {count} at work"
+            return f" {count} at work · {format_first_key('app.agents', get_keymap(self.app)).upper()}"
         if (left := self._retry_at - monotonic()) > 0 and state.retry is not None:
             key = format_first_key("app.interrupt", get_keymap(self.app)).replace("escape", "esc").capitalize()
             return f" {state.retry.reason}: again in {ceil(left)} s · {key} stops"

@@ -10,17 +10,18 @@ from collections.abc import Iterator, Mapping
 from textual.message import Message
 
 from tui.screens.controller import Controller, Handler, ScreenContext
+from tui.screens.controllers.agents import AgentController
 from tui.screens.controllers.chat import ChatController
+from tui.screens.controllers.choices.models import ModelController
+from tui.screens.controllers.choices.modes import ModeController
+from tui.screens.controllers.choices.providers import ProviderController
 from tui.screens.controllers.code.names import NameController
 from tui.screens.controllers.code.search import SearchController
 from tui.screens.controllers.editor import EditorController
-from tui.screens.controllers.models import ModelController
-from tui.screens.controllers.modes import ModeController
 from tui.screens.controllers.pages import PageController
 from tui.screens.controllers.panes import FocusController, PaneController
 from tui.screens.controllers.plan import PlanController
 from tui.screens.controllers.prompt import PromptController
-from tui.screens.controllers.providers import ProviderController
 from tui.screens.controllers.questions import QuestionController
 from tui.screens.controllers.review import ReviewController
 from tui.screens.controllers.rewind import RewindController
@@ -48,6 +49,7 @@ class ControllerSet:
         self.rewind = RewindController(context)
         self.turn = TurnController(context, self.panes, self.rewind)
         self.pages = PageController(context, self.panes)
+        self.agents = AgentController(context, self.panes)
         self.focus = FocusController(context, self.panes)
         self.by_name: Mapping[str, Controller] = dict(vars(self))
 

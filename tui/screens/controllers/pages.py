@@ -1,4 +1,4 @@
-"""The controller of the pages to read (keys, help, context, rules, memory), and of the user's colours and keys."""
+"""The controller of the pages to read (keys, help, context, rules, servers), and of the user's colours and keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from tui.screens.dialogs.listings.context import ContextDialog
 from tui.screens.dialogs.listings.hooks import HooksDialog
 from tui.screens.dialogs.listings.memory import MemoryDialog
 from tui.screens.dialogs.listings.rules import RulesDialog
+from tui.screens.dialogs.listings.servers import ServersDialog
 from tui.screens.dialogs.listings.skills import SkillsDialog
+from tui.screens.dialogs.listings.tools import ToolsDialog
 from tui.screens.dialogs.pages import build_help_page, build_keys_page, build_preview_page
 from tui.screens.dialogs.picker import PickerDialog, PickerOption
 
@@ -90,11 +92,31 @@ class PageController(Controller):
             await self._panes.preview_file(path)
 
     @in_worker("picker")
+    async def action_show_tools(self, _: str = "") -> None:
+        """Show the tools that the model sees, what each costs, and why one is absent."""
+        found = await self.context.query(queries.ToolsQuery(), queries.ToolsAnswer, "The tools can't be listed yet.")
+        if found is not None:
+            self.context.show(ToolsDialog(found))
+
+    @in_worker("picker")
     async def action_show_skills(self, _: str = "") -> None:
         """Show the skills that the agent is told of and why, and the file of one that is chosen."""
         found = await self.context.query(queries.SkillsQuery(), queries.SkillsAnswer)
         if found is not None and (path := await self.context.ask(SkillsDialog(found))):
             await self._panes.preview_file(path)
+
+    @in_worker("picker")
+    async def action_show_servers(self, _: str = "") -> None:
+        """Show the MCP servers, and switch them and their tools."""
+        found = await self.context.query(queries.ServersQuery(), queries.ServersAnswer, "There are no servers yet.")
+        if found is not None:
+            self.context.show(ServersDialog(found, self._control_server))
+
+    async def _control_server(self, wanted: commands.ServerControl) -> queries.ServersAnswer | None:
+        if not await self.context.submit(wanted):
+            return None
+        await self.context.query(queries.IdleQuery(), queries.IdleAnswer)
+        return await self.context.query(queries.ServersQuery(), queries.ServersAnswer)
 
     @in_worker("picker")
     async def action_explain_call(self, text: str = "") -> None:

@@ -41,6 +41,7 @@ ACTION_SCOPES: Final = {
     "plan": "PlanPanel",
     **{name: f"#{name}" for name in ("prompt", "transcript", "approval", "question")},
     "debug": "DebugBoard",
+    "agents": "AgentList",
     "files": "FileTree",
     "preview": "FilePreview",
 }
@@ -142,7 +143,7 @@ class PaneController(Controller):
         self.context.screen.add_class("-side")
         if name != "review":
             self.context.screen.remove_class("-whole")
-        self._feed_side(frozenset({"review", "plan", "debug"}))
+        self._feed_side(frozenset({"review", "plan", "debug", "agents"}))
         if name == "review":
             pane.browser.start_grace()
         if focus:
@@ -260,6 +261,8 @@ class PaneController(Controller):
         state = self.context.state
         if topics.isdisjoint(pane.topics) or not pane.is_due(state) or pane.is_held_back(state):
             return False
+        if self.side is not None and self.side.has_focus_within and self.side.current != pane.name:
+            return False  # the user is at work in another one
         if pane.repeats == "never":
             return self._get_pane(pane.name) is None
         return pane.repeats == "always" or pane.name not in self._auto_shown

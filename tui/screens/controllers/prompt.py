@@ -18,7 +18,7 @@ from tui.chat.transcript import Transcript
 from tui.files.messages import MentionRequested
 from tui.keymap import format_first_key, get_keymap
 from tui.screens.controller import Controller, ScreenContext, in_worker
-from tui.screens.controllers.modes import ModeController
+from tui.screens.controllers.choices.modes import ModeController
 from tui.screens.controllers.panes import PaneController
 from tui.screens.controllers.questions import QuestionController
 from tui.slash_commands import can_run_as_is, describe_unknown_command, find_completions, is_called, parse_slash_command
@@ -87,6 +87,16 @@ class PromptController(Controller):
         self.context.prompt.add_to_history(text)
         self.context.transcript.follow_end()
         self.context.submit_soon(commands.TurnSubmit(text=text, anyway=True))
+
+    def action_mention_page(self, address: str = "") -> None:
+        """Mention a page of the web in the prompt, which is not sent yet."""
+        address = address.removeprefix("@")
+        if not address:
+            self.context.notify_user("Write the address behind it: /fetch https://example.org/page", is_error=True)
+            return
+        found = address if "://" in address else f"https://{address}"
+        self.context.focus_prompt()
+        self.context.prompt.insert_apart(f"@{found}")
 
     async def _send(self, text: str, pasted: Spans = (), excluded: tuple[str, ...] = ()) -> None:
         from tui.chat.block_rows import preload_markdown

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from textual import on
-from textual.content import Content
 
 from core.protocol import commands, queries
 from tui.ask import messages
 from tui.input.visibility import get_visibility
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
-from tui.screens.dialogs.pages import PageDialog
-from tui.text import expose_controls, fit_line
+from tui.screens.dialogs.listings.permissions import PermissionsDialog
 
 if TYPE_CHECKING:
     from tui.ask.approval_bar import ApprovalBar
@@ -176,22 +174,9 @@ class QuestionController(Controller):
         problem = "The permissions can't be listed."
         found = await self.context.query(queries.PermissionsQuery(), queries.PermissionsAnswer, problem)
         if found is not None:
-            self.context.show(PageDialog("Permissions", render_permissions(found)))
+            self.context.show(PermissionsDialog(found, self._take_back))
 
-
-def render_permissions(found: queries.PermissionsAnswer) -> Content:
-    """Render the rules in force, in the order of their strength within each source."""
-    parts: list[tuple[str, str]] = [
-        (f"This project is {'trusted' if found.trusted else 'not trusted'}.\n", "bold"),
-        (f"Commands can reach: {', '.join(map(expose_controls, found.hosts)) or 'no host'}.\n\n", "$foreground 60%"),
-    ]
-    for each in found.kept:
-        where = f" in {each.directory}" if each.directory != "." else ""
-        rule = fit_line(expose_controls(each.rule), 200)
-        what = f"exactly {rule}{where}" if each.exactly else rule
-        parts += [(f"{each.choice:<6}", "$accent"), (f"{what}  ", "")]
-        parts.append((f"{each.id or each.source}\n", "$foreground 60%"))
-    if not found.kept:
-        parts.append(("Nothing was allowed or refused for good.\n", ""))
-    parts.append(("\n/permissions remove ID forgets one of them", "$foreground 60%"))
-    return Content.assemble(*parts)
+    async def _take_back(self, identity: str) -> queries.PermissionsAnswer | None:
+        await self.context.submit(commands.PermissionRemove(id=identity))
+        await self.context.query(queries.IdleQuery(), queries.IdleAnswer)
+        return await self.context.query(queries.PermissionsQuery(), queries.PermissionsAnswer)

@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from core.protocol.queries import CommandPreviewAnswer
 from tui.input.visibility import is_fully_visible
-from tui.key_table import SCOPE_TITLES
+from tui.key_scopes import SCOPE_TITLES
 from tui.keymap import format_first_key, format_keys, get_bindings, get_keymap, group_by_scope
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import clean, to_content

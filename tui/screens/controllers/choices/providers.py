@@ -12,7 +12,7 @@ from core.protocol import commands, queries
 from core.protocol.models import ProviderStatus
 from tui.bridge import SessionRequest
 from tui.screens.controller import Controller, ScreenContext, in_worker
-from tui.screens.controllers.models import ModelController
+from tui.screens.controllers.choices.models import ModelController
 from tui.screens.dialogs.picker import PickerDialog, PickerOption
 
 if TYPE_CHECKING:

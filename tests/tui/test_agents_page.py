@@ -1,0 +1,191 @@
+"""The roster and the list of kinds: their keys, and how they look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from textual.widgets import OptionList, Static
+
+from core.protocol import commands as cmd
+from core.protocol import events as e
+from core.protocol.queries import AgentsAnswer, AgentsQuery, FileQuery, LoadedAgent, SkippedExtension
+from tests.support import recorded
+from tests.support.scripted_client import SESSION, ScriptedClient
+from tests.tui.test_crew import USAGE, acts
+from tui.agents.roster import AgentList
+from tui.app import AgentApp
+from tui.bridge import SessionRequest
+from tui.screens.dialogs.subagent import SubagentDialog
+
+PARTS = (
+    ("explore", "Find who rounds"),
+    ("generalPurpose", "Round the gross price to cents, and say so in the docs"),
+    ("reviewer", "Read the change"),
+    ("generalPurpose", "Write the README"),
+    ("generalPurpose", "Make gross() know the rate"),
+)
+KINDS = AgentsAnswer(
+    agents=(
+        LoadedAgent(
+            name="reviewer",
+            description="Reads a change and says what is wrong with it.",
+            source=".claude",
+            path=".claude/agents/reviewer.md",
+            model="fast",
+            tools=("grep", "read_file"),
+        ),
+        LoadedAgent(
+            name="odd",
+            description="Odd.",
+            source=".claude",
+            path=".claude/agents/odd.md",
+            refusal="nobody knows the key 'allowed-tools': did you mean 'tools'?",
+        ),
+        LoadedAgent(name="generalPurpose", description="Does a whole piece of work by itself.", source="built in"),
+        LoadedAgent(name="explore", description="Finds out.", source="built in", model="small", is_readonly=True),
+    ),
+    skipped=(SkippedExtension(path=".claude/agents/none.md", reason="it has no front matter"),),
+)
+
+
+def team() -> list[e.AnyEvent]:
+    """Events: one asks, one works, one is stopped, one is done, one clashes."""
+    return [
+        e.SessionStarted(workspace="shop", mode="agent", model="scripted/demo"),
+        e.TurnStarted(prompt="Round the prices.", mode="agent", model="scripted/demo"),
+        *(
+            e.SubagentStarted(id=f"sub_{number}", agent=kind, title=title, model="scripted/demo")
+            for number, (kind, title) in enumerate(PARTS)
+        ),
+        e.ApprovalRequested(id="ap", call="c", kind="command", subject="npm ci", subagent="sub_0"),
+        e.SubagentFinished(id="sub_2", reason="interrupted", acts=acts("grep round"), steps=4, usage=USAGE),
+        e.SubagentFinished(
+            id="sub_3",
+            reason="done",
+            said="It is written.",
+            acts=acts("write"),
+            steps=3,
+            duration_ms=6_200,
+            usage=USAGE,
+        ),
+        e.SubagentMerged(id="sub_3", paths=("README.md",)),
+        e.SubagentFinished(id="sub_4", reason="done", said="It knows.", acts=acts("write"), steps=2),
+        e.SubagentMerged(id="sub_4", paths=("calc.py",), conflicts=("calc.py",)),
+    ]
+
+
+def at_it() -> list[e.AnyEvent]:
+    return [
+        e.SubagentProgressed(id="sub_0", acts=acts("$ npm ci"), count=1, steps=2),
+        e.SubagentProgressed(
+            id="sub_1", acts=acts("read_file calc.py", "$ pytest -q"), count=2, steps=7, changed=2, usage=USAGE
+        ),
+    ]
+
+
+def rows(on: Any) -> list[str]:
+    shown = on.screen.query_one(AgentList)
+    return [shown.render_line(y).text.rstrip() for y in range(shown.size.height)]
+
+
+async def test_each_has_a_sign_what_it_is_at_and_what_it_has_used(stage):
+    async with stage(team(), size=(160, 40)) as on:
+        for event in at_it():
+            await on.emit(event)
+        await on.pilot.press("f9")
+        await on.until(lambda: on.screen.query(AgentList) and rows(on)[0])
+        found = rows(on)
+        assert found[0].startswith(" ? explore · Find who rounds")
+        assert "waits for you: $ npm ci" in found[1]
+        assert found[2].startswith(" ◌ generalPurpose · Round the gross price")
+        assert "$ pytest -q · 2 files" in found[3]
+        assert found[4].startswith(" ⊘ reviewer · Read the change")
+        assert "4 steps · $0.0312" in found[4]
+        assert "README" in found[6]
+        assert "6.2 s" in found[6]
+        assert "1 file · It is written." in found[7]
+        assert found[8].startswith(" ! generalPurpose · Make gross()")
+        assert "in conflict: calc.py" in found[9]
+
+
+async def test_keys_move_open_and_stop_and_what_has_ended_is_not_stopped(stage):
+    async with stage(team(), size=(160, 40)) as on:
+        await on.pilot.press("f9")
+        await on.until(lambda: on.screen.query(AgentList) and rows(on)[0])
+        shown = on.screen.query_one(AgentList)
+        await on.pilot.press("home", "j", "j", "k")
+        assert shown.cursor == 1
+        await on.pilot.press("x")
+        await on.until(lambda: [each.session for each in on.sent(cmd.TurnInterrupt)] == ["sub_1"])
+        await on.pilot.press("end", "x")
+        assert shown.cursor == 4
+        assert len(on.sent(cmd.TurnInterrupt)) == 1
+        await on.pilot.press("g", "o")
+        await on.until(lambda: isinstance(on.app.screen, SubagentDialog))
+        await on.pilot.press("x")
+        await on.until(lambda: [each.session for each in on.sent(cmd.TurnInterrupt)] == ["sub_1", "sub_0"])
+        await on.until(lambda: on.app.screen is on.screen)
+        await on.pilot.press("enter")
+        await on.until(lambda: isinstance(on.app.screen, SubagentDialog))
+        await on.pilot.press("q")
+        await on.until(lambda: on.app.screen is on.screen)
+
+
+async def test_the_pane_says_how_there_come_to_be_any(stage):
+    async with stage(size=(120, 40)) as on:
+        await on.pilot.press("f9")
+        await on.until(lambda: on.screen.query(AgentList))
+        await on.pilot.pause()
+        assert any("No subagent has worked yet" in row for row in rows(on))
+
+
+async def test_a_kind_says_what_is_wrong_and_goes_into_the_prompt(stage):
+    async with stage(answers={AgentsQuery: KINDS}) as on:
+        await on.open_listing("/agents", "AgentsDialog")
+        options = on.app.screen.query_one(OptionList)
+        marks = [str(options.get_option_at_index(each).prompt).split()[:2] for each in range(options.option_count)]
+        assert [" ".join(each) for each in marks][:4] == ["+ reviewer", "- odd", "+ generalPurpose", "+ explore"]
+        said = on.app.screen.query_one("#listing-reason", Static)
+        assert "It has grep, read_file." in str(said.content)
+        await on.pilot.press("j", "@")
+        await on.until(lambda: "It does not start" in str(said.content))
+        await on.pilot.press("down", "o")
+        await on.until(lambda: "It is built in." in str(said.content))
+        await on.pilot.press("k", "up", "enter")
+        await on.until(lambda: on.prompt.text == "@agent-reviewer ")
+        on.prompt.text = ""
+        await on.open_listing("/agents", "AgentsDialog")
+        await on.pilot.press("o")
+        await on.until(lambda: any(isinstance(q, FileQuery) and "reviewer" in q.path for q in on.client.queries))
+        await on.open_listing("/agents", "AgentsDialog")
+        await on.pilot.press("escape")
+        await on.until(lambda: on.app.screen is on.screen)
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 60)], ids=str)
+def test_the_roster_looks_as_it_did(snap_compare: Any, monkeypatch: pytest.MonkeyPatch, size: Any):
+    monkeypatch.setattr("tui.widgets.status_bar.FRAME_INTERVAL", 3_600.0)
+    client = ScriptedClient(team())
+
+    async def connect() -> ScriptedClient:
+        return client
+
+    app = AgentApp(connect, SessionRequest(model="scripted/demo"))
+
+    async def play(pilot: Any) -> None:
+        while app.main.state.seq < len(client.log):
+            await pilot.pause(0.01)
+        for event in at_it():
+            client.emit(event)
+        await pilot.press("f9")
+        while not app.screen.query(AgentList):
+            await pilot.pause(0.01)
+
+    assert client.log[0].session == SESSION
+    assert snap_compare(app, terminal_size=size, run_before=play)
+
+
+@pytest.mark.parametrize("size", [(60, 16), (120, 40)], ids=str)
+def test_the_kinds_look_as_they_did(looks, size):
+    assert looks(recorded.opening(), size, keys=["slash", *"agents", "enter", "j"], answers={AgentsQuery: KINDS})

@@ -1,0 +1,116 @@
+"""Candidates side by side: a card for each, and the hunks of the one that is looked at, of which some are chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from textual.content import Content
+
+from core.protocol.queries import TriedCandidate
+from tui.quantities import count, format_cost, format_duration
+from tui.text import clean, fit_line, format_path
+from tui.widgets.text_rows import Piece
+
+CARD_ROWS: Final = 5
+NARROWEST: Final = 18  # columns of a card
+WIDEST: Final = 44
+HunkKey = tuple[str, str, str]  # of a candidate, a path, and the hunk's id
+_LINES: Final = {
+    "added": ("+", "on $success-muted 55%"),
+    "removed": ("-", "on $error-muted 55%"),
+    "context": (" ", "$foreground 60%"),
+    "gap": ("⋯", "$foreground 45%"),
+}
+
+
+class ComparedRow(NamedTuple):
+    """One row of what a candidate changed. `hunk`: the hunk that it belongs to; None = a file's head, or context."""
+
+    text: str
+    style: str
+    hunk: HunkKey | None = None
+    is_head: bool = False
+
+
+def list_hunks(candidate: TriedCandidate) -> list[HunkKey]:
+    """List the hunks of a candidate, from its first file to its last."""
+    return [(candidate.id, diff.change.path, each.id) for diff in candidate.changes for each in diff.change.hunks]
+
+
+def list_rows(candidate: TriedCandidate) -> list[ComparedRow]:
+    """List the rows of a candidate's changes: for each hunk a head, and its lines."""
+    rows: list[ComparedRow] = []
+    for diff in candidate.changes:
+        change = diff.change
+        facts = f"{change.operation} · +{change.added} −{change.removed}"
+        rows.append(ComparedRow(f"{format_path(change.path)} · {facts}", "bold"))
+        at = -1
+        keys = [(candidate.id, change.path, each.id) for each in change.hunks]
+        shown = [*diff.lines] if not change.binary else []
+        for line in shown:
+            if line.hunk not in {-1, at}:
+                at = line.hunk
+                hunk = change.hunks[at]
+                head = f"hunk {at + 1}/{len(change.hunks)} · +{hunk.new_lines} −{hunk.old_lines}"
+                rows.append(ComparedRow(head, "", keys[at], is_head=True))
+            sign, style = _LINES[line.kind]
+            key = keys[line.hunk] if 0 <= line.hunk < len(keys) else None
+            rows.append(ComparedRow(f"{sign} {clean(line.text)}", style, key))
+        for key in [] if shown else keys:  # nothing of it can be shown as text
+            rows.append(ComparedRow("the whole file", "", key, is_head=True))
+    return rows
+
+
+def render_cards(candidates: Sequence[TriedCandidate], current: int, chosen: Mapping[str, int], width: int) -> Content:
+    """Render a card for each candidate side by side, or a row each where there is no room. `chosen`: how many hunks
+    of each were chosen."""
+    room = min(width // max(len(candidates), 1), WIDEST)
+    cards = [list(_describe(each, chosen.get(each.id, 0), number)) for number, each in enumerate(candidates, 1)]
+    if room < NARROWEST:
+        rows = [_join_card(card, number == current, width) for number, card in enumerate(cards)]
+        return Content("\n").join(rows)
+    lines = []
+    for line in range(CARD_ROWS):
+        parts: list[Content] = []
+        for number, card in enumerate(cards):
+            text, style = card[line]
+            marked = "on $primary 35%" if number == current else ""
+            cell = fit_line(text, room - 3).ljust(room - 3)
+            parts.append(Content.assemble((f" {cell} ", f"{style} {marked}".strip()), " "))
+        lines.append(Content("").join(parts))
+    return Content("\n").join(lines)
+
+
+def _join_card(card: Sequence[Piece], is_current: bool, width: int) -> Content:
+    text = " · ".join(text for text, _ in card if text)
+    return Content.styled(f" {fit_line(text, width - 2)} ", f"{card[1][1]} {'on $primary 35%' if is_current else ''}")
+
+
+def _describe(candidate: TriedCandidate, chosen: int, number: int) -> Iterator[Piece]:
+    title = candidate.title if candidate.title.startswith(str(number)) else f"{number} · {candidate.title}"
+    yield title, "bold"
+    yield _describe_check(candidate)
+    changes = [each.change for each in candidate.changes]
+    size = f"+{sum(each.added for each in changes)} −{sum(each.removed for each in changes)}"
+    yield (f"{count('file', len(changes))} {size}" if changes else "nothing changed"), ""
+    used = (format_cost(candidate.usage.cost) if candidate.usage.cost else "", _format_time(candidate))
+    yield " · ".join(filter(None, used)), "$foreground 60%"
+    hunks = sum(len(each.hunks) for each in changes)
+    taken = "taken before" if candidate.state == "taken" else ""
+    yield (f"{chosen} of {count('hunk', hunks)} chosen" if chosen else taken), "$accent"
+
+
+def _format_time(candidate: TriedCandidate) -> str:
+    return format_duration(candidate.duration_ms) if candidate.duration_ms else ""
+
+
+def _describe_check(candidate: TriedCandidate) -> Piece:
+    if candidate.state == "working":
+        return "at work", "$accent"
+    if candidate.state == "gone":
+        return "gone: try it again", "$foreground 60%"
+    if candidate.check is None:
+        return (f"! {candidate.message}", "$text-warning") if candidate.message else ("not checked", "$foreground 60%")
+    sign, style = ("✓", "$text-success") if candidate.check.has_passed else ("✕", "$text-error")
+    return f"{sign} {candidate.check.command}", style

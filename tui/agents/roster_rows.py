@@ -1,0 +1,115 @@
+"""The rows of the roster: two for each subagent, one with who it is and what it has used, one with what it is at."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+from core.state.session import SubagentState
+from tui.block import TranscriptBlock
+from tui.quantities import count, format_cost, format_count, format_duration
+from tui.state import ViewState
+from tui.text import fit_line
+from tui.widgets.text_rows import Piece, measure_text
+
+ROWS: Final = 2  # of an entry
+_LONGEST: Final = 200
+Condition = Literal["working", "asking", "conflict", "done", "stopped", "failed"]
+_SIGNS: Final[dict[Condition, tuple[str, str]]] = {
+    "working": ("◌", "$accent"),
+    "asking": ("?", "bold $warning"),
+    "conflict": ("!", "$warning"),
+    "done": ("✓", "$success"),
+    "stopped": ("⊘", "$warning"),
+    "failed": ("✕", "$error"),
+}
+
+
+class RosterEntry(NamedTuple):
+    """One subagent as the roster shows it. `said`: what it is at, what it asks, or what came of it; `facts`: what it
+    has used until now, the most important first."""
+
+    id: str
+    title: str
+    kind: str
+    condition: Condition
+    said: str
+    facts: tuple[str, ...]
+
+    @property
+    def is_working(self) -> bool:
+        return self.condition in {"working", "asking"}
+
+
+def list_entries(state: ViewState) -> list[RosterEntry]:
+    """List the subagents of a session, the one that began first on top."""
+    asking = {each.subagent for each in state.approvals.values()} | {each.subagent for each in state.questions.values()}
+    blocks = state.transcript.subagents
+    return [
+        _build_entry(each, blocks[key], asks=key in asking) for key, each in state.subagents.items() if key in blocks
+    ]
+
+
+def _build_entry(known: SubagentState, block: TranscriptBlock, *, asks: bool) -> RosterEntry:
+    condition = _judge(block, asks=asks)
+    used = block.usage
+    tokens = used.prompt_tokens + used.completion_tokens if used is not None else 0
+    facts = (
+        count("step", block.steps) if block.steps else "",
+        format_cost(used.cost) if used is not None and used.cost else "",
+        format_duration(block.duration_ms) if block.duration_ms else "",
+        f"{format_count(tokens)} tokens" if tokens else "",
+    )
+    return RosterEntry(
+        id=known.id,
+        title=known.title or known.todo,
+        kind=known.agent or known.todo,
+        condition=condition,
+        said=_describe(block, condition),
+        facts=tuple(filter(None, facts)),
+    )
+
+
+def _judge(block: TranscriptBlock, *, asks: bool) -> Condition:
+    if block.is_running:
+        return "asking" if asks else "working"
+    if block.level == "conflict":
+        return "conflict"
+    return "failed" if block.status == "failed" else "stopped" if block.status == "cancelled" else "done"
+
+
+def _describe(block: TranscriptBlock, condition: Condition) -> str:
+    act = block.acts[-1].text if block.acts else ""
+    match condition:
+        case "asking":
+            return f"waits for you: {act}" if act else "waits for you"
+        case "working":
+            return " · ".join(filter(None, (act or "begins", block.live)))
+        case "failed" | "conflict":
+            return block.hint or block.text or condition
+        case "stopped":
+            return block.hint or "stopped; what it had changed stays with it"
+        case _:
+            return " · ".join(filter(None, (block.summary, block.text)))
+
+
+def render_entry(entry: RosterEntry, line: int, width: int) -> tuple[list[Piece], list[Piece]]:
+    """Return the pieces at the left and at the right of row `line` of an entry."""
+    sign, colour = _SIGNS[entry.condition]
+    if line:
+        role = "" if entry.condition == "working" else colour if entry.condition != "done" else "$foreground 60%"
+        return [("   ", ""), (fit_line(entry.said, max(width - 4, 8)), role)], []
+    kind = fit_line(entry.kind, max(width // 2, 6)) if entry.kind != entry.title else ""
+    name = f"{kind} · {fit_line(entry.title, _LONGEST)}"
+    facts = _fit_facts(entry.facts, width - 4 - measure_text(name))
+    rest = fit_line(entry.title, max(width - 6 - len(kind) - measure_text(facts), 6))
+    left: list[Piece] = [(f" {sign} ", colour), (kind or rest, "bold")]
+    if kind:
+        left.append((f" · {rest}", ""))
+    return left, [(facts, "$foreground 60%")]
+
+
+def _fit_facts(facts: tuple[str, ...], room: int) -> str:
+    """Return as many of the facts as there is room for beside the name."""
+    while facts and measure_text(" · ".join(facts)) + 1 > room:
+        facts = facts[:-1]
+    return f"{' · '.join(facts)} " if facts else ""

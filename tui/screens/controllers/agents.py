@@ -1,0 +1,81 @@
+"""The controller of subagents: what one says and does, stopping one, and the kinds that there are."""
+
+from __future__ import annotations
+
+from textual import on
+
+from core.protocol import commands, queries
+from tui.agents.roster import AgentList
+from tui.screens.controller import Controller, ScreenContext, in_worker
+from tui.screens.controllers.panes import PaneController
+from tui.screens.dialogs.best import BestDialog
+from tui.screens.dialogs.listings.agents import AgentsDialog
+from tui.screens.dialogs.subagent import SubagentDialog
+
+
+class AgentController(Controller):
+    """Opens and stops subagents, and brings the name of a kind into the prompt."""
+
+    # Each is a session below this one, so it is stopped as a turn is, by its own id.
+
+    def __init__(self, context: ScreenContext, panes: PaneController) -> None:
+        super().__init__(context)
+        self._panes = panes
+
+    @in_worker("picker")
+    async def action_show_kinds(self, _: str = "") -> None:
+        """Show the kinds of subagents; one of them can be taken into the prompt, or its file be read."""
+        found = await self.context.query(queries.AgentsQuery(), queries.AgentsAnswer)
+        if found is None:
+            return
+        match await self.context.ask(AgentsDialog(found)):
+            case ("mention", name):
+                self._panes.uncover_prompt()
+                self.context.focus_prompt()
+                self.context.prompt.insert(f"@agent-{name} ")
+            case (_, path):
+                await self._panes.preview_file(path)
+
+    @in_worker("picker")
+    async def action_try_several(self, text: str = "") -> None:
+        """Try a prompt with several candidates; without words, compare those of the last one."""
+        first, _, prompt = text.partition(" ")
+        if text:
+            models = commands.parse_candidates(first)
+            if not prompt.strip() or len(models) < 2:
+                self.context.notify_user("/best 3 PROMPT, or /best provider/one,provider/two PROMPT.", is_error=True)
+            else:
+                self._panes.uncover_prompt()
+                await self.context.submit(commands.BestRun(text=prompt.strip(), models=models))
+            return
+        found = await self.context.query(queries.CandidatesQuery(), queries.CandidatesAnswer)
+        if found is None or not found.candidates:
+            self.context.notify_user("Nothing was tried yet.", "/best 3 PROMPT tries a prompt three times.")
+            return
+        if picks := await self.context.ask(BestDialog(found)):
+            await self.context.submit(commands.BestTake(picks=picks))
+
+    @on(AgentList.Opened)
+    def _open(self, event: AgentList.Opened) -> None:
+        self._read(event.id)
+
+    @on(AgentList.Stopped)
+    def _stop_marked(self, event: AgentList.Stopped) -> None:
+        self._stop(event.id)
+
+    def _stop(self, name: str) -> None:
+        """Stop a subagent, unless it has ended by itself meanwhile."""
+        if name in self.context.state.transcript.find_running_subagents():
+            self.context.submit_soon(commands.TurnInterrupt(session=name))
+
+    @in_worker("agents")
+    async def _read(self, name: str) -> None:
+        """Show what a subagent says and does, and stop it if that is what the user wants."""
+        known, block = self.context.state.subagents.get(name), self.context.state.transcript.subagents.get(name)
+        if known is None or block is None:  # its turn was taken back meanwhile
+            self.context.notify_user("That subagent is not there any more.")
+            return
+        title = " · ".join(filter(None, (known.agent or known.todo, known.title, known.model)))
+        dialog = SubagentDialog(name, title, self.context.bridge.follow, is_working=block.is_running)
+        if stopped := await self.context.ask(dialog):
+            self._stop(stopped)

@@ -1,0 +1,240 @@
+"""The dialog of the MCP servers: how each goes, what it takes of the model's window, and the switches of its tools.
+
+Whether a server of the project may run is asked in a dialog of its own, which shows the whole of its entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, Literal
+
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from core.protocol.commands import ServerControl
+from core.protocol.queries import ServerRow, ServersAnswer, ServerToolRow
+from tui.keymap import get_bindings
+from tui.quantities import count
+from tui.screens.dialogs.listings.listing import ListingDialog
+from tui.screens.dialogs.pages import ConfirmDialog, PageDialog
+from tui.text import clean, fit_line, to_content
+from tui.workers import start_worker
+
+KEY_HINTS: Final = (
+    ("servers.unfold", "tools"),
+    ("servers.switch", "on/off"),
+    ("servers.allow", "yes"),
+    ("servers.look", "log"),
+    ("servers.leave", "back"),
+)
+STATES: Final = {
+    "unasked": "needs your yes",
+    "refused": "not allowed",
+    "off": "off",
+    "idle": "not started",
+    "starting": "starting",
+    "running": "running",
+    "failed": "failed",
+}
+SIGNS: Final = {"unasked": "?", "refused": "-", "off": "-", "failed": "!"}
+BOXED: Final = "It runs in the box: what it writes waits for your review, and it has no network."
+REMOTE: Final = "It is reached over the network, and nothing holds what it does."
+_NONE: Final = "There are no MCP servers here. docs/mcp.md says how to configure one."
+_UNTRUSTED: Final = "This project is not trusted: none of its own servers is known."
+_LONGEST_NAME: Final = 24
+_MAX_PROBLEMS: Final = 3
+_ALLOWED: Final = frozenset({"idle", "starting", "running", "failed"})
+Act = Callable[[ServerControl], Awaitable[ServersAnswer | None]]
+Action = Literal["on", "off", "stop", "restart", "allow", "withdraw"]
+
+
+class ServersDialog(ListingDialog[None]):
+    """Shows servers, those unfolded with their tools. `act` carries a command out and returns the servers after it;
+    None = it was refused."""
+
+    BINDINGS = get_bindings("servers")
+
+    def __init__(self, found: ServersAnswer, act: Act) -> None:
+        super().__init__("MCP servers")
+        self._found, self._act = found, act
+        self._unfolded = {each.name for each in found.servers} if len(found.servers) == 1 else set[str]()
+
+    def set_up(self) -> None:
+        self.show_keys(KEY_HINTS)
+        self._show(0)
+
+    def _show(self, at: int) -> None:
+        found = self._found
+        tools = [tool for server in found.servers for tool in server.tools if tool.is_on and server.state in _ALLOWED]
+        tokens = sum(tool.tokens for tool in tools)
+        total = f"{count('server', len(found.servers))}, {count('tool', len(tools))} on: {tokens:,} tokens"
+        width = min(max((len(each.name) for each in found.servers), default=0), _LONGEST_NAME)
+        rows = [_format_tool(tool) if tool else _format_server(server, width) for server, tool in self._rows]
+        more = len(found.problems) - _MAX_PROBLEMS
+        notes = (*found.problems[:_MAX_PROBLEMS], *((f"and {more:,} more",) if more > 0 else ()))
+        self.show_rows(total, rows, (*notes, *(() if found.is_trusted else (_UNTRUSTED,))), at)
+
+    @property
+    def _rows(self) -> list[tuple[ServerRow, ServerToolRow | None]]:
+        """The rows in their order: each server, and its tools below it where it is unfolded."""
+        rows: list[tuple[ServerRow, ServerToolRow | None]] = []
+        for server in self._found.servers:
+            rows.append((server, None))
+            rows += [(server, tool) for tool in server.tools if server.name in self._unfolded]
+        return rows
+
+    @property
+    def _row(self) -> tuple[ServerRow, ServerToolRow | None] | None:
+        at, rows = self.marked, self._rows
+        return rows[at] if at is not None and at < len(rows) else None
+
+    def show_reason(self) -> None:
+        if (row := self._row) is None:
+            self.tell(_NONE if self._found.is_trusted else "")
+            return
+        server, tool = row
+        if tool is not None:
+            if tool.is_held:
+                self.tell("It describes itself otherwise than before: look at it, then switch it on.", "$text-warning")
+                return
+            if tool.flags:
+                self.tell(f"Look at its words: {', '.join(tool.flags)}.", "$text-warning")
+                return
+            reads = "It says that it changes nothing. " if tool.is_reading else ""
+            self.tell(f"{reads}{tool.description}")
+        else:
+            said = server.problem or server.entry.replace("\n", ", ")
+            self.tell(f"{server.source}: {said}", "$text-warning" if server.problem else "$foreground 60%")
+
+    def action_unfold(self) -> None:
+        if (row := self._row) is not None:
+            server = row[0]
+            self._unfolded ^= {server.name}
+            self._show([each for each, _ in self._rows].index(server))
+
+    def action_switch(self) -> None:
+        if (row := self._row) is None:
+            return
+        server, tool = row
+        waits = any(each.is_held for each in server.tools)
+        is_on = tool.is_on if tool is not None else server.state != "off" and not waits
+        self._carry_out(server, "off" if is_on else "on", tool=tool.name if tool else "")
+
+    def action_restart(self) -> None:
+        if (row := self._row) is not None:
+            self.tell("It is being started.")
+            self._carry_out(row[0], "restart")
+
+    def action_stop(self) -> None:
+        if (row := self._row) is not None:
+            self._carry_out(row[0], "stop")
+
+    def action_allow(self) -> None:
+        """Ask for the yes to the marked server, or take it back at once."""
+        if (row := self._row) is None:
+            return
+        server = row[0]
+        if not server.is_project:
+            self.tell("It stands in your own configuration, which is your yes.", "$text-warning")
+        elif server.state == "off":
+            self.tell("It is switched off: switch it on first.", "$text-warning")
+        elif server.state in _ALLOWED:
+            self._carry_out(server, "withdraw")
+        else:
+            _ = self.app.push_screen(ServerConsentDialog(server), lambda said: self._allow(server) if said else None)
+
+    def _allow(self, server: ServerRow) -> None:
+        self._carry_out(server, "allow")
+
+    def action_look(self) -> None:
+        if (row := self._row) is not None:
+            _ = self.app.push_screen(build_tool_page(row[1]) if row[1] else build_server_page(row[0]))
+
+    def _carry_out(self, server: ServerRow, action: Action, *, tool: str = "") -> None:
+        wanted = ServerControl(server=server.name, action=action, tool=tool, digest=server.digest)
+        start_worker(self, self._submit, wanted, group="servers")
+
+    async def _submit(self, wanted: ServerControl) -> None:
+        at = self.marked or 0
+        if (found := await self._act(wanted)) is not None and self.is_attached:
+            self._found = found
+            self._show(at)
+
+
+class ServerConsentDialog(ConfirmDialog):
+    """Asks for the yes to a server that the project names, and shows all of its entry."""
+
+    def __init__(self, server: ServerRow) -> None:
+        super().__init__(f"Let {server.name} run in this project?", "let it run", no="not now")
+        self._server = server
+
+    def compose(self) -> ComposeResult:
+        server = self._server
+        given = f"\nIt is given your variables {', '.join(server.variables)}." if server.variables else ""
+        with Vertical(classes="dialog page"):
+            yield Static(self._title, classes="dialog-title")
+            with VerticalScroll():
+                about = f"{server.source} names it:\n\n{server.entry}\n{given}\n{REMOTE if server.is_remote else BOXED}"
+                yield Static(to_content(about))
+            yield self._build_keys()
+
+    def set_up(self) -> None:
+        self.query_one(VerticalScroll).focus()
+
+
+def build_server_page(server: ServerRow) -> PageDialog:
+    """Build the page of a server: its entry, what is wrong with it, and the end of its log."""
+    parts = [
+        (f"{STATES[server.state]}, {clean(server.source)}\n\n", "$foreground 60%"),
+        (f"{clean(server.entry)}\n", ""),
+    ]
+    parts += [(f"\n! {clean(server.problem)}\n", "$text-warning")] if server.problem else []
+    log = clean(server.log).strip()
+    parts += [("\nIts log ends:\n", "bold"), (log, "")] if log else [("\nIts log is empty.", "$foreground 60%")]
+    return PageDialog(f"MCP server {server.name}", Content.assemble(*parts))
+
+
+def build_tool_page(tool: ServerToolRow) -> PageDialog:
+    """Build the page of a tool: what the model is told of it, and what that was where it changed."""
+    now = [(f"! {', '.join(tool.flags)}\n\n", "$text-warning")] if tool.flags else []
+    now += [("Now:\n", "bold")] if tool.is_held else []
+    parts = [*now, (clean(tool.text), "")]
+    if tool.is_held:
+        parts += [("\n\nBefore:\n", "bold"), (clean(tool.before) or "That was not kept.", "$foreground 60%")]
+    return PageDialog(f"Tool {tool.name}", Content.assemble(*parts))
+
+
+def _format_server(server: ServerRow, width: int) -> Content:
+    is_used = server.state in _ALLOWED
+    on = [tool for tool in server.tools if tool.is_on]
+    some = (
+        f"{len(on):,} of {count('tool', len(server.tools))}" if len(on) < len(server.tools) else count("tool", len(on))
+    )
+    size = f"{some}, {sum(tool.tokens for tool in on):,} tokens" if server.tools else ""
+    waits = server.state in {"unasked", "failed"}
+    return Content.assemble(
+        (f"{SIGNS.get(server.state, '+')} ", "$text-warning" if waits else "$accent" if is_used else "$foreground 60%"),
+        (fit_line(clean(server.name), width).ljust(width + 2), "" if is_used or waits else "$foreground 60%"),
+        (f"{STATES[server.state]:<16}", "$text-warning" if waits else "$foreground 60%"),
+        (size, "" if is_used else "$foreground 60%"),
+    )
+
+
+def _format_tool(tool: ServerToolRow) -> Content:
+    style = "" if tool.is_on else "$foreground 60%"
+    sign, colour = (
+        ("! ", "$text-warning")
+        if tool.is_held or (tool.flags and tool.is_on)
+        else ("+ ", "$accent")
+        if tool.is_on
+        else ("- ", style)
+    )
+    return Content.assemble(
+        ("    ", ""),
+        (sign, colour),
+        (fit_line(clean(tool.name), 28).ljust(28), style),
+        (f" {tool.tokens:>6,} tokens", "$foreground 60%"),
+        ("  changed" if tool.is_held else "" if tool.is_on else "  off", "$foreground 60%"),
+    )
