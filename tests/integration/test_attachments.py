@@ -25,6 +25,7 @@ from tests.integration.test_headless import Pipe
 from tests.support.agent_case import DirectedModel, calls, says
 from tests.support.configured import configured
 from tests.support.default_model import access_to
+from tests.support.open_session import compact
 from tests.support.pictures import opened, pdf, picture
 from tests.support.story import project_at
 
@@ -319,16 +320,19 @@ async def test_what_is_said_to_a_running_turn_brings_its_picture(project):
 
 
 async def test_a_compacted_history_keeps_what_the_user_attached(project):
-    steps = [calls(("read_file", {"target_file": "a.txt"})), says("Seen.")]
+    steps = [calls(("read_file", {"target_file": "a.txt"})), says("A long story. " * 8_000)]
+    configured("[context]\nwindow = 100_000\n")
     async with desk_in(project, *steps) as desk:
         await desk.attach(data=PNG)
         await desk.turn(f"Look: {desk.labels[0]}")
-        used = desk.engine.state(desk.session).context_used
+        desk.model.steps[:] = [says("Briefly: a dot.", usage=Usage(prompt_tokens=60_000))]
+        await desk.turn("Shorter")
         desk.model.steps[:] = [says("Notes of what was done.")]
-        await desk.submit(cmd.ContextCompact(session=desk.session))
+        await compact(desk.engine, desk.session)
         await desk.turn("Go on")
+        assert "Notes of what was done." in desk.words()
+        assert "A long story." not in desk.words()
         assert desk.sent() == [PNG]
-        assert used > 0
 
 
 async def test_going_back_leaves_the_picture_out_and_its_label_sends_it_again(project):

@@ -20,6 +20,7 @@ from core.filesystem.overlay_support import SHARED_MEMORY
 from core.permissions.saved_rules import SavedRules
 from core.protocol import commands as cmd
 from core.protocol import events as ev
+from core.protocol.messages import Usage
 from core.sessions.private_directory import PREFIX, PrivateDirectory, find_abandoned
 from core.sessions.store import SessionStore
 from core.shadow.shadow import Shadow
@@ -27,6 +28,7 @@ from tests.integration.test_promotion_crash import crash_at
 from tests.support.agent_case import DirectedModel, calls, says
 from tests.support.configured import configured
 from tests.support.default_model import access_to
+from tests.support.open_session import compact
 from tests.support.program import PROGRAM, environment, run
 from tests.support.provider_server import provider_server
 from tests.support.provider_streams import Call, Step
@@ -159,16 +161,17 @@ async def turn(engine: Engine, session: str, answer: ev.ApprovalDecision = "allo
 
 @pytest.mark.usefixtures("own_memory")
 async def test_every_request_of_a_private_session_says_so_and_answers_for_good_end_with_it(project, places):
-    configured('[commands]\npolicy = "confirm"\n')
-    engine, model = private_engine(project, calls(("run_terminal_cmd", {"command": f"echo {WORD}"})), says("Done"))
+    configured('[commands]\npolicy = "confirm"\n[context]\nwindow = 100_000\n')
+    steps = (calls(("run_terminal_cmd", {"command": f"echo {WORD}"})), says("A long story. " * 8_000))
+    engine, model = private_engine(project, *steps, says("Done", usage=Usage(prompt_tokens=60_000)), says("Notes"))
     session = (await engine.submit(cmd.SessionOpen())).session
     assert engine.state(session).is_private
     await turn(engine, session)
-    await engine.submit(cmd.ContextCompact(session=session))
-    await engine.wait_idle(session)
+    await turn(engine, session)
+    await compact(engine, session)
     assert faults.save_crash_report(RuntimeError(WORD), "a test") == ""
     await engine.close()
-    assert model.requests
+    assert len(model.requests) == 4
     assert all(request.private for request in model.requests)
     assert SavedRules(project).load() == ()
     assert holding(places) == []
