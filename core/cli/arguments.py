@@ -24,6 +24,8 @@ from core.cli.parsing import (
     OutputFormat,
     Parser,
     locate_subcommand,
+    parse_allowing_rule,
+    parse_candidates,
     parse_count,
     parse_directory,
     parse_dollars,
@@ -41,6 +43,7 @@ SUBCOMMANDS: Final = frozenset(
         "hooks",
         "image",
         "index",
+        "mcp",
         "memory",
         "models",
         "permissions",
@@ -66,6 +69,7 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui rules [DIR] [--for FILE ...] [--json]
        agent-tui skills [list | check] [DIR] [--for FILE ...] [--json]
        agent-tui commands [list | explain NAME [ARGUMENTS]] [DIR] [--json]
+       agent-tui mcp list | add NAME | remove NAME | test NAME
        agent-tui hooks list [DIR] [--json] | test EVENT [--file INPUT.json]
        agent-tui image < PICTURE
        agent-tui models [DIR] [--json]
@@ -94,6 +98,8 @@ commands:
   skills                list or check the skills an agent here can open, and why
   commands              list what a prompt can call by /name, or show what a
                         call would send
+  mcp                   list, add, remove or test MCP servers, which give the
+                        agent tools; agent-tui mcp --help says more
   hooks                 list the hooks that run here, or test those of an event
   models                show which model does what: its effort, its fallbacks,
                         its window, and whether its price is known
@@ -146,7 +152,8 @@ class ScreenArguments(SessionArguments):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintArguments(SessionArguments):
-    """`prompt` is None when it is to be read from stdin. `images`: files to send with it, "-" = stdin."""
+    """`prompt` is None when it is to be read from stdin. `images`: files to send with it, "-" = stdin. `best`: the
+    models that it is tried with, side by side, "" = the session's; () = it is answered once."""
 
     front: ClassVar[Front] = "print"
     interactive: bool = False
@@ -155,6 +162,7 @@ class PrintArguments(SessionArguments):
     output_format: OutputFormat = "text"
     accept: AcceptPolicy = "none"
     images: tuple[str, ...] = ()
+    best: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,6 +254,19 @@ def _add_print_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--image", action="append", metavar="FILE", help="send this picture or PDF along; - is stdin")
     group.add_argument(
+        "--allow",
+        action="append",
+        type=parse_allowing_rule,
+        metavar="RULE",
+        help="a permission rule that allows, in this run: 'WebFetch(example.org)', 'Machine(git push)'; see docs",
+    )
+    group.add_argument(
+        "--best",
+        type=parse_candidates,
+        metavar="N|MODELS",
+        help="try the prompt N times, or with each of these models, and compare; `-c` and /best take one",
+    )
+    group.add_argument(
         "--accept",
         choices=ACCEPT_POLICIES,
         metavar="WHICH",
@@ -266,11 +287,13 @@ def _find_front(said: argparse.Namespace, parser: Parser) -> tuple[Front, list[s
 
 
 def _check_together(front: Front, said: argparse.Namespace, parser: Parser) -> None:
-    for name in ("output_format", "accept", "image"):
+    for name in ("output_format", "accept", "image", "allow", "best"):
         if front != "print" and getattr(said, name) is not None:
             parser.error(f"--{name.replace('_', '-')} only goes with -p")
     if said.probe and front != "doctor":
         parser.error("--probe only goes with doctor")
+    if said.best and (said.accept == "all" or said.image):
+        parser.error("--best leaves the choice to you, and sends no pictures: leave out --accept all and --image")
     if said.demo and front == "print":
         parser.error("--demo shows the screen; it does not go with -p")
     if said.demo and said.resume:
@@ -299,7 +322,7 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Arguments:
         return listed
     given = vars(said)
     session: dict[str, Any] = {each.name: given[each.name] for each in fields(SessionArguments) if each.name in given}
-    session["directory"] = directory
+    session |= {"directory": directory, "allow": tuple(said.allow or ())}
     if front == "engine":
         return EngineArguments(**session)
     if front == "screen":
@@ -310,4 +333,5 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Arguments:
         output_format=said.output_format or "text",
         accept=said.accept or "none",
         images=tuple(said.image or ()),
+        best=said.best or (),
     )

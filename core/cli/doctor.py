@@ -26,6 +26,7 @@ from core.permissions.trust import TrustStore
 from core.protocol.models import ProviderStatus
 from core.protocol.queries import ModelsAnswer
 from core.sandbox.box import Tier
+from core.secrets import redact
 from core.sessions.store import SessionStore
 from core.text.display_names import to_one_line
 from core.tools.builtin.reading.ripgrep import find_program
@@ -105,6 +106,8 @@ class _Check:
             yield "project", f"{PROJECT_FILE.as_posix()} ({HEARD if is_trusted else UNHEARD})"
         yield from _rows("commands", _containment(asyncio.run(_tiers(probe=self._probe)), probed=self._probe))
         yield from _rows("servers", _describe_servers(self._directory, settings))
+        yield "search", _describe_search(settings)
+        yield "browser", _describe_browser(settings)
         found = asyncio.run(_models(settings))
         yield from _table(found)
         yield "model", _describe_choice(found)
@@ -193,6 +196,26 @@ def _describe_servers(directory: Path, settings: Settings) -> Iterator[str]:
         yield f"{name} for {', '.join(spec.languages)}: {program}"
     if not found:
         yield "none found: what an edit breaks is told by tests and linters only (ty, gopls, rust-analyzer, … on PATH)"
+
+
+def _describe_search(settings: Settings) -> str:
+    """The search engine of the web, which is not asked."""
+    search = settings.web.search
+    if not settings.web.enabled:
+        return "none: the web is switched off (web.enabled)"
+    if why := search.explain_absence():
+        return f"none: {why} ([web.search] in {FILE_NAME})"
+    return " ".join(filter(None, (search.provider, search.base_url and f"at {redact(search.base_url)}")))
+
+
+def _describe_browser(settings: Settings) -> str:
+    """The two programs of the subagent that works in a browser; they are only looked for."""
+    from core.mcp.browser import find_programs
+
+    try:
+        return ", ".join(find_programs(settings.browser))
+    except AgentTuiError as problem:
+        return f"none: {problem.format_with_hint()}"
 
 
 def _rows(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -26,13 +26,14 @@ Front = Literal[
     "hooks",
     "image",
     "index",
+    "mcp",
     "memory",
     "rules",
     "skills",
     "commands",
 ]
 # Subcommands whose module stands in a package of its kind.
-_PACKAGES: Final = {"skills": "extensions.skills", "commands": "extensions.commands"}
+_PACKAGES: Final = {"skills": "extensions.skills", "commands": "extensions.commands", "mcp": "extensions.mcp"}
 ModeName = str
 OutputFormat = Literal["text", "json", "stream-json"]
 AcceptPolicy = Literal["none", "all"]
@@ -111,6 +112,16 @@ def parse_count(text: str) -> int:
     return value
 
 
+def parse_candidates(text: str) -> tuple[str, ...]:
+    """The models that a prompt is tried with; see `commands.parse_candidates`."""
+    from core.protocol import commands
+
+    models, most = commands.parse_candidates(text), commands.MAX_SUBAGENTS
+    if not 2 <= len(models) <= most:
+        raise argparse.ArgumentTypeError(f"from 2 to {most} can be compared: a number, or models with commas")
+    return models
+
+
 def parse_dollars(text: str) -> float:
     try:
         value = float(text.removeprefix("$"))
@@ -129,6 +140,16 @@ def parse_model(text: str) -> str:
             f"{text!r} does not name a model; expected PROVIDER/NAME, such as openai/gpt-5 or ollama/qwen3"
         )
     return text
+
+
+def parse_allowing_rule(text: str) -> str:
+    from core.errors import ConfigError
+    from core.permissions.rules import parse_rule
+
+    try:
+        return str(parse_rule(text, "allow"))
+    except ConfigError as problem:
+        raise argparse.ArgumentTypeError(f"{problem.message} {problem.hint}") from problem
 
 
 def parse_session_id(text: str) -> str:

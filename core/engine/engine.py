@@ -27,6 +27,7 @@ from core.engine.privacy import Privacy, keep_pending, prune_abandoned
 from core.engine.project_trust import ProjectTrust
 from core.engine.queries import QUERIES
 from core.engine.queries.source import QuerySource
+from core.engine.server_access import ServerAccess
 from core.engine.services import EngineServices
 from core.engine.session.event_bus import Subscription
 from core.engine.session.fork import fork_session
@@ -36,6 +37,7 @@ from core.engine.session.turns import on_trust_changed, preload, suggest_prompt
 from core.engine.settings_file import save_provider, save_settings
 from core.engine.shared_box import SharedBox
 from core.engine.subagents.merging import finish_merges
+from core.engine.subagents.sessions import find_ended_log
 from core.engine.subagents.task_agents import TaskAgents
 from core.errors import CommandRejected
 from core.modes import Access
@@ -52,6 +54,7 @@ from core.protocol.events import (
 from core.protocol.options import EngineOptions
 from core.protocol.queries import AnyAnswer, AnyQuery, IndexStatus, RefusedAnswer
 from core.sandbox.box import Tier
+from core.sessions.log import read_envelopes
 from core.sessions.store import SessionDirectory
 from core.shell.terminal import Terminal
 from core.state.session import SessionState
@@ -110,7 +113,13 @@ class Engine:
             return cmd.Reject(code=fault.code, message=fault.message, hint=fault.hint)
 
     async def events(self, session: str, *, after: int = 0, brief: bool = False) -> AsyncGenerator[Envelope]:
-        """Yield durable events with `seq > after`, in order and (but for `brief`) without gaps, then live ones."""
+        """Yield durable events with `seq > after`, in order and (but for `brief`) without gaps, then live ones.
+
+        Those of a subagent end with it: of one that has ended there are only those of its log."""
+        if (log := find_ended_log(self._sessions.values(), session)) is not None:
+            for envelope in await asyncio.to_thread(read_envelopes, log, after):
+                yield envelope
+            return
         bus = self._find_session(session, subagents=True).recorder.bus
         async for envelope in Subscription(bus, after, brief).iter_envelopes():
             yield envelope
@@ -352,6 +361,10 @@ class Engine:
     def terminal(self, session: str) -> Terminal:
         """Return the terminal of an open session."""
         return self._find_session(session).terminal
+
+    def server_access(self, session: str) -> ServerAccess:
+        """Return the MCP servers of an open session."""
+        return self._find_session(session).server_access
 
     async def wait_idle(self, session: str) -> None:
         """Wait until every accepted command of a session has had its effect (a turn may still run)."""

@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from core.agent.skills.activation import fill_commands, render_skill
+from core.engine.servers.prompts import PREFIX, expand_server_prompt
 from core.engine.session.session import Session
 from core.errors import CommandRejected, ToolFailed
 from core.extensions.commands import CommandFile, CommandSet, find_prompt_command, load_commands
@@ -59,6 +60,12 @@ def parse_call(text: str) -> tuple[str, str] | None:
     return (found[1], (found[2] or "").strip()) if found else None
 
 
+def calls_server(text: str) -> bool:
+    """True if a prompt calls one of an MCP server."""
+    call = parse_call(text) if text.startswith(f"/{PREFIX}") else None
+    return call is not None
+
+
 async def load_for_session(session: Session) -> PromptCommands:
     """Load what can be called in a session now."""
     trust = session.services.trust
@@ -76,6 +83,9 @@ async def find_called(session: Session, text: str) -> tuple[Skill | CommandFile,
 
 async def expand_prompt(session: Session, text: str) -> ExpandedPrompt | None:
     """Expand a prompt that calls a skill or a command; None: it is an ordinary one. Raises `CommandRejected`."""
+    if calls_server(text):
+        name, words = parse_call(text) or ("", "")
+        return ExpandedPrompt(text=await expand_server_prompt(session, name, words), words=words)
     if (called := await find_called(session, text)) is None:
         return None
     found, arguments = called

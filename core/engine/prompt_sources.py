@@ -15,7 +15,9 @@ from core.agent.mentions.blocks import BlockWriter
 from core.agent.mentions.resolution import resolve_prompt
 from core.agent.mentions.session_sources import OpenSession
 from core.agent.mentions.sources import ContextSources
+from core.engine.servers.prompts import find_resource
 from core.engine.session.session import Session
+from core.engine.subagents.agent_types import load_agent_types
 from core.errors import CommandRejected, PathRefused
 from core.index.database import IndexFailed
 from core.protocol import commands as cmd
@@ -37,6 +39,8 @@ async def open_sources(session: Session, reader: Reader | None = None) -> Contex
         plans=session.plans.store,
         may_show=partial(may_show, own),
         hears=services.trust.is_readable if services.trust.trusted else None,
+        list_agents=partial(list_agent_names, session),
+        look_up_resource=partial(find_resource, session.server_access.servers),
     )
 
     async def build_map(paths: Sequence[str]) -> str:
@@ -61,6 +65,14 @@ async def open_sources(session: Session, reader: Reader | None = None) -> Contex
         list_names=list_names,
         index_state=_describe_index(services.index.status()),
     )
+
+
+async def list_agent_names(session: Session) -> list[str]:
+    """List the kinds of subagents that can start in a session."""
+    trust = session.services.trust
+    check = trust.is_readable if trust.trusted else None
+    found = await asyncio.to_thread(load_agent_types, session.workspace, check, session.tools, session.settings.browser)
+    return [each.name for each in found.types if not each.refusals]
 
 
 def may_show(reader: Reader, path: str) -> bool:

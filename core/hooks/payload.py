@@ -94,7 +94,8 @@ def _build_call(hook: Hook, scene: HookScene, call: HookCall) -> dict[str, Any]:
     match hook.event:
         case HookEvent.BEFORE_SHELL | HookEvent.AFTER_SHELL:
             command = call.arguments.get("command", call.arguments.get("code", ""))
-            return {"command": command, "cwd": cwd, "sandbox": True, **_build_end(hook, "output", call)}
+            is_boxed = "all" not in (call.arguments.get("required_permissions") or ())
+            return {"command": command, "cwd": cwd, "sandbox": is_boxed, **_build_end(hook, "output", call)}
         case HookEvent.BEFORE_MCP | HookEvent.AFTER_MCP:
             server, _, tool = call.tool.removeprefix("mcp__").partition("__")
             about = {"tool_name": tool, "tool_input": _to_json(given), "server": server}

@@ -92,6 +92,13 @@ def read_log(path: Path, take: TakeEnvelope, known: LogExtent | None = None) -> 
     return extent
 
 
+def read_envelopes(path: Path, after: int = 0) -> list[Envelope]:
+    """Return the records with `seq > after` of a log that nobody writes. Raises `StateError`."""
+    found = list[Envelope]()
+    read_log(path, lambda each: found.append(each) if each.seq > after else None)
+    return found
+
+
 def _build_missing_error(path: Path) -> StateError:
     return StateError(f"there is no session log at {path}.", hint="`agent-tui sessions` lists those there are.")
 

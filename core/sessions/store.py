@@ -65,7 +65,10 @@ class SessionDirectory:
         return SessionDirectory(path, self.cache_path)
 
     def has_subagent(self, name: str) -> bool:
-        return (self.subagents_path / name / "log.jsonl").is_file()
+        return self.get_subagent_log(name).is_file()
+
+    def get_subagent_log(self, name: str) -> Path:
+        return self.subagents_path / name / "log.jsonl"
 
     def discard(self) -> None:
         """Remove the session's directory, as far as that is possible."""

@@ -144,6 +144,7 @@ SHARED_STEPS: Final = _combine_steps(
         ev.ConversationRewound: (steps.rewind_turns,),
         ev.SubagentStarted: (steps.start_subagent,),
         ev.SubagentFinished: (steps.finish_subagent,),
+        ev.SubagentRated: (steps.rate_subagent,),
         ev.SubagentMerging: (steps.begin_merge,),
         ev.SubagentMerged: (steps.finish_merge,),
     },

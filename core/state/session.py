@@ -135,9 +135,11 @@ class ModelChoices:
 
 @dataclass(slots=True, kw_only=True)
 class SubagentState:
-    """One subagent, at a todo of a plan or, as an `agent`, at a task. It is "closed" when its todo is in progress no
-    more, or is begun anew. `joined`: paths that its unfinished merge has recorded; `conflicts`: those of its merge;
-    `usage`: as counted here."""
+    """One subagent, at a todo of a plan, as an `agent` at a task, or as a candidate of the turn `candidate_of`.
+
+    It is "closed" when its todo is in progress no more, or is begun anew. `joined`: paths that its unfinished merge has
+    recorded; `conflicts`: those of its merge; `usage`: as counted here; `said`: its last words.
+    """
 
     id: str
     todo: str
@@ -151,6 +153,10 @@ class SubagentState:
     joined: set[str] = field(default_factory=set)
     conflicts: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    candidate_of: str = ""
+    rating: ev.SubagentRated | None = None
+    said: str = ""
+    duration_ms: int = 0
 
 
 @dataclass(slots=True, kw_only=True)

@@ -292,7 +292,14 @@ def _read_messages(records: Iterable[ev.Envelope]) -> list[Message]:
 
 def start_subagent(state: SessionState, _: ev.Envelope, event: ev.SubagentStarted) -> None:
     known = state.subagents.pop(event.id, None)
-    new = SubagentState(id=event.id, todo=event.todo, plan=event.plan, agent=event.agent, title=event.title)
+    new = SubagentState(
+        id=event.id,
+        todo=event.todo,
+        plan=event.plan,
+        agent=event.agent,
+        title=event.title,
+        candidate_of=event.candidate_of,
+    )
     state.subagents[event.id] = known or new
     state.subagents[event.id].state, state.subagents[event.id].model = "working", event.model
 
@@ -300,10 +307,16 @@ def start_subagent(state: SessionState, _: ev.Envelope, event: ev.SubagentStarte
 def finish_subagent(state: SessionState, _: ev.Envelope, event: ev.SubagentFinished) -> None:
     if (known := state.subagents.get(event.id)) is not None:
         known.state, known.reason, known.message = "ended", event.reason, event.message
+        known.said, known.duration_ms = event.said, known.duration_ms + event.duration_ms
         known.usage = add_usage(known.usage, event.usage)
         state.model_choices.add_usage("subagent", known.model, event.usage)
     if (turn := state.current_turn) is not None:
         turn.usage = add_usage(turn.usage, event.usage)
+
+
+def rate_subagent(state: SessionState, _: ev.Envelope, event: ev.SubagentRated) -> None:
+    if (known := state.subagents.get(event.id)) is not None:
+        known.rating = event
 
 
 def begin_merge(state: SessionState, _: ev.Envelope, event: ev.SubagentMerging) -> None:
@@ -325,7 +338,11 @@ def close_subagents(state: SessionState, _: ev.Envelope, event: ev.TodoChanged) 
 
 
 def drop_merged_subagents(state: SessionState, _: ev.Envelope, __: ev.CheckpointRestored) -> None:
-    """Forget merged subagents: their changes may be gone, so that their todos begin anew."""
+    """Forget merged subagents: their changes may be gone, so that their todos begin anew. A candidate can be taken
+    again."""
+    for each in state.subagents.values():
+        if each.candidate_of and each.state == "merged":
+            each.state = "ended"
     state.subagents = {key: each for key, each in state.subagents.items() if each.state != "merged"}
 
 

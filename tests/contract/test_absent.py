@@ -15,12 +15,18 @@ TOOLS = Toolset()
 # What waits for somebody to connect, and for whom.
 LISTENERS = {
     "core.shell.log_collector": "programs with probes, on loopback, while one runs; with a token",
+    "core.mcp.remote.login": "the user's browser, on loopback, while a login goes on; with a state",
     "core.sandbox.network.proxy": "one box, by a socket in the state directory",
     "core.sandbox.inside.port_forward": "programs inside of a box, on its own loopback",
     "core.sandbox.tiers.self_test": "nobody: what the attempts of a box must not reach",
 }
-# `listen` of our own, where no socket is: to standard input, to a project's words, to what `forward` opened.
-LISTENING_TO_OURS = {"core.engine.engine", "core.sandbox.inside.init_process", "core.transports.stdio_server"}
+# `listen` of our own, where no socket is: to standard input, a project's words, what `forward` opened, a server's news.
+LISTENING_TO_OURS = {
+    "core.engine.engine",
+    "core.sandbox.inside.init_process",
+    "core.transports.stdio_server",
+    "core.mcp.sdk_connection",
+}
 SERVERS = frozenset({"http.server", "socketserver", "wsgiref", "xmlrpc", "aiohttp", "uvicorn", "litestar", "starlette"})
 CLIENTS_OF_THE_SCREEN = frozenset({"http", "urllib", "httpx", "requests", "aiohttp", "socket", "openai", "anthropic"})
 LISTENING = frozenset({"start_server", "start_unix_server", "create_server", "create_unix_server", "listen"})
@@ -47,11 +53,16 @@ def test_nothing_listens_but_what_is_named():
 def test_i3_servers_of_mcp_are_started_by_one_package_and_reached_by_the_capability_of_one_access():
     taken = {(module.name, each.target.partition(".")[0]) for module in program() for each in imports(module)}
     speaking = {name for name, target in taken if target == "mcp"}
-    assert speaking == {"core.mcp.sdk_connection"}
+    assert speaking == {"core.mcp.sdk_connection", "core.mcp.remote.login"}
     users = {module.name for module in program() for each in imports(module) if each.target.startswith("core.mcp")}
     assert {name for name in users if not name.startswith("core.mcp")} <= {
         "core.engine.project_trust",  # which entries a file has, so that a change of one is asked about
+        "core.cli.doctor",  # whether there is a browser
+        "core.cli.extensions.mcp",  # what the user does with them
         "core.engine.server_access",
+        "core.engine.subagents.browser",
+        "core.engine.subagents.agent_types",
+        "core.engine.servers.prompts",
         "core.engine.session.session",
         "core.engine.session.turns",
         "core.agent.gate.gate",

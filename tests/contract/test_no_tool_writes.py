@@ -116,7 +116,7 @@ async def test_m14_a_call_of_a_servers_tool_dies_with_its_lease(tmp_path):
         raise AssertionError("nobody is to be asked")
 
     servers = SessionServers(host, refuse, lambda: None, lambda: True)
-    caller = ServerCaller(servers, host, Origin(call="call_1"), lease)
+    caller = ServerCaller(servers, host, Origin(call="call_1"), lease, case.session.user)
     assert caller.describe_tools("x") == ""
     lease.end()
     with pytest.raises(ToolFailed):

@@ -38,7 +38,8 @@ VARIABLES = {
     },
     "skills": {"skills": ["pdf: Fill forms."], "others": ["xlsx"], "in_text": False},
     "skill": {"called": "pdf", "path": "p/SKILL.md", "folder": "/p", "files": ["a.md"], "body": "Use the script."},
-    "web": {"in_text": False},
+    "web": {"in_text": False, "fetches": True, "searches": True},
+    "web_search_by_model": {"blocked": ["x.example"]},
     "compaction": {"words": 500},
     "init": {
         "there_is": True,

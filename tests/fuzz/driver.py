@@ -85,7 +85,7 @@ class Driver:
             match envelope.event:
                 case ev.ApprovalRequested(id=name, subject=subject, kind=kind):
                     is_safe = kind != "network" and not any(each in subject for each in (".env", ".ssh", "local"))
-                    decision = "allow_once" if is_safe else "reject_once"
+                    decision = "allow_once" if is_safe else "reject_once"  # of "machine" too: it stays in the box
                     await self._tell(cmd.ApprovalAnswer(session=session, id=name, decision=decision))
                 case ev.QuestionAsked(id=name):
                     await self._tell(cmd.QuestionReply(session=session, id=name))

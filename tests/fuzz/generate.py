@@ -163,7 +163,9 @@ class Generator:
 
     def _run(self) -> act.Call:
         command = self._filled(self._chance.choice(COMMANDS))
-        return act.Call(tool="run_terminal_cmd", arguments={"command": command})
+        asked = {0: ["git_write"], 1: ["all"], 2: ["network", "localhost:5432"]}.get(len(command) % 10)
+        more = {"required_permissions": asked} if asked else {}
+        return act.Call(tool="run_terminal_cmd", arguments={"command": command, **more})
 
     def _odd(self) -> act.Call:
         odd = (

@@ -7,6 +7,7 @@ from core.exits import ExitCode
 from core.sandbox.box import Tier
 from core.sandbox.tiers.selection import TierReport, TierTrial
 from core.sessions.store import SessionStore
+from tests.support.configured import configured
 from tests.support.provider_server import provider_server
 from tests.support.trust import trust
 
@@ -134,3 +135,18 @@ def test_the_language_servers_that_are_there_are_listed(project, capsys, monkeyp
     _, found, lines = told(project, capsys)
     assert found["servers"] == f"ty for python: {project}/.venv/bin/ty"
     assert f"{'':12}gopls for go: {tmp_path}/bin/gopls" in lines
+
+
+def test_the_search_engine_and_the_browser_are_told_with_what_is_missing(project, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("core.mcp.browser._PLACES", ())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    _, found, _ = told(project, capsys)
+    assert found["search"] == "none: no search engine is configured ([web.search] in config.toml)"
+    assert found["browser"].startswith("none: There is no Chromium on this machine. Install it (apt install chromium)")
+    for name in ("chromium", "node", "playwright-mcp"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    configured('[web.search]\nprovider = "searxng"\nbase_url = "http://me:secret-word@127.0.0.1:8080"\n')
+    _, found, _ = told(project, capsys)
+    assert found["search"] == "searxng at http://[redacted]@127.0.0.1:8080"
+    assert found["browser"] == f"{tmp_path / 'chromium'}, {tmp_path / 'playwright-mcp'}"

@@ -305,7 +305,7 @@ async def test_k3_a_key_is_not_sent_to_another_address(project, monkeypatch):
 @pytest.mark.parametrize("mode", list(Mode))
 async def test_m1_a_script_that_calls_every_tool_acts_only_where_its_mode_grants_it(project, tmp_path, mode):
     (project / "a.py").write_text("x = 1\n")
-    ordered = sorted(ARGUMENTS, key=lambda name: (name == "switch_mode", name == "delete_file", name))
+    ordered = sorted(ARGUMENTS, key=lambda name: (name == "finish", name == "switch_mode", name == "delete_file", name))
     script = tmp_path / "all.yaml"
     called = [{"name": name, "arguments": ARGUMENTS[name]} for name in ordered]
     script.write_text(json.dumps([{"tool_calls": [READ_A]}, *({"tool_calls": [each]} for each in called), "Done."]))

@@ -61,7 +61,7 @@ async def test_a_request_holds_what_was_shown_without_what_was_removed(project):
         assert "// helpers" in sent(engine, session)
 
 
-@pytest.mark.parametrize("text", ["see @nonexist.py", "see @src/utils.ts:90", "@https://example.org/", "@nowhere"])
+@pytest.mark.parametrize("text", ["see @nonexist.py", "see @src/utils.ts:90", "@https://me@example.org/", "@nowhere"])
 async def test_a_mention_of_nothing_is_refused_before_a_turn_and_sent_as_text_when_the_user_says_so(project, text):
     async with session_of(project, says("Yes.")) as (engine, session):
         reply = await engine.submit(cmd.TurnSubmit(session=session, text=text))

@@ -57,12 +57,11 @@ NO_SERVER = ("there is no local API", "tests/contract/test_absent.py::test_nothi
 # What can't be covered because the thing does not exist: why, and the test that it does not.
 ABSENT: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("n5", "n6", "n7"), NO_SERVER),
-    "n11": ("there is no local API; no socket of the machine is reached at all (S6)", NO_SERVER[1]),
+    "n11": ("there is no local API; no socket of the machine is reached but by its name and a yes (S6)", NO_SERVER[1]),
     "k8": ("sessions can't be exported", "tests/contract/test_absent.py::test_sessions_are_not_exported"),
 }
 # No blocker is among these.
 UNTESTED: dict[str, str] = {
-    "i5": "descriptions of tools are bounded and cleaned; long and urgent ones are not flagged yet",
     "t3": "colours of commands are not kept at all; what is shown goes through the same door as other text (T1)",
     "t8": "measured by the benchmarks; not a test of the suite",
     "t10": "a terminal without colour or UTF-8 is tried by hand",

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from core.agent.answer.documents import OpenDocument
 from core.languages import detect_language
 from core.modes import Access
+from core.permissions.requested import list_requested
 from core.protocol.documents import (
     AnyDocument,
     ClarificationDocument,
@@ -122,7 +123,11 @@ def _build_plain_document(finished: FinishedCall) -> AnyDocument:
         return _build_edit_document(finished, FileEditDetail(path=path, operation=operation, content=finished.text))
     if finished.document.kind == "terminal_command" and not finished.has_succeeded:
         command = str(finished.arguments.get("command", ""))
-        terminal = TerminalDetail(command=command, directory=".", exit_code=None, output=finished.text)
+        wanted = finished.arguments.get("required_permissions")
+        requested = list_requested(wanted if isinstance(wanted, list) else ())
+        terminal = TerminalDetail(
+            command=command, directory=".", exit_code=None, output=finished.text, requested=requested
+        )
         return _build_terminal_document(finished, terminal)
     result = ToolResult(status="success" if finished.has_succeeded else "error", data=shorten(finished.text))
     return ToolCallDocument(
@@ -169,6 +174,8 @@ def _build_terminal_document(finished: FinishedCall, terminal: TerminalDetail) -
         output=shorten(terminal.output),
         duration_ms=finished.duration_ms,
         effects=terminal.effects,
+        permissions=terminal.permissions,
+        requested_permissions=terminal.requested,
         tool_call_id=finished.call,
     )
     return TerminalCommandDocument(id=finished.document.id, sequence=finished.document.sequence, metadata=metadata)

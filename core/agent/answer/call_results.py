@@ -79,6 +79,11 @@ class ResultFormatter(Struct, frozen=True):
 
     def show_hand_in(self, calls: Sequence[GatedCall], documents: TurnDocuments) -> bool:
         """Show what a call of the step handed in. True if one ended the turn."""
+        ending = next((each.tool for each in calls if each.name == "finish" and each.status == "completed"), None)
+        if ending is not None:
+            if said := str(getattr(ending, "message", "")).strip():
+                documents.add_text(said)
+            return True
         results = map(self._build_result, calls)
         last = next((result for result in results if self.dialect.is_final(result)), None)
         if last is None:

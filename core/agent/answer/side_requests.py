@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.agent.answer.receiver import closing_stream
 from core.agent.turn.budget import TurnBudget
 from core.agent.turn.routes import Route, TurnRoutes
 from core.protocol.events import AnyEvent, ModelUsed
-from core.protocol.messages import Message, ModelJob, Usage
-from core.providers.base import ModelRequest, TextDelta, UsageReport
+from core.protocol.messages import Message, ModelJob, Usage, WireAnswer
+from core.providers.base import AnswerReport, HostedSearch, ModelRequest, TextDelta, UsageReport
 
 # The conversation of a job, as the provider's cache is keyed.
 CONVERSATIONS: Mapping[ModelJob, str] = {"small": "notes", "apply": "apply"}
@@ -40,7 +41,20 @@ class SideRequests(Struct, frozen=True):
         self, job: ModelJob, route: Route, system: str, messages: Sequence[Message], *, max_tokens: int = 0
     ) -> str:
         """Return the text of the answer; its usage counts in the turn. Raises `ProviderError`."""
-        request = ModelRequest(
+        text, _ = await self._ask(job, route, self._build(job, route, system, messages, max_tokens))
+        return text
+
+    async def search(
+        self, route: Route, system: str, messages: Sequence[Message], search: HostedSearch
+    ) -> tuple[str, WireAnswer | None]:
+        """Return the text of an answer for which the API may search the web, and the answer as it came."""
+        request = replace(self._build("small", route, system, messages, 0), search=search)
+        return await self._ask("small", route, request)
+
+    def _build(
+        self, job: ModelJob, route: Route, system: str, messages: Sequence[Message], max_tokens: int
+    ) -> ModelRequest:
+        return ModelRequest(
             model=route.model,
             system=system,
             tools=(),
@@ -50,8 +64,10 @@ class SideRequests(Struct, frozen=True):
             session=f"{self.session_id}-{CONVERSATIONS[job]}",
             private=self.private,
         )
+
+    async def _ask(self, job: ModelJob, route: Route, request: ModelRequest) -> tuple[str, WireAnswer | None]:
         parts: list[str] = []
-        usage = Usage()
+        usage, wire = Usage(), None
         try:
             async with closing_stream(route.provider.stream(request)) as stream:
                 async for delta in stream:
@@ -59,7 +75,9 @@ class SideRequests(Struct, frozen=True):
                         parts.append(delta.text)
                     elif isinstance(delta, UsageReport):
                         usage = self.routes.add_cost(route, delta.usage)
+                    elif isinstance(delta, AnswerReport):
+                        wire = delta.wire
         finally:
             self.budget.add(usage, route.id)
             record_usage(job, route, usage, self.budget, self.emit)
-        return "".join(parts)
+        return "".join(parts), wire

@@ -11,6 +11,7 @@ import os
 import platform
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from core.agent.context.project_facts import describe_git_status
@@ -20,11 +21,13 @@ from core.agent.context.reminders import Reminders, wrap_reminder
 from core.agent.context.sent_attachments import AttachmentSender
 from core.agent.context.told_rules import list_paths_at_hand, render_rule_news
 from core.agent.gate.file_capabilities import build_reader
+from core.agent.gate.mentioned_resources import read_mentioned
 from core.agent.mentions.blocks import BlockWriter
 from core.agent.mentions.resolution import resolve_mentions
 from core.agent.mentions.sources import ContextSources, PromptSurroundings
 from core.agent.turn.offers import render_offers
 from core.agent.turn.turn_context import TurnContext
+from core.agent.web.opening import fetch_mentioned
 from core.protocol.attachment_labels import LABEL_PATTERN, find_attachments
 from core.protocol.events import Notice
 from core.protocol.messages import Attachment, UserMessage
@@ -56,7 +59,8 @@ async def compose_user_message(
     viewed = escape_tags("\n".join(_describe_viewed(surroundings)))
     parts += _tag_if_changed(announced, "open_and_recently_viewed_files", viewed)
     items = surroundings.items if surroundings.items is not None else (await resolve_mentions(sources, prompt)).items
-    attached = await BlockWriter(sources, sent).write(items)
+    taking = partial(fetch_mentioned, context), partial(read_mentioned, context)
+    attached = await BlockWriter(sources, sent, *taking).write(items)
     sender = AttachmentSender(host.shadow.blobs, context.memory.stand_ins, context.emit)
     shown = await sender.attach_mentioned(attached.pictures)
     at_hand = list_paths_at_hand(context, surroundings.open_files, attached.paths)

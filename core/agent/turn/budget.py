@@ -98,7 +98,11 @@ class SubagentLimits(Struct, frozen=True, kw_only=True):
     kind: str = "generalPurpose"
 
     def is_tool_allowed(self, name: str) -> bool:
-        return name not in self.denied and (self.tools is None or name in self.tools)
+        """True if a tool may be used; a name that ends in `*` stands for all that begin so."""
+        wanted = self.tools is None or name in self.tools
+        if self.tools is not None and not wanted:
+            wanted = any(each[-1:] == "*" and name.startswith(each[:-1]) for each in self.tools)
+        return name not in self.denied and wanted
 
     def is_allowed(self, access: Access) -> bool:
         """True if an access was requested and the session above grants it now."""

@@ -48,8 +48,8 @@ from core.protocol.events import (
     TurnFinished,
     TurnStarted,
 )
-from core.protocol.messages import Usage, UserMessage
-from core.tools.call_tool import unwrap_call
+from core.protocol.messages import ToolCall, Usage, UserMessage
+from core.tools.call_tool import resolve_scroll, unwrap_call
 
 PRICED_PROBE = Usage(prompt_tokens=1_000_000)
 INTERRUPT_PATIENCE = 0.25  # seconds that an interrupted turn has to end by itself
@@ -226,11 +226,15 @@ class Turn:
             )
         )
 
+    def _resolve(self, request: ToolCall) -> ToolCall:
+        """Return the call that is meant by one that only leads to it."""
+        return resolve_scroll(unwrap_call(request), self._state.messages)
+
     async def _run_calls(self, made: PromptSetup, answer: ModelAnswer) -> bool:
         """Run the calls of an answer. Returns False when one of them ended the turn."""
         calls = [
             GatedCall(call, document, call.name, answer.problems.get(call.id, ""), call.id == answer.cut_call)
-            for call, document in ((unwrap_call(request), document) for request, document in answer.calls)
+            for call, document in ((self._resolve(request), document) for request, document in answer.calls)
         ]
         if self._context.build.plan:
             await self._todos.follow_planned_calls(calls)

@@ -130,8 +130,7 @@ class _PrintRun:
         for number in STOP_SIGNALS:
             loop.add_signal_handler(number, self._interrupt)
         try:
-            submit = cmd.TurnSubmit(session=self._session, text=self._prompt, attachments=self._labels)
-            reply = await self._engine.submit(submit)
+            reply = await self._engine.submit(self._build_submit())
             if isinstance(reply, cmd.Reject):
                 return reply
             await view.wait_until(lambda: len(view.state.turns) > turns and bool(view.state.turns[-1].reason))
@@ -139,6 +138,11 @@ class _PrintRun:
         finally:
             for number in STOP_SIGNALS:
                 loop.remove_signal_handler(number)
+
+    def _build_submit(self) -> cmd.AnyCommand:
+        if best := self._arguments.best:
+            return cmd.BestRun(session=self._session, text=self._prompt, models=best)
+        return cmd.TurnSubmit(session=self._session, text=self._prompt, attachments=self._labels)
 
     async def _attach(self, view: SessionView) -> cmd.Reject | None:
         """Attach what `--image` names. Returns the rejection; None = all of it was attached."""

@@ -251,6 +251,8 @@ def _describe_event(event: ev.AnyEvent) -> str:
     match event:
         case ev.ToolFinished(status=status, tool=tool, summary=summary) if status != "completed":
             return f"! {tool}: {status}{f': {summary}' if summary else ''}"
+        case ev.EffectsRecorded(command=command, on_machine=True):
+            return f"! On your machine, outside of the box: {command}"
         case ev.ErrorRaised(message=message, hint=hint) | ev.Notice(message=message, hint=hint):
             return f"! {message} {hint}".rstrip()
         case ev.SessionResumed(repaired=repaired) if repaired:

@@ -30,11 +30,11 @@ _encoder: Final = msgspec.json.Encoder()
 AUDITED: Final[Mapping[type, tuple[str, tuple[str, ...]]]] = {
     ev.ApprovalRequested: (
         "approval.asked",
-        ("id", "call", "kind", "subject", "directory", "mode", "network", "environment", "digest"),
+        ("id", "call", "kind", "subject", "directory", "mode", "network", "environment", "permissions", "digest"),
     ),
     ev.ApprovalResolved: ("approval.answered", ("id", "decision", "by", "pattern")),
     ev.TrustStated: ("trust", ("state", "directory")),
-    ev.EffectsRecorded: ("command.ended", ("call", "command", "discarded")),
+    ev.EffectsRecorded: ("command.ended", ("call", "command", "discarded", "on_machine")),
     ev.JobStarted: ("job.started", ("call", "id", "command")),
     ev.CommandRan: ("command.of_user", ("id", "command", "exit_code")),
     ev.FileWritten: ("file.written", ("path",)),

@@ -162,6 +162,7 @@ class Session:
             withheld=self.permissions.find_withheld,
             readable=self._list_readable,
             proxy=self.permissions.open_proxy,
+            services=self.permissions.list_services,
             hidden=(get_state_dir(), get_config_dir(), *filter(None, [find_private_directory(self.directory.path)])),
             cache=self.directory.cache_path,
         )

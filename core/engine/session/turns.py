@@ -12,6 +12,7 @@ from functools import partial
 from core.agent.context.memory import ModelMemory
 from core.agent.mentions.sources import PromptSurroundings
 from core.agent.skills.offer import build_skill_offer
+from core.agent.turn.offers import Offer
 from core.agent.turn.routes import Route, TurnRoutes
 from core.agent.turn.turn_context import BuildTarget, TurnContext
 from core.agent.web.opening import build_web_offer, open_web
@@ -106,6 +107,7 @@ def _finish_turn(session: Session, reason: TurnEnd, message: str) -> None:
         session.report_error(problem)
     finally:
         session.recorder.turn_id = ""
+        session.call_permissions.requested_tools = {}
     suggest_prompt(session)
 
 
@@ -161,7 +163,8 @@ def build_context(session: Session) -> TurnContext:
 def _install_context(session: Session, context: TurnContext) -> TurnContext:
     """Complete a context with what needs one, and make it the session's unless a turn runs."""
     servers = session.server_access.build_offer(context.window)
-    context.offers = (build_skill_offer(context), servers, build_web_offer(context), *session.offers)
+    narrowed = Offer("available_tools", context.permissions.describe_tool_limits)
+    context.offers = (build_skill_offer(context), narrowed, servers, build_web_offer(context), *session.offers)
     context.outward = {**context.outward, Access.NET: open_web(context, session.open_fetcher)}
     if session.context is None or session.context.working is None:
         session.context = context
