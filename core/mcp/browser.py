@@ -26,6 +26,9 @@ _PLACES: Final = (
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
 )
 _PACKAGE: Final = "node_modules/@playwright/mcp/cli.js"
+# What Chromium asks its maker's hosts for by itself would be told as wanted by the page. Of two lists of features the
+# later one counts, so ours repeats Playwright's.
+_QUIET: Final = Path(__file__).with_name("chromium.json")
 OUTPUT: Final = "/tmp/browser"  # in the box, whose /tmp is its own
 NO_BROWSER: Final = "There is no Chromium on this machine."
 NO_SERVER: Final = "Playwright's MCP server is not installed."
@@ -44,6 +47,7 @@ def build_browser_server(settings: BrowserSettings) -> ServerConfig:
             *("--headless", "--isolated", "--no-webmcp", "--block-service-workers"),
             "--no-sandbox",  # the box is one; Chromium's own can't be made within it
             "--allow-unrestricted-file-access",  # the box says which files there are
+            *("--config", str(_QUIET)),
             *("--executable-path", executable),
             *("--output-dir", OUTPUT),
             *("--proxy-server", f"http://127.0.0.1:{PROXY_PORT}"),

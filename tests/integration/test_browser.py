@@ -16,6 +16,7 @@ from core.engine.subagents.browser import MAX_SHOWN
 from core.mcp.browser import explain_no_browser
 from core.protocol import commands as cmd
 from core.protocol import events as ev
+from core.protocol.documents import ToolCallDocument
 from core.protocol.messages import ToolMessage, UserMessage
 from core.sandbox.box import Tier
 from core.sandbox.network.proxy import Proxy
@@ -126,6 +127,14 @@ async def test_a_page_of_the_project_is_opened_as_the_agent_sees_it_clicked_and_
         assert (picture.media_type, picture.width) == ("image/png", 1280)
         data = engine._find_session(team.session).shadow.blobs.get(picture.digest)
         assert opened(data).size == (picture.width, picture.height)
+        calls_shown = [
+            each.document.metadata
+            for each in of(seen, ev.DocumentFinished)
+            if isinstance(each.document, ToolCallDocument)
+        ]
+        [shown] = calls_shown[-1].attachments
+        kept = engine._find_session(team.session).log.path.parent / shown.path
+        assert kept.read_bytes() == data
         assert not of(seen, ev.ApprovalRequested)
         assert set(engine.state(team.session).changes) == {"pending.html"}
     assert list_processes(marked) == []
