@@ -65,11 +65,25 @@ class ToolResult(DocumentMetadata, frozen=True, kw_only=True):
     data: Any = None
 
 
+class ResultAttachment(DocumentMetadata, frozen=True, kw_only=True):
+    """A picture or PDF that came with a result. `path`: its bytes, below the directory of the session. Units: see
+    `Attachment`."""
+
+    path: str
+    media_type: str
+    name: str = ""
+    size: int = 0
+    width: int = 0
+    height: int = 0
+    pages: int = 0
+
+
 class ToolCallMetadata(DocumentMetadata, frozen=True, kw_only=True):
     tool_name: str
     tool_call_id: str
     arguments: dict[str, Any]
     result: ToolResult | None = None
+    attachments: tuple[ResultAttachment, ...] = ()
     duration_ms: int = field(default=0, name="duration_ms")
     summary: str = ""
 

@@ -280,6 +280,8 @@ async def test_read_file_shows_the_model_a_picture(project):
         assert done.status == "completed"
         assert done.summary.startswith("640×480 png")
         assert desk.sent() == [PNG]
+        (shown,) = next(each.document for each in seen if isinstance(each, ev.DocumentFinished)).metadata.attachments
+        assert (desk.engine._find_session(desk.session).log.path.parent / shown.path).read_bytes() == PNG
         result = desk.model.requests[-1].messages[-1]
         assert isinstance(result, ToolMessage)
         assert result.content.startswith("image: 640×480 png")
@@ -325,9 +327,8 @@ async def test_a_compacted_history_keeps_what_the_user_attached(project):
     async with desk_in(project, *steps) as desk:
         await desk.attach(data=PNG)
         await desk.turn(f"Look: {desk.labels[0]}")
-        desk.model.steps[:] = [says("Briefly: a dot.", usage=Usage(prompt_tokens=60_000))]
+        desk.model.steps[:] = [says("Brief.", usage=Usage(prompt_tokens=60_000)), says("Notes of what was done.")]
         await desk.turn("Shorter")
-        desk.model.steps[:] = [says("Notes of what was done.")]
         await compact(desk.engine, desk.session)
         await desk.turn("Go on")
         assert "Notes of what was done." in desk.words()

@@ -24,6 +24,7 @@ from core.protocol.documents import (
     PlanMetadata,
     Question,
     QuestionAnswer,
+    ResultAttachment,
     TerminalCommandDocument,
     TerminalCommandMetadata,
     TodoUpdateDocument,
@@ -32,7 +33,9 @@ from core.protocol.documents import (
     ToolCallMetadata,
     ToolResult,
 )
+from core.protocol.messages import Attachment
 from core.protocol.plans import Plan
+from core.shadow.content.blob_store import get_blob_path
 from core.shadow.diff.text_lines import split_lines
 from core.shadow.review.proposals import ShadowEdit
 from core.tools.base import Detail, FileEditDetail, TerminalDetail, ToolType
@@ -61,6 +64,7 @@ class FinishedCall(Struct, frozen=True, kw_only=True):
     summary: str
     duration_ms: int
     detail: Detail = None
+    attachments: tuple[Attachment, ...] = ()
     title: str = ""
     questions: tuple[Question, ...] = ()
     answers: tuple[QuestionAnswer, ...] = ()
@@ -138,9 +142,22 @@ def _build_plain_document(finished: FinishedCall) -> AnyDocument:
             tool_call_id=finished.call,
             arguments=finished.arguments,
             result=result,
+            attachments=tuple(map(_refer_to, finished.attachments)),
             duration_ms=finished.duration_ms,
             summary=finished.summary,
         ),
+    )
+
+
+def _refer_to(attachment: Attachment) -> ResultAttachment:
+    return ResultAttachment(
+        path=f"blobs/{get_blob_path(attachment.digest)}",
+        media_type=attachment.media_type,
+        name=attachment.name,
+        size=attachment.size,
+        width=attachment.width,
+        height=attachment.height,
+        pages=attachment.pages,
     )
 
 

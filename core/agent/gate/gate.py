@@ -301,6 +301,8 @@ class Gate(Struct):
     def _record(self, call: GatedCall) -> None:
         call.is_recorded = True
         asked = call.capability if isinstance(call.capability, UserPrompter) else None
+        for attached in call.outcome.attachments:
+            self.permissions.terminal.host.shadow.blobs.put(attached.data)
         duration = round((monotonic() - call.started) * 1000)
         summary = call.outcome.summary or ("" if call.status == "completed" else extract_first_line(call.text))
         finished = FinishedCall(
@@ -313,6 +315,7 @@ class Gate(Struct):
             summary=summary,
             duration_ms=duration,
             detail=call.outcome.detail,
+            attachments=tuple(each.attachment for each in call.outcome.attachments),
             title=asked.title if asked else "",
             questions=asked.questions if asked else (),
             answers=asked.answers if asked else (),
@@ -330,8 +333,6 @@ class Gate(Struct):
         )
 
     def _append_result(self, call: GatedCall, text: str, warning: str = "") -> None:
-        for attached in call.outcome.attachments:
-            self.permissions.terminal.host.shadow.blobs.put(attached.data)
         message = ToolMessage(
             call_id=call.request.id,
             content=f"{text}\n{warning}".strip() or "(no output)",

@@ -76,7 +76,12 @@ class BlobStore:
         self._synced.update(new)
 
     def _get_path(self, sha: str) -> Path:
-        return self.directory / sha[:2] / sha[2:]
+        return self.directory / get_blob_path(sha)
+
+
+def get_blob_path(sha: str) -> str:
+    """Return where a blob lies below the directory of its store."""
+    return f"{sha[:2]}/{sha[2:]}"
 
 
 def _fsync(path: Path) -> None:
