@@ -55,8 +55,12 @@ def main(words: Sequence[str]) -> int:
 
 def list_scenarios(suite: Sequence[str]) -> list[str]:
     """Return the names of the scenarios for clients."""
-    listed = subprocess.run([*suite, "list", "--client"], capture_output=True, text=True, check=True).stdout
-    return re.findall(r"^\s*-?\s*([a-z][a-z0-9_/.-]+)", listed.partition("Server scenarios")[0], re.MULTILINE)
+    listed = subprocess.run([*suite, "list", "--client"], capture_output=True, text=True, check=False)
+    if listed.returncode:
+        error = next((line for line in listed.stderr.splitlines() if "Error: " in line), "")
+        sys.exit(f"The suite does not start with {suite[0]}; it needs Node 22 or newer (--node). {error}")
+    clients = listed.stdout.partition("Server scenarios")[0]
+    return re.findall(r"^\s*-?\s*([a-z][a-z0-9_/.-]+)", clients, re.MULTILINE)
 
 
 def play(suite: Sequence[str], scenario: str) -> tuple[bool, str]:
