@@ -41,7 +41,7 @@ from core.tools.external import ExternalTool, SearchTools
 from core.workspace import IgnoreRules
 from core.workspace.secret_names import is_secret
 
-WANTS_TARGETS = "It asks to reach {} for this one command."
+WANTS_TARGETS = "It asks to reach {} for this one command"
 UNTRUSTED = "The user has not said that they trust this project, and nothing holds what a command does."
 PATH_ACCESSES = frozenset({Access.READ, Access.PROPOSE})
 
@@ -272,9 +272,11 @@ class CallPermissions(Struct):
         if is_typed and decided.choice == "ask":
             decided = PolicyDecision(choice="allow", reason="The user typed it.")
         targets = self.weigh_request(tool).targets
-        is_answered = terms.saved_choice == "allow" and not self.network_grants.needs_caution(targets)
+        caution = self.network_grants.explain_caution() if self.network_grants.needs_caution(targets) else ""
+        is_answered = terms.saved_choice == "allow" and not caution
         if decided.choice == "allow" and targets and not is_answered:
-            return PolicyDecision(choice="ask", reason=WANTS_TARGETS.format(", ".join(targets)))
+            reason = WANTS_TARGETS.format(", ".join(targets))
+            return PolicyDecision(choice="ask", reason=f"{reason}; {caution}." if caution else f"{reason}.")
         return decided
 
     def list_named_paths(self, tool: Tool[object]) -> tuple[str, ...]:
