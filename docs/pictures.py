@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from textual.pilot import Pilot
 
     from tui.app import AgentApp
+    from tui.state.view import ViewState
 
 
 class Photographer:
@@ -36,7 +37,7 @@ class Photographer:
         self._app, self._pilot = app, pilot
 
     @property
-    def state(self) -> Any:
+    def state(self) -> ViewState:
         """What the screen shows, as data."""
         return self._app.main.state
 
@@ -247,32 +248,14 @@ todos:
 
 Four things that have nothing to do with each other, so they can be done at once.
 """
-CREW: Final = """\
-turns:
-  - match: Your todo is rounding
-    steps:
-      - tool_calls: [{name: read_file, arguments: {target_file: till.py}}]
-      - tool_calls:
-          - name: search_replace
-            arguments:
-              file_path: till.py
-              old_string: "    return price * (1 + RATE)"
-              new_string: "    return round(price * (1 + RATE), 2)"
-      - The gross price is rounded to cents.
-  - match: Your todo is showing
-    steps:
-      - tool_calls:
-          - name: search_replace
-            arguments: {file_path: till.py, old_string: str(price), new_string: 'f"{price:.2f} EUR"'}
-      - tool_calls: [{name: run_terminal_cmd, arguments: {command: python3 check.py --shown}}]
-  - match: Your todo is docs
-    steps:
-      - tool_calls: [{name: write, arguments: {file_path: README.md, contents: It adds the tax.}}]
-      - The README says what the till does.
-  - match: Your todo is rate
-    steps:
-      - tool_calls: [{name: run_terminal_cmd, arguments: {command: python3 check.py --rates}}]
-"""
+
+
+def _shop(directory: Path) -> None:
+    """Two modules, of which one does not end."""
+    directory.mkdir(exist_ok=True)
+    (directory / "till.py").write_text(TILL)
+    (directory / "check.py").write_text("import time\n\ntime.sleep(60)\n")
+    os.chdir(directory.parent)
 
 
 async def parallel(directory: Path) -> None:
@@ -282,22 +265,77 @@ async def parallel(directory: Path) -> None:
     plan = directory / ".cursor" / "plans" / "till_5ca1ab1e.plan.md"
     plan.parent.mkdir(parents=True)
     plan.write_text(TODOS)
-    (directory / "till.py").write_text(TILL)
-    (directory / "check.py").write_text("import time\n\ntime.sleep(60)\n")
-    (directory.parent / "crew.yaml").write_text(CREW)
-    os.chdir(directory.parent)
+    _shop(directory)
+    (directory.parent / "crew.yaml").write_text((ROOT / "docs" / "crew-session.yaml").read_text())
     async with OnScreen(directory, SessionRequest(model="scripted/crew.yaml")) as (_, photographer):
         await photographer.until(lambda: photographer.state.session_id)
         await photographer.press(*"/plans till", "enter")
         await photographer.until(lambda: photographer.state.todos)
         await photographer.press("P")
-        crew = photographer.state.subagent_blocks
+        crew = photographer.state.transcript.subagents
         await photographer.until(lambda: sum(bool(each.summary) for each in crew.values()) == 2)
         await photographer.until(lambda: sum("check.py" in str(each.acts[-1:]) for each in crew.values()) == 2)
         await photographer.press("ctrl+t")
         await photographer.take("plan-parallel")
         await photographer.press("escape", "escape")
         await photographer.until(lambda: not photographer.state.is_running)
+
+
+async def tasks(directory: Path) -> None:
+    """The roster: one task has ended, one runs a command, one asks."""
+    from tui.bridge import SessionRequest
+
+    _shop(directory)
+    (directory.parent / "tasks.yaml").write_text((ROOT / "docs" / "tasks-session.yaml").read_text())
+    async with OnScreen(directory, SessionRequest(model="scripted/tasks.yaml")) as (_, photographer):
+        await photographer.until(lambda: photographer.state.session_id)
+        await photographer.press(*"Show prices in euros, and document it", "enter")
+        crew = photographer.state.transcript.subagents
+        await photographer.until(lambda: any(each.summary for each in crew.values()))
+        await photographer.until(lambda: any("check.py" in str(each.acts[-1:]) for each in crew.values()))
+        await photographer.until(lambda: photographer.state.awaited_question)
+        await photographer.press("f9", "j")
+        await photographer.take("roster")
+        await photographer.press("escape", "escape")
+        await photographer.until(lambda: not photographer.state.is_running)
+
+
+BEST: Final = {
+    "quick": "int(price * (1 + RATE))",
+    "careful": "round(price * (1 + RATE), 2)",
+    "thorough": "round(price + price * RATE, 2)",
+}
+ROUNDS: Final = """\
+- tool_calls:
+    - name: search_replace
+      arguments: {{file_path: till.py, old_string: price * (1 + RATE), new_string: "{}"}}
+- tool_calls: [{{name: run_terminal_cmd, arguments: {{command: python3 -m unittest -q}}}}]
+- Prices are rounded.
+"""
+
+
+TEST: Final = """\
+import till, unittest
+class Gross(unittest.TestCase):
+    def test_cents(self):
+        self.assertEqual(till.gross(1.99), 2.39)
+"""
+
+
+async def candidates(directory: Path) -> None:
+    """Three candidates of one prompt, side by side."""
+    from tui.bridge import SessionRequest
+
+    _shop(directory)
+    (directory / "test_till.py").write_text(TEST)
+    for name, rounded in BEST.items():
+        (directory.parent / name).write_text(ROUNDS.format(rounded))
+    async with OnScreen(directory, SessionRequest(model="scripted/quick")) as (_, photographer):
+        await photographer.until(lambda: photographer.state.session_id)
+        await photographer.press(*f"/best {','.join(f'scripted/{name}' for name in BEST)} Round to cents", "enter")
+        await photographer.until(lambda: any(each.kind == "turn_end" for each in photographer.state.blocks))
+        await photographer.press(*"/best", "enter", "2", "space")
+        await photographer.take("best")
 
 
 class OnScreen:
@@ -354,6 +392,8 @@ def main() -> None:
         asyncio.run(questions(shop))
         asyncio.run(debugging(scratch / "till"))
         asyncio.run(parallel(scratch / "shop-of-four"))
+        asyncio.run(tasks(scratch / "shop-of-three"))
+        asyncio.run(candidates(scratch / "shop-of-many"))
 
 
 if __name__ == "__main__":
