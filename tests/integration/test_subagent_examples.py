@@ -1,0 +1,38 @@
+"""The examples of docs/subagents.md, used as they stand there."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+
+from core.cli.arguments import parse
+from tests.contract.source_tree import ROOT
+from tests.support.program import environment, run
+from tests.support.story import project_at
+
+PAGE = (ROOT / "docs" / "subagents.md").read_text()
+TILL = "RATE = 0.2\n\n\ndef gross(price):\n    return price * (1 + RATE)\n\n\ndef show(price):\n    return str(price)\n"
+LINES = re.findall(r"^    (/best|agent-tui) (.+)$", PAGE, re.MULTILINE)
+
+
+def test_a_line_for_the_shell_is_understood():
+    lines = [line for program, line in LINES if program == "agent-tui"]
+    assert len(lines) == 1
+    said = parse(shlex.split(lines[0]))
+    assert (said.prompt, said.best) == ("Round the prices to cents", ("", "", ""))
+
+
+async def test_the_session_of_the_picture_plays_to_its_end(tmp_path):
+    project = project_at(tmp_path / "project")
+    (project / "till.py").write_text(TILL)
+    (project / "check.py").write_text("print('shown')\n")
+    model = f"scripted/{ROOT / 'docs' / 'tasks-session.yaml'}"
+    words = ("-p", "Show prices in euros, and document it", "--model", model, "--output-format", "json")
+    ended = await run(project, *words, env=environment(None, AGENT_TUI_SCRIPT_SPEED="0"))
+    assert ended.code == 0, ended.err
+    said = json.loads(ended.out)
+    assert {each["path"] for each in said["metadata"]["pendingChanges"]} == {"till.py", "README.md"}
+    tasks = [each["metadata"] for each in said["documents"] if each["type"] == "tool_call"]
+    assert [each["toolName"] for each in tasks] == ["task"] * 3
+    assert "till.py:9" in tasks[0]["result"]["data"]
