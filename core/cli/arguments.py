@@ -292,8 +292,8 @@ def _check_together(front: Front, said: argparse.Namespace, parser: Parser) -> N
             parser.error(f"--{name.replace('_', '-')} only goes with -p")
     if said.probe and front != "doctor":
         parser.error("--probe only goes with doctor")
-    if said.best and (said.accept == "all" or said.image):
-        parser.error("--best leaves the choice to you, and sends no pictures: leave out --accept all and --image")
+    if said.best and said.accept == "all":
+        parser.error("--best leaves the choice to you: leave out --accept all")
     if said.demo and front == "print":
         parser.error("--demo shows the screen; it does not go with -p")
     if said.demo and said.resume:

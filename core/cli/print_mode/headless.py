@@ -141,7 +141,7 @@ class _PrintRun:
 
     def _build_submit(self) -> cmd.AnyCommand:
         if best := self._arguments.best:
-            return cmd.BestRun(session=self._session, text=self._prompt, models=best)
+            return cmd.BestRun(session=self._session, text=self._prompt, models=best, attachments=self._labels)
         return cmd.TurnSubmit(session=self._session, text=self._prompt, attachments=self._labels)
 
     async def _attach(self, view: SessionView) -> cmd.Reject | None:

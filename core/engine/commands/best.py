@@ -8,7 +8,7 @@ from typing import Final
 
 from core.agent.mentions.sources import PromptSurroundings
 from core.engine.commands.terminal import run_typed
-from core.engine.commands.turns import HUMAN_POLICY, HUMAN_POLICY_HINT, check_text
+from core.engine.commands.turns import HUMAN_POLICY, HUMAN_POLICY_HINT, check_prompt
 from core.engine.prompt_sources import find_prompt_items
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
@@ -27,7 +27,7 @@ async def prepare_best_run(session: Session, command: cmd.BestRun) -> Effect:
     what a model's name raises."""
     from core.engine.subagents.best_of import BestOf
 
-    check_text(command.text, "prompt")
+    text = await check_prompt(session, command, "prompt")
     if session.settings.commands.policy == "human":
         raise CommandRejected(HUMAN_POLICY, hint=HUMAN_POLICY_HINT, code="typed_by_user")
     if not LEAST <= len(command.models) <= cmd.MAX_SUBAGENTS:
@@ -39,10 +39,10 @@ async def prepare_best_run(session: Session, command: cmd.BestRun) -> Effect:
     for model in dict.fromkeys(filter(None, command.models)):
         await asyncio.to_thread(session.services.models.resolve, model, session.settings)
     asked = cmd.TurnSubmit(session=command.session, text=command.text)
-    surroundings = PromptSurroundings(items=await find_prompt_items(session, asked, command.text))
+    surroundings = PromptSurroundings(items=await find_prompt_items(session, asked, text))
     await reserve_turn(session)
-    best = BestOf(session, command.text, command.models, surroundings)
-    return partial(start_turn, session, partial(best.run, prompt=command.text), command.text)
+    best = BestOf(session, text, command.models, surroundings)
+    return partial(start_turn, session, partial(best.run, prompt=text), text)
 
 
 def prepare_best_take(session: Session, command: cmd.BestTake) -> Effect:

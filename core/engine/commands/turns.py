@@ -33,7 +33,7 @@ async def prepare_submit(session: Session, command: cmd.TurnSubmit) -> Effect:
     if session.settings.commands.policy == "human" and not command.anyway:
         raise CommandRejected(HUMAN_POLICY, hint=HUMAN_POLICY_HINT, code="typed_by_user")
     _check_tools(session, command)
-    text = await _check_prompt(session, command, "prompt")
+    text = await check_prompt(session, command, "prompt")
     expanded = await expand_prompt(session, command.text)
     items = await _find_items(session, command, text, expanded)
     await check_pictures_accepted(session, items)
@@ -74,7 +74,7 @@ async def _render_instruction(session: Session, text: str, labels: str, expanded
 
 
 async def prepare_steer(session: Session, command: cmd.TurnSteer) -> Effect:
-    text = await _check_prompt(session, command, "message")
+    text = await check_prompt(session, command, "message")
     _check_can_steer(session)
     if calls_server(command.text) or await find_called(session, command.text):
         raise CommandRejected(
@@ -160,7 +160,7 @@ def prepare_context_drop(session: Session, command: cmd.ContextDrop) -> Effect:
     return drop
 
 
-async def _check_prompt(session: Session, command: cmd.TurnSubmit | cmd.TurnSteer, what: str) -> str:
+async def check_prompt(session: Session, command: cmd.TurnSubmit | cmd.TurnSteer | cmd.BestRun, what: str) -> str:
     """Return the text of a prompt with the labels that are missing from it put first. Raises `CommandRejected` for an
     unknown label, for no or too much text, and for what the model can't be sent."""
     known, text = session.state.attachments, command.text

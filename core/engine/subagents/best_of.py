@@ -12,7 +12,7 @@ from functools import partial
 
 from core.agent.mentions.sources import PromptSurroundings
 from core.agent.turn.budget import SubagentLimits
-from core.engine.session.session import Session
+from core.engine.session.session import Session, copy_attachments
 from core.engine.session.turns import build_context
 from core.engine.subagents.candidates import choose_check, read_candidate
 from core.engine.subagents.grants import is_granted_below
@@ -23,6 +23,7 @@ from core.engine.subagents.todo_runner import verify_todo
 from core.errors import AgentTuiError
 from core.protocol import events as ev
 from core.protocol.documents import Todo
+from core.protocol.messages import AssistantMessage
 from core.tasks import cancel_tasks
 
 
@@ -88,8 +89,7 @@ class BestOf(SubagentTurn):
     async def work(self) -> None:
         self._begun = [await create_subagent_session(self.session) for _ in self._models]
         for child in self._begun:
-            for message in self.history:
-                child.emit(ev.MessageAppended(message=message))
+            self._copy_conversation(child)
         self._answering = {child.id for child in self._begun}
         tasks = [
             self.owner.start(self._run_candidate(child, model, number), name=f"candidate {number}")
@@ -99,6 +99,15 @@ class BestOf(SubagentTurn):
             await asyncio.gather(*tasks)
         finally:
             await cancel_tasks(tasks, limit=STOP_LIMIT)
+
+    def _copy_conversation(self, child: Session) -> None:
+        """Let a candidate know what was said before, and the pictures and PDFs of it and of the prompt."""
+        blobs = self.session.shadow.blobs
+        for message in self.history:
+            for each in () if isinstance(message, AssistantMessage) else message.attachments:
+                child.shadow.blobs.put(blobs.get(each.digest))
+            child.emit(ev.MessageAppended(message=message))
+        copy_attachments(self.session, child, self.prompt)
 
     async def _run_candidate(self, child: Session, model: str, number: int) -> None:
         limits = SubagentLimits(parent_grants=partial(is_granted_below, self.context), budget=self.spent)

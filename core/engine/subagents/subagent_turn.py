@@ -7,8 +7,9 @@ from abc import ABC, abstractmethod
 from typing import Final
 
 from core.agent.answer.documents import TurnDocuments
-from core.agent.context.prompt_tags import escape_tags, wrap_tag
+from core.agent.context.prompt_tags import escape_tags
 from core.agent.context.reminders import append_reminder, return_steers
+from core.agent.context.user_message import build_bare_message
 from core.agent.turn.budget import TurnBudget
 from core.agent.turn.turn_context import TurnContext
 from core.clock import monotonic
@@ -16,7 +17,6 @@ from core.engine.session.session import Session
 from core.engine.subagents.merging import finish_merges
 from core.engine.subagents.sessions import prune_subagent_sessions
 from core.protocol import events as ev
-from core.protocol.messages import UserMessage
 from core.tasks import TaskOwner, cancel_tasks
 
 STOP_LIMIT: Final = 15.0  # seconds that the subagents have to end when the turn is stopped
@@ -36,7 +36,7 @@ class SubagentTurn(ABC):
         self.spent = TurnBudget(lambda: context.settings.limits)
         self.history = tuple(context.state.messages)  # what was said before
         context.emit(ev.TurnStarted(prompt=prompt, mode=context.state.mode, model=context.routes.current.id))
-        context.emit(ev.MessageAppended(message=UserMessage(content=wrap_tag("user_query", prompt))))
+        context.emit(ev.MessageAppended(message=build_bare_message(prompt, context.state.attachments)))
         end: tuple[ev.TurnEnd, str] = ("interrupted", "")
         working = context.working = self.owner.start(self._begin(), name="subagents")
         try:

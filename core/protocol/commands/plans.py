@@ -54,10 +54,11 @@ class TodoSet(Command, frozen=True, kw_only=True, tag="todo.set"):
 
 class BestRun(Command, frozen=True, kw_only=True, tag="best.run"):
     """Try a prompt several times, each time in a shadow of its own; nothing is merged by itself. `models`: one for each
-    candidate, "" = the session's; from 2 to MAX_SUBAGENTS."""
+    candidate, "" = the session's; from 2 to MAX_SUBAGENTS. `attachments`: labels, as in `turn.submit`."""
 
     text: str
     models: tuple[str, ...]
+    attachments: tuple[str, ...] = ()
 
 
 def parse_candidates(text: str) -> tuple[str, ...]:
