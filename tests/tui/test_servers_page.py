@@ -77,6 +77,17 @@ async def test_each_server_says_how_it_goes_and_unfolds_to_its_tools(stage):
         await on.until(lambda: "quiet" in rows(on)[on.app.screen.marked])
 
 
+async def test_a_server_whose_tools_nobody_knows_is_started_to_show_them(stage):
+    idle = ServersAnswer(servers=(server("files", "idle"), server("other", "idle")))
+    async with stage(recorded.opening(), answers={**ANSWERS, ServersQuery: idle}) as on:
+        await on.open_listing("/mcp", "ServersDialog")
+        on.client.answers[ServersQuery] = ServersAnswer(servers=(server("files", "running", tools=TOOLS),))
+        await on.pilot.press("enter")
+        await on.until(lambda: len(rows(on)) == 3)
+        assert rows(on)[1][:2] == ["+", "read"]
+        assert controls(on) == [("files", "restart", "", "d")]
+
+
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [

@@ -109,9 +109,15 @@ class ServersDialog(ListingDialog[None]):
             self.tell(f"{server.source}: {said}", "$text-warning" if server.problem else "$foreground 60%")
 
     def action_unfold(self) -> None:
-        if (row := self._row) is not None:
-            server = row[0]
-            self._unfolded ^= {server.name}
+        """Show or hide the tools of a server; one whose tools nobody knows yet is started for that."""
+        if (row := self._row) is None:
+            return
+        server = row[0]
+        self._unfolded ^= {server.name}
+        if server.state == "idle" and not server.tools:
+            self._unfolded.add(server.name)
+            self.action_restart()
+        else:
             self._show([each for each, _ in self._rows].index(server))
 
     def action_switch(self) -> None:
