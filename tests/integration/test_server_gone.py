@@ -87,7 +87,7 @@ async def test_n16c_a_rate_limit_of_a_minute_does_not_end_the_turn(tmp_path, clo
         async def pause(wait: float) -> None:
             clock[0] += wait
             if clock[0] >= 60:
-                server.steps[:] = [Step(text="At last.")]
+                server.plays[""][:] = [Step(text="At last.")]
 
         monkeypatch.setattr(model_calls, "pause", pause)
         finished = await case.turn("one")

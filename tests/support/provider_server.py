@@ -6,6 +6,8 @@ In tests::
         ...server.openai_url, server.anthropic_url, server.requests
 
 Each request takes the next step; after the last one the server answers 500 (`repeat=True`: the last one again).
+Conversations that go on at the same time have scripts of their own: `plays` by name, and `find_play` tells the name
+from the body of a request.
 `GET /v1/models` lists `models`, `GET /v1/models/{id}` tells what one of them can do. Standalone, for a terminal
 or a benchmark::
 
@@ -21,7 +23,8 @@ import contextlib
 import itertools
 import json
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +39,7 @@ from tests.support.model_server.strict import StrictRules
 from tests.support.provider_streams import Dialect, Step, error_body, events, step_from
 
 Script = Sequence[Step | str | Mapping[str, Any]]
+FindPlay = Callable[[Mapping[str, Any]], str]
 DIALECTS: dict[str, Dialect] = {
     "/v1/chat/completions": "openai",
     "/v1/responses": "responses",
@@ -68,10 +72,12 @@ class ProviderServer:
     """`hanging` is set once a step has stopped sending; `dropped` once a client has gone in the middle of a stream; a
     step that holds goes on when `released` is set.
 
-    `rules`: those of the real services, None = every request is answered. No step is taken for what they refuse.
+    `plays`: the steps of each conversation that `find_play` tells apart. `rules`: those of the real services, None =
+    every request is answered. No step is taken for what they refuse.
     """
 
-    steps: list[Step]
+    plays: Mapping[str, list[Step]]
+    find_play: FindPlay = lambda _: ""
     repeat: bool = False
     models: Sequence[str] = ("tiny-1", "tiny-2")
     rules: StrictRules | None = None
@@ -81,7 +87,7 @@ class ProviderServer:
     released: asyncio.Event = field(default_factory=asyncio.Event)
     port: int = 0
     connections: int = 0
-    refused: int = 0
+    _taken: Counter[str] = field(default_factory=Counter)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
@@ -135,10 +141,9 @@ class ProviderServer:
             return True
         refusal = self.rules.judge(dialect, request.raw) if self.rules else None
         if refusal is not None:
-            self.refused += 1
             await _send(writer, refusal.status, refusal.body(anthropic=dialect == "anthropic"))
             return True
-        step = self._next_step()
+        step = self._next_step(request)
         if step.status != 200 or step.body:
             await _send(writer, step.status, error_body(step, dialect, request.key), step.headers)
             return True
@@ -154,11 +159,13 @@ class ProviderServer:
         error = {"type": "not_found_error", "message": f"model: {name}", "code": "model_not_found"}
         return 404, json.dumps({"type": "error", "error": error})
 
-    def _next_step(self) -> Step:
-        place = len(self.answered) - 1 - self.refused
-        if place < len(self.steps):
-            return self.steps[place]
-        return self.steps[-1] if self.repeat and self.steps else OVER
+    def _next_step(self, request: Request) -> Step:
+        play = self.find_play(request.json)
+        steps, place = self.plays.get(play, ()), self._taken[play]
+        self._taken[play] += 1
+        if place < len(steps):
+            return steps[place]
+        return steps[-1] if self.repeat and steps else OVER
 
     def _exchange(self, step: Step, dialect: Dialect, request: Request) -> Exchange:
         if self.rules:
@@ -254,9 +261,13 @@ async def provider_server(
     models: Sequence[str] = ("tiny-1", "tiny-2"),
     port: int = 0,
     strict: bool = False,
+    plays: Mapping[str, Script] | None = None,
+    find_play: FindPlay = lambda _: "",
 ) -> AsyncIterator[ProviderServer]:
     """Runs a server while the block lasts. `port` 0 takes a free one. `strict`: it refuses what real services do."""
-    server = ProviderServer([step_from(each) for each in steps], repeat, models, StrictRules() if strict else None)
+    scripts = {"": steps} if plays is None else plays
+    played = {name: [step_from(each) for each in script] for name, script in scripts.items()}
+    server = ProviderServer(played, find_play, repeat, models, StrictRules() if strict else None)
     listener = await asyncio.start_server(server.serve, "127.0.0.1", port)
     server.port = listener.sockets[0].getsockname()[1]
     try:
