@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,12 @@ from core.protocol import commands as cmd
 from core.protocol.messages import UserMessage
 from core.protocol.queries import AgentsAnswer, AgentsQuery, CompletionAnswer, CompletionQuery
 from tests.support.agent_case import calls, says
+from tests.support.roster_screen import open_screen, read_rows, until
 from tests.support.subagents import KNOWN, ROUNDED, converse, edit, open_build, project_at
 from tests.support.trust import trust
 from tui.agents.roster import AgentList
 from tui.app import AgentApp
 from tui.ask.question_bar import QuestionBar
-from tui.bridge import SessionRequest
 from tui.chat.transcript import Transcript
 from tui.screens.dialogs.subagent import SubagentDialog
 
@@ -38,22 +38,6 @@ def project(tmp_path) -> Path:
 
 def give(part: str, **more: str) -> tuple[str, dict[str, object]]:
     return "task", {"description": f"Do {part}", "prompt": f"[part {part}]", **more}
-
-
-async def until(pilot: Pilot[Any], holds: Callable[[], object]) -> None:
-    try:
-        async with asyncio.timeout(40):
-            while not holds():
-                await pilot.pause(0.02)
-    except TimeoutError:
-        rows = pilot.app.screen._compositor.render_strips()
-        shown = "\n".join("".join(each.text for each in row).rstrip() for row in rows)
-        raise AssertionError(f"the screen stayed at\n{shown}") from None
-
-
-def read_rows(app: AgentApp) -> str:
-    shown = app.main.query_one(AgentList)
-    return "\n".join(shown.render_line(y).text.rstrip() for y in range(shown.size.height))
 
 
 def read_dialog(app: AgentApp) -> str:
@@ -72,22 +56,15 @@ async def open_team(project: Path) -> AsyncIterator[tuple[AgentApp, Pilot[Any], 
         "docs": [calls(("list_dir", {"target_directory": "."})), [held, *says("never said")]],
         "asks": [calls(("ask_question", ASKS)), says("Blue it is.")],
     }
-    async with open_build(project, plays) as (engine, team):
-
-        async def connect() -> Any:
-            return engine
-
-        app = AgentApp(connect, SessionRequest(resume=team.session))
-        async with app.run_test(size=(160, 40)) as pilot:
-            await until(pilot, lambda: app.main.state.session_id)
-            app.main.context.prompt.text = "[part parent]"
-            app.main.context.prompt.action_send()
-            state, panes = app.main.state, app.main.controllers.panes
-            await until(pilot, lambda: len(state.transcript.subagents) == 4 and len(state.questions))
-            await until(pilot, lambda: panes.side is not None and panes.side.current == "review")  # it came by itself
-            await pilot.press("f9")
-            await until(pilot, lambda: "waits for you" in read_rows(app) and "✓" in read_rows(app))
-            yield app, pilot, gate
+    async with open_build(project, plays) as (engine, team), open_screen(engine, team.session) as (app, pilot):
+        app.main.context.prompt.text = "[part parent]"
+        app.main.context.prompt.action_send()
+        state, panes = app.main.state, app.main.controllers.panes
+        await until(pilot, lambda: len(state.transcript.subagents) == 4 and len(state.questions))
+        await until(pilot, lambda: panes.side is not None and panes.side.current == "review")  # it came by itself
+        await pilot.press("f9")
+        await until(pilot, lambda: "waits for you" in read_rows(app) and "✓" in read_rows(app))
+        yield app, pilot, gate
 
 
 async def test_one_is_read_while_it_works_and_stopped_and_what_it_has_is_kept(project):

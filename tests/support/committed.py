@@ -8,6 +8,8 @@ from pathlib import Path
 
 from tests.support.trust import trust
 
+OWN = Path(__file__).parents[2]
+
 
 def committed(root: Path, files: Mapping[str, str]) -> Path:
     """The project, made at `root`, with these texts by path."""
@@ -20,3 +22,10 @@ def committed(root: Path, files: Mapping[str, str]) -> Path:
     subprocess.run(["git", "-C", str(root), *named, "commit", "-qm", "first"], check=True)
     trust(root)
     return root
+
+
+def commit_own_sources(root: Path, files: Mapping[str, str] | None = None) -> Path:
+    """This program's own sources and documents as a project of their own, with more `files`."""
+    found = [each for part in ("core", "tui", "docs") for each in sorted((OWN / part).rglob("*"))]
+    texts = [each for each in found if each.suffix in {".py", ".md", ".tcss", ".toml"}]
+    return committed(root, {str(each.relative_to(OWN)): each.read_text() for each in texts} | dict(files or {}))

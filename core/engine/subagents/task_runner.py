@@ -51,7 +51,7 @@ class TaskRunner(SubagentRunner):
         if end.reason != "done":
             why = end.message or "it was stopped"
             kept = "" if self.is_readonly else " What it changed is kept with it and not merged."
-            rest = f"[{name} did not finish: {why}{kept} `resume` with this id goes on with it.]"
+            rest = f"[{name} did not finish: {why.rstrip('.')}.{kept} `resume` with this id goes on with it.]"
             return SubagentReport(text="\n\n".join(filter(None, (said, rest))), summary=why, has_failed=True)
         rows = [f"{name} is done."]
         if merged is not None and merged.paths:

@@ -1,0 +1,102 @@
+"""Three models, each over the wire of its SDK, try one prompt in a repository of a thousand files on a strict server:
+each is judged by the same tests, and hunks of two make the result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from core.engine import Engine
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol.queries import CandidatesAnswer, CandidatesQuery, TriedCandidate
+from tests.support import wires
+from tests.support.box_tiers import offered
+from tests.support.committed import commit_own_sources
+from tests.support.open_session import read_until, run_turn, session_in, submit
+from tests.support.provider_server import Script, provider_server
+from tests.support.provider_streams import Call, Step
+
+pytestmark = [
+    pytest.mark.timeout(180),
+    pytest.mark.skipif(not any(tier.can_run_unasked for tier in offered()), reason="commands need a strong box"),
+]
+PLACE = "tui/quantities.py"
+COST = '    return "< $0.0001" if 0 < cost < 0.00005 else f"${cost:.4f}"'
+CENTS, EURO = '    return f"${cost:.2f}"', '    return f"{cost:.2f} EUR"'
+NOW, MOMENT = '    return "just now"', '    return "a moment ago"'
+TEST = "python3 -m unittest test_quantities.py"
+CASE = """import unittest
+
+from tui.quantities import format_cost
+
+
+class Quantities(unittest.TestCase):
+    def test_cost(self):
+        self.assertEqual(format_cost(1.234), "$1.23")
+"""
+MODELS = tuple(wires.MODELS.values())
+
+
+def edit(old: str, new: str) -> Call:
+    return Call(name="search_replace", arguments={"file_path": PLACE, "old_string": old, "new_string": new})
+
+
+PLAYS: Mapping[str, Script] = {
+    "deepseek-chat": [
+        Step(calls=[edit(COST, CENTS)]),
+        Step(calls=[Call(name="run_terminal_cmd", arguments={"command": TEST})]),
+        "In cents.",
+    ],
+    "gpt-6-sol": [Step(calls=[edit(COST, EURO)]), "In euros."],
+    "claude-opus-5-5": [Step(calls=[edit(COST, CENTS), edit(NOW, MOMENT)]), "In cents, and a moment ago."],
+}
+
+
+async def compare(engine: Engine, session: str) -> Sequence[TriedCandidate]:
+    found = await engine.query(CandidatesQuery(session=session))
+    assert isinstance(found, CandidatesAnswer), found
+    return found.candidates
+
+
+async def test_three_wires_try_a_prompt_the_same_tests_judge_them_and_hunks_of_two_are_taken(tmp_path, monkeypatch):
+    project = commit_own_sources(tmp_path / "project", {"test_quantities.py": CASE})
+    server_of = provider_server(strict=True, models=wires.NAMES, plays=PLAYS, find_play=lambda body: body["model"])
+    async with server_of as server:
+        wires.configure(monkeypatch, server, '[commands]\npolicy = "auto"\n')
+        async with session_in(project, model=MODELS[0], trust=True) as (engine, session):
+            await run_turn(engine, session, cmd.BestRun(session=session, text="Costs in cents", models=MODELS))
+            tried = await compare(engine, session)
+            check_tried(tried)
+            await take_two(engine, session, tried, project)
+        assert server.rules is not None
+        assert server.rules.refusals == []
+        assert {each.path for each in server.answered} == {"/v1/chat/completions", "/v1/responses", "/v1/messages"}
+
+
+def check_tried(tried: Sequence[TriedCandidate]) -> None:
+    assert [each.title for each in tried] == [f"{n} · {each.partition('/')[2]}" for n, each in enumerate(MODELS, 1)]
+    assert [each.check and (each.check.command, each.check.has_passed) for each in tried] == [
+        (TEST, True),
+        (TEST, False),
+        (TEST, True),
+    ]
+    assert [[len(each.change.hunks) for each in found.changes] for found in tried] == [[1], [1], [2]]
+
+
+async def take_two(engine: Engine, session: str, tried: Sequence[TriedCandidate], project: Path) -> None:
+    """All of the first, and of the third what the first has not."""
+    before, after = (project / PLACE).read_text(), engine.state(session).seq
+    assert not engine.state(session).changes, "nothing is taken by itself"
+    [change] = tried[2].changes
+    moment = change.change.hunks[1].id
+    picks = (cmd.CandidatePick(id=tried[0].id), cmd.CandidatePick(id=tried[2].id, path=PLACE, hunks=(moment,)))
+    assert isinstance(await engine.submit(cmd.BestTake(session=session, picks=picks)), cmd.Ack)
+    ran = (await read_until(engine, session, ev.CommandRan, after=after))[-1]
+    assert (ran.command, ran.exit_code) == (TEST, 0), "the tests run over the result"
+    await engine.wait_idle(session)
+    assert (project / PLACE).read_text() == before
+    await submit(engine, cmd.HunkResolve(session=session, path="", verdict="accept"))
+    assert (project / PLACE).read_text() == before.replace(COST, CENTS).replace(NOW, MOMENT)
