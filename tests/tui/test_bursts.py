@@ -99,3 +99,13 @@ async def test_a_key_is_by_hand_when_none_came_right_before_it(stage):
         first.time, second.time, third.time = 10.0, 10.001, 11.0
         told = [on.app.key_filter.accepts(key) and on.app.key_filter.is_by_hand for key in (first, second, third)]
         assert told[1:] == [False, True]
+
+
+async def test_a_letter_that_is_held_while_the_app_ends_is_dropped(stage):
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press("f1")
+        await on.until(lambda: on.app.screen.is_modal)
+        on.app.key_filter.accepts(Key("x", "x"))
+        assert on.app.key_filter.keystrokes.is_holding
+    assert not on.app.screen_stack
+    on.app.key_filter._flush()  # as its timer does, if it is due before the app has stopped it

@@ -105,7 +105,11 @@ class KeyFilter:
     def _start_timer(self) -> None:
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self._app.set_timer(BURST_GAP, self.keystrokes.flush)
+        self._timer = self._app.set_timer(BURST_GAP, self._flush)
+
+    def _flush(self) -> None:
+        if self._app.screen_stack:  # else the app is about to end
+            self.keystrokes.flush()
 
     def _carry_out(self, stroke: Keystroke) -> None:
         """Forward a key to the widget it was struck for, if that still has the focus and is still visible."""
