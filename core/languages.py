@@ -94,3 +94,8 @@ def detect_language(path: str) -> str:
         return found
     _, dot, ending = name.rpartition(".")
     return _ENDINGS.get(ending, "") if dot else ""
+
+
+def find_ending(language: str) -> str:
+    """Return the usual ending of a language's files: "python" -> "py"; "" if it is not known."""
+    return _BY_ENDING.get(language, "").partition(" ")[0]

@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final
 
 from msgspec import Struct
 
+from core.languages import find_ending
+from core.notebooks.notebook import is_notebook_path
+from core.notebooks.reading import CellLines, find_language, list_cells
 from core.syntax.symbols import Symbol, find_symbols
 
 LONGEST: Final = 1_600
@@ -62,11 +65,23 @@ class _Span(Struct, frozen=True):
 def cut_file(path: str, text: str) -> CutFile:
     """Return a text with its symbols and chunks. Its language is that of the path."""
     lines = split_source(text)
-    symbols = find_symbols(path, text) or ()
-    spans = _Cutter(lines, symbols).cut()
+    cells = list_cells(text) if is_notebook_path(path) else []
+    symbols = _find_in_cells(text, lines, cells) if cells else find_symbols(path, text) or ()
+    spans = _Cutter(lines, symbols).cut(tuple(cell.head - 1 for cell in cells))
     starts = [symbol.first for symbol in symbols]
     chunks = (_build_chunk(lines, span, symbols, starts) for span in _merge(spans))
     return CutFile(lines=lines, symbols=symbols, chunks=tuple(chunk for chunk in chunks if chunk is not None))
+
+
+def _find_in_cells(text: str, lines: Sequence[str], cells: Sequence[CellLines]) -> tuple[Symbol, ...]:
+    """Return the symbols of a notebook. Each cell is parsed by itself: one that breaks off does not spoil the next."""
+    name = f"cell.{find_ending(find_language(text))}"
+    return tuple(
+        symbol._replace(first=symbol.first + cell.head, last=symbol.last + cell.head)
+        for cell in cells
+        if cell.is_code
+        for symbol in find_symbols(name, "\n".join(lines[cell.head : cell.last])) or ()
+    )
 
 
 def split_source(text: str) -> list[str]:
@@ -82,8 +97,11 @@ class _Cutter:
         self._symbols = symbols
         self._sizes = [0, *accumulate(len(line) + 1 for line in lines)]
 
-    def cut(self) -> Iterator[_Span]:
-        return self._cut_at(self._symbols, 0, len(self._lines), None)
+    def cut(self, borders: Sequence[int] = ()) -> Iterator[_Span]:
+        """Iterate over the spans; none reaches over a border, which is the first line of a part (0-indexed)."""
+        for first, after in pairwise((0, *borders, len(self._lines))):
+            inside = [each for each in self._symbols if first <= each.first < after] if borders else self._symbols
+            yield from self._cut_at(inside, first, after, None)
 
     def _cut_at(
         self, symbols: Sequence[Symbol], first: int, after: int, within: Symbol | None, depth: int = 0

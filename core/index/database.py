@@ -24,7 +24,7 @@ from core.protocol.queries.search import IndexStatus
 from core.records import decode_json
 
 FILE_NAME: Final = "index.sqlite"
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 """Raised with the tables, and with the way in which files are cut into chunks."""
 
 VERSION: Final = f"{SCHEMA}.{WORDS_VERSION}"

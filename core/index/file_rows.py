@@ -16,6 +16,7 @@ from core.index.chunks import Chunk, cut_file, split_source
 from core.index.walk import LARGEST, FoundFile, is_cut
 from core.index.words import split_words
 from core.languages import detect_language
+from core.notebooks.reading import find_notebook_text
 from core.syntax.symbols import Symbol
 from core.workspace.file_names import to_os_name
 from core.workspace.path_status import READ_FLAGS, read_all
@@ -85,7 +86,7 @@ def read_rows(top: int, found: FoundFile) -> FileRows:
         return _describe_bare(found.path, GONE, 0)
     except OSError:
         return describe_unread(found)
-    text = decode_source(data)
+    text = decode_source(found.path, data)
     if text is None:
         return _describe_bare(found.path, changed, len(data))
     try:
@@ -121,7 +122,7 @@ def build_rows(path: str, changed: int, data: bytes, text: str) -> FileRows:
 def read_lines(top: int, path: str) -> list[str]:
     """Return the lines of a file as they are now, without their ends; none if it can't be read."""
     try:
-        text = decode_source(_read_settled(top, path)[0])
+        text = decode_source(path, _read_settled(top, path)[0])
     except OSError:
         return []
     return split_source(text) if text is not None else []
@@ -137,9 +138,12 @@ def hash_text(text: str) -> bytes:
     return hash_bytes(text.encode("utf-8", "surrogatepass"))
 
 
-def decode_source(data: bytes) -> str | None:
-    """Return the text of a file, None if it is binary or made for programs alone; what is no UTF-8 becomes U+FFFD."""
-    if b"\0" in data[:8_192]:
+def decode_source(path: str, data: bytes) -> str | None:
+    """Return the text of a file, None if it is binary or made for programs alone; what is no UTF-8 becomes U+FFFD. Of a
+    notebook it is the text of its cells."""
+    if (notebook := find_notebook_text(path, data, has_outputs=False)) is not None:
+        return notebook
+    if len(data) > LARGEST or b"\0" in data[:8_192]:
         return None
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
     if "\0" in text:
@@ -159,7 +163,7 @@ def _read_settled(top: int, path: str) -> tuple[bytes, int]:
     try:
         for _ in range(_TRIES):
             before = os.fstat(descriptor)
-            if before.st_size > LARGEST:  # it has grown since it was found
+            if not is_cut(path, before.st_size):  # it has grown since it was found
                 raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
             os.lseek(descriptor, 0, os.SEEK_SET)
             data = read_all(descriptor, before.st_size + 1)

@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 
 from core.errors import PathRefused
 from core.index.search.place_kinds import is_beside
+from core.notebooks.notebook import LARGEST as LARGEST_NOTEBOOK
+from core.notebooks.notebook import is_notebook_path
 from core.syntax.grammars import is_known_language
 from core.workspace import IgnoreRules, Workspace
 from core.workspace.file_names import from_os_name, to_os_name
@@ -22,7 +24,7 @@ RULE_FILES: Final = frozenset({".gitignore", ".cursorignore", NOT_INDEXED, *map(
 """Names of files that decide on others."""
 
 LARGEST: Final = 1_000_000
-"""Bytes of a file whose text is read."""
+"""Bytes of a file whose text is read; a notebook may have more, as most of them are what it has put out."""
 
 _MOST_RULES: Final = 1_000_000
 # Made by programs, in projects whose rules do not say so; an installed Python is known by its pyvenv.cfg.
@@ -142,7 +144,8 @@ class ProjectWalk:
 def is_cut(path: str, size: int) -> bool:
     """True if the text of a file is worth being cut: not of pictures, tables and bundles, which are known by name."""
     name = path.rpartition("/")[2].lower()
-    return size <= LARGEST and name.rpartition(".")[2] not in _DATA and not _GENERATED.fullmatch(name)
+    largest = LARGEST_NOTEBOOK if is_notebook_path(name) else LARGEST
+    return size <= largest and name.rpartition(".")[2] not in _DATA and not _GENERATED.fullmatch(name)
 
 
 def sort_by_use(files: Iterable[FoundFile]) -> list[FoundFile]:

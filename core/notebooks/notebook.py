@@ -13,6 +13,9 @@ from core.notebooks.json_places import JsonProblem, Value, scan_items, scan_memb
 
 _BOM: Final = b"\xef\xbb\xbf"
 _KINDS: Final = ("code", "markdown", "raw")
+LARGEST: Final = 16_000_000
+"""Bytes of a notebook that is shown as cells; a larger one is known by its name, or as the text that it is."""
+
 _CONVERT: Final = "Convert it first: jupyter nbconvert --to notebook --nbformat 4 --inplace FILE"
 
 

@@ -90,8 +90,9 @@ def sum_up_outputs(cell: Cell) -> str:
     return " · ".join(parts)
 
 
-def render_for_reading(notebook: Notebook) -> NotebookText:
-    """Return the notebook with the texts of its outputs, shortened, and the pictures among them."""
+def render_for_reading(notebook: Notebook, *, has_outputs: bool = True) -> NotebookText:
+    """Return the notebook with the texts of its outputs, shortened, and the pictures among them; without outputs their
+    lines are there, and empty."""
     sign = find_comment_sign(notebook.language)
     count = len(notebook.cells)
     head = f"{sign} Notebook of {count} cell{'' if count == 1 else 's'}, {notebook.language}. edit_notebook edits it."
@@ -99,7 +100,8 @@ def render_for_reading(notebook: Notebook) -> NotebookText:
     for cell in notebook.cells:
         lines += [f"{sign} %% {describe_cell(cell)}", *_render_source(cell, sign)]
         for output in cell.outputs:
-            lines += [f"{sign} → {_sum_up_output(output)}", *(f"{sign}   {line}" for line in _shorten_output(output))]
+            told = [f"{sign} → {_sum_up_output(output)}", *(f"{sign}   {line}" for line in _shorten_output(output))]
+            lines += told if has_outputs else [""] * len(told)
             pictures += [OutputPicture(data, cell.index) for data in _find_pictures(output)]
     return NotebookText("\n".join(lines) + "\n", pictures)
 

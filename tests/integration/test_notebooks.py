@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import subprocess
 from pathlib import Path
 
@@ -118,5 +119,42 @@ async def test_a_cell_of_forty_is_edited_reviewed_and_accepted_alone(tmp_path, p
         cells = parse_notebook(PATH, (project / PATH).read_bytes()).cells
         assert (len(cells), cells[40].source) == (41, "# My end")
         validate((project / PATH).read_bytes())
+    finally:
+        await engine.close()
+
+
+async def test_the_preview_and_a_mention_of_its_lines_show_the_same_cells(tmp_path, project):
+    engine = Engine(project, options=EngineOptions(watch=False, model="scripted/demo"))
+    try:
+        opened = await engine.submit(cmd.SessionOpen())
+        assert isinstance(opened, cmd.Ack), opened
+        shown = await engine.query(q.FileQuery(session=opened.session, path=PATH))
+        assert isinstance(shown, q.FileAnswer)
+        assert (shown.language, shown.size, shown.problem) == ("python", len(read_notebook("course")), "")
+        lines = shown.text.split("\n")
+        at = next(number for number, line in enumerate(lines, 1) if line.startswith("def "))
+        answer = await engine.query(q.PromptContextQuery(session=opened.session, text=f"see @{PATH}:{at}-{at}"))
+        assert isinstance(answer, q.PromptContextAnswer)
+        assert [(item.start, item.end) for item in answer.items if item.path == PATH] == [(at, at)]
+        refused = await engine.query(q.PromptContextQuery(session=opened.session, text=f"@{PATH}:{len(lines) + 1}"))
+        assert isinstance(refused, q.PromptContextAnswer)
+        assert f"has {len(lines) - 1} lines" in str(refused)
+    finally:
+        await engine.close()
+
+
+async def test_a_notebook_of_50_mb_is_named_by_its_size_and_never_parsed(tmp_path, project):
+    data = json.loads(read_notebook("course"))
+    data["cells"].append({"cell_type": "raw", "metadata": {}, "source": "A" * 50_000_000})
+    (project / "large.ipynb").write_text(json.dumps(data))
+    (project / "broken.ipynb").write_text('{"nbformat": 4, "cells": [')
+    engine = Engine(project, options=EngineOptions(watch=False, model="scripted/demo"))
+    try:
+        large = await engine.query(q.FileQuery(session="", path="large.ipynb"))
+        assert isinstance(large, q.FileAnswer)
+        assert (large.text, large.problem[:11]) == ("", "The file ha")
+        broken = await engine.query(q.FileQuery(session="", path="broken.ipynb"))
+        assert isinstance(broken, q.FileAnswer)
+        assert (broken.text, broken.problem) == ('{"nbformat": 4, "cells": [', "")
     finally:
         await engine.close()

@@ -18,8 +18,8 @@ from core.agent.mentions.sources import ContextSources
 from core.attachments.preparation import MAX_INPUT_BYTES
 from core.attachments.signature import SNIFF_BYTES, detect_media_type
 from core.errors import PathRefused
-from core.notebooks.notebook import find_notebook, is_notebook_path
-from core.notebooks.rendering import render_for_reading
+from core.notebooks.notebook import LARGEST, is_notebook_path
+from core.notebooks.reading import find_notebook_text
 from core.protocol.queries import ContextItem
 from core.text.lines import cut_lines
 from core.tools.base import Reader, ShownPage
@@ -162,8 +162,7 @@ class BlockWriter(Struct, eq=False):
         if not is_notebook_path(path):
             return ""
         with suppress(PathRefused):
-            notebook = find_notebook(self.sources.reader.read_bytes(path, MAX_LINED))
-            return render_for_reading(notebook).text if notebook is not None else ""
+            return find_notebook_text(path, self.sources.reader.read_bytes(path, LARGEST + 1)) or ""
         return ""
 
     def _outline(self, path: str) -> str:

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from core.agent.mentions.project_names import ProjectNames
 from core.errors import MentionRefused, PathRefused
 from core.index.reader import SymbolPlace
+from core.notebooks.reading import choose_limit, find_notebook_text
 from core.protocol.commands import Viewing
 from core.protocol.queries import ContextItem
 from core.syntax.symbols import Symbol, find_symbols, match_symbol
@@ -110,15 +111,25 @@ class ContextSources(Struct, eq=False, kw_only=True):
         return "" if stat is None else stat.kind
 
     def read_text(self, path: str, limit: int = MAX_PARSED) -> str | None:
-        """Return the text of a file; None: it is binary, larger than `limit` bytes, or may not be read."""
+        """Return the text of a file, of a notebook that of its cells; None: it is binary, larger than `limit` bytes, or
+        may not be read."""
         if path not in self.texts:
-            self.texts[path] = _decode(self._read(path, limit + 1), limit)
+            self.texts[path] = self._decode(path, limit)
         return self.texts[path]
 
     def read_lines(self, path: str, limit: int) -> list[str] | None:
         """Return the lines of a file of at most `limit` bytes, with their ends; None: see `read_text`."""
-        text = self.texts.get(path) or _decode(self._read(path, limit + 1), limit)
+        text = self.texts.get(path) or self._decode(path, limit)
         return None if text is None else split_whole_lines(text)
+
+    def _decode(self, path: str, limit: int) -> str | None:
+        data = self._read(path, choose_limit(path, limit + 1))
+        if data is None:
+            return None
+        notebook = find_notebook_text(path, data)
+        if notebook is None and (len(data) > limit or b"\0" in data[:8192]):
+            return None
+        return data.decode("utf-8-sig", "replace") if notebook is None else notebook
 
     def _read(self, path: str, limit: int) -> bytes | None:
         try:
@@ -164,12 +175,6 @@ OpenSources = Callable[[Reader], Awaitable[ContextSources]]
 async def open_bare_sources(reader: Reader) -> ContextSources:
     """Open the sources where nothing but files, by their paths, is known."""
     return ContextSources(reader=reader, names=ProjectNames(()), session=NoSession())
-
-
-def _decode(data: bytes | None, limit: int) -> str | None:
-    if data is None or len(data) > limit or b"\0" in data[:8192]:
-        return None
-    return data.decode("utf-8-sig", "replace")
 
 
 @lru_cache(maxsize=48)

@@ -24,6 +24,7 @@ from core.index.search.index_search import IndexSearch, SearchRequest
 from core.index.search.place_kinds import weigh_path
 from core.index.search.question import read_question
 from core.index.search.symbol_search import SymbolSearch, is_named
+from core.notebooks.reading import choose_limit, find_notebook_text
 from core.protocol.queries.search import IndexStatus, SearchAnswer, SearchHit, SearchKind, SearchQuery
 from core.tools.base import Reader
 
@@ -172,11 +173,12 @@ class _ReadView:
     def _read_lines(self, path: str) -> list[str] | None:
         if path not in self._lines:
             try:
-                data = self.reader.read_bytes(path, _TEXT_LIMIT)
+                data = self.reader.read_bytes(path, choose_limit(path, _TEXT_LIMIT))
             except (AgentTuiError, OSError, ValueError):
                 self._lines[path] = None
             else:
-                text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+                text = find_notebook_text(path, data, has_outputs=False)
+                text = data.decode("utf-8", "replace").removeprefix("\ufeff") if text is None else text
                 self._lines[path] = None if "\0" in text else [each.removesuffix("\r") for each in text.split("\n")]
         return self._lines[path]
 

@@ -20,6 +20,8 @@ from core.errors import PathRefused, ToolFailed
 from core.index.database import IndexFailed
 from core.index.reader import SymbolPlace
 from core.languages import detect_language
+from core.notebooks.notebook import is_notebook_path
+from core.notebooks.reading import choose_limit, find_language, find_notebook_text
 from core.protocol import queries as q
 from core.workspace import Workspace
 
@@ -66,7 +68,8 @@ def _collect_marks(rel: str, session: Session) -> dict[str, str]:
     return marks
 
 
-def answer_file(source: QuerySource, query: q.FileQuery) -> q.FileAnswer:
+async def answer_file(source: QuerySource, query: q.FileQuery) -> q.FileAnswer:
+    """Return the text of a file; a notebook's is its cells, in the notebook's language."""
     session, workspace = source.sessions.get(query.session), source.services.workspace
     limit = max(1, min(query.max_bytes, MAX_PREVIEW))
     try:
@@ -76,9 +79,13 @@ def answer_file(source: QuerySource, query: q.FileQuery) -> q.FileAnswer:
         if stat is None:
             return q.FileAnswer(path=rel, text="", problem="There is no such file.")
         size = stat.size
-        data = (view.read_bytes(rel, limit) if isinstance(view, Workspace) else view.read(rel, limit)) or b""
+        most = choose_limit(rel, limit)
+        data = (view.read_bytes(rel, most) if isinstance(view, Workspace) else view.read(rel, most)) or b""
     except PathRefused as refused:
         return q.FileAnswer(path=query.path, text="", problem=refused.format_with_hint())
+    notebook = await asyncio.to_thread(find_notebook_text, rel, data) if is_notebook_path(rel) else None
+    if notebook is not None and len(notebook) <= limit:
+        return q.FileAnswer(path=rel, text=notebook, language=find_language(notebook), size=size)
     text, problem = _decode_preview(data, size=size, limit=limit)
     return q.FileAnswer(path=rel, text=text, language=detect_language(rel), size=size, problem=problem)
 

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Final
 
 from msgspec import Meta
 
+from core.notebooks.reading import choose_limit, find_notebook_text
 from core.protocol.queries import IndexStatus, SearchAnswer, SearchHit, SearchQuery
 from core.tools.base import Reader, ReadTool, ToolOutcome
 
@@ -84,5 +85,7 @@ def _render_hits(reader: Reader, answer: SearchAnswer) -> Iterator[str]:
 
 
 def _read_lines(reader: Reader, hit: SearchHit) -> list[str]:
-    text = reader.read_bytes(hit.path, _READ_LIMIT).decode("utf-8", "replace")
+    data = reader.read_bytes(hit.path, choose_limit(hit.path, _READ_LIMIT))
+    notebook = find_notebook_text(hit.path, data, has_outputs=False)
+    text = data.decode("utf-8", "replace") if notebook is None else notebook
     return [line.removesuffix("\r") for line in text.split("\n")[hit.start - 1 : hit.end]]

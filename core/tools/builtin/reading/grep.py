@@ -1,17 +1,24 @@
-"""grep: ripgrep over the project as the agent sees it, pending files in their pending state."""
+"""grep: ripgrep over the project as the agent sees it, pending files in their pending state, notebooks as cells."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from posixpath import normpath
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
+from core.errors import PathRefused
+from core.notebooks.notebook import LARGEST, is_notebook_path
+from core.notebooks.reading import find_notebook_text, list_cells
 from core.tools.base import Reader, ReadTool, ToolOutcome
 from core.tools.builtin.reading.ripgrep import RipgrepOutput, list_scope, run_ripgrep
 from core.tools.builtin.reading.search_scope import SearchScope
@@ -109,12 +116,20 @@ class Grep(ReadTool, frozen=True, kw_only=True):
     async def find_matches(self, capability: Reader) -> GrepMatches:
         """Return the lines that match, pending files in their pending state."""
         scope = SearchScope(capability, self.path, include=self.include_pattern, exclude=self.exclude_pattern)
-        disk = await self._search_disk(capability, scope)
-        pending = await self._search_pending(capability, scope)
-        files = {path: rows for path, rows in _group_by_file(disk.data) if scope.is_searched_on_disk(path)}
-        files |= dict(_group_by_file(pending.data))
-        timed_out = disk.timed_out or pending.timed_out
-        return GrepMatches(files, cut=disk.cut or pending.cut, timed_out=timed_out)
+        disk, listed = await asyncio.gather(
+            self._search_disk(capability, scope), self._list_notebooks(capability, scope)
+        )
+        pending = scope.list_pending_files()
+        until = time.monotonic() + _TIME_LIMIT
+        notebooks = await asyncio.to_thread(_read_notebooks, capability, [*pending, *listed], until)
+        is_late = time.monotonic() > until
+        copies = await self._search_copies(capability, pending, notebooks)
+        on_disk = ((path, rows) for path, rows in _group_by_file(disk.data) if path not in notebooks)
+        files = {path: rows for path, rows in on_disk if scope.is_searched_on_disk(path)}
+        for path, rows in _group_by_file(copies.data):
+            files[path] = _name_cells(rows, notebooks[path]) if path in notebooks else rows
+        timed_out = disk.timed_out or copies.timed_out or is_late
+        return GrepMatches(files, cut=disk.cut or copies.cut, timed_out=timed_out)
 
     def _build_options(self) -> list[str]:
         return [
@@ -141,21 +156,63 @@ class Grep(ReadTool, frozen=True, kw_only=True):
         options = [*list_scope(reader.root), *self._build_options(), *where]
         return await run_ripgrep(options, cwd=reader.root, time_limit=_TIME_LIMIT)
 
-    async def _search_pending(self, reader: Reader, scope: SearchScope) -> RipgrepOutput:
-        paths = scope.list_pending_files()
-        if not paths:
+    async def _list_notebooks(self, reader: Reader, scope: SearchScope) -> list[str]:
+        """List the notebooks on disk that are searched."""
+        if self.file_type not in {"", "jupyter"} or not scope.may_include(".ipynb"):
+            return []
+        if scope.is_file:
+            return [scope.path] if scope.is_searched_on_disk(scope.path) else []
+        options = (*list_scope(reader.root), "--files", "--null", "--type-add=notebook:*.ipynb", "--type=notebook")
+        found = await run_ripgrep([*options, "--", f"./{scope.path}"], cwd=reader.root, time_limit=_TIME_LIMIT)
+        paths = (normpath(from_os_name(name)) for name in found.data.split(b"\0")[:-1])
+        return [path for path in paths if scope.is_searched_on_disk(path)]
+
+    async def _search_copies(
+        self, reader: Reader, pending: Sequence[str], notebooks: Mapping[str, str]
+    ) -> RipgrepOutput:
+        """Search pending files, and all notebooks as the text of their cells."""
+        if not pending and not notebooks:
             return _NOTHING
         with tempfile.TemporaryDirectory(prefix="agent-tui-") as folder:
-            _write_files(Path(folder), reader, paths)
+            _write_files(Path(folder), {path: text.encode("utf-8", "replace") for path, text in notebooks.items()})
+            for path in pending:
+                if path not in notebooks:
+                    _write_files(Path(folder), {path: reader.read_bytes(path, _PENDING_LIMIT)})
             options = ["--no-ignore", "--hidden", "--no-messages", *self._build_options(), "--", "./"]
             return await run_ripgrep(options, cwd=folder, time_limit=_TIME_LIMIT)
 
 
-def _write_files(folder: Path, reader: Reader, paths: Iterable[str]) -> None:
-    for path in paths:
+def _read_notebooks(reader: Reader, paths: Iterable[str], until: float) -> dict[str, str]:
+    """Return the texts of the notebooks among these files, as many as there is time for; one that has none is searched
+    as it stands."""
+    found: dict[str, str] = {}
+    for path in filter(is_notebook_path, paths):
+        if time.monotonic() > until:
+            break
+        with suppress(PathRefused):  # it went away since it was listed
+            text = find_notebook_text(path, reader.read_bytes(path, LARGEST + 1), has_outputs=False)
+            found |= {path: text} if text is not None else {}
+    return found
+
+
+def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    for path, data in files.items():
         target = folder / os.fsdecode(to_os_name(path))
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(reader.read_bytes(path, _PENDING_LIMIT))
+        target.write_bytes(data)
+
+
+def _name_cells(rows: Sequence[MatchRow], text: str) -> list[MatchRow]:
+    """Return the rows of a notebook with the head of each cell above those of it."""
+    lines, cells, shown = text.split("\n"), list_cells(text), set[int]()
+    named: list[MatchRow] = []
+    for row in rows:
+        head = next((cell.head for cell in cells if cell.head <= row.line <= cell.last), 0)
+        if head not in {0, row.line} and head not in shown:
+            named.append(MatchRow(head, lines[head - 1], False))
+        shown.add(head)
+        named.append(row)
+    return named
 
 
 def _group_by_file(data: bytes) -> Iterator[tuple[str, list[MatchRow]]]:

@@ -18,7 +18,7 @@ from core.attachments.preparation import PreparedAttachment, prepare_attachment
 from core.attachments.signature import detect_media_type
 from core.edits.text_file import decode_text, detect_binary
 from core.errors import AttachmentRefused, ToolFailed
-from core.notebooks.notebook import NotebookInvalid, is_notebook_path, looks_like_notebook, parse_notebook
+from core.notebooks.notebook import LARGEST, NotebookInvalid, is_notebook_path, looks_like_notebook, parse_notebook
 from core.notebooks.rendering import OutputPicture, render_for_reading
 from core.protocol.attachment_labels import classify_attachment, describe_attachment
 from core.tools.base import Reader, ReadTool, ToolOutcome
@@ -29,6 +29,7 @@ _MAX_BYTES = 100_000
 _MAX_LINE = 2000
 _SCAN = 16_000_000
 _MAX_PICTURES = 4  # of a notebook
+_TOO_LARGE = f"Up to {LARGEST:,} are shown as cells: clear its outputs (jupyter nbconvert --clear-output --inplace)."
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -87,7 +88,7 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
         if detect_media_type(data):
             return await self._build_outcome(data, max(stat.size, len(data)))
         if is_notebook_path(self.target_file) and looks_like_notebook(data):
-            return await self._show_notebook(capability, data)
+            return await self._show_notebook(capability, data, stat.size)
         outcome, complete = self._format_text(data, max(stat.size, len(data)))
         if complete:
             capability.mark_read(self.target_file)
@@ -107,12 +108,14 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
         content = f"{classify_attachment(made.attachment)}: {what}{note}"
         return ToolOutcome(content=content, summary=what, attachments=(made,))
 
-    async def _show_notebook(self, capability: Reader, data: bytes) -> ToolOutcome:
+    async def _show_notebook(self, capability: Reader, data: bytes, size: int) -> ToolOutcome:
         """A notebook as its cells, with the pictures among their outputs; as plain text if it is not valid."""
         try:
+            if size > LARGEST:
+                raise NotebookInvalid(f"{self.target_file} has {size:,} bytes.", hint=_TOO_LARGE)
             notebook = await asyncio.to_thread(parse_notebook, self.target_file, data)
         except NotebookInvalid as invalid:
-            outcome, _ = self._format_text(data, len(data))
+            outcome, _ = self._format_text(data, max(size, len(data)))
             return replace(outcome, content=f"[{invalid.format_with_hint()}]\n{outcome.content}")
         shown = render_for_reading(notebook)
         text = shown.text.encode("utf-8", "replace")

@@ -40,6 +40,13 @@ class SearchScope:
         wanted = self._include is None or self._matches(self._include, path)
         return below and wanted and not (self._exclude and self._matches(self._exclude, path))
 
+    def may_include(self, ending: str) -> bool:
+        """False if no file with this ending can be of this scope, by the patterns."""
+        if self.is_file:
+            return self.path.endswith(ending)
+        name = self._names.rpartition("/")[2]
+        return not re.search(r"\.\w+$", name) or name.endswith(ending)
+
     def is_searched_on_disk(self, path: str) -> bool:
         """Return True if a file that ripgrep found on disk is one that the agent sees there."""
         return path not in self.pending and self.includes(path) and self._is_visible(path)

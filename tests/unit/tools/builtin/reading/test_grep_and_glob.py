@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import json
 import os
+import tempfile
 
 import pytest
 
 from core.errors import ToolInputInvalid
 from core.tools.builtin.reading.glob_file_search import GlobFileSearch
 from core.tools.builtin.reading.grep import Grep
+from core.tools.builtin.reading.read_file import ReadFile
 
 
 async def grep(files, pattern: str, **arguments) -> str:
@@ -178,3 +181,68 @@ async def test_what_is_not_shown_is_not_counted(files):
     for name in ("hidden1.txt", "hidden2.txt", "a.txt"):
         files.put(name, "")
     assert (await GlobFileSearch(glob_pattern="*.txt").run(files)).content == "1 file\na.txt"
+
+
+def build_notebook(*cells: tuple[str, str], output: str = "") -> str:
+    outputs = [{"output_type": "stream", "name": "stdout", "text": output}] if output else []
+    return json.dumps(
+        {
+            "cells": [
+                {"cell_type": kind, "metadata": {}, "source": source}
+                | ({"outputs": outputs, "execution_count": None} if kind == "code" else {})
+                for kind, source in cells
+            ],
+            "metadata": {"language_info": {"name": "python"}},
+            "nbformat": 4,
+            "nbformat_minor": 4,
+        }
+    )
+
+
+async def test_a_notebook_is_searched_as_the_cells_that_read_file_shows(files):
+    cells = ("markdown", "# needles"), ("code", 'print("needle")\nprint("needle", 2)')
+    files.put("a.ipynb", build_notebook(*cells, output="needle in what was put out\n"))
+    files.put("b.txt", "needle\n")
+    content = await grep(files, "needle")
+    assert content == (
+        "4 matches in 2 files\n\na.ipynb\n2-# %% cell 0 · markdown\n3:# # needles\n4-# %% cell 1 · code\n"
+        '5:print("needle")\n6:print("needle", 2)\n\nb.txt\n1:needle'
+    )
+    read = (await ReadFile(target_file="a.ipynb", offset=5, limit=1).run(files)).content
+    assert 'print("needle")' in read
+    assert "put out" not in await grep(files, "needle", path="a.ipynb", context=20)
+
+
+async def test_a_pattern_means_the_source_of_a_cell_and_not_its_json(files):
+    files.put("deep/a.ipynb", build_notebook(("code", 'x = "a"\n\ty()')))
+    assert '3:x = "a"' in await grep(files, '^x = "a"$', include_pattern="*.ipynb")
+    assert "4:\ty()" in await grep(files, r"^\ty\(\)$", path="deep")
+    for nothing in ("cell_type", "nbformat"):
+        assert "No matches" in await grep(files, nothing)
+    assert "No matches" in await grep(files, "^x", include_pattern="*.py")
+    assert "No matches" in await grep(files, "^x", file_type="py")
+
+
+async def test_a_pending_notebook_is_searched_as_its_cells_too(files):
+    files.put("a.ipynb", build_notebook(("code", "old = 1")))
+    files.write("a.ipynb", build_notebook(("code", 'new = "1"')).encode())
+    assert "No matches" in await grep(files, "^old")
+    assert '3:new = "1"' in await grep(files, '^new = "')
+
+
+async def test_a_notebook_that_is_not_valid_is_searched_as_it_stands(files):
+    files.put("a.ipynb", '{"nbformat": 4, "cells": [\n"needle"\n')
+    assert (await grep(files, "needle")).endswith('a.ipynb\n2:"needle"')
+
+
+async def test_ignored_notebooks_and_those_kept_from_the_agent_stay_out(files):
+    files.put(".gitignore", "out/\n")
+    files.put("out/a.ipynb", build_notebook(("code", "needle")))
+    files.put("b.ipynb", build_notebook(("code", "needle")))
+    assert (await grep(files, "needle", output_mode="files_with_matches")).splitlines()[1:] == ["b.ipynb"]
+
+
+async def test_a_project_without_notebooks_is_searched_without_copies(files, monkeypatch):
+    files.put("a.py", "needle\n")
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", None)
+    assert "a.py" in await grep(files, "needle")
