@@ -54,7 +54,7 @@ class SessionServers:
     """The servers of a session. `ask`: asks the user about a server of the project; None = there was no answer.
 
     `get_check`: the trust that files of the project have now; `keeps_effects`: what is written waits for the review.
-    `own`: the one server of a session that has no other.
+    `own`: the one server of a session that has no other; `is_given`: whether a session has a tool at all.
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class SessionServers:
         self._tasks = TaskOwner()
         self._listing: dict[str, asyncio.Task[None]] = {}
         self.own: ServerConfig | None = None
+        self.is_given: Callable[[str], bool] = lambda _: True
 
     # what is offered
 
@@ -101,7 +102,7 @@ class SessionServers:
 
     def list_tools(self) -> list[OfferedTool]:
         """Return the tools that can be called."""
-        return [each for each in self._list_all() if not self.explain_off(each.name)]
+        return [each for each in self._list_all() if self.is_given(each.name) and not self.explain_off(each.name)]
 
     def _list_all(self) -> list[OfferedTool]:
         return [tool for server, found in sorted(self._tools.items()) for tool in name_tools(server, found).values()]

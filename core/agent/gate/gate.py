@@ -196,8 +196,8 @@ class Gate(Struct):
         assert access is not None
         if why := permissions.explain_tool_refusal(call.name, access):
             raise CallStopped("denied", f"Not run: {call.name} {why}. Nothing was changed. Do without it.")
-        limits = permissions.subagent_limits
-        is_withheld = limits is not None and (call.name == "switch_mode" or not limits.is_tool_allowed(call.name))
+        is_switch = permissions.subagent_limits is not None and call.name == "switch_mode"
+        is_withheld = is_switch or not permissions.is_tool_given(call.name)
         if is_withheld or not permissions.is_granted(access):
             raise CallStopped("denied", self._explain_refusal(call.name, access))
         if why := explain_held_back(permissions.terminal.host.state, access):

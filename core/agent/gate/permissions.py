@@ -118,6 +118,10 @@ class CallPermissions(Struct):
         in_mode = is_granted(self.mode, access, is_contained=self.terminal.is_contained)
         return in_mode and (self.subagent_limits is None or self.subagent_limits.is_allowed(access))
 
+    def is_tool_given(self, name: str) -> bool:
+        """True if a tool is among those that a subagent was given, or there are no such limits."""
+        return self.subagent_limits is None or self.subagent_limits.is_tool_allowed(name)
+
     def load_rules(self) -> tuple[PermissionRule, ...]:
         """Return the rules that hold now: configured ones, and the patterns that the user saved."""
         return (*self.settings.permissions.parse_rules(), *self.saved_rules.parse_rules())

@@ -15,7 +15,7 @@ from core.state.usage import add_usage
 
 # Plans are written by whoever started it, and it starts no others.
 DEFAULT_ACCESSES: Final = frozenset(
-    {Access.READ, Access.ASK, Access.TODO, Access.PROPOSE, Access.EXEC, Access.JOB, Access.NET}
+    {Access.READ, Access.ASK, Access.TODO, Access.PROPOSE, Access.EXEC, Access.JOB, Access.NET, Access.EXTERNAL}
 )
 
 
@@ -88,7 +88,8 @@ class TurnBudget(Struct, eq=False):
 class SubagentLimits(Struct, frozen=True, kw_only=True):
     """Limits of a subagent: what the session above grants now, and the budget that all subagents of a turn share.
 
-    `tools`: those that it may use, None = every one; `denied`: those that it may not. `kind`: what it is known as."""
+    `tools`: those that it may use, None = every one; `denied`: those that it may not; in both a name that ends in `*`
+    stands for all that begin so. `kind`: what it is known as."""
 
     parent_grants: Callable[[Access], bool]
     budget: TurnBudget
@@ -98,12 +99,13 @@ class SubagentLimits(Struct, frozen=True, kw_only=True):
     kind: str = "generalPurpose"
 
     def is_tool_allowed(self, name: str) -> bool:
-        """True if a tool may be used; a name that ends in `*` stands for all that begin so."""
-        wanted = self.tools is None or name in self.tools
-        if self.tools is not None and not wanted:
-            wanted = any(each[-1:] == "*" and name.startswith(each[:-1]) for each in self.tools)
-        return name not in self.denied and wanted
+        """True if a tool may be used."""
+        return (self.tools is None or _is_among(name, self.tools)) and not _is_among(name, self.denied)
 
     def is_allowed(self, access: Access) -> bool:
         """True if an access was requested and the session above grants it now."""
         return access in self.requested and self.parent_grants(access)
+
+
+def _is_among(name: str, names: frozenset[str]) -> bool:
+    return name in names or any(each[-1:] == "*" and name.startswith(each[:-1]) for each in names)

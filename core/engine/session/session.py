@@ -131,7 +131,9 @@ class Session:
         return hooks, promotion
 
     def _open_servers(self) -> ServerAccess:
-        return ServerAccess(self.terminal, self.user, self.tools, self.services.trust)
+        access = ServerAccess(self.terminal, self.user, self.tools, self.services.trust)
+        access.servers.is_given = self.call_permissions.is_tool_given
+        return access
 
     def _explain_unasked(self, command: str, directory: str) -> str:
         self.call_permissions.is_trusted = self.services.trust.trusted

@@ -166,7 +166,7 @@ def _find_tools(names: Sequence[str], tools: Toolset, problems: list[str], refus
         if bracket and pattern.rstrip(") ") not in {"", "*"}:
             refusals.append(f"`{each}` narrows a tool by its arguments, which a subagent's tools can't say here")
         elif own in tools or own.startswith("mcp__"):
-            found.add(own)
+            found.add(f"{own}__*" if own.startswith("mcp__") and own.count("__") == 1 else own)  # a whole server
         else:
             problems.append(f"there is no tool {name!r} here")
     return frozenset(found)

@@ -8,13 +8,15 @@ from core.agent.debug.debug_policy import explain_held_back
 from core.agent.turn.turn_context import TurnContext
 from core.modes import Access
 
-_RUNNING: Final = frozenset({Access.EXEC, Access.JOB})
+_RUNNING: Final = frozenset({Access.EXEC, Access.JOB, Access.EXTERNAL})
 
 
 def is_granted_below(context: TurnContext, access: Access, *, keeps_effects: bool = True) -> bool:
-    """Return True if the session of `context` itself may do this now. `keeps_effects`: what commands of the subagent
-    leave is kept, so they run only where its parent's would be kept, too."""
+    """Return True if the session of `context` itself may do this now. `keeps_effects`: what commands and servers of the
+    subagent leave is kept, so they run only where its parent's would be kept, too."""
     if not context.permissions.is_granted(access) or explain_held_back(context.state, access):
         return False
     terminal = context.terminal
-    return not keeps_effects or access not in _RUNNING or terminal.keeps_effects() or not terminal.is_contained
+    if not keeps_effects or access not in _RUNNING or terminal.keeps_effects():
+        return True
+    return not terminal.is_contained and access is not Access.EXTERNAL  # no box: each command is asked about

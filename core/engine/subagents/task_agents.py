@@ -92,8 +92,7 @@ class TaskAgents:
         )
         if agent.has_browser:
             child.outward[Access.EXTERNAL] = open_browser(child, context.settings.browser)
-            tools = (agent.tools or frozenset()) | {TOOLS}
-            limits = replace(limits, tools=tools, requested=limits.requested | {Access.EXTERNAL})
+            limits = replace(limits, tools=(agent.tools or frozenset()) | {TOOLS})
         choose_model(child, self._find_model(task.model or agent.model), agent.effort)
         runner = TaskRunner(self._session, child, agent, task, limits, call)
         end = SubagentEnd(reason="interrupted")

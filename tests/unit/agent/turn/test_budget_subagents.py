@@ -17,7 +17,25 @@ def test_m12_it_may_what_was_asked_for_and_its_parent_may_and_nothing_else(mode)
     )
     allowed = {access for access in Access if leash.is_allowed(access)}
     assert allowed == {access for access in DEFAULT_ACCESSES if is_granted(mode, access, is_contained=True)}
-    assert not allowed & {Access.PLAN, Access.SPAWN, Access.PROBE, Access.EXTERNAL}
+    assert not allowed & {Access.PLAN, Access.SPAWN, Access.PROBE}
+
+
+@pytest.mark.parametrize(
+    ("tools", "denied", "allowed"),
+    [
+        (None, set(), ["grep", "mcp__a__read", "mcp__a__write"]),
+        (None, {"mcp__a__*"}, ["grep"]),
+        ({"mcp__a__*"}, {"mcp__a__write"}, ["mcp__a__read"]),
+        ({"grep", "mcp__a__read"}, set(), ["grep", "mcp__a__read"]),
+    ],
+)
+def test_m12_tools_are_given_and_denied_by_their_names_and_by_those_of_servers(tools, denied, allowed):
+    given = None if tools is None else frozenset(tools)
+    limits = SubagentLimits(
+        parent_grants=lambda _: True, budget=TurnBudget(TurnLimits), tools=given, denied=frozenset(denied)
+    )
+    known = ("grep", "mcp__a__read", "mcp__a__write")
+    assert [each for each in known if limits.is_tool_allowed(each)] == allowed
 
 
 def test_the_limits_of_a_turn_hold_for_all_that_works_for_it_together():
