@@ -7,7 +7,8 @@ redirect and no second answer of a name server comes past it. TLS still proves t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import httpcore2
@@ -20,6 +21,8 @@ DIAL_SECONDS: Final = 15.0
 
 # Connects to an address and port.
 Connector = Callable[[str, int], Awaitable[httpcore2.AsyncNetworkStream]]
+# True for a target that may be anywhere, as the user named it.
+Admission = Callable[[HostAndPort], bool]
 
 
 async def connect_directly(address: str, port: int) -> httpcore2.AsyncNetworkStream:
@@ -27,22 +30,27 @@ async def connect_directly(address: str, port: int) -> httpcore2.AsyncNetworkStr
     return await httpcore2.AnyIOBackend().connect_tcp(address, port, timeout=DIAL_SECONDS)
 
 
+def admit_none(_: HostAndPort) -> bool:
+    """Admit nothing but the public network."""
+    return False
+
+
 class GuardedNetwork(httpcore2.AsyncNetworkBackend):
-    """The network of a connection pool. `resolve` and `connect` are for tests: no configuration reaches them. `own`:
-    the one target that may be anywhere, as the user's own configuration names it."""
+    """The network of a connection pool. `resolve` and `connect` are for tests: no configuration reaches them. A target
+    that `is_admitted` may be anywhere, and each of its addresses is tried."""
 
     def __init__(
         self,
         resolve: Resolver = resolve_host,
         connect: Connector = connect_directly,
         *,
-        own: HostAndPort | None = None,
+        is_admitted: Admission = admit_none,
     ) -> None:
-        self._resolve, self._connect, self._own = resolve, connect, own
+        self._resolve, self._connect, self._is_admitted = resolve, connect, is_admitted
 
     def admit(self, own: HostAndPort) -> GuardedNetwork:
         """Return this network with `own` admitted, wherever it is."""
-        return GuardedNetwork(self._resolve, self._connect, own=own)
+        return GuardedNetwork(self._resolve, self._connect, is_admitted=lambda target: target == own)
 
     async def connect_tcp(
         self,
@@ -52,11 +60,14 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        address = await self._resolve_public(host, is_own=HostAndPort(host, port) == self._own)
-        return await self._connect(str(address), port)
+        *others, last = await self._find_addresses(host, is_admitted=self._is_admitted(HostAndPort(host, port)))
+        for address in others:
+            with suppress(OSError, httpcore2.NetworkError, httpcore2.TimeoutException):
+                return await self._connect(str(address), port)
+        return await self._connect(str(last), port)
 
-    async def _resolve_public(self, host: str, *, is_own: bool) -> IPAddress:
-        """Return the address to dial. One among them that is not public refuses the name, unless it is our user's."""
+    async def _find_addresses(self, host: str, *, is_admitted: bool) -> Sequence[IPAddress]:
+        """Return the addresses to dial, one at least. One that is not public refuses a name that is not admitted."""
         known = parse_ip_address(host)
         try:
             async with asyncio.timeout(DIAL_SECONDS):
@@ -65,10 +76,12 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
             addresses = []
         if not addresses:
             raise WebFailed(f"The host {host} is not known.", hint="Check its spelling.", code="unreachable")
-        if not is_own and not all(map(is_public, addresses)):
+        if is_admitted:
+            return addresses
+        if not all(map(is_public, addresses)):
             raise WebFailed(
                 f"The host {host} is not out in the public network, and pages are fetched from there alone.",
                 hint="A server of this machine is reached by a command.",
                 code="refused_address",
             )
-        return addresses[0]
+        return addresses[:1]

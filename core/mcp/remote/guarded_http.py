@@ -7,10 +7,8 @@ login, is held to the public network like a page. Proxies of the environment are
 
 from __future__ import annotations
 
-import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any, Final
 
 import httpcore2
@@ -21,7 +19,7 @@ from core.errors import WebFailed
 from core.sandbox.network.addresses import is_public, parse_ip_address
 from core.sandbox.network.proxy import Resolver, resolve_host
 from core.web.address import WebAddress
-from core.web.network import DIAL_SECONDS, Connector, GuardedNetwork, connect_directly
+from core.web.network import Connector, GuardedNetwork, connect_directly
 
 MAX_BYTES: Final = 64 << 20  # of one answer
 _PASSING: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -40,38 +38,11 @@ class HttpFault(Struct, frozen=True):
     is_passing: bool = False
 
 
-class ServerNetwork(GuardedNetwork):
-    """The network of one server. `inner`: hosts that may be in an inner network."""
-
-    def __init__(
-        self, inner: Iterable[str], resolve: Resolver = resolve_host, connect: Connector = connect_directly
-    ) -> None:
-        super().__init__(resolve, connect)
-        self._inner = frozenset(inner)
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 (the signature is the library's)
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore2.AsyncNetworkStream:
-        if host.lower().removesuffix(".") not in self._inner:
-            return await super().connect_tcp(host, port)
-        known = parse_ip_address(host)
-        addresses = [known] if known is not None else []
-        if known is None:
-            with suppress(OSError, UnicodeError, TimeoutError):
-                async with asyncio.timeout(DIAL_SECONDS):
-                    addresses = await self._resolve(host)
-        fault: Exception = httpcore2.ConnectError(f"The host {host} is not known.")
-        for address in addresses:
-            try:
-                return await self._connect(str(address), port)
-            except (OSError, httpcore2.NetworkError, httpcore2.TimeoutException) as problem:
-                fault = problem
-        raise fault
+def build_server_network(
+    inner: Collection[str], resolve: Resolver = resolve_host, connect: Connector = connect_directly
+) -> GuardedNetwork:
+    """Return the network of one server. `inner`: hosts that may be in an inner network."""
+    return GuardedNetwork(resolve, connect, is_admitted=lambda target: target.host.lower().removesuffix(".") in inner)
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):

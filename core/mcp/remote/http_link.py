@@ -15,7 +15,7 @@ import httpx2
 from msgspec import Struct
 
 from core.errors import ConfigError, ToolFailed, WebFailed
-from core.mcp.remote.guarded_http import GuardedTransport, HttpFault, ServerNetwork, is_inner_name
+from core.mcp.remote.guarded_http import GuardedTransport, HttpFault, build_server_network, is_inner_name
 from core.mcp.remote.logins import LoginStore
 from core.mcp.remote.stored_login import StoredLogin
 from core.mcp.sdk_connection import open_http_streams
@@ -100,7 +100,7 @@ class HttpLink:
         """Return the two streams that the SDK reads from and writes to."""
         target = self._target
         context = await asyncio.to_thread(ssl.create_default_context)
-        self._transport = transport = GuardedTransport(ServerNetwork(target.inner), context, self.is_watched)
+        self._transport = transport = GuardedTransport(build_server_network(target.inner), context, self.is_watched)
         client = httpx2.AsyncClient(
             transport=transport,
             headers={"User-Agent": "agent-tui", "Accept-Encoding": "identity", **target.headers},

@@ -7,12 +7,13 @@ import ssl
 from ipaddress import ip_address
 from typing import Any
 
+import httpcore2
 import httpx2
 import pytest
 
 from core.errors import WebFailed
 from core.mcp.remote import guarded_http
-from core.mcp.remote.guarded_http import GuardedTransport, ServerNetwork
+from core.mcp.remote.guarded_http import GuardedTransport, build_server_network
 from core.mcp.remote.http_link import build_target
 from core.mcp.server_config import ServerConfig, Variables
 from tests.support.mcp_http import HttpServer
@@ -30,7 +31,7 @@ async def dial(host: str, inner: tuple[str, ...], *addresses: str) -> str:
         raise Dialled(f"{address}:{port}")
 
     with pytest.raises(Dialled) as found:
-        await ServerNetwork(inner, resolve, connect).connect_tcp(host, 443)
+        await build_server_network(inner, resolve, connect).connect_tcp(host, 443)
     return str(found.value)
 
 
@@ -45,6 +46,25 @@ async def test_i11_a_name_that_nobody_named_as_inner_is_not_reached_where_it_lea
 async def test_a_host_that_is_named_is_reached_where_it_is():
     assert await dial("Far.example", ("far.example",), "10.0.0.1") == "10.0.0.1:443"
     assert await dial("far.example", (), "93.184.215.14") == "93.184.215.14:443"
+
+
+async def test_each_address_of_a_host_that_is_named_is_tried_and_of_another_the_first():
+    dialled = []
+
+    async def resolve(_: str) -> list[Any]:
+        return [ip_address(each) for each in ("93.184.215.14", "93.184.215.15")]
+
+    async def connect(address: str, port: int) -> Any:
+        dialled.append(address)
+        raise httpcore2.ConnectError(address)
+
+    network = build_server_network(("far.example",), resolve, connect)
+    with pytest.raises(httpcore2.ConnectError, match=r"93\.184\.215\.15"):
+        await network.connect_tcp("far.example", 443)
+    assert dialled == ["93.184.215.14", "93.184.215.15"]
+    with pytest.raises(httpcore2.ConnectError, match=r"93\.184\.215\.14"):
+        await network.connect_tcp("other.example", 443)
+    assert dialled[2:] == ["93.184.215.14"]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +106,7 @@ async def test_b10_an_answer_that_is_too_long_or_packed_is_not_read(monkeypatch,
         body, headers = gzip.compress(body), {"content_encoding": "gzip"}
     monkeypatch.setattr(guarded_http, "MAX_BYTES", 1_000)
     async with HttpServer(answer(body, **headers), lifespan="off") as server:
-        transport = GuardedTransport(ServerNetwork({"127.0.0.1"}), ssl.create_default_context(), lambda _: True)
+        transport = GuardedTransport(build_server_network({"127.0.0.1"}), ssl.create_default_context(), lambda _: True)
         async with httpx2.AsyncClient(transport=transport) as client:
             with pytest.raises(httpx2.ReadError, match=said):
                 await client.get(server.url)
