@@ -7,13 +7,14 @@ end, so that it can continue after a crash.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from core.errors import AgentTuiError, PathRefused, StateError
 from core.protocol.review import Change, FileState, Origin
+from core.shadow.content.contents import ChangeSides
 from core.shadow.layers.layer_delta import LayerDelta
 from core.shadow.layers.layer_stack import NO_LAYERS, LayerStack
 from core.shadow.layers.layer_store import KeptLayers
@@ -38,6 +39,21 @@ class SubagentMergeResult(Struct, frozen=True, kw_only=True):
     refused: tuple[str, ...] = ()
 
 
+def compare_changes(
+    begun: Mapping[str, Change], now: Mapping[str, Change], read_settled: Callable[[str], FileState | None]
+) -> Iterator[tuple[str, ChangeSides]]:
+    """Iterate over the paths that differ from what was pending when a session began, with both states, sorted.
+
+    `read_settled`: the state of a path that was pending then and is no more; None: it can't be known, and is left out.
+    """
+    for path in sorted({*begun, *now}):
+        # It began with what was pending, else with the base of its own change.
+        then = begun[path].pending if path in begun else now[path].base
+        wanted = now[path].pending if path in now else read_settled(path)
+        if wanted is not None and then != wanted:
+            yield path, ChangeSides(base=then, pending=wanted)
+
+
 class SubagentWork(Struct, frozen=True):
     """The work of the session of `shadow` since its own checkpoint `name` (`begun`)."""
 
@@ -47,22 +63,22 @@ class SubagentWork(Struct, frozen=True):
 
     def list_effects(self, origin: Origin) -> list[PathEffect]:
         """List the effects on reviewed paths, deletions first."""
-        before, now = self.begun.changes, self.shadow.state.changes
-        found = []
-        for path in sorted({*before, *now}):
-            # It began with what was pending, else with the base of its own change.
-            then = before[path].pending if path in before else now[path].base
-            wanted = self._find_result(path)
-            if wanted is None or then == wanted:
-                continue
-            from_ = now[path].renamed_from if path in now else ""
-            found.append(PathEffect(path=path, then=then, wanted=wanted, origin=origin, renamed_from=from_))
+        now = self.shadow.state.changes
+        found = [
+            PathEffect(
+                path=path,
+                then=sides.base,
+                wanted=sides.pending,
+                origin=origin,
+                renamed_from=now[path].renamed_from if path in now else "",
+            )
+            for path, sides in compare_changes(self.begun.changes, now, self._read_settled)
+        ]
         return sorted(found, key=lambda left: (left.wanted.kind != "absent", left.path))
 
-    def _find_result(self, path: str) -> FileState | None:
-        change = self.shadow.state.changes.get(path)
+    def _read_settled(self, path: str) -> FileState | None:
         try:
-            return change.pending if change else self.shadow.merged_tree.read_disk_state(path)
+            return self.shadow.merged_tree.read_disk_state(path)
         except PathRefused:
             return None
 

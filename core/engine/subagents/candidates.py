@@ -19,10 +19,11 @@ from core.protocol.events import Notice, SubagentMerged
 from core.protocol.review import Change, Check, FileState, Origin
 from core.sessions.log import read_log
 from core.shadow.content.blob_store import BlobStore
-from core.shadow.content.contents import ChangeSides, Contents
+from core.shadow.content.contents import Contents
 from core.shadow.diff.hunks import select_hunks
 from core.shadow.review.competing_versions import has_conflict_with
 from core.shadow.review.proposals import PathEffect
+from core.shadow.subagent_merge import compare_changes
 from core.state.fold import apply_event
 from core.state.review import ReviewState
 from core.state.session import SessionState, SubagentState
@@ -76,15 +77,10 @@ def read_candidate(parent: Session, name: str) -> CandidateWork:
 def _compare(review: ReviewState, contents: Contents) -> CandidateWork:
     begun = next(iter(review.checkpoints.values()), None)
     before = begun.changes if begun is not None else {}
-    found = []
-    for path in sorted({*before, *review.changes}):
-        now = review.changes.get(path)
-        then = before[path].pending if path in before else review.changes[path].base
-        wanted = now.pending if now is not None else before[path].base
-        if then != wanted:
-            found.append(contents.build_change(path, ChangeSides(base=then, pending=wanted)))
+    found = compare_changes(before, review.changes, lambda path: before[path].base)
+    changes = tuple(contents.build_change(path, sides) for path, sides in found)
     checks = dict.fromkeys(each.check for each in review.changes.values() if each.check is not None)
-    return CandidateWork(contents, tuple(found), tuple(checks))
+    return CandidateWork(contents, changes, tuple(checks))
 
 
 def choose_check(works: Iterable[CandidateWork]) -> str:
