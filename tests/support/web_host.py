@@ -14,6 +14,7 @@ import httpcore2
 
 from core.sandbox.network.addresses import IPAddress
 from core.web.network import GuardedNetwork, connect_directly
+from tests.support.loopback_server import LoopbackServer
 
 PUBLIC = "93.184.215.14"
 # A path's answer: its status, its header lines and its body.
@@ -32,7 +33,7 @@ def packed(data: bytes) -> Reply:
     return 200, {"Content-Type": "text/plain", "Content-Encoding": "gzip"}, gzip.compress(data)
 
 
-class WebHost:
+class WebHost(LoopbackServer):
     """Answers by `host/path`, else by path. `addresses` by name, one list for each time that the name is resolved; the
     last one holds on. `endless`: a path whose body never ends."""
 
@@ -45,20 +46,6 @@ class WebHost:
         self.requests: list[str] = []
         self.dialled: list[str] = []
         self.resolved: list[str] = []
-        self._server: asyncio.Server | None = None
-
-    async def __aenter__(self) -> WebHost:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
-
-    @property
-    def port(self) -> int:
-        assert self._server is not None
-        return int(self._server.sockets[0].getsockname()[1])
 
     def network(self) -> GuardedNetwork:
         """The program's own network, above another resolver and connector."""
@@ -71,35 +58,27 @@ class WebHost:
         return [ip_address(each) for each in found]
 
     async def _connect(self, address: str, port: int) -> httpcore2.AsyncNetworkStream:
-        assert self._server is not None
         self.dialled.append(f"{address}:{port}")
         if ip_address(
             address
         ).is_loopback:  # the guard has let it through: a server that the user's configuration names
             return await connect_directly(address, port)
-        where = self._server.sockets[0].getsockname()
-        return await httpcore2.AnyIOBackend().connect_tcp(where[0], where[1], timeout=30.0)
+        return await httpcore2.AnyIOBackend().connect_tcp("127.0.0.1", self.port, timeout=30.0)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            path = head.split(" ")[1]
-            host = next(line.partition(": ")[2] for line in head.split("\r\n") if line.lower().startswith("host:"))
-            self.requests.append(f"{host}{path}")
-            if self.endless and path == "/endless":
-                writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n")
-                while True:
-                    writer.write(self.endless)
-                    await writer.drain()
-            status, headers, body = self.replies.get(f"{host}{path}", self.replies.get(path, (404, {}, b"")))
-            lines = [f"HTTP/1.1 {status} X", *(f"{name}: {value}" for name, value in headers.items())]
-            lines += [f"Content-Length: {len(body)}"] if "Content-Length" not in headers else []
-            writer.write("\r\n".join((*lines, "", "")).encode() + body)
-            await writer.drain()
-        except (OSError, EOFError):
-            pass
-        finally:
-            writer.close()
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        path = head.split(" ")[1]
+        host = next(line.partition(": ")[2] for line in head.split("\r\n") if line.lower().startswith("host:"))
+        self.requests.append(f"{host}{path}")
+        if self.endless and path == "/endless":
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n")
+            while True:
+                writer.write(self.endless)
+                await writer.drain()
+        status, headers, body = self.replies.get(f"{host}{path}", self.replies.get(path, (404, {}, b"")))
+        lines = [f"HTTP/1.1 {status} X", *(f"{name}: {value}" for name, value in headers.items())]
+        lines += [f"Content-Length: {len(body)}"] if "Content-Length" not in headers else []
+        writer.write("\r\n".join((*lines, "", "")).encode() + body)
 
 
 def collect(found: list[str]) -> Callable[[object], object]:
