@@ -14,6 +14,7 @@ from tests.support import recorded
 from tests.support.scripted_client import SESSION, ScriptedClient
 from tests.tui.test_crew import USAGE, acts
 from tui.agents.roster import AgentList
+from tui.agents.roster_rows import RosterEntry, render_entry
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
 from tui.screens.dialogs.subagent import SubagentDialog
@@ -107,6 +108,13 @@ async def test_each_has_a_sign_what_it_is_at_and_what_it_has_used(stage):
         assert "1 file · It is written." in found[7]
         assert found[8].startswith(" ! generalPurpose · Make gross()")
         assert "in conflict: calc.py" in found[9]
+
+
+def test_a_long_name_leaves_room_for_what_was_used():
+    title = "Measure how long it takes to format very many costs in a row"
+    entry = RosterEntry("sub_1", title, "generalPurpose", "working", "", ("2 steps", "1.5 s", "18.5k tokens"))
+    left, right = ("".join(text for text, _ in part) for part in render_entry(entry, 0, 40))
+    assert (left, right) == (" ◌ generalPurpose · Measure ho…", "2 steps ")
 
 
 async def test_keys_move_open_and_stop_and_what_has_ended_is_not_stopped(stage):
