@@ -204,10 +204,13 @@ class McpServer:
 
     async def _reach(self) -> None:
         """Connect to a remote server; one that can't be reached now is tried again after a while."""
+        from core.mcp.remote.headers_command import read_headers
         from core.mcp.remote.http_link import HttpLink, build_target
 
+        self.log = ServerLog()
         for wait in (*RETRY_WAITS, None):
-            target = await asyncio.to_thread(build_target, self.config, self._variables)
+            printed = await read_headers(self.config, self._variables, self._host, self.log.add)
+            target = await asyncio.to_thread(build_target, self.config, self._variables, printed)
             self._address = str(target.address)
             self._logins_tried = self._count_logins()
             link = self._pipe = HttpLink(self.config, target)

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from core.errors import ConfigError, WebFailed
+from core.sandbox.plain_text import strip_escapes
 from core.web.address import parse_address
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -27,32 +28,47 @@ _HARMLESS: Final = frozenset({"HOME", "USER", "LOGNAME", "LANG", "SHELL", "TMPDI
 _FOLDERS: Final = frozenset(
     {"userHome", "workspaceFolder", "workspaceFolderBasename", "CLAUDE_PROJECT_DIR", "pathSeparator"}
 )
+_SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")  # RFC 6749, 3.3
+_LOCAL_KEYS: Final = frozenset({"type", "command", "args", "env", "envFile", "timeout", "description"})
+_KEYS: Final = _LOCAL_KEYS | {"url", "headers", "headersHelper", "oauth", "auth"}
+_OAUTH_KEYS: Final = frozenset({"clientId", "clientSecret", "clientMetadataUrl", "callbackPort", "scopes", "scope"})
+_AUTH_KEYS: Final = frozenset({"CLIENT_ID", "CLIENT_SECRET", "scopes"})
+_MOST_NAMED: Final = 5
 _VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 Transport = Literal["stdio", "http", "sse"]
 
 
 class OAuthOptions(Struct, frozen=True, kw_only=True):
     """The name of this program at the issuer of a remote server's logins. `client_id` "": it registers itself;
-    `metadata_url`: a document of yours that describes it; `port`: of the address that a login comes back to, 0 = any.
+    `metadata_url`: a document of yours that describes it; `port`: of the address that a login comes back to, 0 = any;
+    `scopes`: the rights that it asks for, () = those that the server names.
     """
 
     client_id: str = ""
     client_secret: str = ""
     metadata_url: str = ""
     port: int = 0
+    scopes: tuple[str, ...] = ()
 
     def list_lines(self) -> list[str]:
         """Return what is said, one thing a line."""
-        said = (("client", self.client_id), ("secret", self.client_secret), ("document", self.metadata_url))
-        return [f"login {name}: {value}" for name, value in (*said, ("port", str(self.port or ""))) if value]
+        said = (
+            ("client", self.client_id),
+            ("secret", self.client_secret),
+            ("document", self.metadata_url),
+            ("port", str(self.port or "")),
+            ("rights", " ".join(self.scopes)),
+        )
+        return [f"login {name}: {value}" for name, value in said if value]
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True):
     """A server as it is configured, its variables not yet replaced. `source`: the file as the user knows it.
 
-    `command`: program and arguments, () = it is reached at `url`. `seconds`: that a call may be silent. `is_own`: it is
-    the program's own: it may use the session's network, keeps what it has open, and nothing that it writes is kept.
-    `folder`: the plug-in that it is of, which it may read, "" = it is of none.
+    `command`: program and arguments, () = it is reached at `url`; `headers_command`: a line of a shell that prints more
+    headers, "" = none. `seconds`: that a call may be silent. `is_own`: it is the program's own: it may use the
+    session's network, keeps what it has open, and nothing that it writes is kept. `folder`: the plug-in that it is of,
+    which it may read, "" = it is of none.
     """
 
     name: str
@@ -64,6 +80,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     env_file: str = ""
     url: str = ""
     headers: Mapping[str, str] = {}
+    headers_command: str = ""
     oauth: OAuthOptions = OAuthOptions()
     seconds: float = DEFAULT_SECONDS
     is_own: bool = False
@@ -77,7 +94,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     def compute_hash(self) -> str:
         """Return the digest of everything that decides what is run, reached and sent."""
         said = (self.transport, self.command, sorted(self.env.items()), self.env_file, self.url)
-        data = msgspec.json.encode((*said, sorted(self.headers.items()), *self.oauth.list_lines()))
+        more = (*self._list_headers_command(), *self.oauth.list_lines())
+        data = msgspec.json.encode((*said, sorted(self.headers.items()), *more))
         return hashlib.sha256(data).hexdigest()
 
     def describe(self) -> str:
@@ -85,9 +103,13 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
         lines = [f"command: {msgspec.json.encode(self.command).decode()}"] if self.command else [f"url: {self.url}"]
         lines += [f"env {name}: {value}" for name, value in sorted(self.env.items())]
         lines += [f"header {name}: {value}" for name, value in sorted(self.headers.items())]
+        lines += self._list_headers_command()
         lines += [f"env file: {self.env_file}"] if self.env_file else []
         lines += [f"login secret: {_HIDDEN}" if _is_plain_secret(each) else each for each in self.oauth.list_lines()]
         return "\n".join(lines)
+
+    def _list_headers_command(self) -> list[str]:
+        return [f"command for headers: {self.headers_command}"] if self.headers_command else []
 
     def list_variables(self) -> tuple[str, ...]:
         """Return the names of the user's variables that it would be given, sorted."""
@@ -136,6 +158,7 @@ def parse_entries(
     for name, entry in entries.items():
         try:
             servers.append(_parse_entry(name, entry, source, is_project=is_project))
+            problems += [ServerProblem(name, source, each) for each in _list_unsupported(entry)]
         except ConfigError as problem:
             problems.append(ServerProblem(str(name)[:64], source, problem.message))
     return tuple(servers), tuple(problems)
@@ -165,9 +188,30 @@ def _parse_entry(name: str, entry: Any, source: str, *, is_project: bool) -> Ser
         env_file=str(entry.get("envFile") or ""),
         url=url if isinstance(url, str) else "",
         headers=_parse_texts(entry, "headers"),
+        headers_command=_parse_headers_command(entry),
         oauth=_parse_oauth(entry),
         seconds=seconds / 1000,
     )
+
+
+def _list_unsupported(entry: Mapping[str, Any]) -> list[str]:
+    """List what an entry says that has no effect."""
+    said = [each for each in entry if each not in (_KEYS if "url" in entry else _LOCAL_KEYS)]
+    said += [f"oauth.{each}" for each in entry.get("oauth") or {} if each not in _OAUTH_KEYS]
+    said += [f"auth.{each}" for each in entry.get("auth") or {} if each not in _AUTH_KEYS]
+    if not said:
+        return []
+    names = ", ".join(f'"{strip_escapes(str(each))[:40]}"' for each in said[:_MOST_NAMED])
+    return [f"the server counts, but {names} {'is' if len(said) == 1 else 'are'} not supported and without effect"]
+
+
+def _parse_headers_command(entry: Mapping[str, Any]) -> str:
+    found = entry.get("headersHelper") or ""
+    if not isinstance(found, str):
+        raise ConfigError('"headersHelper" has to be a command, a text')
+    if found and not isinstance(entry.get("url"), str):
+        raise ConfigError('"headersHelper" does not go with a command: only a "url" is sent headers')
+    return found
 
 
 def _parse_transport(kind: Any, url: str | None) -> Transport:
@@ -177,7 +221,8 @@ def _parse_transport(kind: Any, url: str | None) -> Transport:
             raise ConfigError('its "type" does not go with a command: leave it out, or write "stdio"')
         return "stdio"
     if kind is not None and kind not in known:
-        raise ConfigError('its "type" has to be "http" or "sse"')
+        is_socket = kind in {"ws", "websocket"}
+        raise ConfigError(f'{"WebSocket is not supported: " if is_socket else ""}its "type" has to be "http" or "sse"')
     return known.get(kind, "sse" if url.rstrip("/").endswith("/sse") else "http")
 
 
@@ -195,7 +240,16 @@ def _parse_oauth(entry: Mapping[str, Any]) -> OAuthOptions:
         client_secret=str(said.get("clientSecret") or other.get("CLIENT_SECRET") or ""),
         metadata_url=str(said.get("clientMetadataUrl") or ""),
         port=port,
+        scopes=_parse_scopes(said.get("scopes") or said.get("scope") or other.get("scopes") or ()),
     )
+
+
+def _parse_scopes(said: Any) -> tuple[str, ...]:
+    """Read a text "a b", as Claude Code has it, or a list, as Cursor does."""
+    scopes = said.split() if isinstance(said, str) else said
+    if not isinstance(scopes, list | tuple) or not all(isinstance(e, str) and _SCOPE.fullmatch(e) for e in scopes):
+        raise ConfigError('"scopes" has to be a text such as "read write", or a list of texts without spaces')
+    return tuple(dict.fromkeys(scopes))
 
 
 def _parse_texts(entry: Mapping[str, Any], key: str) -> dict[str, str]:

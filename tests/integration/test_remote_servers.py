@@ -256,3 +256,59 @@ async def test_a_changed_list_of_a_server_of_today_is_heard_of(tmp_path, project
                 await heard.wait()
             await run_turn(engine, session)
             assert "mcp__far__grown: Is new." in told(engine, session)
+
+
+HELPER = (
+    """printf '{"X-Token": "%s of %s", "X-Was": "%s"}' "$WORD" "$CLAUDE_CODE_MCP_SERVER_NAME" "$(cat a.txt)"; """
+    "echo x >made"
+)
+
+
+async def test_a_command_prints_headers_in_the_box_before_each_connection(tmp_path, project):
+    async with serving() as server:
+        configure(
+            server.url, headersHelper=HELPER, headers={"X-Token": "old", "X-Other": "as it is"}, env={"WORD": "w"}
+        )
+        model = script(tmp_path, far("say", text="hi"), "Done.")
+        async with session_in(project, model=model, trust=True) as (engine, session):
+            await run_turn(engine, session)
+            assert results(engine, session)[0].content == "hi"
+            assert not engine.state(session).review.changes, "what it writes is gone with it"
+    assert {headers["x-token"] for _, _, headers in server.requests} == {"w of far"}
+    assert {(headers["x-was"], headers["x-other"]) for _, _, headers in server.requests} == {("one", "as it is")}
+    assert not (project / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("helper", "said"),
+    [
+        ("echo no; echo why >&2", "printed no JSON object of texts"),
+        ("exit 3", "ended with exit code 3"),
+        ("yes", "prints more than 65,536 characters"),
+        ("""echo '{"Host": "evil.example"}'""", "its header 'Host' can't be set"),
+    ],
+)
+async def test_a_command_that_prints_no_headers_is_told_and_nothing_is_sent(tmp_path, project, helper, said):
+    async with serving() as server:
+        configure(server.url, headersHelper=helper)
+        async with session_in(project, model=script(tmp_path, far("say", text="hi"), "."), trust=True) as (
+            engine,
+            session,
+        ):
+            await run_turn(engine, session)
+            assert said in told(engine, session)
+    assert server.requests == []
+
+
+async def test_i3_a_projects_command_for_headers_waits_for_the_yes_to_its_entry(tmp_path, project):
+    async with serving() as server:
+        configure(server.url, headersHelper="echo '{}'")
+        (get_config_dir() / "mcp.json").rename(project / ".mcp.json")
+        model = script(tmp_path, far("say", text="hi"), ".")
+        async with session_in(project, model=model, trust=True, interactive=True) as (engine, session):
+            assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="Go")), cmd.Ack)
+            asked = (await read_until(engine, session, ev.QuestionAsked))[-1]
+            assert "command for headers: echo '{}'" in asked.questions[0].text
+            await answer_question(engine, session, asked, "no")
+            await read_until(engine, session, ev.TurnFinished)
+    assert server.requests == []

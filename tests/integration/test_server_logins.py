@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from core.errors import AgentTuiError, ToolFailed
 from core.mcp.remote.http_link import HttpLink, build_target
-from core.mcp.remote.login import ReturnListener, answer_nothing, list_rights, log_in, log_out, widen_scope
+from core.mcp.remote.login import ReturnListener, answer_nothing, choose_scope, list_rights, log_in, log_out
 from core.mcp.remote.logins import Login, LoginStore
 from core.mcp.sdk_connection import SdkConnection
 from core.mcp.server_config import OAuthOptions, ServerConfig, Variables
@@ -213,6 +213,15 @@ async def test_a_client_of_the_users_own_is_not_registered():
         assert (login.client_id, login.client_secret) == ("mine", "word-of-mine")
 
 
+async def test_a_login_asks_for_the_rights_that_the_entry_names():
+    issuer, browser = Issuer(), Browser()
+    async with serving(issuer.build_server) as server:
+        config = config_of(server, oauth=OAuthOptions(scopes=("use", "offline_access")))
+        with pytest.raises(AgentTuiError, match="refused"):  # this issuer grants one of them alone
+            await log_in(config, VARIABLES, browser)
+    assert "scope=use+offline_access" in browser.pages[0]
+
+
 async def test_only_who_was_sent_away_is_taken_back():
     async with ReturnListener(OAuthOptions()) as listener, httpx2.AsyncClient(trust_env=False) as client:
         listener.state = "the-state"
@@ -245,5 +254,6 @@ async def test_rights_that_a_server_misses_are_told_and_asked_for_by_the_next_lo
     assert link.problem == "127.0.0.1 wants a login with more rights (use write): agent-tui mcp login far"
     rights = list_rights(store)
     assert rights == ("read", "use", "write")
-    assert widen_scope("https://a.example/auth?scope=use&state=1", rights).endswith("scope=use+read+write&state=1")
-    assert widen_scope("https://a.example/auth?state=1", ()) == "https://a.example/auth?state=1"
+    assert choose_scope("https://a.example/auth?scope=use&state=1", (), rights).endswith("=use+read+write&state=1")
+    assert choose_scope("https://a.example/auth?state=1", (), ()) == "https://a.example/auth?state=1"
+    assert choose_scope("https://a.example/auth?scope=all", ("use",), ("read",)).endswith("?scope=use+read")

@@ -9,6 +9,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any, Final
 
 import httpx2
@@ -24,6 +25,7 @@ from core.secrets import register_secret
 from core.web.address import WebAddress, parse_address
 
 CONNECT_SECONDS: Final = 15.0
+NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 _OWN_HEADERS: Final = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})
 
 
@@ -35,19 +37,19 @@ class RemoteTarget(Struct, frozen=True):
     inner: frozenset[str]
 
 
-def build_target(config: ServerConfig, variables: Variables) -> RemoteTarget:
-    """Build it from an entry. Raises `ConfigError`."""
+def build_target(config: ServerConfig, variables: Variables, printed: Mapping[str, str] = NO_HEADERS) -> RemoteTarget:
+    """Build it from an entry, and the headers that its command printed. Raises `ConfigError`."""
     try:
         address = parse_address(variables.expand(config.url))
     except WebFailed as problem:
         raise ConfigError(f'its "url" can\'t be used: {problem.message}') from None
     headers = {}
-    for name, value in variables.expand_all(config.headers).items():
+    for name, value in ({**variables.expand_all(config.headers), **printed}).items():
         if name.lower() in _OWN_HEADERS or not (name.isascii() and name.replace("-", "").isalnum()):
             raise ConfigError(f"its header {name!r} can't be set")
         if not value.isascii() or not value.isprintable():
             raise ConfigError(f"its header {name!r} holds what no header may: it has to be a line in ASCII")
-        if value != config.headers[name]:
+        if value != config.headers.get(name):
             register_secret(value)
             register_secret(value.rpartition(" ")[2])
         headers[name] = value

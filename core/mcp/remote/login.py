@@ -147,7 +147,7 @@ async def log_in(
 
         async def send_away(url: str) -> None:
             _check_endpoints(provider, target)
-            url = widen_scope(url, before)
+            url = choose_scope(url, config.oauth.scopes, before)
             listener.state = parse_qs(urlsplit(url).query)["state"][0]
             show_page(url)
 
@@ -222,13 +222,14 @@ def list_rights(store: LoginStore) -> tuple[str, ...]:
     return (*(login.scope.split() if login is not None else ()), *wanted)
 
 
-def widen_scope(url: str, more: tuple[str, ...]) -> str:
-    """Return the address of a login that asks for more rights besides its own."""
+def choose_scope(url: str, configured: tuple[str, ...], more: tuple[str, ...]) -> str:
+    """Return the address of a login that asks for the configured rights, () = its own, and for more besides."""
     parts = urlsplit(url)
     fields = dict(parse_qsl(parts.query, keep_blank_values=True))
-    if more:
-        fields["scope"] = " ".join(dict.fromkeys((*fields.get("scope", "").split(), *more)))
-    return parts._replace(query=urlencode(fields)).geturl() if more else url
+    if not configured and not more:
+        return url
+    fields["scope"] = " ".join(dict.fromkeys((*(configured or fields.get("scope", "").split()), *more)))
+    return parts._replace(query=urlencode(fields)).geturl()
 
 
 def _check_endpoints(provider: OAuthClientProvider, target: RemoteTarget) -> None:

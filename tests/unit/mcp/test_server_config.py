@@ -41,7 +41,11 @@ def test_both_dialects_are_read():
         ({"command": "x", "env": ["a"]}, '"env" has to be an object'),
         ({"command": "x", "timeout": 10}, '"timeout" has to be milliseconds'),
         ({"command": "x", "type": "http"}, "does not go with a command"),
-        ({"url": "x", "type": "ws"}, '"http" or "sse"'),
+        ({"url": "x", "type": "ws"}, 'WebSocket is not supported: its "type" has to be "http" or "sse"'),
+        ({"url": "x", "headersHelper": ["a"]}, '"headersHelper" has to be a command'),
+        ({"command": "x", "headersHelper": "a"}, 'only a "url" is sent headers'),
+        ({"url": "x", "oauth": {"scopes": ["a b"]}}, '"scopes" has to be a text'),
+        ({"url": "x", "auth": {"scopes": [1]}}, '"scopes" has to be a text'),
         ({"url": "x", "oauth": "me"}, '"oauth" has to be an object'),
         ({"url": "x", "oauth": {"callbackPort": 70_000}}, '"callbackPort" has to be the number of a port'),
         (["x"], "has to be an object"),
@@ -127,3 +131,27 @@ def test_what_a_login_needs_is_read_in_both_dialects_and_a_secret_of_it_is_not_s
     assert cursor.list_variables() == ("TOKEN",)
     (other,), _ = parse(claude={"url": "https://a.example", "oauth": {"clientId": "me", "clientSecret": "other"}})
     assert other.compute_hash() != claude.compute_hash()
+
+
+@pytest.mark.parametrize("said", [{"oauth": {"scopes": "read write"}}, {"auth": {"scopes": ["read", "write", "read"]}}])
+def test_the_rights_of_a_login_are_read_in_both_dialects(said):
+    (server,), problems = parse(far={"url": "https://far.example", **said})
+    assert (server.oauth.scopes, problems) == (("read", "write"), ())
+    assert "login rights: read write" in server.describe()
+
+
+def test_a_command_for_headers_is_shown_and_part_of_what_a_yes_is_given_to():
+    (server,), _ = parse(far={"url": "https://far.example", "headersHelper": "bin/token --short"})
+    (other,), _ = parse(far={"url": "https://far.example", "headersHelper": "bin/token"})
+    assert "command for headers: bin/token --short" in server.describe()
+    assert server.compute_hash() != other.compute_hash()
+
+
+def test_what_an_entry_says_without_effect_is_told_and_the_server_counts():
+    unknown = {"alwaysLoad": True, "oauth": {"authServerMetadataUrl": "https://a.example"}, "auth": {"ISSUER": "x"}}
+    (server,), (problem,) = parse(far={"url": "https://far.example", "description": "Far.", **unknown})
+    assert (server.name, problem.name) == ("far", "far")
+    for each in ('"alwaysLoad"', '"oauth.authServerMetadataUrl"', '"auth.ISSUER"', "without effect"):
+        assert each in problem.reason
+    _, (problem,) = parse(near={"command": "x", "headers": {}})
+    assert '"headers" is not supported' in problem.reason
