@@ -13,7 +13,6 @@ from tui.widgets.text_rows import Piece, measure_text
 
 ROWS: Final = 2  # of an entry
 _LONGEST: Final = 200
-_FACTS_PART: Final = 4  # of the width: room for facts that a long name does not take
 Condition = Literal["working", "asking", "conflict", "done", "stopped", "failed"]
 _SIGNS: Final[dict[Condition, tuple[str, str]]] = {
     "working": ("◌", "$accent"),
@@ -101,7 +100,7 @@ def render_entry(entry: RosterEntry, line: int, width: int) -> tuple[list[Piece]
         return [("   ", ""), (fit_line(entry.said, max(width - 4, 8)), role)], []
     kind = fit_line(entry.kind, max(width // 2, 6)) if entry.kind != entry.title else ""
     name = f"{kind} · {fit_line(entry.title, _LONGEST)}"
-    facts = _fit_facts(entry.facts, max(width - 4 - measure_text(name), width // _FACTS_PART))
+    facts = _fit_facts(entry.facts, width - 4 - measure_text(name)) or _fit_facts(entry.facts[:1], width // 4)
     rest = fit_line(entry.title, max(width - 7 - len(kind) - measure_text(facts), 6))
     left: list[Piece] = [(f" {sign} ", colour), (kind or rest, "bold")]
     if kind:
