@@ -22,13 +22,14 @@ from core.protocol.messages import Usage
 from core.protocol.renames import list_changes
 from core.protocol.review import Operation
 from core.records import convert
-from core.state.session import SessionState, TurnState
+from core.state.session import SessionState, SubagentState, TurnState
 
 if TYPE_CHECKING:
     ResponseDocument = d.Document
 else:
     ResponseDocument = Union[(*(each for each in get_args(d.AnyDocument) if each is not d.ReasoningDocument),)]
 Status = Literal["completed", "streaming", "error"]
+StopReason = Literal["done", "interrupted", "limit", "failed"]
 
 
 class ResponseUsage(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -66,22 +67,46 @@ class PendingBulk(Struct, frozen=True, kw_only=True, rename="camel"):
     conflict: str = ""
 
 
+class CandidateCheck(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The command that all candidates were checked by, and its exit code for this one."""
+
+    command: str
+    exit_code: int
+
+
+class ResponseCandidate(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One way that the prompt was tried (`--best`). `number`: as `/best` counts; `message`: why it did not end well;
+    `text`: its last words; `check` is null when none of them ran a command to be checked by."""
+
+    number: int
+    model: str
+    stop_reason: StopReason
+    message: str = ""
+    text: str = ""
+    files: tuple[str, ...] = ()
+    added: int = 0
+    removed: int = 0
+    check: CandidateCheck | None = None
+    cost: float | None = None
+
+
 class ResponseMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
     """`turn_count`: model calls. `stop_reason`: why the turn ended; `stop_message` says more where there is more.
 
     `pending_changes` and `pending_bulks` wait for a review (`agent-tui -c`); `accepted_changes` were written to the
-    workspace at the end.
+    workspace at the end. `candidates`: the ways in which it was tried, of which nothing is taken yet.
     """
 
     duration_ms: int = field(name="duration_ms")
     tool_call_count: int
     turn_count: int
-    stop_reason: Literal["done", "interrupted", "limit", "failed"]
+    stop_reason: StopReason
     stop_message: str = ""
     session_id: str = ""
     pending_changes: tuple[PendingChange, ...] = ()
     pending_bulks: tuple[PendingBulk, ...] = ()
     accepted_changes: tuple[str, ...] = ()
+    candidates: tuple[ResponseCandidate, ...] = ()
 
 
 class Response(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -120,6 +145,7 @@ def build_response(turn: TurnState, state: SessionState, *, accepted: tuple[str,
             pending_changes=list_pending_changes(state),
             pending_bulks=list_pending_bulks(state),
             accepted_changes=accepted,
+            candidates=_list_candidates(turn, state),
         ),
     )
 
@@ -152,6 +178,29 @@ def list_pending_bulks(state: SessionState) -> tuple[PendingBulk, ...]:
     """Return what waits for a verdict as a whole; not what git ignores."""
     waiting = [each for each in state.review.bulks if each.needs_verdict]
     return convert(waiting, tuple[PendingBulk, ...], from_attributes=True)
+
+
+def _list_candidates(turn: TurnState, state: SessionState) -> tuple[ResponseCandidate, ...]:
+    """Return how the prompt of a turn was tried, in the order in which `/best` shows it."""
+    tried = [each for each in state.subagents.values() if each.candidate_of == turn.id]
+    return tuple(_build_candidate(each, number) for number, each in enumerate(tried, 1))
+
+
+def _build_candidate(known: SubagentState, number: int) -> ResponseCandidate:
+    files = known.rating.files if known.rating is not None else ()
+    check = known.rating.check if known.rating is not None else None
+    return ResponseCandidate(
+        number=number,
+        model=known.model,
+        stop_reason=known.reason,
+        message=known.message,
+        text=known.said,
+        files=tuple(each.path for each in files),
+        added=sum(each.added for each in files),
+        removed=sum(each.removed for each in files),
+        check=CandidateCheck(command=check.command, exit_code=check.exit_code) if check is not None else None,
+        cost=known.usage.cost,
+    )
 
 
 def _number_documents(turn: TurnState) -> tuple[ResponseDocument, ...]:

@@ -3,6 +3,7 @@ each is judged by the same tests, and hunks of two make the result."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.support import wires
 from tests.support.box_tiers import offered
 from tests.support.committed import commit_own_sources
 from tests.support.open_session import read_until, run_turn, session_in, submit
+from tests.support.program import environment, run
 from tests.support.provider_server import Script, provider_server
 from tests.support.provider_streams import Call, Step
 
@@ -100,3 +102,27 @@ async def take_two(engine: Engine, session: str, tried: Sequence[TriedCandidate]
     assert (project / PLACE).read_text() == before
     await submit(engine, cmd.HunkResolve(session=session, path="", verdict="accept"))
     assert (project / PLACE).read_text() == before.replace(COST, CENTS).replace(NOW, MOMENT)
+
+
+async def test_the_answer_without_a_screen_lists_the_candidates(tmp_path, monkeypatch):
+    project = commit_own_sources(tmp_path / "project", {"test_quantities.py": CASE})
+    server_of = provider_server(strict=True, models=wires.NAMES, plays=PLAYS, find_play=lambda body: body["model"])
+    async with server_of as server:
+        wires.configure(monkeypatch, server, '[commands]\npolicy = "auto"\n')
+        words = ("-p", "Costs in cents", "--best", ",".join(MODELS), "--trust", "--output-format", "json")
+        ended = await run(project, *words, env=environment(server))
+    assert (ended.code, ended.err) == (0, "")
+    said = json.loads(ended.out)
+    tried = said["metadata"]["candidates"]
+    assert [(each["number"], each["model"], each["stopReason"]) for each in tried] == [
+        (number, model, "done") for number, model in enumerate(MODELS, 1)
+    ]
+    assert [(each["files"], each["added"], each["removed"]) for each in tried] == [
+        ([PLACE], 1, 1),
+        ([PLACE], 1, 1),
+        ([PLACE], 2, 2),
+    ]
+    assert [each["check"]["exitCode"] == 0 for each in tried] == [True, False, True]
+    assert {each["check"]["command"] for each in tried} == {TEST}
+    assert tried[1]["text"] == "In euros."
+    assert said["metadata"]["pendingChanges"] == [], "nothing is taken by itself"
