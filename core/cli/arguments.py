@@ -62,6 +62,7 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui [DIR] -p [PROMPT] [--output-format FORMAT] [--accept WHICH]
        agent-tui box run [--mode MODE] [--tier TIER] [--keep] DIR COMMAND
        agent-tui review [DIR] [--print] [--accept PATH ... | --reject PATH ...]
+       agent-tui review [DIR] --take N
        agent-tui plan list | show [FILE] | check [FILE] | set FILE TODO STATUS
        agent-tui sessions [DIR]
        agent-tui permissions [DIR] [--remove ID]

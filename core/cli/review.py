@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from core.cli.box import bulk_line, find_kept_session
-from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
+from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_count, parse_directory
 from core.cli.print_mode.printer import format_rename, plain
 from core.engine import Engine, EngineOptions
-from core.errors import PathRefused
+from core.errors import CommandRejected, PathRefused
 from core.exits import ExitCode
 from core.protocol import commands as cmd
+from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.renames import format_change_path, group_renames, list_changes
 from core.protocol.review import Bulk, Change, ChangeDiff, DiffLine, GitPreview, Verdict
@@ -31,7 +32,7 @@ from core.text.display_names import display_name, to_one_line
 from core.transports.session_view import SessionView, require_ack
 from core.workspace.file_names import to_os_name
 
-REVIEW_USAGE = "agent-tui review [DIR] [--print] [--accept all | PATH ...] [--reject all | PATH ...]"
+REVIEW_USAGE = "agent-tui review [DIR] [--print] [--accept all | PATH ...] [--reject all | PATH ...] [--take N]"
 
 REVIEW_TEXT = """\
 Show what waits for a review in DIR: what `agent-tui box run --keep` left, else
@@ -55,12 +56,14 @@ _LOOKED_AT = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewArguments(Arguments):
-    """`paths` get the `verdict`; without one, what waits is shown: on the screen, or with `print_only` as text."""
+    """`paths` get the `verdict`; without one, what waits is shown: on the screen, or with `print_only` as text. `take`:
+    the number of the candidate that is to wait for the review, None = none."""
 
     front: ClassVar[Front] = "review"
     paths: tuple[str, ...] = ()
     verdict: Literal["", "accept", "reject"] = ""
     print_only: bool = False
+    take: int | None = None
 
 
 def parse(argv: Sequence[str]) -> ReviewArguments:
@@ -71,13 +74,15 @@ def parse(argv: Sequence[str]) -> ReviewArguments:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--accept", nargs="+", metavar="PATH", help="write these to the project; `all`: what is plain")
     which.add_argument("--reject", nargs="+", metavar="PATH", help="drop these; `all`: every change, but no bulk")
+    which.add_argument("--take", type=parse_count, metavar="N", help="have candidate N of the last session wait here")
     said = parser.parse_intermixed_args(argv)
     verdict: Literal["", "accept", "reject"] = "accept" if said.accept else "reject" if said.reject else ""
     return ReviewArguments(
         directory=parse_directory(said.words, parser),
         paths=tuple(said.accept or said.reject or ()),
         verdict=verdict,
-        print_only=said.print_only or bool(verdict),
+        print_only=said.print_only or bool(verdict) or said.take is not None,
+        take=said.take,
     )
 
 
@@ -99,22 +104,76 @@ def run(arguments: ReviewArguments) -> int:
 
 
 async def _go(arguments: ReviewArguments) -> int:
-    session = session_to_review(arguments.directory)
+    is_taking = arguments.take is not None
+    store = SessionStore(arguments.directory)
+    session = store.find_latest() if is_taking else session_to_review(arguments.directory)
     if not session:
-        sys.stdout.write(NOTHING)
-        return ExitCode.DONE
+        sys.stdout.write("there is no session to take a candidate from.\n" if is_taking else NOTHING)
+        return ExitCode.FAILED if is_taking else ExitCode.DONE
     engine = Engine(arguments.directory, options=EngineOptions(interactive=False, watch=False, private=False))
-    view = SessionView(engine, session)
+    heard: list[ev.AnyEvent] = []
+    view = SessionView(engine, session, lambda envelope: heard.append(envelope.event))
     try:
         require_ack(await engine.submit(cmd.SessionResume(session=session)))
         await view.settle()
+        if arguments.take is not None:
+            return await _Taking(engine, view, heard).take(arguments.take)
         if arguments.verdict:
             return await _Verdicts(engine, view, arguments).give()
-        await _print(engine, view.state, BlobStore(SessionStore(arguments.directory).sessions_path / session / "blobs"))
+        await _print(engine, view.state, BlobStore(store.sessions_path / session / "blobs"))
         return ExitCode.DONE
     finally:
         await view.close()
         await engine.close()
+
+
+@dataclass
+class _Taking:
+    """Takes a candidate, through the same command that the screen sends. `heard`: the events of the session."""
+
+    _engine: Engine
+    _view: SessionView
+    _heard: list[ev.AnyEvent]
+
+    async def take(self, number: int) -> int:
+        session = self._view.state.session_id
+        found = await self._engine.query(q.CandidatesQuery(session=session))
+        tried = found.candidates if isinstance(found, q.CandidatesAnswer) else ()
+        if not 1 <= number <= len(tried) or tried[number - 1].state != "ended":
+            able = [str(place) for place, each in enumerate(tried, 1) if each.state == "ended"]
+            hint = f"There are: {', '.join(able)}." if able else "`agent-tui -p PROMPT --best 3` makes some."
+            raise CommandRejected(f"there is no candidate {number} to take.", hint=hint, code="candidate_unknown")
+        chosen, since = tried[number - 1], len(self._heard)
+        picks = (cmd.CandidatePick(id=chosen.id),)
+        require_ack(await self._engine.submit(cmd.BestTake(session=session, picks=picks)))
+        await self._view.settle()
+        if chosen.check is not None:
+            await self._view.wait_until(lambda: any(map(_ends_check, self._heard[since:])))
+        return self._report(self._heard[since:])
+
+    def _report(self, heard: Sequence[ev.AnyEvent]) -> int:
+        left, has_failed = False, False
+        for event in heard:
+            match event:
+                case ev.SubagentMerged(paths=paths, conflicts=conflicts):
+                    for path in paths:
+                        _say(f"taken     {display_name(path)}{' (in conflict)' if path in conflicts else ''}")
+                    left = left or bool(conflicts)
+                case ev.CommandRan(command=command, exit_code=code):
+                    _say(f"{'passed' if code == 0 else 'failed':<10}{to_one_line(command)}")
+                case ev.ErrorRaised(message=message):
+                    has_failed = True
+                    _say(f"agent-tui: {to_one_line(message)}")
+                case _:
+                    pass
+        return ExitCode.FAILED if has_failed else ExitCode.REFUSED if left else ExitCode.DONE
+
+
+def _ends_check(event: ev.AnyEvent) -> bool:
+    """True for what says how the check of what was taken ended, or that it can't be run."""
+    return isinstance(event, (ev.CommandRan, ev.ErrorRaised)) or (
+        isinstance(event, ev.Notice) and event.level == "info"
+    )
 
 
 @dataclass

@@ -104,13 +104,17 @@ async def take_two(engine: Engine, session: str, tried: Sequence[TriedCandidate]
     assert (project / PLACE).read_text() == before.replace(COST, CENTS).replace(NOW, MOMENT)
 
 
-async def test_the_answer_without_a_screen_lists_the_candidates(tmp_path, monkeypatch):
+async def test_the_answer_without_a_screen_lists_the_candidates_and_one_is_taken(tmp_path, monkeypatch):
     project = commit_own_sources(tmp_path / "project", {"test_quantities.py": CASE})
     server_of = provider_server(strict=True, models=wires.NAMES, plays=PLAYS, find_play=lambda body: body["model"])
     async with server_of as server:
         wires.configure(monkeypatch, server, '[commands]\npolicy = "auto"\n')
         words = ("-p", "Costs in cents", "--best", ",".join(MODELS), "--trust", "--output-format", "json")
         ended = await run(project, *words, env=environment(server))
+        unknown = await run(project, "review", "--take", "4", env=environment(server))
+        taken = await run(project, "review", "--take", "3", env=environment(server))
+        again = await run(project, "review", "--take", "3", env=environment(server))
+        shown = await run(project, "review", "--print", env=environment(server))
     assert (ended.code, ended.err) == (0, "")
     said = json.loads(ended.out)
     tried = said["metadata"]["candidates"]
@@ -126,3 +130,8 @@ async def test_the_answer_without_a_screen_lists_the_candidates(tmp_path, monkey
     assert {each["check"]["command"] for each in tried} == {TEST}
     assert tried[1]["text"] == "In euros."
     assert said["metadata"]["pendingChanges"] == [], "nothing is taken by itself"
+    assert (unknown.code, "There are: 1, 2, 3." in unknown.err) == (1, True), unknown.err
+    assert (taken.code, taken.err.splitlines()) == (0, [f"taken     {PLACE}", f"passed    {TEST}"])
+    assert (again.code, "There are: 1, 2." in again.err) == (1, True), again.err
+    assert f"+{MOMENT}" in shown.out
+    assert MOMENT not in (project / PLACE).read_text()

@@ -18,9 +18,9 @@ LINES = re.findall(r"^    (/best|agent-tui) (.+)$", PAGE, re.MULTILINE)
 
 def test_a_line_for_the_shell_is_understood():
     lines = [line for program, line in LINES if program == "agent-tui"]
-    assert len(lines) == 1
-    said = parse(shlex.split(lines[0]))
-    assert (said.prompt, said.best) == ("Round the prices to cents", ("", "", ""))
+    tried, taken = (parse(shlex.split(each)) for each in lines)
+    assert (tried.prompt, tried.best) == ("Round the prices to cents", ("", "", ""))
+    assert (taken.front, taken.take) == ("review", 2)
 
 
 async def test_the_session_of_the_picture_plays_to_its_end(tmp_path):
