@@ -1,4 +1,7 @@
-"""The official SDKs' own clients for a test server, and what their accumulators make of its streams."""
+"""The official SDKs' own clients for a test server, and what their accumulators make of its streams.
+
+A client reads no certificates: the server is on loopback, and a property makes a client for each of its examples.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,15 @@ KEY = "sk-test-planted-0123456789abcdef"
 
 @contextlib.asynccontextmanager
 async def openai_client(server: ProviderServer) -> AsyncIterator[openai.AsyncOpenAI]:
-    async with openai.AsyncOpenAI(api_key=KEY, base_url=server.openai_url, max_retries=0) as client:
+    http, url = openai.DefaultAsyncHttpxClient(verify=False), server.openai_url
+    async with openai.AsyncOpenAI(api_key=KEY, base_url=url, max_retries=0, http_client=http) as client:
         yield client
 
 
 @contextlib.asynccontextmanager
 async def anthropic_client(server: ProviderServer) -> AsyncIterator[anthropic.AsyncAnthropic]:
-    async with anthropic.AsyncAnthropic(api_key=KEY, base_url=server.anthropic_url, max_retries=0) as client:
+    http, url = anthropic.DefaultAsyncHttpxClient(verify=False), server.anthropic_url
+    async with anthropic.AsyncAnthropic(api_key=KEY, base_url=url, max_retries=0, http_client=http) as client:
         yield client
 
 

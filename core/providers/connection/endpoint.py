@@ -125,10 +125,13 @@ def build_timeouts(client_module: Any, endpoint: Endpoint) -> Any:
 
 
 def warm_up(client_module: Any, sdk: Sdk) -> None:
-    """Make a client and drop it: what an SDK imports for its first client is half as much again as its own import."""
-    base = importlib.import_module(f"{sdk}._base_client")
+    """Make a client and drop it: what an SDK imports for its first client is half as much again as its own import.
+
+    It connects to nothing, so it is one that reads no certificates.
+    """
+    nowhere = Endpoint(id="", label="", base_url="http://127.0.0.1")
     make = client_module.AsyncOpenAI if sdk == "openai" else client_module.AsyncAnthropic
-    make(api_key="none", base_url="http://127.0.0.1", http_client=base.DefaultAsyncHttpxClient(trust_env=False))
+    make(api_key="none", base_url=nowhere.base_url, http_client=build_http_client(sdk, nowhere))
 
 
 async def add_near_names(error: ProviderError, provider: Provider, model: str) -> ProviderError:
