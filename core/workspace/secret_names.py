@@ -24,9 +24,9 @@ _SECRET_IF_IGNORED = re.compile(
 )
 # What editors and careful people make of a name when they keep a copy beside it: `.env~`, `.id_rsa.swp`, `id_rsa.bak`.
 _COPY = re.compile(r"#(.+)#|\.(.+)\.sw[a-p]|(.+?)(?:~|\.(?:bak|backup|old|orig|save))")
-# Part of every name that may be one: most names are none, and this is told fast.
+# Part of every name that may be one, in small letters (to ignore case takes five times as long): most names are none.
 _QUICK_CHECK = re.compile(
-    r"(?i)env|rc|id_|cred|secret|key|pem|p12|pfx|tf|jks|kdb|ppk|pass|cnf|vault|vars|kube|account|s3cfg|boto|rclone|"
+    r"env|rc|id_|cred|secret|key|pem|p12|pfx|tf|jks|kdb|ppk|pass|cnf|vault|vars|kube|account|s3cfg|boto|rclone|"
     r"databricks|firebase"
 )
 
@@ -43,7 +43,7 @@ def is_secret(rel: str, ignored: IsIgnored) -> bool:
 
 def may_be_secret(name: str) -> bool:
     """True if a name is worth a closer look; fast for the others."""
-    if name.isascii() and not _QUICK_CHECK.search(name):
+    if name.isascii() and not _QUICK_CHECK.search(name.lower()):
         return False
     return any(_SECRET.fullmatch(each) or _SECRET_IF_IGNORED.fullmatch(each) for each in _list_candidate_names(name))
 
