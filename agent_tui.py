@@ -125,8 +125,8 @@ def _is_intruder(name: str, module: "ModuleType", root: str, project: "set[str]"
     top = name.partition(".")[0]
     if top in OWN_PACKAGES:
         return not _lies_under(_location(module), root)
-    if top not in sys.stdlib_module_names:
-        return False
+    if not project or top not in sys.stdlib_module_names:
+        return False  # files are looked at only where a project could have put one
     where = _location(module)
     library = os.path.dirname(os.path.realpath(os.__file__))
     if not where or _lies_under(where, library) or _lies_under(where, root):
