@@ -62,7 +62,8 @@ def site_packages(home: Path) -> Path:
 
 def _pip(home: Path, *arguments: str) -> None:
     command = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "--quiet", "install"]
-    command += ["--no-deps", "--no-index", "--no-build-isolation", "--ignore-installed", *arguments]
+    command += ["--no-deps", "--no-index", "--no-build-isolation", "--ignore-installed"]
+    command += ["--no-compile", *arguments]  # of all that is installed little runs
     done = subprocess.run(command, capture_output=True, text=True, timeout=55, check=False, cwd=home)
     assert done.returncode == 0, done.stderr
 
