@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from core.mcp import server as server_module
+from core.mcp import session_servers
 from core.mcp.session_servers import SessionServers
 from core.protocol import commands as cmd
 from core.protocol import events as ev
@@ -35,7 +36,9 @@ def configure(url: str, rules: str = 'allow = ["Mcp(far:*)"]', **more: Any) -> N
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project, in which a prompt waits for the servers however busy the machine is."""
+    monkeypatch.setattr(session_servers, "FIRST_WAIT", 50.0)
     root = tmp_path / "project"
     root.mkdir()
     (root / "a.txt").write_text("one\n")
