@@ -89,6 +89,8 @@ class TurnSlot:
         self._interrupt_work = interrupt_work
         self._task: asyncio.Task[None] | None = None
         self._is_reserved = False
+        self._has_begun = False
+        self._is_interrupted = False  # before it began
         self.is_stopping = False
 
     @property
@@ -110,13 +112,24 @@ class TurnSlot:
         try:
             yield
         except BaseException:
-            self._is_reserved = self.is_stopping = False
+            self._is_reserved = self._is_interrupted = self.is_stopping = False
             raise
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Start the reserved turn."""
-        self._task = asyncio.create_task(work, name="turn")
+        self._has_begun = False
+        self._task = asyncio.create_task(self._run(work), name="turn")
         self._is_reserved = False
+
+    async def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a turn. One that was interrupted before it began ends at its first wait: a task that is cancelled before
+        its first step would leave no trace of its turn."""
+        self._has_begun = True
+        task, is_interrupted = asyncio.current_task(), self._is_interrupted
+        self._is_interrupted = False
+        if task is not None and is_interrupted:
+            task.cancel()
+        await work
 
     async def wait_ended(self) -> None:
         """Wait until the running turn has ended. If this is cancelled, the turn is interrupted and waited for."""
@@ -131,7 +144,11 @@ class TurnSlot:
 
     def interrupt(self) -> None:
         """Stop the turn soon; what it had is kept."""
-        if self._task is not None and not self._task.done() and not self._interrupt_work():
+        if not self.is_running:
+            return
+        if self._task is None or self._is_reserved or not self._has_begun:
+            self._is_interrupted = True
+        elif not self._interrupt_work():
             self._task.cancel()
 
     async def stop(self) -> None:
