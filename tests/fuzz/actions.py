@@ -98,6 +98,28 @@ class Build(Action, frozen=True, kw_only=True, tag="build"):
     workers: int = 1
 
 
+class Best(Action, frozen=True, kw_only=True, tag="best"):
+    """Try a prompt side by side; the models answer `steps`, whoever of them is asked next. `stops`: the number of the
+    candidate that the user stops once it has begun, -1 = none."""
+
+    steps: tuple[tuple[Call, ...], ...] = ()
+    candidates: int = 2
+    stops: int = -1
+
+
+class Take(Action, frozen=True, kw_only=True, tag="take"):
+    """Take candidate number `at` of the last ones: all of it, one of its files, or one hunk of that."""
+
+    what: Literal["all", "file", "hunk"]
+    at: int = 0
+
+
+class Forget(Action, frozen=True, kw_only=True, tag="forget"):
+    """Take saved permission number `at` back."""
+
+    at: int = 0
+
+
 class Mode(Action, frozen=True, kw_only=True, tag="mode"):
     mode: Literal["agent", "plan", "ask", "debug"]
 
@@ -110,7 +132,9 @@ class Crash(Action, frozen=True, kw_only=True, tag="crash"):
     at: int = 1
 
 
-AnyAction = Turn | Outside | Command | Judge | Rework | Settle | Restore | Simple | Build | Mode | Crash
+AnyAction = (
+    Turn | Outside | Command | Judge | Rework | Settle | Restore | Simple | Build | Best | Take | Forget | Mode | Crash
+)
 
 
 class Sequence(Struct, frozen=True, kw_only=True):

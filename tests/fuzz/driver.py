@@ -8,8 +8,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import psutil
-
 from core.engine import Engine, EngineOptions
 from core.engine.session.session import Session
 from core.engine.shared_box import SharedBox
@@ -24,8 +22,9 @@ from tests.fuzz.ending import looked_for
 from tests.fuzz.history import choose_shortening
 from tests.fuzz.model import FuzzModel, access
 from tests.fuzz.oracle import Allowance, Oracle, foreseen
-from tests.fuzz.outside import edit
+from tests.fuzz.outside import edit, kill_sleeper
 from tests.fuzz.project import AWAITED
+from tests.fuzz.reach import perform_reach
 from tests.support.trust import trust
 
 PATIENCE = 40  # seconds until something counts as hanging
@@ -83,9 +82,11 @@ class Driver:
             self.heard.append(envelope.event)
             self._news.set()
             match envelope.event:
-                case ev.ApprovalRequested(id=name, subject=subject, kind=kind):
+                case ev.ApprovalRequested(id=name, subject=subject, kind=kind, options=options):
                     is_safe = kind != "network" and not any(each in subject for each in (".env", ".ssh", "local"))
-                    decision = "allow_once" if is_safe else "reject_once"  # of "machine" too: it stays in the box
+                    kept = kind == "command" and "allow_always" in options and len(subject) % 2
+                    allowed = "allow_always" if kept else "allow_once"
+                    decision = allowed if is_safe else "reject_once"  # of "machine" too: it stays in the box
                     await self._tell(cmd.ApprovalAnswer(session=session, id=name, decision=decision))
                 case ev.QuestionAsked(id=name):
                     await self._tell(cmd.QuestionReply(session=session, id=name))
@@ -106,7 +107,7 @@ class Driver:
         """Whether there is something in the session that the user would miss."""
         return any(isinstance(each, ev.TurnStarted | ev.CommandRan | ev.ChangeProposed) for each in self.heard)
 
-    def _count(self, kind: type[ev.Event]) -> int:
+    def count(self, kind: type[ev.Event]) -> int:
         return sum(isinstance(each, kind) for each in self.heard)
 
     async def _tell(self, command: cmd.AnyCommand) -> cmd.Reply:
@@ -119,7 +120,7 @@ class Driver:
         if message.startswith("internal fault"):
             raise Broken(message)
 
-    async def _done(self, command: cmd.AnyCommand, may: Allowance | None = None) -> cmd.Reply:
+    async def do(self, command: cmd.AnyCommand, may: Allowance | None = None) -> cmd.Reply:
         """Submit, wait for the effect, look at the disk."""
         self._about_to(may or Allowance())
         reply = await self._tell(command)
@@ -163,25 +164,27 @@ class Driver:
             case act.Outside():
                 self._outside(action)
             case act.Mode(mode=mode):
-                await self._done(cmd.ModeSet(session=self.session, mode=mode))
+                await self.do(cmd.ModeSet(session=self.session, mode=mode))
+            case act.Best() | act.Take() | act.Forget():
+                await perform_reach(self, action)
             case _:
                 await getattr(self, f"_{type(action).__name__.lower()}")(action)
 
     async def _turn(self, turn: act.Turn) -> None:
         self.model.begin(turn)
-        ended = self._count(ev.TurnFinished)
-        reply = await self._done(cmd.TurnSubmit(session=self.session, text="Do it"))
+        ended = self.count(ev.TurnFinished)
+        reply = await self.do(cmd.TurnSubmit(session=self.session, text="Do it"))
         if isinstance(reply, cmd.Reject):
             return
         if turn.pause >= 0:
             reached = asyncio.ensure_future(self.model.reached.wait())
             reached.add_done_callback(lambda _: self._news.set())
-            await self.until(lambda: reached.done() or self._count(ev.TurnFinished) > ended, "a turn's next step")
+            await self.until(lambda: reached.done() or self.count(ev.TurnFinished) > ended, "a turn's next step")
             reached.cancel()
             for each in turn.during:
                 await self.perform(each)
             self.model.go_on.set()
-        await self.until(lambda: self._count(ev.TurnFinished) > ended, "the end of a turn")
+        await self.until(lambda: self.count(ev.TurnFinished) > ended, "the end of a turn")
         await self.engine.wait_idle(self.session)
         self.look(Allowance())
 
@@ -192,23 +195,15 @@ class Driver:
         self.look(Allowance(exact={each: [entry_of(self.project / each)] for each in (action.path, there)}))
 
     async def _command(self, action: act.Command) -> None:
-        ran, heard = self._count(ev.CommandRan), self._count(ev.ToolOutput)
-        reply = await self._done(cmd.CommandRun(session=self.session, command=action.command))
+        ran, heard = self.count(ev.CommandRan), self.count(ev.ToolOutput)
+        reply = await self.do(cmd.CommandRun(session=self.session, command=action.command))
         if isinstance(reply, cmd.Reject):
             return
         if action.kill:
-            await self.until(lambda: self._count(ev.ToolOutput) > heard or self._count(ev.CommandRan) > ran, "output")
-            self._kill_one()
-        await self.until(lambda: self._count(ev.CommandRan) > ran, f"the end of {action.command!r}")
+            await self.until(lambda: self.count(ev.ToolOutput) > heard or self.count(ev.CommandRan) > ran, "output")
+            kill_sleeper()
+        await self.until(lambda: self.count(ev.CommandRan) > ran, f"the end of {action.command!r}")
         self.look(Allowance())
-
-    def _kill_one(self) -> None:
-        for each in psutil.Process().children(recursive=True):
-            try:
-                if "sleep" in each.cmdline()[:1]:
-                    each.kill()
-            except psutil.Error:
-                continue
 
     async def _judge(self, action: act.Judge) -> None:
         if action.what == "bulk":
@@ -233,10 +228,10 @@ class Driver:
         await self._remembering(command, may)
 
     async def _remembering(self, command: cmd.AnyCommand, may: Allowance) -> None:
-        """As `_done`; what new verdicts changed is kept for when they are undone."""
+        """As `do`; what new verdicts changed is kept for when they are undone."""
         known = {each.id for each in self.runtime.review.verdicts}
         before = self.oracle.disk
-        await self._done(command, may)
+        await self.do(command, may)
         changed = {
             path: before.get(path)
             for path in before.keys() | self.oracle.disk.keys()
@@ -266,11 +261,11 @@ class Driver:
         where = {"session": self.session, "path": change.path, "hunk": hunk.id}
         match action.how:
             case "split":
-                await self._done(cmd.HunkSplit(**where))
+                await self.do(cmd.HunkSplit(**where))
             case "edit":
-                await self._done(cmd.HunkEdit(**where, text=action.text))
+                await self.do(cmd.HunkEdit(**where, text=action.text))
             case "comment":
-                await self._done(cmd.HunkComment(**where, text=action.text))
+                await self.do(cmd.HunkComment(**where, text=action.text))
 
     async def _settle(self, action: act.Settle) -> None:
         conflicts = [each for each in self._changes() if each.conflict]
@@ -284,7 +279,7 @@ class Driver:
         settle = cmd.ConflictResolve(
             session=self.session, path=change.path, choices=choices, mine=sides.mine.blob, theirs=sides.theirs.blob
         )
-        await self._done(settle)
+        await self.do(settle)
 
     async def _restore(self, action: act.Restore) -> None:
         points = sorted(self.runtime.review.checkpoints)
@@ -292,16 +287,16 @@ class Driver:
             return
         may = Allowance(loose=set(self.oracle.written), generated=True)
         name = points[action.at % len(points)]
-        await self._done(cmd.CheckpointRestore(session=self.session, id=name, what=action.what), may)
+        await self.do(cmd.CheckpointRestore(session=self.session, id=name, what=action.what), may)
 
     async def _simple(self, action: act.Simple) -> None:
         match action.what:
             case "undo":
                 await self._undo()
             case "interrupt":
-                await self._done(cmd.TurnInterrupt(session=self.session))
+                await self.do(cmd.TurnInterrupt(session=self.session))
             case "steer":
-                await self._done(cmd.TurnSteer(session=self.session, text=action.text))
+                await self.do(cmd.TurnSteer(session=self.session, text=action.text))
             case "send_comments":
                 await self._sent_comments()
             case "fork":
@@ -310,7 +305,7 @@ class Driver:
                 await self.restart()
             case "compact" | "drop":
                 if (command := await choose_shortening(self.engine, self.session, action.what)) is not None:
-                    await self._done(command)
+                    await self.do(command)
             case "plan_edit" | "todo":
                 await self._plan(action)
 
@@ -323,22 +318,22 @@ class Driver:
             may.exact = {path: [entry] for path, entry in changed.items()}
             bulk = verdicts[-1].bulk
             may.generated, may.git = True, bulk is not None and bulk.kind == "git"
-        await self._done(cmd.VerdictUndo(session=self.session), may)
+        await self.do(cmd.VerdictUndo(session=self.session), may)
 
     async def _sent_comments(self) -> None:
         if self.engine._find_session(self.session).turn_slot.is_running:
-            await self._done(cmd.CommentsSend(session=self.session))
+            await self.do(cmd.CommentsSend(session=self.session))
             return
         self.model.begin(act.Turn())
-        ended = self._count(ev.TurnFinished)
-        reply = await self._done(cmd.CommentsSend(session=self.session))
+        ended = self.count(ev.TurnFinished)
+        reply = await self.do(cmd.CommentsSend(session=self.session))
         if not isinstance(reply, cmd.Reject):
-            await self.until(lambda: self._count(ev.TurnFinished) > ended, "the end of a turn about comments")
+            await self.until(lambda: self.count(ev.TurnFinished) > ended, "the end of a turn about comments")
 
     async def _fork(self) -> None:
         if self.engine._find_session(self.session).turn_slot.is_running:
             return
-        reply = await self._done(cmd.SessionFork(session=self.session))
+        reply = await self.do(cmd.SessionFork(session=self.session))
         if isinstance(reply, cmd.Ack):
             await self.engine.submit(cmd.SessionClose(session=self.session))
             await self._follow(reply.session)
@@ -350,9 +345,9 @@ class Driver:
             return
         path, plan = sorted(plans.items())[0]
         if action.what == "plan_edit":
-            await self._done(cmd.PlanEdit(session=self.session, path=path, body=action.text))
+            await self.do(cmd.PlanEdit(session=self.session, path=path, body=action.text))
         elif plan.todos:
-            await self._done(cmd.TodoSet(session=self.session, plan=path, id=plan.todos[0].id, status="in_progress"))
+            await self.do(cmd.TodoSet(session=self.session, plan=path, id=plan.todos[0].id, status="in_progress"))
 
     def leaked(self) -> set[str]:
         """Where secrets were seen that still are some."""
@@ -363,10 +358,10 @@ class Driver:
             return
         path = min(self.runtime.state.plans)
         self.model.begin(act.Turn(steps=action.steps))
-        ended = self._count(ev.TurnFinished)
-        reply = await self._done(cmd.PlanBuild(session=self.session, path=path, workers=action.workers))
+        ended = self.count(ev.TurnFinished)
+        reply = await self.do(cmd.PlanBuild(session=self.session, path=path, workers=action.workers))
         if not isinstance(reply, cmd.Reject):
-            await self.until(lambda: self._count(ev.TurnFinished) > ended, "the end of a build")
+            await self.until(lambda: self.count(ev.TurnFinished) > ended, "the end of a build")
             await self.engine.wait_idle(self.session)
             self.look(Allowance())
 

@@ -69,13 +69,14 @@ class Generator:
             (2, lambda: act.Simple(what="undo")),
             (1, self._restore),
             (1, self._mode),
+            (1, lambda: act.Forget(at=self._number())),
         ]
 
     def sequence(self, crash: bool) -> act.Sequence:
         """A turn first, so that there is something to judge; `crash`: with processes that are killed."""
         actions = [self._turn(), *(self._any() for _ in range(self._chance.randint(2, 6)))]
         if self._chance.random() < 0.4:
-            scene = self._chance.choice((self._clash, self._planning, self._commit))
+            scene = self._chance.choice((self._clash, self._planning, self._commit, self._best))
             at = self._chance.randrange(len(actions) + 1)
             actions[at:at] = scene()
         if crash:
@@ -112,6 +113,19 @@ class Generator:
         after = [self._judge() for _ in range(2)]
         return [act.Mode(mode="plan"), plan, *more, act.Mode(mode="agent"), build, *after]
 
+    def _best(self) -> list[act.AnyAction]:
+        """A prompt is tried side by side over what is pending; then parts of it are taken, and judged."""
+        steps = tuple(self._step() for _ in range(self._chance.randint(2, 5)))
+        stops = self._number() if self._chance.random() < 0.3 else -1
+        best = act.Best(steps=steps, candidates=self._chance.choice((2, 2, 3)), stops=stops)
+        between = [self._chance.choice((self._judge, self._outside, self._restart))() for _ in range(2)]
+        kinds = [self._chance.choice(("all", "file", "hunk")) for _ in range(self._chance.randint(1, 3))]
+        taken = [act.Take(what=kind, at=self._number()) for kind in kinds]
+        return [best, *between[: self._chance.randint(0, 2)], *taken, self._judge(), self._judge()]
+
+    def _restart(self) -> act.Simple:
+        return act.Simple(what="restart")
+
     def _commit(self) -> list[act.AnyAction]:
         """The agent commits what the user then accepts, rejects or both; then the state of git is decided."""
         commits = [each for each in COMMANDS if "git " in each and "{}" in each]
@@ -141,6 +155,7 @@ class Generator:
             self._delete,
             self._run,
             self._odd,
+            self._task,
         )
         return tuple(self._chance.choice(makers)() for _ in range(self._chance.randint(1, 3)))
 
@@ -166,6 +181,11 @@ class Generator:
         asked = {0: ["git_write"], 1: ["all"], 2: ["network", "localhost:5432"]}.get(len(command) % 10)
         more = {"required_permissions": asked} if asked else {}
         return act.Call(tool="run_terminal_cmd", arguments={"command": command, **more})
+
+    def _task(self) -> act.Call:
+        kind = self._chance.choice(("generalPurpose", "generalPurpose", "explore"))
+        given = {"description": "A part", "prompt": "Do a part of it", "subagent_type": kind}
+        return act.Call(tool="task", arguments=given)
 
     def _odd(self) -> act.Call:
         odd = (

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
+
 from tests.fuzz.actions import Outside
 
 
@@ -31,3 +33,13 @@ def _edit(path: Path, action: Outside) -> None:
             path.unlink()
         case "chmod":
             path.chmod(0o755 if not path.stat().st_mode & 0o100 else 0o644)
+
+
+def kill_sleeper() -> None:
+    """Kill the processes that a command is waiting for."""
+    for each in psutil.Process().children(recursive=True):
+        try:
+            if "sleep" in each.cmdline()[:1]:
+                each.kill()
+        except psutil.Error:
+            continue

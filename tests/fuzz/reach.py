@@ -1,0 +1,71 @@
+"""Actions of the agent's reach: prompts that are tried side by side, what is taken of them, permissions taken back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol.queries import CandidatesAnswer, CandidatesQuery, PermissionsAnswer, PermissionsQuery
+from tests.fuzz import actions as act
+from tests.fuzz.oracle import Allowance
+
+if TYPE_CHECKING:
+    from tests.fuzz.driver import Driver
+
+
+async def perform_reach(driver: Driver, action: act.Best | act.Take | act.Forget) -> None:
+    """Perform an action; none of them may touch the disk. While a turn runs, none of them is done."""
+    match action:
+        case _ if driver.runtime.turn_slot.is_running:
+            return
+        case act.Best():
+            await _try_side_by_side(driver, action)
+        case act.Take():
+            await _take(driver, action)
+        case act.Forget():
+            await _forget(driver, action)
+
+
+async def _try_side_by_side(driver: Driver, action: act.Best) -> None:
+    driver.model.begin(act.Turn(steps=action.steps))
+    begun, ended = len(_list_begun(driver)), driver.count(ev.TurnFinished)
+    reply = await driver.do(cmd.BestRun(session=driver.session, text="Do it", models=("",) * action.candidates))
+    if isinstance(reply, cmd.Reject):
+        return
+
+    def is_over() -> bool:
+        return driver.count(ev.TurnFinished) > ended
+
+    if action.stops >= 0:
+        wanted = begun + action.stops % action.candidates
+        await driver.until(lambda: is_over() or len(_list_begun(driver)) > wanted, "the beginning of a candidate")
+        if not is_over():
+            await driver.engine.submit(cmd.TurnInterrupt(session=_list_begun(driver)[wanted]))
+    await driver.until(is_over, "the end of the candidates")
+    await driver.engine.wait_idle(driver.session)
+    driver.look(Allowance())
+
+
+def _list_begun(driver: Driver) -> list[str]:
+    return [each.id for each in driver.heard if isinstance(each, ev.SubagentStarted) and each.candidate_of]
+
+
+async def _take(driver: Driver, action: act.Take) -> None:
+    answer = await driver.engine.query(CandidatesQuery(session=driver.session))
+    if not isinstance(answer, CandidatesAnswer) or not answer.candidates:
+        return
+    chosen = answer.candidates[action.at % len(answer.candidates)]
+    pick = cmd.CandidatePick(id=chosen.id)
+    if action.what != "all" and chosen.changes:
+        change = chosen.changes[action.at % len(chosen.changes)].change
+        hunks = tuple(each.id for each in change.hunks) if action.what == "hunk" else ()
+        pick = cmd.CandidatePick(id=chosen.id, path=change.path, hunks=hunks[: 1 + action.at % 2])
+    await driver.do(cmd.BestTake(session=driver.session, picks=(pick,)))
+
+
+async def _forget(driver: Driver, action: act.Forget) -> None:
+    answer = await driver.engine.query(PermissionsQuery(session=driver.session))
+    if isinstance(answer, PermissionsAnswer) and answer.kept:
+        removed = answer.kept[action.at % len(answer.kept)].id
+        await driver.do(cmd.PermissionRemove(session=driver.session, id=removed))
