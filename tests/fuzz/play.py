@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from core.engine.shared_box import SharedBox
@@ -49,6 +50,7 @@ class Player:
         self._template, self._places, self._wanted = template, places, wanted
         self._runner: asyncio.Runner | None = None
         self._boxes: KeptBoxes | None = None
+        self._threads = ThreadPoolExecutor()
         self._number = 0
         self.seen: Counter[str] = Counter()
 
@@ -72,6 +74,7 @@ class Player:
     def _last(self, project: Path, report: Report, part: tuple[act.AnyAction, ...]) -> list[str]:
         if self._runner is None or self._boxes is None:
             self._runner, self._boxes = asyncio.Runner(), KeptBoxes(wanted=self._wanted)
+            self._runner.get_loop().set_default_executor(self._threads)
         driver = Driver(project, report[0], self._boxes)
         try:
             self._runner.run(_played(driver, report, part))
@@ -80,7 +83,14 @@ class Player:
             self._runner.run(driver.give_up())
             raise
         finally:
+            self._wait_for_threads(self._runner.get_loop())
             self.seen.update(str(type(each).__struct_config__.tag) for each in driver.heard)
+
+    def _wait_for_threads(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let what was begun in a thread come to its end, as the end of the program does."""
+        begun, self._threads = self._threads, ThreadPoolExecutor()
+        loop.set_default_executor(self._threads)
+        begun.shutdown()
 
     @property
     def tier(self) -> str:
