@@ -21,8 +21,7 @@ from tests.support.committed import commit_own_sources
 from tests.support.open_session import session_in, submit
 from tests.support.provider_server import ProviderServer, Script, provider_server
 from tests.support.provider_streams import Call, Step
-from tests.support.roster_screen import open_screen, read_rows, until
-from tui.agents.roster import AgentList
+from tests.support.roster_screen import mark, open_screen, read_rows, until
 from tui.app import AgentApp
 from tui.ask.question_bar import QuestionBar
 
@@ -105,7 +104,7 @@ async def watch_four(app: AgentApp, pilot: Pilot[Any]) -> None:
 
 async def end_four(app: AgentApp, pilot: Pilot[Any], server: ProviderServer) -> None:
     """Stop the slow one by its key, let two go on to their ends, and then answer the one that asks."""
-    app.main.query_one(AgentList).move_to(3)
+    mark(app, "Do slow")
     await pilot.press("x")
     await until(pilot, lambda: "⊘ generalPurpose · Do slow" in read_rows(app))
     server.released.set()

@@ -17,10 +17,9 @@ from core.protocol import commands as cmd
 from core.protocol.messages import UserMessage
 from core.protocol.queries import AgentsAnswer, AgentsQuery, CompletionAnswer, CompletionQuery
 from tests.support.agent_case import calls, says
-from tests.support.roster_screen import open_screen, read_rows, until
+from tests.support.roster_screen import mark, open_screen, read_rows, until
 from tests.support.subagents import KNOWN, ROUNDED, converse, edit, open_build, project_at
 from tests.support.trust import trust
-from tui.agents.roster import AgentList
 from tui.app import AgentApp
 from tui.ask.question_bar import QuestionBar
 from tui.chat.transcript import Transcript
@@ -72,16 +71,15 @@ async def test_one_is_read_while_it_works_and_stopped_and_what_it_has_is_kept(pr
         rows = read_rows(app)
         assert "✓ generalPurpose · Do rounding" in rows
         assert all(f"generalPurpose · Do {each}" in rows for each in ("rate", "docs", "asks"))
-        app.main.query_one(AgentList).move_to(2)
+        docs = mark(app, "Do docs")
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, SubagentDialog) and "list_dir" in read_dialog(app))
         await pilot.press("x")
         await until(pilot, lambda: "⊘ generalPurpose · Do docs" in read_rows(app))
         assert app.screen is app.main
         assert "what it had changed stays with it" in read_rows(app)
-        docs = list(app.main.state.subagents)[2]
         assert app.main.state.subagents[docs].reason == "interrupted"
-        app.main.query_one(AgentList).move_to(1)
+        mark(app, "Do rate")
         await pilot.press("x")
         await until(pilot, lambda: "⊘ generalPurpose · Do rate" in read_rows(app))
         await pilot.press("x")
@@ -91,7 +89,7 @@ async def test_one_is_read_while_it_works_and_stopped_and_what_it_has_is_kept(pr
 async def test_a_question_reaches_the_user_a_clash_is_told_and_what_has_ended_can_be_read(project, monkeypatch):
     monkeypatch.setattr("tui.ask.question_bar.GRACE", 0.0)
     async with open_team(project) as (app, pilot, gate):
-        app.main.query_one(AgentList).move_to(2)
+        mark(app, "Do docs")
         await pilot.press("x")
         await until(pilot, lambda: "⊘ generalPurpose · Do docs" in read_rows(app))
         await pilot.press("f2")
@@ -103,7 +101,7 @@ async def test_a_question_reaches_the_user_a_clash_is_told_and_what_has_ended_ca
         await until(pilot, lambda: "! generalPurpose · Do rate" in read_rows(app))
         assert "in conflict: calc.py" in read_rows(app)
         assert "✓ generalPurpose · Do asks" in read_rows(app)
-        app.main.query_one(AgentList).move_to(3)
+        mark(app, "Do asks")
         await pilot.press("enter")  # it has ended: what is shown comes from its log
         await until(pilot, lambda: isinstance(app.screen, SubagentDialog) and "Blue it is." in read_dialog(app))
         await pilot.press("x")

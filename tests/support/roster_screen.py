@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 
 from core.engine import Engine
 from tui.agents.roster import AgentList
+from tui.agents.roster_rows import list_entries
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
 
@@ -44,3 +45,10 @@ def read_rows(app: AgentApp) -> str:
     """What the roster shows, a line for each of its rows."""
     shown = app.main.query_one(AgentList)
     return "\n".join(shown.render_line(y).text.rstrip() for y in range(shown.size.height))
+
+
+def mark(app: AgentApp, title: str) -> str:
+    """Put the cursor on the subagent with this title, wherever it stands; returns its id."""
+    titles = [each.title for each in list_entries(app.main.state)]
+    app.main.query_one(AgentList).move_to(titles.index(title))
+    return list_entries(app.main.state)[titles.index(title)].id

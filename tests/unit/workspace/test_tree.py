@@ -84,15 +84,15 @@ def test_p3_a_directory_swapped_for_a_link_never_lets_a_write_out(workspace):
 
     swapping = threading.Thread(target=swap)
     swapping.start()
-    written = 0
-    for number in range(300):
+    tried = written = 0
+    while tried < 300 or not written:  # on a busy machine the link may stand there for long
+        tried += 1
         with suppress(PathRefused):
-            workspace.write_atomic(f"d/f{number}", b"x")
+            workspace.write_atomic(f"d/f{tried}", b"x")
             written += 1
     stop.set()
     swapping.join()
     assert [each.name for each in outside(workspace).iterdir()] == ["key"]
-    assert written > 0
 
 
 def test_p4_n1_a_link_within_the_tree_is_followed_to_read_and_never_written_through(workspace):
