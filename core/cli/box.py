@@ -127,7 +127,7 @@ class _BoxRun:
         wanted = Tier(arguments.tier) if arguments.tier else None
         self._boxes = SharedBox(wanted=wanted)
         private = False if arguments.keep else None
-        said = EngineOptions(mode=arguments.mode, interactive=False, watch=False, private=private)
+        said = EngineOptions(mode=arguments.mode, interactive=False, watch=False, preload=False, private=private)
         self._engine = Engine(arguments.directory, options=said, boxes=self._boxes)
 
     async def go(self) -> int:

@@ -143,7 +143,7 @@ async def _test(directory: Path, table: HookTable, event: HookEvent, fields: Map
     if not chosen:
         sys.stdout.write(f"No hook runs at {event}{f' for {_list_subjects(fields)[0]}' if fields else ''}.\n")
         return ExitCode.DONE
-    options = EngineOptions(interactive=False, watch=False, private=True)
+    options = EngineOptions(interactive=False, watch=False, preload=False, private=True)
     engine = Engine(directory, options=options)
     try:
         opened = await engine.submit(cmd.SessionOpen())

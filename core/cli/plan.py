@@ -219,7 +219,7 @@ async def _complete_verified(arguments: PlanArguments, path: str, todo: Todo) ->
         if isinstance(envelope.event, ErrorRaised | PlanUpdated):
             seen.append(envelope.event)
 
-    engine = Engine(arguments.directory, options=EngineOptions(interactive=False, watch=False))
+    engine = Engine(arguments.directory, options=EngineOptions(interactive=False, watch=False, preload=False))
     try:
         opened = cmd.SessionResume(session=known) if known else cmd.SessionOpen(mode="plan")
         session = require_ack(await engine.submit(opened)).session

@@ -110,7 +110,9 @@ async def _go(arguments: ReviewArguments) -> int:
     if not session:
         sys.stdout.write("there is no session to take a candidate from.\n" if is_taking else NOTHING)
         return ExitCode.FAILED if is_taking else ExitCode.DONE
-    engine = Engine(arguments.directory, options=EngineOptions(interactive=False, watch=False, private=False))
+    engine = Engine(
+        arguments.directory, options=EngineOptions(interactive=False, watch=False, preload=False, private=False)
+    )
     heard: list[ev.AnyEvent] = []
     view = SessionView(engine, session, lambda envelope: heard.append(envelope.event))
     try:

@@ -282,7 +282,8 @@ class Engine:
         services.notices.clear()
         self._announce_trust(session)
         announce_limits(session, self._options)
-        preload(session)
+        if self._options.preload:
+            preload(session)
         self._tasks.spawn(self._announce_box(session), name=f"box of {session.id}")
         if session.state.is_demo:
             session.tasks.schedule(partial(suggest_prompt, session))

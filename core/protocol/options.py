@@ -12,7 +12,8 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 class EngineOptions:
     """Options on top of the configuration; None = not given, so that the configuration decides. `interactive`: a user
     can be asked. `watch`: report changes on disk. `tier`: the one tier of box to use. `trust`: trust the project for
-    this run. `private`: keep nothing of it. `allow`: rules of the user that allow, in this run."""
+    this run. `private`: keep nothing of it. `allow`: rules of the user that allow, in this run. `preload`: a prompt is
+    to come, so what it needs is made ready."""
 
     mode: str | None = None
     model: str | None = None
@@ -26,3 +27,4 @@ class EngineOptions:
     trust: bool = False
     private: bool | None = None
     allow: tuple[str, ...] = ()
+    preload: bool = True

@@ -228,7 +228,9 @@ def _find_allowed(arguments: McpArguments) -> ServerConfig:
 
 
 async def _test(arguments: McpArguments) -> int:
-    engine = Engine(arguments.directory, options=EngineOptions(interactive=False, watch=False, private=True))
+    engine = Engine(
+        arguments.directory, options=EngineOptions(interactive=False, watch=False, preload=False, private=True)
+    )
     try:
         opened = await engine.submit(cmd.SessionOpen())
         if isinstance(opened, cmd.Reject):

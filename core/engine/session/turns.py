@@ -202,8 +202,9 @@ def preload(session: Session) -> None:
     """Import the SDK of the chosen model, and prepare its prefix, while the user still types."""
     model, _ = choose_model(session.state, session.settings)
     if model:
+        # The program's end waits for it: native modules that are being imported do not survive the interpreter's.
         arguments = (session.services.models, model)
-        threading.Thread(target=_preload_model, args=arguments, daemon=True, name="preload").start()
+        threading.Thread(target=_preload_model, args=arguments, name="preload").start()
         if session.warm_up is None:
             session.warm_up = session.tasks.others.start(_warm_up(session), name="warm-up")
 
