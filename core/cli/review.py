@@ -9,6 +9,7 @@ import asyncio
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -150,7 +151,8 @@ class _Taking:
         require_ack(await self._engine.submit(cmd.BestTake(session=session, picks=picks)))
         await self._view.settle()
         if chosen.check is not None:
-            await self._view.wait_until(lambda: any(map(_ends_check, self._heard[since:])))
+            is_end = partial(_ends_check, chosen.check.command)
+            await self._view.wait_until(lambda: any(map(is_end, self._heard[since:])))
         return self._report(self._heard[since:])
 
     def _report(self, heard: Sequence[ev.AnyEvent]) -> int:
@@ -171,11 +173,15 @@ class _Taking:
         return ExitCode.FAILED if has_failed else ExitCode.REFUSED if left else ExitCode.DONE
 
 
-def _ends_check(event: ev.AnyEvent) -> bool:
-    """True for what says how the check of what was taken ended, or that it can't be run."""
-    return isinstance(event, (ev.CommandRan, ev.ErrorRaised)) or (
-        isinstance(event, ev.Notice) and event.level == "info"
-    )
+def _ends_check(command: str, event: ev.AnyEvent) -> bool:
+    """True for what says how the check of what was taken ended, or that it can't be run (other notices may come)."""
+    match event:
+        case ev.CommandRan():
+            return event.command == command
+        case ev.Notice():
+            return event.hint.endswith(f"!{command}")
+        case _:
+            return isinstance(event, ev.ErrorRaised)
 
 
 @dataclass

@@ -63,17 +63,17 @@ def prepare_best_take(session: Session, command: cmd.BestTake) -> Effect:
 
     async def take() -> None:
         await take_picks(session, command.picks)
-        _check_again(session, [session.state.subagents[each.id] for each in command.picks])
+        await _check_again(session, [session.state.subagents[each.id] for each in command.picks])
 
     return take
 
 
-def _check_again(session: Session, taken: list[SubagentState]) -> None:
+async def _check_again(session: Session, taken: list[SubagentState]) -> None:
     """Run the command that candidates were checked by, where what it does is contained."""
     check = next((each.rating.check for each in taken if each.rating is not None and each.rating.check), None)
     if check is None:
         return
-    if session.terminal.is_contained:
+    if await session.terminal.find_box():
         run_typed(session, check.command)
     else:
         message = "What you took was not checked: this machine has no box that would contain the command."
