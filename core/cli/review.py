@@ -9,7 +9,6 @@ import asyncio
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -150,9 +149,8 @@ class _Taking:
         picks = (cmd.CandidatePick(id=chosen.id),)
         require_ack(await self._engine.submit(cmd.BestTake(session=session, picks=picks)))
         await self._view.settle()
-        if chosen.check is not None:
-            is_end = partial(_ends_check, chosen.check.command)
-            await self._view.wait_until(lambda: any(map(is_end, self._heard[since:])))
+        if (check := chosen.check) is not None:
+            await self._view.wait_until(lambda: any(_ends_check(check.command, each) for each in self._heard[since:]))
         return self._report(self._heard[since:])
 
     def _report(self, heard: Sequence[ev.AnyEvent]) -> int:
