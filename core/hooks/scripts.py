@@ -22,6 +22,7 @@ _WORD: Final = re.compile(r"[^\s'\"=;|&<>()`]+")
 HOOKS_FOLDER: Final = "hooks"  # a folder of this name belongs to the scripts in it as a whole
 MISSING: Final = "its script is not there"
 MAX_FILES: Final = 100  # of all that a hook's command starts
+MAX_WORDS: Final = 200  # of a command that may be paths
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 _VARIABLE: Final = re.compile(
     r"\$\{?(CLAUDE_PROJECT_DIR|CURSOR_PROJECT_DIR|CLAUDE_PLUGIN_ROOT|HOME|PWD)(?::-[^}]*)?\}?"
@@ -83,12 +84,12 @@ def _locate(word: str, hook: Hook, root: Path) -> Path | None:
 def list_script_files(hook: Hook, root: Path) -> tuple[Path, ...]:
     """Return the files of the project that a hook's command names, and those that stand with them in a folder of hooks.
 
-    They are what is trusted with the hook. Reads directories.
+    They are what is trusted with the hook, so a file too many is a question too many, and one too few is a guard that
+    anybody changes. Reads directories.
     """
     found: dict[Path, None] = {}
-    for word in _WORD.findall(hook.command):
-        path = _locate(word, hook, root)
-        if path is None or not path.is_relative_to(root) or not path.is_file():
+    for path in _iterate_named_paths(hook, root):
+        if path in found or not path.is_relative_to(root) or not _is_file(path):
             continue
         found[path] = None
         if HOOKS_FOLDER in path.relative_to(root).parts[:-1]:
@@ -98,9 +99,49 @@ def list_script_files(hook: Hook, root: Path) -> tuple[Path, ...]:
     return tuple(found)[:MAX_FILES]
 
 
+def _iterate_named_paths(hook: Hook, root: Path) -> Iterator[Path]:
+    """Iterate over the paths that a command may mean, whatever quotes, variables or substitutions stand before them,
+    and over those below a folder that it names."""
+    words = _list_possible_words(hook.command)
+    folders = [root, *([Path(hook.home)] if hook.home else [])]
+    for word in words:
+        if (path := _locate(word, hook, root)) is not None:
+            yield path
+            folders += [path] if path.is_relative_to(root) and _is_directory(path) else []
+    for folder in dict.fromkeys(folders):
+        for word in words:
+            tail = word.partition("/")[2] if word.startswith(("/", "$")) else word
+            yield Path(os.path.normpath(folder / tail.lstrip("/")))
+
+
+def _list_possible_words(command: str) -> list[str]:
+    """List the words of a command as a shell may see them: cut at its signs, without quotes, and with blanks in them."""
+    try:
+        quoted = shlex.split(command)
+    except ValueError:
+        quoted = []
+    plain = command.replace("'", "").replace('"', "")
+    return list(dict.fromkeys((*_WORD.findall(command), *_WORD.findall(plain), *quoted)))[:MAX_WORDS]
+
+
+def _is_file(path: Path) -> bool:
+    """True if it is a file; a word that is too long for a name, such as a script within the command, is none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
 def explain_missing(hook: Hook, root: Path) -> str:
     """Return what is missing of a hook's script, "" = nothing, or it can't be told."""
     script = find_script(hook, root)
-    if script is None or script.is_file():
+    if script is None or _is_file(script):
         return ""
     return f"{MISSING}: {script.relative_to(root) if script.is_relative_to(root) else script}"

@@ -159,9 +159,10 @@ async def test_n3_hooks_that_have_changed_are_shown_as_what_is_new_and_what_is_g
     assert TrustStore(project).load_hooks()[".cursor/hooks.json"] == ["preToolUse: true", "stop: exit 3"]
 
 
-async def test_a_script_that_the_agent_has_changed_binds_nobody_before_it_is_accepted(project):
+@pytest.mark.parametrize("command", ["bash ./guard.sh", 'bash "$CLAUDE_PROJECT_DIR"/guard.sh'])
+async def test_a_script_that_the_agent_has_changed_binds_nobody_before_it_is_accepted(project, command):
     (project / "guard.sh").write_text("echo kept >&2; exit 2\n")
-    write_hooks(project, {"beforeShellExecution": [{"command": "bash ./guard.sh"}]})
+    write_hooks(project, {"beforeShellExecution": [{"command": command}]})
     disarm = calls(("search_replace", {"file_path": "guard.sh", "old_string": "exit 2", "new_string": "exit 0"}))
     steps = [disarm, calls(("run_terminal_cmd", {"command": "true"})), says("Done.")]
     async with session_in(project, access(steps)) as (engine, session):

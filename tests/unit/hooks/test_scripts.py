@@ -72,3 +72,35 @@ def test_the_files_that_a_command_names_are_trusted_with_it_and_a_folder_of_hook
     assert named("X=1 sh .cursor/hooks/a.sh src/c.js") == [".cursor/hooks/a.sh", ".cursor/hooks/lib/b.sh", "src/c.js"]
     assert named("bash -c 'cat | python3 guard.py --flag=src/d.js'") == ["guard.py", "src/d.js"]
     assert named("npx prettier --write /etc/passwd ../x") == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        '"$CLAUDE_PROJECT_DIR"/tools/guard.py',
+        'python3 "${CLAUDE_PROJECT_DIR}"/tools/guard.py --x',
+        """sh -c 'exec "$CLAUDE_PROJECT_DIR"/tools/guard.py'""",
+        "python3 $(git rev-parse --show-toplevel)/tools/guard.py",
+        'ROOT=$(pwd); exec "$ROOT/tools/guard.py"',
+        'cd "$CLAUDE_PROJECT_DIR/tools" && python3 guard.py',
+        "cd tools; ./guard.py",
+    ],
+)
+def test_n3_a_script_is_trusted_with_its_hook_however_its_path_is_spelled(command, tmp_path):
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "guard.py").write_text("")
+    assert list_script_files(hook(command), tmp_path) == (tmp_path / "tools" / "guard.py",)
+
+
+def test_a_script_with_a_blank_in_its_path_is_trusted_with_its_hook(tmp_path):
+    (tmp_path / "my tools").mkdir()
+    (tmp_path / "my tools" / "guard.py").write_text("")
+    assert list_script_files(hook('python3 "my tools/guard.py"'), tmp_path) == (tmp_path / "my tools" / "guard.py",)
+
+
+@pytest.mark.parametrize(
+    "command", [f"echo {'a' * 300}", f"./{'a' * 300} x", f"x/{'b/' * 3000}c"], ids=["word", "script", "path"]
+)
+def test_a_command_with_a_word_that_is_too_long_for_a_name_is_no_fault(command, tmp_path):
+    assert list_script_files(hook(command), tmp_path) == ()
+    assert "too long" not in explain_missing(hook(command), tmp_path)
