@@ -17,9 +17,9 @@ from core.extensions.plugins import find_extension_places
 from core.extensions.skills import load_skills
 from core.hooks.parsing import HookFile
 from core.hooks.places import (
-    HOOK_PATHS,
     describe_changed_hooks,
     describe_hooks,
+    is_hook_path,
     iterate_project_files,
     render_for_trust,
 )
@@ -73,7 +73,7 @@ class ProjectTrust:
     def check_all(self) -> None:
         """Compare the project's configuration, the rules that bind from the start and its extensions with what was
         trusted."""
-        self.check_paths([CONFIGURATION_PATH, *HOOK_PATHS])
+        self.check_paths([CONFIGURATION_PATH, *(file.hooks[0].source for file in self._list_hooks())])
         if self.trusted:
             load_rule_files(self._workspace, self.voices.is_trusted)
             read_project_extensions(self._workspace, self.voices.is_trusted)
@@ -90,9 +90,10 @@ class ProjectTrust:
         extension consists of."""
         is_own = (
             path == CONFIGURATION_PATH
-            or path in (*HOOK_PATHS, *SERVER_FILES)
+            or path in SERVER_FILES
             or is_rule_path(path)
             or is_extension_path(path)
+            or is_hook_path(path, self._workspace)
         )
         return is_own or self.voices.is_known(path)
 
@@ -104,7 +105,7 @@ class ProjectTrust:
         loaded = load_with_notices(self._root if trusted else None)
         if trusted:
             files = {path: hash_content(data) for path, data in self._iter_trusted_files()}
-            self._trust.grant(files, self._describe_hooks(*HOOK_PATHS))
+            self._trust.grant(files, self._describe_hooks())
         else:
             self._trust.revoke()
         self.trusted = trusted
@@ -130,7 +131,7 @@ class ProjectTrust:
     def observe(self, event: FileWritten) -> None:
         """Trust what the user accepted in the review: it is no change from outside. Hooks are asked about all the same:
         what they run is to be seen as such."""
-        if self.trusted and self._is_voice(event.path) and event.path not in HOOK_PATHS:
+        if self.trusted and self._is_voice(event.path) and not is_hook_path(event.path, self._workspace):
             before, data = event.before, self._read_file(event.path)
             if data is not None and hash_content(data) == event.state.blob:
                 with suppress(StateError):  # then it is asked about
@@ -139,9 +140,8 @@ class ProjectTrust:
     def _iter_trusted_files(self) -> Iterator[tuple[str, bytes]]:
         if (data := self._read_file(CONFIGURATION_PATH)) is not None:
             yield CONFIGURATION_PATH, data
-        for path in HOOK_PATHS:
-            if (data := self._read_file(path)) is not None:
-                yield path, data
+        for file in self._list_hooks():
+            yield file.hooks[0].source, render_for_trust(file, self._workspace)
         found: dict[str, bytes] = {}
 
         def record(path: str, data: bytes) -> bool:
@@ -155,7 +155,7 @@ class ProjectTrust:
 
     def _read_file(self, path: str) -> bytes | None:
         """Read what a file says to the agent, None = nothing. Of one with hooks that is what they run."""
-        if path in HOOK_PATHS:
+        if is_hook_path(path, self._workspace):
             return next((render_for_trust(file, self._workspace) for file in self._list_hooks(path)), None)
         try:
             if path == CONFIGURATION_PATH:
@@ -165,15 +165,16 @@ class ProjectTrust:
             return None
 
     def _list_hooks(self, *paths: str) -> list[HookFile]:
-        """Return the files with hooks among these paths, as they are on the disk."""
-        return [file for path, file in iterate_project_files(self._workspace) if path in paths and file.hooks]
+        """Return the files with hooks among these paths, as they are on the disk; without any path all of them."""
+        files = iterate_project_files(self._workspace)
+        return [file for path, file in files if file.hooks and (not paths or path in paths)]
 
     def _describe_hooks(self, *paths: str) -> dict[str, tuple[str, ...]]:
-        """Return a line for each hook of these files, by its file."""
+        """Return a line for each hook of these files, by its file; without any path of all of them."""
         return {file.hooks[0].source: describe_hooks([file]) for file in self._list_hooks(*paths)}
 
     def _find_held(self) -> tuple[str, ...]:
-        with_hooks = (file.hooks[0].source for file in self._list_hooks(*HOOK_PATHS))
+        with_hooks = (file.hooks[0].source for file in self._list_hooks())
         return (*find_instructions(self._root), *with_hooks)
 
     def build_question(self) -> TrustStated | None:
@@ -185,7 +186,7 @@ class ProjectTrust:
             return TrustStated(state="asked", directory=directory, changed=changed, hooks=hooks)
         if self.trusted or is_empty_directory(self._root):
             return None
-        hooks = describe_hooks(self._list_hooks(*HOOK_PATHS))
+        hooks = describe_hooks(self._list_hooks())
         return TrustStated(state="asked", directory=directory, holds=self._find_held(), hooks=hooks)
 
     def build_answer(self) -> TrustStated:

@@ -38,9 +38,11 @@ _SOURCES: Final[tuple[tuple[SourceKind, str, str], ...]] = (
 
 
 class PluginSource(Struct, frozen=True, kw_only=True):
-    """Hooks or MCP servers of a plug-in: JSON that was not interpreted yet.
+    """Hooks or MCP servers of a plug-in: JSON that was not interpreted yet. Hooks are read whether or not they are
+    trusted, as that is about their scripts, too.
 
-    `path`: the file that it stands in; `directory`: the plug-in's, as `${CLAUDE_PLUGIN_ROOT}` means it.
+    `path`: the file that it stands in, of hooks in a manifest with `#hooks` behind it; `directory`: the plug-in's, as
+    `${CLAUDE_PLUGIN_ROOT}` means it.
     """
 
     plugin: str
@@ -166,12 +168,13 @@ def _read_sources(
         value = manifest.get(key)
         held: list[tuple[str, bytes]] = []
         if isinstance(value, dict):
-            held.append((file, msgspec.json.encode({key: value.get(key, value)})))
+            shown = f"{file}#hooks" if kind == "hooks" else file
+            held.append((shown, msgspec.json.encode({key: value.get(key, value)})))
             value = None
         for name in dict.fromkeys([default, *_list_paths(value, f"`{key}`", problems)]):
             path = own.join(name)
             try:
-                held.append((path, own.read(path)))
+                held.append((path, own.read_unchecked(path) if kind == "hooks" else own.read(path)))
             except UnusableFile as reason:
                 problems.append(f"{name} is not read: {reason}")
             except PathRefused:

@@ -15,11 +15,12 @@ from typing import Final
 from msgspec import Struct
 
 from core.errors import PathRefused
-from core.extensions.plugins import find_extension_places
+from core.extensions.places import Scope, list_extension_folders
+from core.extensions.plugins import load_plugins
 from core.hooks.events import Dialect
 from core.hooks.parsing import Hook, HookFile, HookOwner, HookProblem, parse_hook_file
 from core.hooks.scripts import explain_missing, list_script_files
-from core.permissions.trusted_files import TrustCheck
+from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.user_dirs import get_config_dir
 from core.workspace import Workspace
 
@@ -62,7 +63,8 @@ def load_hooks(workspace: Workspace, check: TrustCheck | None) -> HookTable:
         is_heard = not found.hooks or (check is not None and check(path, render_for_trust(found, workspace)))
         (hooks if is_heard else held).extend(found.hooks)
         problems += found.problems
-    for found in (*map(_read_source, list_user_sources()), *_iterate_plugin_files(workspace, check)):
+    plugins = (found for _, found in _iterate_plugin_files(workspace, "user"))
+    for found in (*map(_read_source, list_user_sources()), *plugins):
         hooks += found.hooks
         problems += found.problems
     for hook in hooks:
@@ -85,15 +87,17 @@ def list_user_sources() -> tuple[HookSource, ...]:
     )
 
 
-def _iterate_plugin_files(workspace: Workspace, check: TrustCheck | None) -> Iterator[HookFile]:
-    """Iterate over the hook files of plug-ins; those of a project are read once their bytes are trusted."""
-    for plugin in find_extension_places(workspace, check).plugins.plugins:
+def _iterate_plugin_files(workspace: Workspace, scope: Scope) -> Iterator[tuple[str, HookFile]]:
+    """Iterate over the hook files of the plug-ins of a project, or of its user. One of the project hides none of the
+    user's, whatever its name."""
+    folders = [each for each in list_extension_folders(workspace, trust_everything) if each.scope == scope]
+    for plugin in load_plugins(folders).plugins:
         for source in plugin.sources:
             if source.kind == "hooks":
                 dialect: Dialect = "cursor" if b'"version"' in source.data else "claude"
                 place = str(workspace.root / Path(source.directory).expanduser())
                 owner = HookOwner(dialect=dialect, scope="plugin", source=source.path, home=place)
-                yield _parse(source.data, owner)
+                yield source.path, _parse(source.data, owner)
 
 
 def _show(path: Path) -> str:
@@ -102,10 +106,19 @@ def _show(path: Path) -> str:
 
 
 def iterate_project_files(workspace: Workspace) -> Iterator[tuple[str, HookFile]]:
-    """Iterate over the project's hook files that are there, as they are on the disk."""
+    """Iterate over the project's hook files that are there, those of its plug-ins last, as they are on the disk."""
     for path, dialect in PROJECT_HOOK_FILES:
         if (found := read_project_file(workspace, path, dialect)) is not None:
             yield path, found
+    yield from _iterate_plugin_files(workspace, "project")
+
+
+def is_hook_path(path: str, workspace: Workspace) -> bool:
+    """True if the project's hooks stand in this file. Reads the manifests of plug-ins for a path among them."""
+    if path in HOOK_PATHS:
+        return True
+    is_near = "/plugins/" in f"/{path}"
+    return is_near and any(path == each for each, _ in _iterate_plugin_files(workspace, "project"))
 
 
 def read_project_file(workspace: Workspace, path: str, dialect: Dialect) -> HookFile | None:

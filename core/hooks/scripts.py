@@ -115,7 +115,7 @@ def _iterate_named_paths(hook: Hook, root: Path) -> Iterator[Path]:
 
 
 def _list_possible_words(command: str) -> list[str]:
-    """List the words of a command as a shell may see them: cut at its signs, without quotes, and with blanks in them."""
+    """List the words of a command as a shell may see them: cut at its signs, without quotes, with blanks in them."""
     try:
         quoted = shlex.split(command)
     except ValueError:
