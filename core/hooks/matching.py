@@ -43,6 +43,7 @@ def _meets_condition(hook: Hook, subjects: Sequence[str], texts: Sequence[str]) 
         return True
     if said["tool"] not in subjects:
         return False
-    pattern = (said["pattern"] or "*").replace(":*", "*")
+    pattern = re.sub(r"^(?:\./|/+)", "", (said["pattern"] or "*").replace(":*", "*"))
     parts = [part.strip() for text in texts for part in (text, *re.split(r"&&|\|\||[;|\n]", text))]
+    parts += [] if "/" in pattern else [text.rpartition("/")[2] for text in texts]  # a name alone is meant anywhere
     return any(fnmatchcase(part, pattern) or (pattern.endswith(" *") and part == pattern[:-2]) for part in parts)

@@ -26,9 +26,11 @@ _NOT_RAISED_LOWER: Final = frozenset(map(str.lower, NOT_RAISED))
 _KNOWN_KEYS: Final = frozenset(
     {
         *("command", "args", "type", "timeout", "matcher", "failClosed", "loop_limit", "if", "async", "asyncRewake"),
-        *("shell", "statusMessage", "once", "name", "description", "hooks", "enabled", "id", "comment"),
+        *("rewakeMessage", "rewakeSummary", "shell", "statusMessage", "once"),
+        *("name", "description", "hooks", "enabled", "id", "comment", "event"),
     }
 )
+_DIRECTORY: Final = re.compile(r"(\$\{(?:CLAUDE|CURSOR)_(?:PLUGIN_ROOT|PROJECT_DIR)\})")
 _EXACT: Final = re.compile(r"[A-Za-z0-9_ ,|-]+")
 
 
@@ -54,6 +56,11 @@ class Hook(Struct, frozen=True, kw_only=True):
         """A name that stays as long as the hook is the same."""
         said = "\0".join((self.source, self.event, self.matcher, self.condition, self.command))
         return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+    @property
+    def directory(self) -> str:
+        """The directory that it is run in, "" = the project; plug-ins of Claude's are run there, Cursor's at home."""
+        return "" if self.scope == "plugin" and self.dialect == "claude" else self.home
 
     def describe(self) -> str:
         """Return one line: the event, what it is for, and the command."""
@@ -121,7 +128,8 @@ class _Reader:
         return HookFile(hooks=tuple(self._hooks.values()), problems=tuple(self._problems))
 
     def _report(self, message: str) -> None:
-        self._problems.append(HookProblem(source=self._owner.source, message=message))
+        problem = HookProblem(source=self._owner.source, message=message)
+        self._problems += [] if problem in self._problems else [problem]
 
     def _read_event(self, name: str, entries: object) -> None:
         event = _EVENTS_BY_LOWER.get(name.lower())
@@ -203,10 +211,16 @@ def _read_command(entry: Mapping[str, Any]) -> str:
     if not isinstance(command, str) or not command.strip() or "\0" in command:
         return ""
     if isinstance(words, list) and all(isinstance(each, str) for each in words):
-        import shlex
-
-        return shlex.join([command, *words])
+        return " ".join(map(_quote_word, [command, *words]))
     return command
+
+
+def _quote_word(word: str) -> str:
+    """Quote a word for a shell, which fills in the places that stand for a directory and nothing else."""
+    import shlex
+
+    parts = _DIRECTORY.split(word)
+    return "".join(f'"{part}"' if _DIRECTORY.fullmatch(part) else shlex.quote(part) for part in parts if part) or "''"
 
 
 def check_matcher(hook: Hook) -> str:

@@ -133,11 +133,8 @@ def _build_command(hook: Hook) -> str:
         import shlex
 
         place = shlex.quote(hook.home)
-        lines += (
-            [f"export CLAUDE_PLUGIN_ROOT={place}"]
-            if hook.scope == "plugin"
-            else [f"mkdir -p {place} 2> /dev/null; cd {place} || exit 126"]
-        )
+        lines += [f"export CLAUDE_PLUGIN_ROOT={place} CURSOR_PLUGIN_ROOT={place}"] if hook.scope == "plugin" else []
+        lines += [f"mkdir -p {place} 2> /dev/null; cd {place} || exit 126"] if hook.directory else []
     return "\n".join([*lines, hook.command])
 
 

@@ -25,7 +25,7 @@ MAX_FILES: Final = 100  # of all that a hook's command starts
 MAX_WORDS: Final = 200  # of a command that may be paths
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 _VARIABLE: Final = re.compile(
-    r"\$\{?(CLAUDE_PROJECT_DIR|CURSOR_PROJECT_DIR|CLAUDE_PLUGIN_ROOT|HOME|PWD)(?::-[^}]*)?\}?"
+    r"\$\{?(CLAUDE_PROJECT_DIR|CURSOR_PROJECT_DIR|CLAUDE_PLUGIN_ROOT|CURSOR_PLUGIN_ROOT|HOME|PWD)(?::-[^}]*)?\}?"
 )
 _SHELL_SIGNS: Final = frozenset({";", "&&", "||", "|", "&", "(", ")", "{", "}", "<", ">"})
 
@@ -68,7 +68,7 @@ def _iterate_words(command: str) -> Iterator[str]:
 
 
 def _locate(word: str, hook: Hook, root: Path) -> Path | None:
-    values = {"HOME": str(Path.home()), "CLAUDE_PLUGIN_ROOT": hook.home}
+    values = {"HOME": str(Path.home()), "CLAUDE_PLUGIN_ROOT": hook.home, "CURSOR_PLUGIN_ROOT": hook.home}
 
     def expand(found: re.Match[str]) -> str:
         return values.get(found[1], str(root))
@@ -78,7 +78,7 @@ def _locate(word: str, hook: Hook, root: Path) -> Path | None:
         return None
     if path.startswith("~/"):
         path = str(Path.home() / path[2:])
-    return Path(os.path.normpath(Path(hook.home or root) / path))
+    return Path(os.path.normpath(Path(hook.directory or root) / path))
 
 
 def list_script_files(hook: Hook, root: Path) -> tuple[Path, ...]:

@@ -46,6 +46,7 @@ _FOREIGN: Final = {
     "task": ForeignTool("Task", "Task"),
     "web_fetch": ForeignTool("WebFetch", "WebFetch"),
     "web_search": ForeignTool("WebSearch", "WebSearch"),
+    "activate_skill": ForeignTool("Skill", "Skill", {"name": "skill", "arguments": "args"}),
     "ask_question": ForeignTool("AskQuestion", "AskUserQuestion"),
 }
 _PATH_ARGUMENTS: Final = ("file_path", "path", "notebook_path")

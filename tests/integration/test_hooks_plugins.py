@@ -83,3 +83,26 @@ async def test_n3_a_hook_that_a_plug_in_has_got_meanwhile_is_shown_and_does_not_
         assert isinstance(await engine.submit(cmd.TrustSet(session=session, trusted=True)), cmd.Ack)
         assert record(await run_turn(engine, session)) == [("preToolUse", "denied"), ("stop", "failed")]
     assert TrustStore(root).load_hooks()[FILE] == [f"preToolUse: {COMMAND}", "stop: exit 3"]
+
+
+async def test_hooks_of_a_plug_in_of_cursors_are_run_in_its_folder_and_told_the_project(tmp_path):
+    root = build(tmp_path / "project")
+    table = {"version": 1, "hooks": {"preToolUse": [{"command": "./scripts/no.sh"}]}}
+    (root / FILE).write_text(json.dumps(table))
+    script = root / PLUGIN / "scripts" / "no.sh"
+    script.write_text('#!/bin/sh\necho "$(basename "$CURSOR_PLUGIN_ROOT") in $CURSOR_PROJECT_DIR" >&2; exit 2\n')
+    script.chmod(0o755)
+    trust(root)
+    async with session_in(root, access(STEPS)) as (engine, session):
+        events = await run_turn(engine, session)
+    [ran] = [each for each in events if isinstance(each, ev.HookRan)]
+    assert (ran.outcome, ran.message) == ("denied", f"guard in {root}")
+
+
+async def test_an_argument_of_a_plug_ins_hook_may_name_its_folder(tmp_path):
+    root = build(tmp_path / "project")
+    entry = {"type": "command", "command": "bash", "args": ["${CLAUDE_PLUGIN_ROOT}/scripts/no.sh"]}
+    (root / FILE).write_text(json.dumps({"hooks": {"PreToolUse": [{"hooks": [entry]}]}}))
+    trust(root)
+    async with session_in(root, access(STEPS)) as (engine, session):
+        assert record(await run_turn(engine, session)) == [("preToolUse", "denied")]

@@ -5,7 +5,7 @@ import pytest
 from core.hooks.events import HookEvent
 from core.hooks.matching import select_hooks
 from core.hooks.parsing import Hook
-from core.hooks.tool_names import list_tool_names
+from core.hooks.tool_names import build_tool_input, list_tool_names
 
 
 def hook(matcher: str, dialect="claude", *, condition: str = "") -> Hook:
@@ -64,6 +64,27 @@ def test_cursors_matchers_are_patterns_over_the_command(matcher, concerned):
 def test_a_condition_is_a_rule_over_the_call(condition, command, concerned):
     found = select_hooks([hook("", condition=condition)], list_tool_names("run_terminal_cmd"), (command,))
     assert bool(found) is concerned
+
+
+@pytest.mark.parametrize(
+    ("condition", "path", "concerned"),
+    [
+        ("Edit(.env*)", "config/.env.local", True),
+        ("Edit(*.py)", "src/a.py", True),
+        ("Edit(./src/**)", "src/a/b.py", True),
+        ("Edit(/src/*)", "src/a.py", True),
+        ("Edit(docs/*)", "src/a.py", False),
+    ],
+)
+def test_a_condition_on_files_means_a_name_anywhere_and_a_path_from_the_project(condition, path, concerned):
+    found = select_hooks([hook("", condition=condition)], list_tool_names("search_replace"), (path,))
+    assert bool(found) is concerned
+
+
+def test_a_skill_that_is_opened_is_a_skill_for_claudes_hooks(tmp_path):
+    assert select_hooks([hook("Skill")], list_tool_names("activate_skill"))
+    given = build_tool_input("activate_skill", {"name": "pdf", "arguments": "a.pdf"}, "claude", tmp_path)
+    assert given == {"skill": "pdf", "args": "a.pdf"}
 
 
 def test_one_command_runs_once_however_many_matchers_choose_it():

@@ -94,6 +94,19 @@ def test_arguments_of_a_command_are_quoted():
     assert found.hooks[0].command == "node 'a b.js' '$HOME'"
 
 
+def test_a_place_of_a_directory_in_an_argument_is_filled_in_whatever_stands_around_it():
+    words = ["${CLAUDE_PLUGIN_ROOT}/dist/a b.mjs", "--in=${CLAUDE_PROJECT_DIR}", "$(reboot)", ""]
+    found = parsed({"Stop": [{"hooks": [{"command": "node", "args": words}]}]}, CLAUDE)
+    told = """node "${CLAUDE_PLUGIN_ROOT}"'/dist/a b.mjs' --in="${CLAUDE_PROJECT_DIR}" '$(reboot)' ''"""
+    assert found.hooks[0].command == told
+
+
+def test_keys_of_the_peers_are_no_problem_and_what_is_wrong_is_told_once():
+    known = {"command": "x", "event": "stop", "rewakeMessage": "m", "rewakeSummary": "s"}
+    assert parsed({"stop": [known]}).problems == ()
+    assert len(parsed({"stop": [{"command": "x", "colour": 1}, {"command": "y", "colour": 1}]}).problems) == 1
+
+
 def test_every_event_has_its_rules_and_can_be_named():
     assert set(RULES) == set(HookEvent) == set(EVENTS_BY_NAME.values())
 
