@@ -116,15 +116,14 @@ def _read_text(hook: Hook, run: HookRun) -> HookAnswer:
 
 
 def _read_fields(hook: Hook, said: Mapping[str, Any]) -> HookAnswer:
-    inner = said.get("hookSpecificOutput")
-    both = {**said, **inner} if isinstance(inner, dict) else said
+    both = _flatten(said)
     word = _get_text(both, "permissionDecision", "permission", "decision")
     if word.lower() not in {"", *_WORDS}:
         raise _Unreadable(f"{word[:40]!r} is no decision: allow, ask or deny")
     permission: Permission = _WORDS.get(word.lower(), "")
     reason = cut_text(_get_text(both, "permissionDecisionReason", "agent_message", "agentMessage", "reason"))
     message = cut_text(_get_text(both, "user_message", "userMessage", "systemMessage"))
-    stops = both.get("continue") is False
+    stops = both.get("continue") is False or both.get("interrupt") is True
     stop_reason = cut_text(_get_text(both, "stopReason"))
     changed = both.get("updatedInput", both.get("updated_input"))
     if changed is not None and not isinstance(changed, dict):
@@ -146,6 +145,17 @@ def _read_fields(hook: Hook, said: Mapping[str, Any]) -> HookAnswer:
     if permission == "deny" and not rules.blocks and not stops:
         return msgspec.structs.replace(_refuse(hook, answer, reason or message or "it refused."), permission="")
     return answer
+
+
+def _flatten(said: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an answer with what Claude's nests in the place where Cursor's has it."""
+    inner = said.get("hookSpecificOutput")
+    both = {**said, **inner} if isinstance(inner, dict) else said
+    decision = both.get("decision")
+    if not isinstance(decision, dict):
+        return both
+    interrupt = decision.get("interrupt")
+    return {**both, "decision": decision.get("behavior"), "reason": decision.get("message"), "interrupt": interrupt}
 
 
 def _get_text(said: Mapping[str, Any], *names: str) -> str:

@@ -20,6 +20,7 @@ class HookEvent(StrEnum):
     SESSION_END = "sessionEnd"
     BEFORE_PROMPT = "beforeSubmitPrompt"
     PRE_TOOL = "preToolUse"
+    PERMISSION_REQUEST = "permissionRequest"
     POST_TOOL = "postToolUse"
     POST_FAILURE = "postToolUseFailure"
     BEFORE_SHELL = "beforeShellExecution"
@@ -32,6 +33,7 @@ class HookEvent(StrEnum):
     SUBAGENT_STOP = "subagentStop"
     AFTER_RESPONSE = "afterAgentResponse"
     PRE_COMPACT = "preCompact"
+    POST_COMPACT = "postCompact"
     STOP = "stop"
     NOTIFICATION = "notification"
     BEFORE_PROMOTE = "beforePromote"
@@ -55,6 +57,7 @@ RULES: Final = {
     HookEvent.SESSION_END: EventRules(claude="SessionEnd", seconds=5.0),
     HookEvent.BEFORE_PROMPT: EventRules(claude="UserPromptSubmit", blocks=True, takes_text=True, seconds=30.0),
     HookEvent.PRE_TOOL: EventRules(claude="PreToolUse", blocks=True),
+    HookEvent.PERMISSION_REQUEST: EventRules(claude="PermissionRequest", blocks=True),
     HookEvent.POST_TOOL: EventRules(claude="PostToolUse"),
     HookEvent.POST_FAILURE: EventRules(claude="PostToolUseFailure"),
     HookEvent.BEFORE_SHELL: EventRules(blocks=True),
@@ -67,6 +70,7 @@ RULES: Final = {
     HookEvent.SUBAGENT_STOP: EventRules(claude="SubagentStop", continues=True),
     HookEvent.AFTER_RESPONSE: EventRules(),
     HookEvent.PRE_COMPACT: EventRules(claude="PreCompact", blocks=True),
+    HookEvent.POST_COMPACT: EventRules(claude="PostCompact"),
     HookEvent.STOP: EventRules(claude="Stop", continues=True),
     HookEvent.NOTIFICATION: EventRules(claude="Notification"),
     HookEvent.BEFORE_PROMOTE: EventRules(blocks=True, seconds=300.0),
@@ -79,10 +83,8 @@ NOT_RAISED: Final = frozenset(
         "beforeTabFileRead",
         "afterTabFileEdit",
         "workspaceOpen",
-        "PermissionRequest",
         "PermissionDenied",
         "PostToolBatch",
-        "PostCompact",
         "InstructionsLoaded",
         "FileChanged",
         "ConfigChange",

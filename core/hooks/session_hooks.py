@@ -131,6 +131,12 @@ class SessionHooks(Struct, eq=False):
         """Return the type of the subagent whose session this is, "" = it is none."""
         return self.scene().agent_type if self.scene is not None else ""
 
+    async def begin_session(self, source: str, mode: str) -> HookOutcome:
+        """Tell the hooks that the session begins, or why it goes on: "startup", "resume", "compact"."""
+        fields = {"source": source, "is_background_agent": False, "composer_mode": mode}
+        subjects = ("SessionStart", source)
+        return await self.run(HookOccasion(event=HookEvent.SESSION_START, fields=fields, subjects=subjects))
+
     async def run(self, occasion: HookOccasion) -> HookOutcome:
         """Run the hooks that an event concerns and return what they say together."""
         if self.runner is None or self.scene is None:
@@ -147,7 +153,8 @@ class SessionHooks(Struct, eq=False):
             said = [(hook, await self._run_one(hook, occasion)) for hook in chosen]
         found = find_strictest_answer(said)
         outcome = HookOutcome(answers=tuple(said))
-        self._has_stop = self._has_stop or (outcome.ends_turn and not RULES[occasion.event].blocks)
+        is_within = occasion.call is not None or not RULES[occasion.event].blocks
+        self._has_stop = self._has_stop or (outcome.ends_turn and is_within)
         if found is None:
             return outcome
         hook, answer = found

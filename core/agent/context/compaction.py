@@ -18,6 +18,8 @@ from core.agent.answer.call_documents import shorten
 from core.agent.answer.side_requests import SideRequests
 from core.agent.context.dropped_reasoning import notify_shortened, strip_bound_reasoning
 from core.agent.context.memory import ModelMemory
+from core.agent.context.prompt_tags import escape_tags
+from core.agent.context.reminders import append_reminder
 from core.agent.context.token_meter import measure_messages
 from core.agent.skills.activation import render_pinned
 from core.attachments.text_form import format_placeholder
@@ -56,7 +58,8 @@ class Compactor(Struct, frozen=True):
         `is_full`: the model said that its window is, so it is no larger than what was sent, whatever is known of it;
         `is_asked`: the user wants it.
         """
-        if await self._is_refused(prefix_bytes, is_full=is_full, is_asked=is_asked):
+        trigger = "manual" if is_asked else "auto"
+        if await self._is_refused(prefix_bytes, trigger, is_full=is_full):
             return
         meter, messages = self.memory.meter, list(self.state.messages)
         before = meter.count_tokens(prefix_bytes, messages)
@@ -83,6 +86,7 @@ class Compactor(Struct, frozen=True):
             self.memory.announced.pop("mode", None)
             self.emit(ContextCompacted(messages=tuple(fresh), before_tokens=before, after_tokens=after))
             notify_shortened(self.emit, void, after - meter.estimate(prefix_bytes))
+            await self._report_end(trigger, notes)
 
     def _pin_skills(
         self, before: Sequence[Message], start: Sequence[Message], tail: Sequence[Message]
@@ -91,14 +95,25 @@ class Compactor(Struct, frozen=True):
         texts = render_pinned(tuple(self.state.skills.values()), before, (*start, *tail))
         return (*start, *(UserMessage(content=text, origin="program") for text in texts), *tail)
 
-    async def _is_refused(self, prefix_bytes: int, *, is_full: bool, is_asked: bool) -> bool:
+    async def _report_end(self, trigger: str, notes: str) -> None:
+        """Tell the hooks that it is done. What they said when the session began is gone with the history, so those of
+        its start speak again."""
+        done = HookOccasion(
+            event=HookEvent.POST_COMPACT,
+            fields={"trigger": trigger, "compact_summary": notes},
+            subjects=(trigger,),
+        )
+        outcomes = [await self.hooks.run(done)]
+        if not self.hooks.get_agent_type():
+            outcomes.append(await self.hooks.begin_session("compact", self.state.mode))
+        if said := "\n".join(filter(None, (each.context for each in outcomes))):
+            append_reminder(self.emit, f"A hook says:\n{escape_tags(said)}")
+
+    async def _is_refused(self, prefix_bytes: int, trigger: str, *, is_full: bool) -> bool:
         """True if a hook refuses it. What must be, as the window is full, it is told of only."""
         if not self.hooks.has(HookEvent.PRE_COMPACT):
             return False
-        used, trigger = (
-            self.memory.meter.count_tokens(prefix_bytes, self.state.messages),
-            "manual" if is_asked else "auto",
-        )
+        used = self.memory.meter.count_tokens(prefix_bytes, self.state.messages)
         fields = {
             "trigger": trigger,
             "custom_instructions": "",

@@ -188,7 +188,7 @@ class ProbeRunner:
     # by a command
 
     async def _check_agreed(self, wanted: Reproduction) -> None:
-        tool = RunTerminalCmd(command=wanted.command, explanation="It is to show the fault, with the probes in place.")
+        tool = _build_tool(wanted)
         if why := await self._approver.find_refusal(self._origin.call, tool):
             raise ToolFailed(f"`{wanted.command}` was not run: {why}")
         self._check()
@@ -207,6 +207,7 @@ class ProbeRunner:
             result = await self._terminal.run(order, self._emit_output)
         finally:
             self._permissions.network_grants.revoke_once()
+        await self._approver.report_command(self._origin.call, _build_tool(wanted), result)
         return _RunEnd(outcome="ran", result=result)
 
     def _emit_output(self, text: str) -> None:
@@ -250,3 +251,7 @@ def _build_output_records(run: str, before: int, result: CommandResult | None) -
         ProbeRecord(line=before + number, run_id=run, location=OUTPUT, message=line[:MAX_LINE])
         for number, line in enumerate(lines[-MAX_OUTPUT_LINES:], start=1)
     )
+
+
+def _build_tool(wanted: Reproduction) -> RunTerminalCmd:
+    return RunTerminalCmd(command=wanted.command, explanation="It is to show the fault, with the probes in place.")

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import cast
 
+import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -20,6 +21,7 @@ from core.errors import AgentTuiError
 from core.hooks.events import HookEvent
 from core.hooks.payload import HookCall
 from core.hooks.session_hooks import HookOccasion, SessionHooks
+from core.hooks.tool_names import list_tool_names
 from core.ids import new_id
 from core.modes import Access
 from core.permissions.approval import Approval
@@ -34,6 +36,7 @@ from core.protocol.events import (
     QuestionAsked,
 )
 from core.sandbox.network.addresses import HostAndPort
+from core.sandbox.results import CommandResult
 from core.tools.base import Tool
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 from core.tools.external import ExternalTool
@@ -69,6 +72,8 @@ class Approver(Struct, frozen=True):
 
         `can_leave`: the user is offered to let the command out of the box; for that choice it returns `LEAVE_BOX`.
         """
+        if refusal := await self.find_hook_refusal(call, tool):
+            return f"{refusal} Nothing was changed."
         before = self._build_approval(access, tool)
         request = self._build_request(call, access, tool, before, reason)
         if can_leave:
@@ -88,6 +93,21 @@ class Approver(Struct, frozen=True):
             grants.grant(weighed.hosts, for_session=True)
             grants.grant_services(weighed.services, for_session=True)
         return ""
+
+    async def find_hook_refusal(self, call: str, tool: Tool[object]) -> str:
+        """Return why a hook refuses a call that the user is about to be asked about, "" = they are asked: none can say
+        yes in their place."""
+        if not self.hooks.has(HookEvent.PERMISSION_REQUEST):
+            return ""
+        given = tool.arguments if isinstance(tool, ExternalTool) else msgspec.to_builtins(tool)
+        arguments = {name: value for name, value in given.items() if value is not None}
+        occasion = HookOccasion(
+            event=HookEvent.PERMISSION_REQUEST,
+            call=HookCall(tool=tool.name, call=call, arguments=arguments),
+            subjects=list_tool_names(tool.name),
+            texts=(tool.subject(),),
+        )
+        return (await self.hooks.run(occasion)).describe_refusal()
 
     def _build_approval(self, access: Access, tool: Tool[object]) -> Approval:
         if access is Access.EXEC:
@@ -223,6 +243,17 @@ class Approver(Struct, frozen=True):
         about = HookCall(tool=tool.name, call=call, arguments={"command": tool.command})
         occasion = HookOccasion(event=HookEvent.BEFORE_SHELL, call=about, subjects=(tool.command,))
         return (await self.hooks.run(occasion)).describe_refusal()
+
+    async def report_command(self, call: str, tool: RunTerminalCmd, result: CommandResult) -> None:
+        """Tell the hooks of a command that another call needed and that has run."""
+        about = HookCall(
+            tool=tool.name,
+            call=call,
+            arguments={"command": tool.command},
+            result=result.output,
+            duration_ms=result.duration_ms,
+        )
+        await self.hooks.run(HookOccasion(event=HookEvent.AFTER_SHELL, call=about, subjects=(tool.command,)))
 
 
 def _list_options(

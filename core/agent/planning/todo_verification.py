@@ -47,6 +47,7 @@ def build_prover(
             result = await build_runner(approval).run_command(todo.verify, time_limit=TIME_LIMIT)
         finally:
             permissions.network_grants.revoke_once()
+        await approver.report_command(origin.call, tool, result)
         return _record_verification(host, todo, result)
 
     return prove

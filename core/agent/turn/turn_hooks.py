@@ -40,6 +40,7 @@ class TurnHooks(Struct, eq=False):
     async def begin(self, prompt: str) -> str:
         """Ask the hooks about the prompt, read anew; return what they add to it. Raises `PromptRefused`."""
         hooks = self._context.hooks
+        hooks.take_stop()  # one that was said outside of a turn stops none
         await hooks.refresh()
         added = [] if self._is_subagent else [(await self._begin_session()).context]
         event = HookEvent.SUBAGENT_START if self._is_subagent else HookEvent.BEFORE_PROMPT
@@ -57,10 +58,7 @@ class TurnHooks(Struct, eq=False):
             return HookOutcome()
         context.hooks.is_begun = True
         source = "resume" if len(context.state.turns) > 1 else "startup"
-        fields = {"source": source, "is_background_agent": False, "composer_mode": context.state.mode}
-        return await context.hooks.run(
-            HookOccasion(event=HookEvent.SESSION_START, fields=fields, subjects=("SessionStart", source))
-        )
+        return await context.hooks.begin_session(source, context.state.mode)
 
     def _list_subjects(self, event: HookEvent) -> tuple[str, ...]:
         return (

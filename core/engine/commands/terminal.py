@@ -13,7 +13,7 @@ from core.engine.session.tasks import Effect
 from core.errors import CommandRejected
 from core.hooks.events import HookEvent
 from core.hooks.payload import HookCall
-from core.hooks.session_hooks import HookOccasion, SessionHooks
+from core.hooks.session_hooks import HOOKS_HINT, HookOccasion, SessionHooks
 from core.protocol import commands as cmd
 from core.protocol.documents import Todo
 from core.protocol.events import TodoVerified
@@ -87,9 +87,9 @@ def prepare_reset(session: Session, _: cmd.ShellReset) -> Effect:
     return session.terminal.reset_shell
 
 
-async def run_verify(terminal: Terminal, plan: str, todo: Todo) -> CommandResult | None:
+async def run_verify(terminal: Terminal, hooks: SessionHooks, plan: str, todo: Todo) -> CommandResult | None:
     """Run the `verify` command of a todo. Returns its result; None = it could not be started, which was reported.
-    Raises `CommandRejected` where nothing contains its effects."""
+    Raises `CommandRejected` where nothing contains its effects, or a hook refuses it."""
     if not await terminal.find_box():
         raise CommandRejected(
             f"{todo.id} is proved by `{todo.verify}`, and nothing on this machine can hold what it does.",
@@ -97,7 +97,12 @@ async def run_verify(terminal: Terminal, plan: str, todo: Todo) -> CommandResult
             code="not_contained",
         )
     command = UserCommand(terminal, todo.verify)
+    if refusal := await find_hook_refusal(hooks, todo.verify, command.call):
+        raise CommandRejected(
+            f"{todo.id} is not completed, as its command was not run: {refusal}", hint=HOOKS_HINT, code="hook_refused"
+        )
     await command.run()
+    await report_command(hooks, todo.verify, command)
     result = command.result
     if result is not None:
         output, code, took = result.output[-MAX_OUTPUT:], result.exit_code, result.duration_ms

@@ -41,6 +41,16 @@ def test_a_refusal_in_any_spelling_counts_with_any_exit_code(said, code):
     assert (found.permission, found.reason) == ("deny", "no")
 
 
+def test_an_answer_to_a_question_of_claudes_is_read():
+    asked = hook(HookEvent.PERMISSION_REQUEST, dialect="claude")
+    said = {"hookSpecificOutput": {"decision": {"behavior": "deny", "message": "no", "interrupt": True}}}
+    found = answer(said, of=asked)
+    assert (found.permission, found.reason, found.ends_turn, found.failure) == ("deny", "no", True, "")
+    found = answer({"hookSpecificOutput": {"decision": {"behavior": "allow"}}}, of=asked)
+    assert (found.permission, found.reason, found.ends_turn, found.failure) == ("allow", "", False, "")
+    assert answer({"decision": {"behavior": "perhaps"}}, of=asked).failure
+
+
 def test_exit_code_2_refuses_whatever_was_printed():
     assert answer({"permission": "allow"}, 2, stderr="because\n").permission == "deny"
     assert answer('{"permission": "al', 2, stderr="because\n").reason == "because"

@@ -6,7 +6,7 @@ wrote in the conversation may be why a model asks, so then the user is asked twi
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, cast
 
 from msgspec import Struct
 
@@ -17,6 +17,7 @@ from core.permissions.approval import Approval
 from core.permissions.requested import list_requested
 from core.permissions.rules import find_strictest, select_rules
 from core.protocol.events import ApprovalDecision, ApprovalRequested, ApprovalResolved
+from core.tools.base import Tool
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 
 BOXED_OPTIONS: tuple[ApprovalDecision, ...] = ("run_on_machine", "allow_once", "reject_once")
@@ -43,7 +44,7 @@ class MachineAnswer(Struct, frozen=True):
 async def ask_for_machine(approver: Approver, call: str, tool: RunTerminalCmd) -> MachineAnswer:
     """Ask whether a command may run on the user's machine. The approval of a yes is `build_machine_approval`."""
     permissions = approver.permissions
-    if why := explain_confinement(permissions, tool):
+    if why := explain_confinement(permissions, tool) or await _find_hook_refusal(approver, call, tool):
         return MachineAnswer("nowhere", why)
     before, foreign = build_machine_approval(permissions, tool), _name_foreign(permissions)
     if not approver.user.is_interactive:
@@ -57,6 +58,11 @@ async def ask_for_machine(approver: Approver, call: str, tool: RunTerminalCmd) -
     if explain_confinement(permissions, tool) or build_machine_approval(permissions, tool) != before:
         return MachineAnswer("nowhere", CHANGED)
     return MachineAnswer("machine" if resolved.decision == "run_on_machine" else "box")
+
+
+async def _find_hook_refusal(approver: Approver, call: str, tool: RunTerminalCmd) -> str:
+    refusal = await approver.find_hook_refusal(call, cast("Tool[object]", tool))
+    return f"{refusal} Nothing was changed." if refusal else ""
 
 
 def build_machine_approval(permissions: CallPermissions, tool: RunTerminalCmd) -> Approval:
