@@ -24,6 +24,7 @@ from core.hooks.scripts import MISSING
 from core.protocol.events import AnyEvent, HookRan, HookResult, Notice
 
 MAX_RECORDED = 500  # characters of what a hook said that its record keeps
+SLOW = 4.0  # seconds after which the user is told that a hook is waited for
 HOOKS_HINT = "/hooks lists all hooks."
 
 
@@ -83,7 +84,9 @@ class HookOutcome(Struct, frozen=True, kw_only=True):
 
     def describe_refusal(self) -> str:
         """Return who refused and why, as a sentence; "" = nobody did."""
-        return f"The hook {self.decider} refused it: {self.reason.rstrip()}" if self.is_denied else ""
+        said = self.reason.rstrip()
+        end = "" if said.endswith((".", "!", "?")) else "."
+        return f"The hook {self.decider} refused it: {said}{end}" if self.is_denied else ""
 
 
 NOTHING_SAID = HookOutcome()
@@ -117,6 +120,11 @@ class SessionHooks(Struct, eq=False):
         if (key, message) not in self._told:
             self._told.add((key, message))
             self.emit(Notice(level="warning", message=message[:2_000], hint=HOOKS_HINT))
+
+    def _notify_slow(self, hook: Hook) -> None:
+        """Tell the user what is waited for, while it is."""
+        said = f"Waiting for the hook {hook.describe()[:300]}, at most {hook.timeout:g} s."
+        self._notify_once(f"slow {hook.id}", said)
 
     def has(self, *events: HookEvent) -> bool:
         """True if there are hooks for one of these events, as the files were read last."""
@@ -165,7 +173,11 @@ class SessionHooks(Struct, eq=False):
         assert self.scene is not None
         scene = self.scene()
         payload = build_payload(hook, scene, occasion.fields, occasion.call)
-        run = await self.runner.run(hook, encode_payload(payload), turn=scene.turn, env=self.env)
+        waiting = asyncio.get_running_loop().call_later(SLOW, self._notify_slow, hook)
+        try:
+            run = await self.runner.run(hook, encode_payload(payload), turn=scene.turn, env=self.env)
+        finally:
+            waiting.cancel()
         answer = replace(read_answer(hook, run), effects=run.effects)
         self.env |= answer.env
         self.emit(_build_record(hook, run, answer, occasion.call))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from core.hooks import session_hooks
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.messages import ToolMessage, Usage, UserMessage
@@ -88,3 +89,14 @@ async def test_what_hooks_say_when_a_session_begins_is_said_again_after_a_compac
         told = "\n".join(each.content for each in engine.state(session).messages if isinstance(each, UserMessage))
     assert "Mind the gap: startup" not in told
     assert told.count("Mind the gap: compact") == 1
+
+
+async def test_a_hook_that_is_waited_for_is_named_while_it_is(project, monkeypatch):
+    monkeypatch.setattr(session_hooks, "SLOW", 0.0)
+    write_settings(project, "UserPromptSubmit", "cat > /dev/null")
+    async with session_in(project, access([says("So."), says("So.")])) as (engine, session):
+        events = [*await run_turn(engine, session), *await run_turn(engine, session)]
+    told = "Waiting for the hook beforeSubmitPrompt: cat > /dev/null, at most 30 s."
+    kinds = [each for each in events if isinstance(each, ev.HookRan | ev.Notice)]
+    assert [each.message for each in kinds if isinstance(each, ev.Notice)] == [told]
+    assert isinstance(kinds[0], ev.Notice)
