@@ -107,7 +107,8 @@ def describe_unknown_command(text: str) -> str:
 
 
 def find_completions(pattern: str, own: Sequence[PromptCommand] = ()) -> list[tuple[str, str]]:
-    """Return `(word, explanation)` of the commands that begin with `pattern`: those of the screen, then the user's.
+    """Return `(word, explanation)` of the commands that begin with `pattern`: those of the screen, then the user's, then
+    those whose own name does, behind a scope or a plug-in.
 
     One of the user's that a command of the screen covers is called with its scope before its name.
     """
@@ -116,7 +117,8 @@ def find_completions(pattern: str, own: Sequence[PromptCommand] = ()) -> list[tu
     for each in own:
         name = f"{each.scope}:{each.name}" if each.name in words else each.name
         found.append((name, f"[{each.scope} {each.kind}] {_explain(each.description, each.hint)}"))
-    return [(word, said) for word, said in found if word.startswith(pattern)]
+    begun = [each for each in found if each[0].startswith(pattern)]
+    return begun + [each for each in found if each not in begun and each[0].rpartition(":")[2].startswith(pattern)]
 
 
 def _explain(label: str, argument: str) -> str:

@@ -258,3 +258,13 @@ async def test_one_that_a_command_of_the_screen_covers_is_called_with_its_scope(
         await on.pilot.press("enter")
         await on.until(lambda: on.sent(c.TurnSubmit))
         assert on.sent(c.TurnSubmit)[0].text.strip() == "/user:plan"
+
+
+def test_a_command_is_found_by_its_own_name_behind_a_scope_or_a_plug_in():
+    brought = PromptCommand(
+        name="acme:comb", description="Comb", kind="skill", scope="user", source="acme", path="~/.claude/plugins/acme"
+    )
+    own = (brought, *OWN.commands)
+    assert [word for word, _ in find_completions("com", own)] == ["compact", "comments", "commit", "acme:comb"]
+    assert [word for word, _ in find_completions("plan", own)] == ["plan", "plans", "user:plan"]
+    assert len({word for word, _ in find_completions("", own)}) == len(find_completions("", own))
