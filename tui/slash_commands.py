@@ -107,8 +107,8 @@ def describe_unknown_command(text: str) -> str:
 
 
 def find_completions(pattern: str, own: Sequence[PromptCommand] = ()) -> list[tuple[str, str]]:
-    """Return `(word, explanation)` of the commands that begin with `pattern`: those of the screen, then the user's, then
-    those whose own name does, behind a scope or a plug-in.
+    """Return `(word, explanation)` of the commands that begin with `pattern`: those of the screen, then the user's,
+    then those whose own name does, behind a scope or a plug-in.
 
     One of the user's that a command of the screen covers is called with its scope before its name.
     """

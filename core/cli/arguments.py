@@ -69,7 +69,7 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui memory [DIR] [--add TEXT | --accept ID | --reject ID] [--json]
        agent-tui rules [DIR] [--for FILE ...] [--json]
        agent-tui skills [list | check] [DIR] [--for FILE ...] [--json]
-       agent-tui commands [list | explain NAME [ARGUMENTS]] [DIR] [--json]
+       agent-tui commands [list [DIR] | explain NAME [ARGUMENTS]] [--json]
        agent-tui mcp list | add NAME | remove NAME | test NAME
        agent-tui hooks list [DIR] [--json] | test EVENT [--file INPUT.json]
        agent-tui image < PICTURE

@@ -55,8 +55,16 @@ def parse(argv: Sequence[str]) -> CommandsArguments:
     if len(said.words) < 2:
         parser.error("explain needs the name of a command")
     directory = parse_directory([said.dir] if said.dir else [], parser)
-    name, given = said.words[1].removeprefix("/"), " ".join(said.words[2:])
+    name, given = said.words[1].removeprefix("/"), _join_words(said.words[2:])
     return CommandsArguments(directory=directory, name=name, given=given, json=said.json)
+
+
+def _join_words(words: Sequence[str]) -> str:
+    """Join the words of a shell as they are written in a prompt; a single one may be all of them, in quotes."""
+    import shlex
+
+    is_whole = len(words) == 1
+    return " ".join(each if is_whole or len(each.split()) == 1 else shlex.quote(each) for each in words)
 
 
 def run(arguments: CommandsArguments) -> int:
