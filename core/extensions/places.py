@@ -104,7 +104,7 @@ class ExtensionFolder(Struct, frozen=True, eq=False):
         except PathRefused as refused:
             if refused.code == "not_found":
                 raise
-            raise UnusableFile(refused.message) from None
+            raise UnusableFile(refused.message.rstrip(".")) from None
         return data
 
     def read_text(self, path: str) -> ExtensionText:

@@ -177,7 +177,7 @@ def read_skill_file(skill: Skill, name: str) -> bytes:
     try:
         return skill.folder.place.read(f"{skill.place}/{plain}")
     except PathRefused as refused:
-        raise UnusableFile(refused.message) from None
+        raise UnusableFile(refused.message.rstrip(".")) from None
 
 
 def _lies_within(directory: Path, name: str) -> bool:

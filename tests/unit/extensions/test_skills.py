@@ -101,3 +101,11 @@ def test_no_link_leads_out_of_a_users_skill_and_a_link_to_a_skill_is_one(places,
     assert found.directory == tmp_path / "real"
     with pytest.raises(UnusableFile, match="leads out of"):
         read_skill_file(found, "link.md")
+
+
+def test_a_link_that_leads_out_of_the_project_is_no_file_of_a_skill_and_the_reason_is_no_sentence(places, tmp_path):
+    (tmp_path / "out.md").write_text("Out.")
+    found = read_one(places, "description: d")
+    (places.project / found.place / "link.md").symlink_to(tmp_path / "out.md")
+    with pytest.raises(UnusableFile, match=r"symbolic link$"):
+        read_skill_file(found, "link.md")
