@@ -49,7 +49,7 @@ SEARCH_REPLACE: Final = EditTool(
     name="search_replace",
     location="core.tools.builtin.editing.search_replace:SearchReplaceTool",
     offers={"search_replace": "search_replace", "str_replace": "str_replace"},
-    aliases=("StrReplace", "str_replace", "Edit"),
+    aliases=("StrReplace", "str_replace", "Edit", "replace"),
 )
 BLOCKS: Final = EditTool(
     name="edit_blocks",

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Final
-
-from msgspec import Meta
+from typing import Final
 
 SOCKETS: Final = ("docker", "ssh-agent", "x11", "wayland")
 _IN_BOX: Final = ("network", "git_write")
 _SERVICE: Final = re.compile(r"localhost:[1-9][0-9]{0,4}|" + "|".join(SOCKETS))
-_PATTERN: Final = rf"^(network|git_write|all|{_SERVICE.pattern})$"
 MAX_PORT: Final = 65_535
 MAX_HOSTS: Final = 20
 MAX_HOST_CHARS: Final = 100  # of all of them together: what is asked about stands whole in the question
@@ -25,12 +22,21 @@ _ADDRESS: Final = re.compile(
     r"(?i)\bhttps?://(?:[^\s/@'\"]*@)?(?P<host>[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?=[:/?#\s'\"`);|&<>]|$)"
 )
 
-RequestedPermission = Annotated[str, Meta(pattern=_PATTERN)]
+RequestedPermission = str
 
 
 def list_requested(asked: Sequence[object]) -> tuple[str, ...]:
     """Return what is asked for of what there is, each once, in the order of how far it leads."""
     return tuple(each for each in (*_IN_BOX, *list_services(asked), "all") if each in asked)
+
+
+def check_requested(asked: Sequence[str]) -> None:
+    """Raise `ValueError` for what there is not to ask for."""
+    known = (*_IN_BOX, "all")
+    for each in asked:
+        if each not in known and not is_service(each):
+            words = ", ".join((*known, "localhost:PORT (1 to 65535)", *SOCKETS))
+            raise ValueError(f"{each[:100]!r} is no permission; there are {words}")
 
 
 def list_services(asked: Sequence[object]) -> tuple[str, ...]:

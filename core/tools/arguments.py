@@ -1,7 +1,8 @@
 """A tool's arguments: from the JSON text of a model to a checked record, or an error in words that it can act on.
 
-Tolerant where the meaning is certain (null for an optional argument, "5" for 5, a list sent as a string, other names
-in use for an argument); strict everywhere else: unknown or doubled arguments are refused, never dropped.
+Tolerant where the meaning is certain (null for an optional argument, "5" for 5, a list sent as a string, names and
+forms that other agents' tools have for an argument); strict everywhere else: unknown or doubled arguments are refused,
+and only what a tool names (`ignored_arguments`) is dropped.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def convert_arguments(tool: ToolType, arguments: str) -> Tool[Any]:
     """The call as a record of `tool`. Raises `ToolInputInvalid`."""
     if issubclass(tool, ExternalTool):  # what a server's tool takes is checked by the server
         return tool(arguments=_decode_object(tool, arguments))
-    given = _rename_arguments(tool, _decode_object(tool, arguments))
+    given = _rename_arguments(tool, tool.adapt_arguments(_decode_object(tool, arguments)))
     schema = build_parameters(tool)
     for name, value in given.items():
         if (kind := schema["properties"][name]).get("type") == "array":
@@ -73,8 +74,10 @@ def _rename_arguments(tool: ToolType, given: dict[str, Any]) -> dict[str, Any]:
     known = build_parameters(tool)["properties"]
     out: dict[str, Any] = {}
     for name, value in given.items():
-        own = name if name in known else tool.argument_names.get(name, "")
-        if not own:
+        own = name if name in known else tool.argument_names.get(name, name)
+        if own not in known:
+            if name in tool.ignored_arguments:
+                continue
             near = find_nearest_names(name, known)
             hint = f"Did you mean {near[0]}? " if near else ""
             raise ToolInputInvalid(
@@ -101,7 +104,8 @@ def _normalize_items(tool: ToolType, value: Any, known: dict[str, Any]) -> Any:
 def _rename_item(tool: ToolType, item: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
     own = {name: tool.argument_names.get(name, name) for name in item if name not in known}
     clear = {name: new for name, new in own.items() if new in known and new not in item}
-    return {clear.get(name, name): value for name, value in item.items()}
+    ignored = tool.ignored_arguments - known.keys() if known else frozenset()
+    return {clear.get(name, name): value for name, value in item.items() if name not in ignored}
 
 
 def _build_error(tool: ToolType, problem: str) -> ToolInputInvalid:

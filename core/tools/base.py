@@ -80,8 +80,18 @@ class Tool(Struct, Generic[Capability_contra], frozen=True, kw_only=True, forbid
     access: ClassVar[Access]
     # Other names that models use for an argument, by the name it has here.
     argument_names: ClassVar[Mapping[str, str]] = {}
+    # Arguments that models know from other agents' tools of this kind, and that change nothing here.
+    ignored_arguments: ClassVar[frozenset[str]] = frozenset()
     # The one argument that a model may write as free text, "" = none.
     freeform: ClassVar[str] = ""
+
+    @classmethod
+    def adapt_arguments(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments with those that other agents' tools take in another form in the form of this one.
+
+        What is not understood stays as given, for the check to refuse it. Raises `ToolInputInvalid`.
+        """
+        return given
 
     async def run(self, capability: Capability_contra) -> ToolOutcome:
         raise NotImplementedError

@@ -1,7 +1,7 @@
 """call_tool: the way to every tool that is not in the list of a session, which never changes.
 
 What it calls is taken out of it before anything looks at the call (`unwrap_call`): access, approval, document and log
-are those of the tool that is meant. So is what `scroll_down` stands for, which only says that reading goes on.
+are those of the tool that is meant. So is what `scroll_down` and `goto` stand for, which only say that reading goes on.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, Any, ClassVar
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from core.errors import ToolInputInvalid
@@ -19,11 +19,12 @@ from core.protocol.messages import AssistantMessage, Message, ToolCall
 from core.tools.arguments import convert_arguments
 from core.tools.base import Reader, ReadTool, ToolOutcome
 from core.tools.builtin.reading.read_file import ReadFile
+from core.tools.translated_calls import WINDOW, translate_call
 
 _NAMES = frozenset({"call_tool", "CallTool"})
-_READERS = frozenset({"read_file", "Read", "ReadFile", "view_file", "readTool", "open_file"})
+_READERS = frozenset({"read_file", "Read", "ReadFile", "view_file", "readTool"})
 _SCROLLS = {"scroll_down": 1, "scroll_up": -1}
-SCROLLED = 100  # lines of a window that nobody named the size of
+_JUMPS = frozenset({"goto", "goto_line"})
 _FOR_ARGUMENTS = ("arguments", "args", "parameters", "input")
 
 
@@ -74,31 +75,56 @@ def _extract_arguments(given: dict[str, Any]) -> str:
 
 
 def resolve_scroll(call: ToolCall, messages: Sequence[Message]) -> ToolCall:
-    """Return the reading that `scroll_down` or `scroll_up` means: the window below or above the last one that was read.
-    Any other call, or one where nothing was read before, is returned as given."""
-    if call.name not in _SCROLLS:
+    """Return the reading that `scroll_down`, `scroll_up` or `goto` means: the window below or above the last one that
+    was read, or that at a line of the same file. Any other call is returned as given; where nothing was read before, it
+    is a reading that names no file."""
+    if call.name not in _SCROLLS and call.name not in _JUMPS:
         return call
-    steps = _SCROLLS[call.name]
-    for message in reversed(messages):
-        for asked in reversed(message.tool_calls) if isinstance(message, AssistantMessage) else ():
-            before = unwrap_call(asked)
-            if before.id == call.id:  # what stands behind it in the same answer comes later
-                steps = _SCROLLS[call.name]
-            elif before.name in _SCROLLS:
-                steps += _SCROLLS[before.name]
-            elif before.name in _READERS and (given := _read_window(before)) is not None:
-                target, start, size = given
-                window = {"target_file": target, "offset": max(start + steps * size, 1), "limit": size}
-                return replace(call, name="read_file", arguments=json.dumps(window, ensure_ascii=False))
-    return call
+    window, steps = _find_window(call, messages)
+    if window is None:
+        return replace(call, name=ReadFile.name, arguments="{}")
+    start = max(window.start + steps * window.size, 1) if call.name in _SCROLLS else _read_line(call)
+    asked = {"target_file": window.target, "offset": start, "limit": window.size}
+    return replace(call, name=ReadFile.name, arguments=json.dumps(asked, ensure_ascii=False))
 
 
-def _read_window(call: ToolCall) -> tuple[str, int, int] | None:
-    """Return file, first line and number of lines of a call that reads; None: it can't be understood."""
+class _Window(Struct, frozen=True):
+    target: str
+    start: int
+    size: int
+
+
+def _find_window(call: ToolCall, messages: Sequence[Message]) -> tuple[_Window | None, int]:
+    """Return the last window that was read or gone to before a call, and by how many windows it was scrolled since, the
+    call itself included."""
+    asked = [each for message in messages if isinstance(message, AssistantMessage) for each in message.tool_calls]
+    own = next((at for at in range(len(asked) - 1, -1, -1) if asked[at].id == call.id), len(asked))
+    steps, line = _SCROLLS.get(call.name, 0), 0
+    for before in map(translate_call, map(unwrap_call, reversed(asked[:own]))):
+        if before.name in _SCROLLS:
+            steps += 0 if line else _SCROLLS[before.name]
+        elif before.name in _JUMPS:
+            line = line or _read_line(before)
+        elif before.name in _READERS and (found := _read_window(before)) is not None:
+            return replace(found, start=line or found.start), steps
+    return None, steps
+
+
+def _read_line(call: ToolCall) -> int:
+    """Return the line that a jump names, 1 if it names none."""
+    with suppress(ValueError, RecursionError):
+        given = json.loads(call.arguments)
+        if isinstance(given, dict):
+            return max(1, next((int(each) for each in given.values()), 1))
+    return 1
+
+
+def _read_window(call: ToolCall) -> _Window | None:
+    """Return what a call reads; None: it can't be understood."""
     try:
         read = convert_arguments(ReadFile, call.arguments)
     except ToolInputInvalid:
         return None
     if not isinstance(read, ReadFile):
         return None
-    return read.target_file, max(read.offset, 1), read.limit or SCROLLED
+    return _Window(read.target_file, max(read.offset, 1), read.limit or WINDOW)

@@ -20,6 +20,10 @@ from core.tools.schema import build_offered_schema, describe_schema
 EDITOR = SEARCH_REPLACE.name  # its place in the list is that of whichever edit format is offered
 
 
+def _fold_name(name: str) -> str:
+    return name[:100].replace("_", "").replace("-", "").lower()
+
+
 class Toolset(Mapping[str, ToolType]):
     """Tool classes by name; a tool's module is imported when its class is asked for.
 
@@ -34,6 +38,8 @@ class Toolset(Mapping[str, ToolType]):
         self.disabled = frozenset(disabled)
         self._tools = {tool.name: tool for tool in tools}
         self._aliases = {alias: tool.name for tool in self._tools.values() for alias in tool.aliases}
+        names = {**self._aliases, **dict(zip(self._tools, self._tools, strict=True))}
+        self._folded = {_fold_name(name): own for name, own in names.items()}
         modes = {mode.value: mode.rules.tools for mode in Mode if mode.rules.tools}
         self.deferred: Mapping[str, tuple[str, ...]] = {
             mode: kept for mode, names in modes.items() if (kept := self._keep(names))
@@ -60,8 +66,8 @@ class Toolset(Mapping[str, ToolType]):
         for name in names:
             if name in self._tools or name.startswith("mcp__"):
                 continue
-            own = self._aliases.get(name)
-            near = [own] if own else find_nearest_names(name[:100], list(self._tools))
+            own = self.resolve_name(name)
+            near = [own] if own != name else find_nearest_names(name[:100], list(self._tools))
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
             found.append(f"`tools.{name[:100]}` has no effect: there is no tool of that name.{hint}")
         return tuple(found)
@@ -77,8 +83,8 @@ class Toolset(Mapping[str, ToolType]):
         return len(self._tools)
 
     def resolve_name(self, name: str) -> str:
-        """Return the tool's own name; as given if it is no alias."""
-        return self._aliases.get(name, name)
+        """Return the tool's own name, however its letters and underscores are written; as given if it is of none."""
+        return name if name in self._tools else self._aliases.get(name) or self._folded.get(_fold_name(name), name)
 
     def list_aliases(self, name: str) -> tuple[str, ...]:
         """List the other names that a tool is called by."""
@@ -86,7 +92,7 @@ class Toolset(Mapping[str, ToolType]):
 
     def find(self, name: str) -> ToolType:
         """Return the tool of that name or alias. Raises `ToolInputInvalid`, which names near ones."""
-        own = self._aliases.get(name, name)
+        own = self.resolve_name(name)
         if own in self._tools:
             return self[own]
         if (external := self.find_external(name)) is not None:

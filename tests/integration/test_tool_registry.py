@@ -226,7 +226,30 @@ async def test_words_of_other_agents_scroll_search_and_finish(project):
         assert not any("never said" in each for each in said)
 
 
+async def test_calls_in_the_words_of_other_agents_do_what_they_say(project):
+    steps = [
+        calls(("Grep", {"pattern": "import os", "output_mode": "files_with_matches", "head_limit": 1, "offset": 1})),
+        calls(("Grep", {"pattern": "import os", "output_mode": "content", "offset": 2, "-n": True})),
+        calls(
+            ("update_plan", {"plan": [{"step": "Look", "status": "completed"}, {"step": "Mend", "status": "pending"}]})
+        ),
+        calls(("TodoWrite", {"todos": [{"content": "Mend", "status": "completed", "activeForm": "Mending"}]})),
+        calls(("goto", {"line_number": 1}), ("open_file", {"path": "src/app.py"}), ("goto", {"line_number": 1})),
+        says("I looked."),
+    ]
+    async with opened(project, steps) as (engine, session):
+        await converse(engine, session, "[part it]")
+        files, hits, _, _, nothing, first, again = results(engine, session)
+        assert files.split("\n")[1:] == ["src/deep/one.py"]
+        assert "2 to 2 shown" in files
+        assert hits.count("import os") == 1
+        assert "tests/test_app.py" in hits
+        assert [(each.content, each.status) for each in engine.state(session).todos] == [("Mend", "completed")]
+        assert "target_file" in nothing
+        assert first == again
+
+
 async def test_scrolling_without_a_file_is_refused_in_words(project):
     async with opened(project, [calls(("scroll_down", {})), says("Well.")]) as (engine, session):
         await converse(engine, session, "[part it]")
-        assert "There is no tool 'scroll_down'" in results(engine, session)[0]
+        assert "missing required field `target_file`" in results(engine, session)[0]

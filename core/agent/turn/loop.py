@@ -50,6 +50,7 @@ from core.protocol.events import (
 )
 from core.protocol.messages import ToolCall, Usage, UserMessage
 from core.tools.call_tool import resolve_scroll, unwrap_call
+from core.tools.translated_calls import translate_call
 
 PRICED_PROBE = Usage(prompt_tokens=1_000_000)
 INTERRUPT_PATIENCE = 0.25  # seconds that an interrupted turn has to end by itself
@@ -228,7 +229,7 @@ class Turn:
 
     def _resolve(self, request: ToolCall) -> ToolCall:
         """Return the call that is meant by one that only leads to it."""
-        return resolve_scroll(unwrap_call(request), self._state.messages)
+        return resolve_scroll(translate_call(unwrap_call(request)), self._state.messages)
 
     async def _run_calls(self, made: PromptSetup, answer: ModelAnswer) -> bool:
         """Run the calls of an answer. Returns False when one of them ended the turn."""

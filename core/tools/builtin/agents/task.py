@@ -14,6 +14,7 @@ class TaskTool(Tool[Spawner], frozen=True, kw_only=True):
     name: ClassVar[str] = "task"
     access: ClassVar[Access] = Access.SPAWN
     argument_names: ClassVar = {"subagentType": "subagent_type", "agent": "subagent_type", "task": "prompt"}
+    ignored_arguments: ClassVar = frozenset(("attachments", "isolation", "max_turns", "name", "team_name"))
 
     description: Annotated[str, Meta(min_length=1, max_length=200, description="The task in three to five words.")]
     prompt: Annotated[str, Meta(min_length=1, description="All that the subagent has to know; it sees nothing else.")]

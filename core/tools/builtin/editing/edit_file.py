@@ -29,6 +29,7 @@ class EditFile(SingleFileEdit, frozen=True, kw_only=True):
         **dict.fromkeys(("instruction", "explanation"), "instructions"),
         **dict.fromkeys(("update", "content"), "code_edit"),
     }
+    ignored_arguments: ClassVar = frozenset(("blocking",))
 
     target_file: FilePath
     code_edit: Annotated[

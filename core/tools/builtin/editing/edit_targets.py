@@ -18,7 +18,7 @@ from core.workspace import PathStat
 _EDIT_LIMIT = 16_000_000
 FilePath = Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
 # What models call the file elsewhere, and the arguments of a replacement.
-FILE_NAMES = dict.fromkeys(("path", "target_file", "filePath"), "file_path")
+FILE_NAMES = dict.fromkeys(("path", "target_file", "filePath", "filename", "file_name"), "file_path")
 REPLACING = {
     **FILE_NAMES,
     "old_str": "old_string",

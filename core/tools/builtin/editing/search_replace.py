@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
@@ -16,6 +16,7 @@ from core.tools.builtin.editing.edit_targets import REPLACING, FilePath, SingleF
 class SearchReplaceTool(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "search_replace"
     argument_names: ClassVar = REPLACING
+    ignored_arguments: ClassVar = frozenset(("instruction", "instructions", "explanation"))
 
     file_path: FilePath
     old_string: Annotated[
@@ -23,6 +24,13 @@ class SearchReplaceTool(SingleFileEdit, frozen=True, kw_only=True):
     ]
     new_string: Annotated[str, Meta(description="The text that takes its place; empty to delete.")]
     replace_all: Annotated[bool, Meta(description="Replace every occurrence instead of the only one.")] = False
+
+    @classmethod
+    def adapt_arguments(cls, given: dict[str, Any]) -> dict[str, Any]:
+        found = dict(given)
+        if isinstance(count := found.pop("expected_replacements", 1), int) and count > 1:
+            found.setdefault("replace_all", True)
+        return found
 
     async def run(self, capability: Editor) -> ToolOutcome:
         if not self.old_string:

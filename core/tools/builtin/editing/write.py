@@ -17,7 +17,8 @@ from core.tools.builtin.editing.edit_targets import FILE_NAMES, FilePath, Single
 
 class WriteTool(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "write"
-    argument_names: ClassVar = {**FILE_NAMES, "content": "contents", "text": "contents"}
+    argument_names: ClassVar = {**FILE_NAMES, "content": "contents", "text": "contents", "file_text": "contents"}
+    ignored_arguments: ClassVar = frozenset(("explanation", "description", "line_count"))
 
     file_path: FilePath
     contents: Annotated[str, Meta(description="The whole content of the file.")]

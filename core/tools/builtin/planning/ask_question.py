@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
@@ -42,10 +42,22 @@ class AskedQuestion(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class AskQuestion(Tool[Asker], frozen=True, kw_only=True):
     name: ClassVar[str] = "ask_question"
     access: ClassVar[Access] = Access.ASK
-    argument_names: ClassVar = {"text": "prompt", "question": "prompt"}
+    argument_names: ClassVar = {"text": "prompt", "question": "prompt", "multiSelect": "allow_multiple"}
+    ignored_arguments: ClassVar = frozenset(("preview", "answers", "annotations", "metadata"))
 
     questions: Annotated[tuple[AskedQuestion, ...], Meta(min_length=1, max_length=10, description="At most ten.")]
     title: Annotated[str, Meta(max_length=500, description="A heading over the questions.")] = ""
+
+    @classmethod
+    def adapt_arguments(cls, given: dict[str, Any]) -> dict[str, Any]:
+        found = dict(given)
+        alone = [found.pop(name) for name in ("question", "prompt", "text") if name in found]
+        if alone and "questions" not in found:
+            options = found.pop("options", None) or found.pop("follow_up", None) or []
+            found["questions"] = [{"prompt": alone[0], "options": options}]
+        if isinstance(found.get("questions"), list):
+            found["questions"] = [_adapt_question(each) for each in found["questions"]]
+        return found
 
     def subject(self) -> str:
         return self.title or self.questions[0].prompt
@@ -68,6 +80,24 @@ class AskQuestion(Tool[Asker], frozen=True, kw_only=True):
         if doubled := _find_duplicate(question.id for question in questions):
             raise ToolInputInvalid(f"Two questions have the id {doubled!r}.", hint="Give each its own id.")
         return questions
+
+
+def _adapt_question(asked: Any) -> Any:
+    """Return a question whose options may be bare texts, or have a text of their own beside the label."""
+    if not isinstance(asked, dict) or not isinstance(asked.get("options"), list):
+        return asked
+    return asked | {"options": [_adapt_option(each) for each in asked["options"]]}
+
+
+def _adapt_option(option: Any) -> Any:
+    if isinstance(option, str):
+        return {"label": option}
+    if not isinstance(option, dict) or not isinstance(about := option.get("description"), str):
+        return option
+    rest = {name: value for name, value in option.items() if name != "description"}
+    label = option.get("label")
+    whole = f"{label}: {about.strip()}"
+    return rest | {"label": whole} if label and about.strip() and len(whole) <= LONGEST_LABEL else rest
 
 
 def _build_question(number: int, asked: AskedQuestion) -> Question:

@@ -26,6 +26,7 @@ class CreatePlan(Tool[Planner], frozen=True, kw_only=True, rename={"title": "nam
     name: ClassVar[str] = "create_plan"
     access: ClassVar[Access] = Access.PLAN
     argument_names: ClassVar = {"title": "name", "body": "plan", "content": "plan"}
+    ignored_arguments: ClassVar = frozenset(("isProject", "is_project", "phases", "status"))
 
     title: Annotated[str, Meta(min_length=1, max_length=200, description="Three or four words.")]
     overview: Annotated[str, Meta(description="One or two sentences: what will be different afterwards.")]

@@ -12,6 +12,7 @@ from core.tools.base import Reader, ReadTool, ToolOutcome
 class FinishTool(ReadTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "finish"
     argument_names: ClassVar = dict.fromkeys(("result", "answer", "response", "summary", "text", "output"), "message")
+    ignored_arguments: ClassVar = frozenset(("thought", "task_completed", "command"))
 
     message: Annotated[str, Meta(description="What the user is told.")] = ""
 

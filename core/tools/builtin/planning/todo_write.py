@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from core.modes import Access
 from core.plans.todo_changes import TodoChange, apply_todo_changes
@@ -32,11 +32,21 @@ class WrittenTodo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class TodoWrite(Tool[TodoBoard], frozen=True, kw_only=True):
     name: ClassVar[str] = "todo_write"
     access: ClassVar[Access] = Access.TODO
+    ignored_arguments: ClassVar = frozenset(("activeForm", "active_form", "priority", "explanation"))
 
     todos: Annotated[tuple[WrittenTodo, ...], Meta(description="The todos to set.")]
     merge: Annotated[
         bool, Meta(description="true: change these todos and keep the others. false: these are the whole list.")
     ] = True
+
+    @classmethod
+    def adapt_arguments(cls, given: dict[str, Any]) -> dict[str, Any]:
+        todos = given.get("todos")
+        is_list = isinstance(todos, list) and bool(todos)
+        if not is_list or not all(isinstance(each, dict) and "id" not in each for each in todos):
+            return given
+        numbered = [{"id": f"step-{number}", **each} for number, each in enumerate(todos, start=1)]
+        return {"merge": False} | given | {"todos": numbered}  # who gives no ids, gives the whole list
 
     def subject(self) -> str:
         count = len(self.todos)
@@ -46,7 +56,8 @@ class TodoWrite(Tool[TodoBoard], frozen=True, kw_only=True):
         before = {todo.id: todo for todo in capability.todos()}
         # A plan is not thinned out by a list that leaves some of it out: that is what cancelling is for.
         keeps = self.merge or bool(capability.plan)
-        wanted = apply_todo_changes(tuple(before.values()), build_changes(self.todos), merge=keeps)
+        changes = _name_known(build_changes(self.todos), before)
+        wanted = apply_todo_changes(tuple(before.values()), changes, merge=keeps)
         settled = await capability.set_todos(wanted)
         after = settled.todos
         marks = tuple(TodoStatusUpdate(id=todo.id, status=todo.status) for todo in after if before.get(todo.id) != todo)
@@ -54,6 +65,14 @@ class TodoWrite(Tool[TodoBoard], frozen=True, kw_only=True):
         content = "\n".join([*settled.notes, format_todos(after)])
         summary = f"{done}/{len(after)} done"
         return ToolOutcome(content=content, summary=summary, detail=marks, failed=settled.failed)
+
+
+def _name_known(changes: Sequence[TodoChange], before: Mapping[str, Todo]) -> tuple[TodoChange, ...]:
+    """Return the changes, those that say a known todo in its words under another id with the id that it has."""
+    said = {todo.content: todo.id for todo in before.values()}
+    given = {each.id for each in changes}
+    own = [said.get(each.content or "", each.id) if each.id not in before else each.id for each in changes]
+    return tuple(replace(each, id=name) if name not in given else each for each, name in zip(changes, own, strict=True))
 
 
 def build_changes(todos: Sequence[Struct]) -> tuple[TodoChange, ...]:

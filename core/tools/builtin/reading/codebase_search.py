@@ -31,6 +31,8 @@ class CodebaseSearch(ReadTool, frozen=True, kw_only=True):
         "directories": "target_directories",
     }
 
+    ignored_arguments: ClassVar = frozenset(("num_results", "max_results", "limit"))
+
     query: Annotated[str, Meta(min_length=1, max_length=20_000, description="What is looked for.")]
     target_directories: Annotated[tuple[str, ...], Meta(description="Only below these.")] = ()
     explanation: str = ""  # models of other agents give it

@@ -20,7 +20,11 @@ _TIME_LIMIT = 20.0
 
 class GlobFileSearch(ReadTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "glob_file_search"
-    argument_names: ClassVar = {"pattern": "glob_pattern", "path": "target_directory", "directory": "target_directory"}
+    argument_names: ClassVar = {
+        **dict.fromkeys(("pattern", "query", "file_name", "filename"), "glob_pattern"),
+        **dict.fromkeys(("path", "directory", "dir_path", "dir"), "target_directory"),
+    }
+    ignored_arguments: ClassVar = frozenset(("limit", "head_limit", "respect_git_ignore"))
 
     glob_pattern: Annotated[str, Meta(min_length=1, description="Such as *.py, src/**/*.test.ts or **/Makefile.")]
     target_directory: Annotated[str, Meta(description="Where to look; the whole workspace by default.")] = "."

@@ -59,10 +59,10 @@ class Grep(ReadTool, frozen=True, kw_only=True):
         "include": "include_pattern",
         "includePattern": "include_pattern",
         "exclude": "exclude_pattern",
-        "target_directory": "path",
+        "file_pattern": "include_pattern",
         "search_term": "pattern",
-        "dir": "path",
-        "file": "path",
+        **dict.fromkeys(("target_directory", "dir", "dir_path", "file", "file_path"), "path"),
+        "limit": "head_limit",
         "-C": "context",
         "-A": "after_context",
         "-B": "before_context",
@@ -70,6 +70,7 @@ class Grep(ReadTool, frozen=True, kw_only=True):
         "-n": "line_numbers",
         "type": "file_type",
     }
+    ignored_arguments: ClassVar = frozenset(("-o", "only_matching", "respect_git_ignore"))
 
     pattern: Annotated[str, Meta(min_length=1, max_length=2000, description="A regular expression (Rust syntax).")]
     path: Annotated[str, Meta(description="A file or folder to search; the whole workspace by default.")] = "."
@@ -87,6 +88,7 @@ class Grep(ReadTool, frozen=True, kw_only=True):
     file_type: str = ""
     output_mode: Literal["content", "files_with_matches", "count"] = "content"
     head_limit: Annotated[int, Meta(ge=0)] = 0
+    offset: Annotated[int, Meta(ge=0)] = 0
 
     def subject(self) -> str:
         where = "" if self.path in {"", "."} else f" in {self.path}"
@@ -100,17 +102,19 @@ class Grep(ReadTool, frozen=True, kw_only=True):
         if self.output_mode != "content" and found.files:
             return self._list_files(found)
         most = min(self.head_limit or _MAX_MATCHES, _MAX_MATCHES)
-        return _format_outcome(self.pattern, found, most)
+        return _format_outcome(self.pattern, found, most, self.offset)
 
     def _list_files(self, found: GrepMatches) -> ToolOutcome:
         """The files with matches in the place of the matches, each with their number if that is what is wanted."""
         most = min(self.head_limit or _MAX_LISTED, _MAX_LISTED)
         counts = [(path, sum(row.hit for row in rows)) for path, rows in sorted(found.files.items())]
         is_counted = self.output_mode == "count"
-        rows = [f"{path}:{n}{'+' * (n >= _PER_FILE)}" if is_counted else path for path, n in counts[:most]]
+        part = counts[self.offset :][:most]
+        rows = [f"{path}:{n}{'+' * (n >= _PER_FILE)}" if is_counted else path for path, n in part]
         more = "+" if found.cut or found.timed_out else ""
         head = f"{len(counts):,}{more} file{'' if len(counts) == 1 else 's'} with matches"
-        note = f", the first {most} shown; narrow the pattern, path or include_pattern" * (len(counts) > most)
+        shown = _name_part(most, self.offset)
+        note = f", {shown} shown; narrow the pattern, path or include_pattern" * (len(counts) > len(rows))
         return ToolOutcome(content="\n".join([f"{head}{note}", *rows]) + _describe_end(found), summary=head)
 
     async def find_matches(self, capability: Reader) -> GrepMatches:
@@ -249,7 +253,11 @@ def _describe_end(found: GrepMatches) -> str:
     return late if found.timed_out else ""
 
 
-def _format_outcome(pattern: str, found: GrepMatches, most: int) -> ToolOutcome:
+def _name_part(most: int, skipped: int) -> str:
+    return f"{skipped + 1} to {skipped + most}" if skipped else f"the first {most}"
+
+
+def _format_outcome(pattern: str, found: GrepMatches, most: int, skipped: int = 0) -> ToolOutcome:
     files, late = found.files, _describe_end(found)
     total = sum(row.hit for rows in files.values() for row in rows)
     if not total:
@@ -258,9 +266,21 @@ def _format_outcome(pattern: str, found: GrepMatches, most: int) -> ToolOutcome:
     more = more or any(sum(row.hit for row in rows) >= _PER_FILE for rows in files.values())
     count = f"{total:,}{'+' if more else ''}"
     head = f"{count} match{'' if count == '1' else 'es'} in {len(files):,} file{'' if len(files) == 1 else 's'}"
-    note = f", the first {most} shown; narrow the pattern, path or include_pattern" * (total > most)
-    body = "\n".join(_format_rows(sorted(files.items()), most))
+    note = f", {_name_part(most, skipped)} shown; narrow the pattern, path or include_pattern"
+    note *= total > most or bool(skipped)
+    body = "\n".join(_format_rows(_skip_hits(sorted(files.items()), skipped), most))
     return ToolOutcome(content=f"{head}{note}\n{body}{late}", summary=head)
+
+
+def _skip_hits(files: Iterable[tuple[str, list[MatchRow]]], count: int) -> Iterator[tuple[str, list[MatchRow]]]:
+    """Yield the rows behind the first `count` that match."""
+    for path, rows in files:
+        kept = rows
+        while count and kept:
+            count -= kept[0].hit
+            kept = kept[1:]
+        if kept:
+            yield path, kept
 
 
 def _format_rows(files: Iterable[tuple[str, list[MatchRow]]], most: int) -> Iterator[str]:

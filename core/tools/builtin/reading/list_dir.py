@@ -33,9 +33,12 @@ class _Folder(Struct, kw_only=True):
 class ListDir(ReadTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "list_dir"
     argument_names: ClassVar = {
-        **dict.fromkeys(("target_directory", "path", "directory"), "relative_workspace_path"),
+        **dict.fromkeys(
+            ("target_directory", "path", "directory", "dir_path", "directory_path", "dir"), "relative_workspace_path"
+        ),
         "ignore": "ignore_globs",
     }
+    ignored_arguments: ClassVar = frozenset(("depth", "recursive", "limit", "offset", "respect_git_ignore"))
 
     relative_workspace_path: Annotated[str, Meta(description='The folder; "." is the workspace.')] = "."
     ignore_globs: Annotated[

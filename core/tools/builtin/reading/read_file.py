@@ -9,7 +9,7 @@ from contextlib import suppress
 from io import BytesIO
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr, replace
@@ -45,10 +45,13 @@ class _LineWindow(Struct, kw_only=True):
 class ReadFile(ReadTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "read_file"
     argument_names: ClassVar = {
-        **dict.fromkeys(("path", "file_path", "filePath"), "target_file"),
+        **dict.fromkeys(
+            ("path", "file_path", "filePath", "filename", "notebook_path", "relative_workspace_path"), "target_file"
+        ),
         **dict.fromkeys(("start_line_one_indexed", "start_line", "startLine", "line_number"), "offset"),
         **dict.fromkeys(("end_line_one_indexed_inclusive", "end_line_one_indexed", "endLine"), "end_line"),
     }
+    ignored_arguments: ClassVar = frozenset(("pages", "mode", "indentation", "detail"))
 
     target_file: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
     offset: Annotated[
@@ -59,6 +62,20 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
     explanation: str = ""
     should_read_entire_file: bool = False
     end_line: Annotated[int, Meta(ge=0)] = 0
+
+    @classmethod
+    def adapt_arguments(cls, given: dict[str, Any]) -> dict[str, Any]:
+        found = dict(given)
+        for name in ("view_range", "line_range"):
+            match found.get(name):
+                case [int(first), int(last)]:
+                    del found[name]
+                    found |= {"offset": first, "end_line": max(last, 0)}  # -1: to the end
+        if isinstance(lines := found.pop("context_lines", None), int) and lines > 0:
+            middle = next((found[key] for key in ("line_number", "offset") if isinstance(found.get(key), int)), 1)
+            found.pop("line_number", None)
+            found |= {"offset": max(1, middle - lines // 2), "limit": lines}
+        return found
 
     def __post_init__(self) -> None:
         if self.should_read_entire_file:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
 from core.errors import ToolInputInvalid
 from core.modes import Access
-from core.permissions.requested import RequestedPermission
+from core.permissions.requested import RequestedPermission, check_requested
 from core.sandbox.results import CommandResult
 from core.tools.base import Runner, TerminalDetail, Tool, ToolOutcome
+from core.tools.builtin.terminal.command_arguments import LONGEST_SECONDS, adapt_command
 
 _TIME_LIMIT = 120
 _FIRST_LOOK = 1
-_MAX_TIME = 600
 _ENDS = {
     "timed_out": "timed out after {} and was ended; output until then",
     "flooded": "ended after {}: too much output; output until then",
@@ -31,9 +31,16 @@ class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):
     argument_names: ClassVar = {
         "cmd": "command",
         "description": "explanation",
+        "justification": "explanation",
         "time_limit": "timeout",
         "run_in_background": "is_background",
     }
+    ignored_arguments: ClassVar = frozenset(
+        (
+            *("yield_time_ms", "max_output_tokens", "login", "shell", "tty", "prefix_rule", "is_input"),
+            *("require_user_approval", "requires_approval", "sandbox"),
+        )
+    )
 
     command: Annotated[str, Meta(min_length=1, max_length=100_000, description="What the shell (bash) is to run.")]
     is_background: Annotated[
@@ -43,7 +50,7 @@ class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):
         int,
         Meta(
             ge=0,
-            le=_MAX_TIME,
+            le=LONGEST_SECONDS,
             description="Seconds, at most 600, after which the command is ended (default 120). In the background: how "
             "long to look at it before you go on (default 1); it is not ended then.",
         ),
@@ -57,6 +64,13 @@ class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):
             "machine, outside the box; they are asked."
         ),
     ] = ()
+
+    def __post_init__(self) -> None:
+        check_requested(self.required_permissions)
+
+    @classmethod
+    def adapt_arguments(cls, given: dict[str, Any]) -> dict[str, Any]:
+        return adapt_command(given)
 
     def subject(self) -> str:
         return self.command

@@ -15,6 +15,7 @@ class WebFetch(Tool[WebVisitor], frozen=True, kw_only=True):
     name: ClassVar[str] = "web_fetch"
     access: ClassVar[Access] = Access.NET
     argument_names: ClassVar = {"uri": "url", "question": "prompt", "start_index": "offset", "query": "find"}
+    ignored_arguments: ClassVar = frozenset(("format", "timeout", "explanation", "max_length"))
 
     url: Annotated[str, Meta(min_length=1, max_length=4_000, description="http(s)://host/path.")]
     prompt: Annotated[str, Meta(max_length=4_000, description="A question: you get its answer, not the page.")] = ""

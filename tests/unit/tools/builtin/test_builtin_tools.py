@@ -113,6 +113,16 @@ async def test_todos_are_merged_and_only_changes_are_marked():
     assert "Ready to start: c." in outcome.content
 
 
+async def test_a_list_without_ids_changes_the_todos_of_a_plan_that_it_says_in_their_words():
+    board = Board()
+    board.plan = "a.plan.md"
+    board.list = (Todo(id="look", content="Look"), Todo(id="mend", content="Mend"))
+    await TOOLS.parse("TodoWrite", '{"todos": [{"content": "Mend", "status": "completed"}]}').run(board)
+    assert [(todo.id, todo.status) for todo in board.list] == [("look", "pending"), ("mend", "completed")]
+    await TOOLS.parse("TodoWrite", '{"todos": [{"content": "Ship it"}]}').run(board)
+    assert [todo.id for todo in board.list] == ["look", "mend", "step-1"]
+
+
 @pytest.mark.parametrize(("agrees", "summary"), [(True, "now in plan mode"), (False, "declined")])
 async def test_a_mode_switch_is_up_to_the_user(agrees, summary):
     outcome = await TOOLS.parse("switch_mode", '{"target_mode_id": "plan"}').run(User(agrees=agrees))
