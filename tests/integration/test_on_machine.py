@@ -83,6 +83,7 @@ async def test_the_user_may_let_out_a_command_that_did_not_ask_for_it_and_is_ask
         assert [each.kind for each in seen] == ["command", "machine"] * 3
         assert seen[0].options[-1] == "run_on_machine"
         assert [each.permissions for each in documents(engine, session)] == [("all",), (), ()]
+        assert [each.requested_permissions for each in documents(engine, session)] == [(), (), ()]
         assert sorted(each.name for each in auto.iterdir()) == ["a.txt", "made.txt"]
         assert list(engine.state(session).changes) == ["third.txt"]
 

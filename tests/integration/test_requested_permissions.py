@@ -13,7 +13,7 @@ from core.permissions.audit import read_entries, verify_log
 from core.permissions.saved_rules import SavedRules
 from core.protocol import documents as d
 from tests.integration.test_permissions import asked, engine_of, outside, project, results, turn  # noqa: F401
-from tests.support.agent_case import says
+from tests.support.agent_case import calls, says
 from tests.support.boxes import command
 from tests.support.configured import configured
 from tests.support.open_session import run_turn
@@ -132,6 +132,17 @@ async def test_m1_a_mode_that_keeps_nothing_grants_no_write_to_git(auto, mode):
         await turn(engine, session)
         assert "git_write was not granted" in results(engine, session)[0]
         assert documents(engine, session)[0].permissions == ()
+
+
+async def test_the_record_says_once_what_was_asked_for_whatever_words_it_was_asked_in(auto):
+    codex = {"command": ["bash", "-lc", "touch made"], "workdir": "sub", "with_escalated_permissions": True}
+    twice = asking("echo 1", "git_write", "git_write")
+    async with engine_of(auto, calls(("shell", codex)), twice, says("ok")) as (engine, session):
+        [request] = asked(await turn(engine, session, "reject_once"))
+        refused, ran = documents(engine, session)
+        assert (request.kind, request.subject) == ("machine", "cd sub || exit\ntouch made")
+        assert (refused.command, refused.requested_permissions) == (request.subject, ("all",))
+        assert ran.requested_permissions == ("git_write",)
 
 
 @pytest.mark.parametrize("wanted", ["usb", "ALL", ""])

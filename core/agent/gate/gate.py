@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -160,7 +160,6 @@ class Gate(Struct):
         refused = await ask(call.request.id, call.access, tool, decision.reason, can_leave=can_leave)
         if refused == LEAVE_BOX and command is not None:
             outward = replace(command, required_permissions=(*command.required_permissions, "all"))
-            tool = call.tool = cast("Tool[object]", outward)
             again = await self._decide_on_request(call, outward, decision)
             refused = await ask(call.request.id, call.access, tool, again.reason) if again.choice == "ask" else ""
         if refused:
@@ -309,7 +308,7 @@ class Gate(Struct):
             document=call.document,
             tool=call.name,
             call=call.request.id,
-            arguments=decode_arguments(call.request.arguments),
+            arguments=_list_arguments(call),
             has_succeeded=call.status == "completed",
             text=call.text,
             summary=summary,
@@ -340,6 +339,14 @@ class Gate(Struct):
             attachments=tuple(each.attachment for each in call.outcome.attachments),
         )
         self.emit(MessageAppended(message=message))
+
+
+def _list_arguments(call: GatedCall) -> dict[str, Any]:
+    """Return the arguments as they were written; of a command what was decided on stands in their place."""
+    written, tool = decode_arguments(call.request.arguments), cast("object", call.tool)
+    if not isinstance(tool, RunTerminalCmd):
+        return written
+    return written | {"command": tool.command, "required_permissions": list(tool.required_permissions)}
 
 
 def _describe_interrupt(capability: object) -> str:

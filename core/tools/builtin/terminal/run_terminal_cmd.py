@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from core.errors import ToolInputInvalid
 from core.modes import Access
-from core.permissions.requested import RequestedPermission, check_requested
+from core.permissions.requested import RequestedPermission, check_requested, list_requested
 from core.sandbox.results import CommandResult
 from core.tools.base import Runner, TerminalDetail, Tool, ToolOutcome
 from core.tools.builtin.terminal.command_arguments import LONGEST_SECONDS, adapt_command
@@ -99,7 +99,7 @@ def format_outcome(command: str, result: CommandResult, requested: Sequence[Requ
         timed_out=result.timed_out,
         effects=f"goes on as {result.job}" if result.job else result.effects,
         permissions=result.permissions,
-        requested=tuple(requested),
+        requested=list_requested(requested),
     )
     return ToolOutcome(
         content="\n".join(parts),
