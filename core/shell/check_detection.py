@@ -56,6 +56,7 @@ _LAUNCHERS = (
 _PYTHON = re.compile(r"(?:.*/)?python(?:\d(?:\.\d+)?)?")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _NO_CHECK_OPTION = re.compile(r"--?(?:version|help|h|V|collect-only|co|dry-run|list|n)\b.*")
+_SUBSHELL = re.compile(r"\s*\((?P<inner>[^()]*)\)\s*")  # its exit code is that of what it holds
 _DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
 
 
@@ -76,7 +77,8 @@ def detect_checks(
 
     `statuses`: exit codes of the last pipeline; `extra`: more patterns, from the user's configuration.
     """
-    pipelines = _split_pipelines(command)
+    whole = _SUBSHELL.fullmatch(command)
+    pipelines = _split_pipelines(whole["inner"] if whole else command)
     codes: list[int] = []
     scopes: list[tuple[str, ...]] = []
     place = "."

@@ -140,9 +140,22 @@ async def test_the_record_says_once_what_was_asked_for_whatever_words_it_was_ask
     async with engine_of(auto, calls(("shell", codex)), twice, says("ok")) as (engine, session):
         [request] = asked(await turn(engine, session, "reject_once"))
         refused, ran = documents(engine, session)
-        assert (request.kind, request.subject) == ("machine", "cd sub || exit\ntouch made")
+        assert (request.kind, request.subject) == ("machine", f"(cd {auto}/sub || exit\ntouch made\n)")
         assert (refused.command, refused.requested_permissions) == (request.subject, ("all",))
         assert ran.requested_permissions == ("git_write",)
+
+
+async def test_a_command_with_a_directory_of_its_own_runs_there_and_leaves_the_shell_where_it_is(auto):
+    (auto / "sub").mkdir()
+    steps = [command("pwd", working_directory=where) for where in ("sub", "sub", str(auto), "no such")]
+    async with engine_of(auto, *steps, command("pwd"), says("ok")) as (engine, session):
+        await turn(engine, session)
+        first, again, root, missing, after = documents(engine, session)
+        assert first.command == f"(cd {auto}/sub || exit\npwd\n)"
+        assert first.output == again.output == f"{auto}/sub\n"
+        assert (root.command, root.output) == ("pwd", f"{auto}\n")
+        assert missing.exit_code == 1
+        assert after.output == f"{auto}\n"
 
 
 @pytest.mark.parametrize("wanted", ["usb", "ALL", ""])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
@@ -35,7 +36,7 @@ from core.agent.gate.permissions import PATH_ACCESSES, CallPermissions
 from core.agent.turn.user_channel import QUESTION_STILL_OPEN
 from core.clock import monotonic
 from core.crash_reports import save_crash_report
-from core.errors import AgentTuiError, ToolInputInvalid
+from core.errors import AgentTuiError, PathRefused, ToolInputInvalid
 from core.modes import Access, find_modes_granting, is_granted
 from core.permissions.policy import PolicyDecision
 from core.protocol.events import AnyEvent, MessageAppended, ToolFinished, ToolRequested
@@ -44,6 +45,7 @@ from core.protocol.review import Origin
 from core.shell.spill import clip_text, extract_first_line
 from core.tools.arguments import convert_arguments
 from core.tools.base import Tool
+from core.tools.builtin.terminal.command_arguments import go_to
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 from core.tools.toolset import Toolset
 
@@ -121,10 +123,23 @@ class Gate(Struct):
                 raise ToolInputInvalid(call.problem)
             tool_type = self.tools.find(call.request.name)
             call.name, call.access = tool_type.name, tool_type.access
-            call.tool = convert_arguments(tool_type, call.request.arguments)
+            call.tool = self._place_command(convert_arguments(tool_type, call.request.arguments))
             call.subject = call.tool.subject()
         except Exception as error:  # as above
             _end_for(call, error)
+
+    def _place_command(self, tool: Tool[object]) -> Tool[object]:
+        """Return a command that names its directory with that as a part of its text, which is what the user sees and
+        says yes to; any other call as it is."""
+        command: object = tool
+        if not isinstance(command, RunTerminalCmd) or not command.working_directory:
+            return tool
+        terminal, place = self.permissions.terminal, command.working_directory
+        with suppress(PathRefused):
+            rel = terminal.host.workspace.to_relative(place)
+            place = str(terminal.host.workspace.root / rel) if rel != terminal.shell.directory else ""
+        text = go_to(place, command.command) if place else command.command
+        return cast("Tool[object]", replace(command, command=text, working_directory=""))
 
     # whether it may run
 

@@ -10,6 +10,7 @@ from core.shell.check_detection import CheckResult, detect_checks
     "command",
     [
         "pytest -q", "cd x && pytest", "cd x\nmypy .", "pytest && echo ok", ".venv/bin/pytest tests",
+        "(cd x && pytest)", "(cd x || exit\npytest -q\n)",
         "python -m pytest",
         "FOO=1 timeout 60 uv run python3.11 -m pytest -x 2>&1", "npm test", "npm run test:unit -- --watch=false",
         "pnpm run typecheck", "yarn test", "cargo test --all", "go test ./...", "make", "make -j4", "make test",
@@ -32,7 +33,7 @@ def test_a_command_that_checks_is_known(command):
         "pytest --version", "ruff check . | cat; true", "git commit -m pytest", "cat pytest", "npm install",
         "'unclosed",
         "if pytest; then true; fi", "pytest | tee log && echo fine", "cargo run", "python script.py",
-        "pytest --collect-only",
+        "pytest --collect-only", "(pytest; true)", "(pytest | tee log)", "(cd x) && (pytest) || true",
     ],
 )  # fmt: skip
 def test_what_checks_nothing_or_hides_how_it_ended_is_no_check(command):

@@ -100,8 +100,7 @@ CURSOR = [
     ("StrReplace", {"path": "a", **EDIT}, "search_replace", {"file_path": "a"}),
     ("Delete", {"path": "a"}, "delete_file", {"target_file": "a"}),
     ("run_terminal_cmd", {"command": "ls", "is_background": False, "require_user_approval": True}, RUN, {}),
-    ("Shell", {"command": "ls", "working_directory": "a b"}, RUN, {"command": "cd 'a b' || exit\nls"}),
-    ("Shell", {"command": "ls", "working_directory": "."}, RUN, {"command": "ls"}),
+    ("Shell", {"command": "ls", "working_directory": "a b"}, RUN, {"working_directory": "a b"}),
     ("Shell", {"command": "ls", "block_until_ms": 0}, RUN, {"is_background": True}),
     ("Shell", {"command": "ls", "block_until_ms": 30000}, RUN, {"is_background": False, "timeout": 0}),
     ("Shell", {"command": "ls", "required_permissions": "full_network"}, RUN, {"required_permissions": ("network",)}),
@@ -147,7 +146,7 @@ CODEX = [
         "shell_command",
         {"command": "ls", "workdir": "src", "with_escalated_permissions": True, "justification": "Why"},
         RUN,
-        {"command": "cd src || exit\nls", "required_permissions": ("all",), "explanation": "Why"},
+        {"command": "ls", "working_directory": "src", "required_permissions": ("all",), "explanation": "Why"},
     ),
     (
         "exec_command",
@@ -193,7 +192,7 @@ SEEDS = [
     ("execute_ipython_cell", {"code": "1"}, "run_python", {"code": "1"}),
 ]
 OTHERS = [
-    ("run_shell_command", {"command": "ls", "directory": "src"}, RUN, {"command": "cd src || exit\nls"}),
+    ("run_shell_command", {"command": "ls", "directory": "src"}, RUN, {"working_directory": "src"}),
     ("replace", {"file_path": "a", **EDIT, "expected_replacements": 2}, "search_replace", {"replace_all": True}),
     ("replace", {"file_path": "a", **EDIT, "expected_replacements": 1}, "search_replace", {"replace_all": False}),
     ("write_to_file", {"path": "a", "content": "x", "line_count": 1}, "write", {"contents": "x"}),

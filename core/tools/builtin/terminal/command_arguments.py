@@ -1,8 +1,7 @@
 """A command as other agents' tools take it, in the arguments of this one: words in a list, times in milliseconds, a
 directory of its own, and what asks for a way out of the sandbox.
 
-A directory becomes a part of the command, so that the user sees what runs and where. A time after which a command goes
-on in the background is no limit of its own, and is left out.
+A time after which a command goes on in the background is no limit of its own, and is left out.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ LONGEST_SECONDS: Final = 600
 JOB_NAMES: Final = dict.fromkeys(("bash_id", "shell_id", "task_id", "session_id", "id"), "job")
 _CERTAINLY_MS: Final = 10_000  # from here on a time can't be meant in seconds
 _SHELLS: Final = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash", "/usr/bin/zsh", "/bin/zsh")
-_DIRECTORIES: Final = ("working_directory", "workdir", "directory", "dir_path", "cwd")
 _ESCALATIONS: Final[Mapping[str, object]] = {
     "dangerouslyDisableSandbox": True,
     "dangerously_disable_sandbox": True,
@@ -34,11 +32,12 @@ def adapt_command(given: Mapping[str, Any]) -> dict[str, Any]:
     _join_words(found)
     _adapt_time(found)
     _adapt_permissions(found)
-    places = [found.pop(name) for name in _DIRECTORIES if isinstance(found.get(name, ""), str) and name in found]
-    name = "command" if "command" in found else "cmd"
-    if places and places[0].strip() not in {"", "."} and isinstance(found.get(name), str):
-        found[name] = f"cd {shlex.quote(places[0])} || exit\n{found[name]}"
     return found
+
+
+def go_to(directory: str, command: str) -> str:
+    """Return a command that runs another one in a directory, and leaves the shell where it is."""
+    return f"(cd {shlex.quote(directory)} || exit\n{command}\n)"
 
 
 def adapt_wait(given: Mapping[str, Any], longest: int) -> dict[str, Any]:

@@ -34,6 +34,7 @@ class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):
         "justification": "explanation",
         "time_limit": "timeout",
         "run_in_background": "is_background",
+        **dict.fromkeys(("workdir", "directory", "dir_path", "cwd"), "working_directory"),
     }
     ignored_arguments: ClassVar = frozenset(
         (
@@ -64,6 +65,7 @@ class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):
             "machine, outside the box; they are asked."
         ),
     ] = ()
+    working_directory: str = ""  # models of other agents give it; the gate makes it a part of the command
 
     def __post_init__(self) -> None:
         check_requested(self.required_permissions)
