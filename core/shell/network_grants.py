@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from core.errors import StateError
-from core.permissions.rules import PermissionRule, matches_host, select_rules
+from core.permissions.rules import PermissionRule, matches_host, parse_rule, select_rules
 from core.sandbox.network.addresses import HostAndPort
 from core.sandbox.network.proxy import LocalHandler, ProxiedConnection, Proxy
 from core.shell.log_collector import is_ingest
@@ -43,8 +43,10 @@ class NetworkGrants:
         self._once_hosts: set[str] = set()
         self._session_services: set[str] = set()
         self._once_services: set[str] = set()
+        self._serving: dict[asyncio.Task[object], str] = {}
         self._refused: dict[HostAndPort, None] = {}
         self._received: dict[str, None] = {}
+        self._unanswered: dict[str, None] = {}
         self.list_foreign: Callable[[], Collection[str]] = tuple  # hosts and servers whose text the model was given
         self._turn = ""
         self._has_read_secrets = False
@@ -86,11 +88,28 @@ class NetworkGrants:
         return tuple(sorted((*hosts, *(f"Service({each})" for each in self._session_services))))
 
     def revoke(self, rule: str) -> bool:
-        """Take back what was granted for the session. Returns False if there is no such grant."""
+        """Take back what was granted for the session, and end what it let through. Returns False if there is no such
+        grant."""
         known = rule in self.list_session_grants()
         self._session_hosts = {each for each in self._session_hosts if f"WebFetch({each})" != rule}
         self._session_services = {each for each in self._session_services if f"Service({each})" != rule}
+        if known:
+            self.end_connections(rule)
         return known
+
+    def end_connections(self, text: str) -> None:
+        """End the open connections of a grant that was taken back, `text` as a rule, where nothing else grants them."""
+        self._record("grant.revoked", {"rule": text})
+        rule = parse_rule(text, "allow")
+        if rule.kind == "Service":
+            left = self.list_services()
+            for task, service in tuple(self._serving.items()):
+                if rule.matches(service) and service not in left:
+                    task.cancel()
+                    self._record("service.ended", {"service": service})
+        elif rule.kind == "WebFetch" and self._proxy is not None:
+            for target in self._proxy.end_connections(lambda host: rule.matches(host) and not self.is_allowed(host)):
+                self._record("network.ended", {"host": target.host, "port": target.port})
 
     def revoke_once(self) -> None:
         self._once_hosts.clear()
@@ -120,8 +139,16 @@ class NetworkGrants:
         if service not in self.list_services():
             self._record("service.refused", {"service": service})
             return
-        received = await serve_service(service, reader, writer, self._record)
-        self._has_received = self._has_received or received > 0
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving[task] = service
+        try:
+            received = await serve_service(service, reader, writer, self._record)
+        finally:
+            del self._serving[task]
+        if received is None and len(self._unanswered) < MAX_REFUSED:
+            self._unanswered[service] = None
+        self._has_received = self._has_received or bool(received)
 
     # what happened
 
@@ -159,6 +186,12 @@ class NetworkGrants:
     def take_received(self) -> tuple[str, ...]:
         """Return the hosts that sent something to a command since the last call."""
         found, self._received = tuple(self._received), {}
+        return found
+
+    def take_unanswered(self) -> tuple[str, ...]:
+        """Return the services at which nobody answered since the last call: in the box a connection to one begins, and
+        ends at once."""
+        found, self._unanswered = tuple(self._unanswered), {}
         return found
 
     def take_refused(self) -> tuple[HostAndPort, ...]:

@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -150,6 +150,41 @@ async def test_what_was_granted_for_the_session_is_listed_and_taken_back(auto):
             assert (await engine.query(q.PermissionsQuery(session=session))).kept == ()
             await turn(engine, session)
             assert server.heard == [b"hello"]
+
+
+async def test_what_is_taken_back_ends_the_connections_that_it_let_through(auto):
+    heard, left = asyncio.Event(), asyncio.Event()
+
+    async def hold(reader, writer) -> None:
+        heard.set()
+        await reader.read()
+        left.set()
+        writer.close()
+
+    server = await asyncio.start_server(hold, "127.0.0.1", 0)
+    wanted = f"localhost:{server.sockets[0].getsockname()[1]}"
+    text = f"import socket; s = socket.create_connection(('localhost', {wanted[10:]})); print('ended', s.recv(9))"
+    job = command(f'python3 -c "{text}"', is_background=True)
+    async with server, engine_of(auto, asking("true", wanted), job, says("ok")) as (engine, session):
+        await turn(engine, session, "allow_session")
+        await heard.wait()
+        async with aclosing(engine.events(session, after=engine.state(session).seq)) as stream:
+            await submit(engine, cmd.PermissionRemove(session=session, id=f"session:Service({wanted})"))
+            async for envelope in stream:
+                if isinstance(envelope.event, ev.JobEnded):
+                    break
+        await left.wait()
+        kinds = [each.kind for each in audit(engine, session)]
+        assert kinds.index("grant.revoked") < kinds.index("service.ended")
+
+
+async def test_the_agent_is_told_of_a_port_at_which_nothing_answers(auto):
+    async with tcp_server() as server:
+        port = server.port
+    steps = [asking(f"python3 ask.py {port} hello", f"localhost:{port}"), says("ok")]
+    async with engine_of(auto, *steps) as (engine, session):
+        await turn(engine, session, "allow_once")
+        assert f"Nothing answered on the user's machine at localhost:{port}" in results(engine, session)[0]
 
 
 async def test_a_rule_grants_a_port_without_a_question_and_also_without_a_user(auto):

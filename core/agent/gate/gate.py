@@ -54,6 +54,7 @@ SPAWN_PATIENCE = 15.0  # seconds that a subagent has to stop what it runs
 CANCELLED = "Cancelled by the user; it may have had a part of its effect."
 CUT_OFF = "The answer reached its length limit within this call, so it was not run. Send less."
 NOT_GIVEN = "Not run: {} ({}) is not among what you were given for this task. Nothing was changed. Do without it."
+NO_ANSWER = "\n[Nothing answered on the user's machine at {}: it may not be running.]"
 # Seconds that a call may take; what waits for the user, or has a limit of its own, has none here (a todo may have to be
 # proved by a command). A model may have to work out an edit.
 TIME_LIMITS = {Access.READ: 60.0, Access.PROPOSE: 300.0}
@@ -248,6 +249,8 @@ class Gate(Struct):
                 grants.grant(call.hosts, for_session=False)
                 grants.grant_services(call.services, for_session=False)
                 await self._run_tool(call)
+                if unanswered := grants.take_unanswered():
+                    call.text += NO_ANSWER.format(", ".join(unanswered))
                 if call.is_on_machine:
                     grants.record_received()  # nobody knows what it brought in
                 elif not call.is_beside_others:

@@ -67,9 +67,16 @@ def prepare_permission_removal(session: Session, command: cmd.PermissionRemove) 
     rule = command.id.removeprefix(SESSION_PREFIX)
     if rule != command.id and rule in grants.list_session_grants():
         return partial(grants.revoke, rule)
-    if not any(each.id == command.id for each in saved.load()):
+    found = next((each for each in saved.load() if each.id == command.id), None)
+    if found is None:
         raise CommandRejected(f"there is no permission {command.id!r}.", code="permission_unknown")
-    return partial(saved.remove, command.id)
+
+    def remove() -> None:
+        saved.remove(command.id)
+        if found.rule and found.choice == "allow":
+            grants.end_connections(found.rule)
+
+    return remove
 
 
 def prepare_note(session: Session, command: cmd.MemoryAdd) -> Effect:

@@ -100,6 +100,7 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self._path: Path | None = None
         self._open: set[asyncio.Task[None]] = set()
+        self._reached: dict[asyncio.Task[None], HostAndPort] = {}
 
     async def start(self, directory: Path) -> Path:
         """Listen on a socket in a directory that is the user's alone; return its path."""
@@ -118,6 +119,13 @@ class Proxy:
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 
+    def end_connections(self, is_ended: Callable[[str], bool]) -> tuple[HostAndPort, ...]:
+        """End the open connections to hosts of which `is_ended` is true; return where they led."""
+        ended = {task: target for task, target in self._reached.items() if is_ended(target.host)}
+        for task in ended:
+            task.cancel()
+        return tuple(ended.values())
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -133,9 +141,10 @@ class Proxy:
         except (OSError, EOFError, TimeoutError):
             pass  # one side left: the other one sees its connection end
         except asyncio.CancelledError:
-            return  # the proxy closes; there is nobody to tell
+            return  # the proxy closes, or the grant was taken back; there is nobody to tell
         finally:
             self._open.discard(task)
+            self._reached.pop(task, None)
             await close_writer(writer)
 
     async def _handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -148,6 +157,8 @@ class Proxy:
         target = request.target
         if not self._allows(target.host):
             raise ProxyRefusal("403 Forbidden", f"The host {target.host} was not granted.", target, can_be_granted=True)
+        if (task := asyncio.current_task()) is not None:
+            self._reached[task] = target
         address = await self._resolve_target(target)
         their_reader, their_writer = await self._connect(target, address)
         try:

@@ -84,12 +84,13 @@ def parse_head(head: bytes) -> str:
 
 async def serve_service(
     service: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, record: RecordUse
-) -> int:
-    """Connect a client in a box to a service, until one of them ends. Returns how many bytes came back."""
+) -> int | None:
+    """Connect a client in a box to a service, until one of them ends. Returns how many bytes came back; None: nobody
+    answered there."""
     theirs = await _dial(service)
     if theirs is None:
         record("service.failed", {"service": service})
-        return 0
+        return None
     their_reader, their_writer = theirs
     try:
         sent, received = await relay_streams(reader, writer, their_reader, their_writer)

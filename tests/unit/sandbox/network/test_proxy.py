@@ -41,6 +41,7 @@ class Inside:
         self.passed: list[ProxiedConnection] = []
         self.looked_up: list[str] = []
         self.over = asyncio.Event()
+        self.made: Proxy | None = None
 
     def take(self, passed: ProxiedConnection) -> None:
         self.passed.append(passed)
@@ -74,7 +75,7 @@ async def proxy(directory, *hosts, public=lambda _: True, addresses=("127.0.0.1"
         public=public,
         resolve=resolve,
     )
-    inside.path = await made.start(directory / "network")
+    inside.made, inside.path = made, await made.start(directory / "network")
     try:
         yield inside
     finally:
@@ -93,6 +94,25 @@ async def test_a_tunnel_to_a_granted_host_passes_bytes_and_is_counted(tmp_path):
         (passed,) = on.passed
         assert (passed.target, passed.address) == (HostAndPort("example.test", on.outside.port), "127.0.0.1")
         assert (passed.sent, passed.received) == (18, 43)
+
+
+async def test_a_tunnel_is_ended_when_its_host_is_taken_back_and_no_other_one(tmp_path):
+    async with proxy(tmp_path, "example.test", "other.test") as on:
+        tunnels = []
+        for host in ("example.test", "other.test"):
+            reader, writer = await asyncio.open_unix_connection(str(on.path))
+            writer.write(f"CONNECT {host}:{on.outside.port} HTTP/1.1\r\n\r\n".encode())
+            await reader.readuntil(b"\r\n\r\n")
+            tunnels.append((reader, writer))
+        assert on.made is not None
+        assert on.made.end_connections(lambda host: host == "example.test") == (
+            HostAndPort("example.test", on.outside.port),
+        )
+        assert await tunnels[0][0].read() == b""
+        tunnels[1][1].write(b"GET / HTTP/1.1\r\n\r\n")
+        assert await tunnels[1][0].readexactly(8) == b"HTTP/1.1"
+        for _, writer in tunnels:
+            writer.close()
 
 
 async def test_a_plain_request_is_told_in_the_hosts_own_form_and_no_second_one_gets_through(tmp_path):
