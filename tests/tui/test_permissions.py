@@ -6,12 +6,14 @@ import pytest
 from textual import on
 from textual.app import App, ComposeResult
 from textual.containers import Vertical
+from textual.geometry import Region
 from textual.widgets import OptionList, Static
 
 from core.protocol import commands, queries
 from core.protocol.events import ApprovalRequested, ApprovalResolved, SessionStarted, TrustStated
 from tui.ask.approval_bar import ApprovalBar, format_subject
 from tui.ask.messages import DecisionMade
+from tui.input.visibility import is_fully_visible
 
 STARTED = SessionStarted(workspace="/shop", mode="agent", model="scripted/demo")
 ALL = ("allow_once", "allow_always", "reject_once", "reject_always")
@@ -247,6 +249,31 @@ async def test_i1_trust_steps_aside_for_a_question_that_a_turn_waits_for(stage):
         assert keys.region.height == keys.size.height == 2
         on.client.emit(ApprovalResolved(id="n", decision="allow_once"))
         await on.until(lambda: on.screen.query_one("#trust").display)
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)])
+async def test_m8_of_a_question_about_hosts_every_key_and_every_host_that_is_asked_for_is_on_the_screen(stage, size):
+    hosts = tuple(sorted(f"{word}.example.org" for word in ("registry", "downloads", "api", "mirror", "assets")))
+    request = ApprovalRequested(
+        id="n",
+        call="c",
+        kind="command",
+        subject="\n".join(f"curl https://{host}/{'x' * 40}" for host in hosts * 3),
+        containment="T1: held by namespaces and an overlay; what it changes waits for your review",
+        network=hosts,
+        permissions=("network",),
+        reason=f"It asks to reach {', '.join(hosts)} for this one command.",
+        explanation="So that the dependencies are there. " * 9,
+        options=("allow_once", "allow_session", "allow_always", "reject_once", "reject_always", "run_on_machine"),
+    )
+    async with stage([STARTED], size=size) as on:
+        await approval(on, request)
+        keys, about = on.screen.query_one("#approval-keys"), on.screen.query_one("#approval-about")
+        assert keys.region.bottom <= on.prompt.region.y
+        assert is_fully_visible(keys)
+        assert is_fully_visible(on.screen.query_one("#approval-subject"))
+        shown = "".join(line.text for line in about.render_lines(Region(0, 0, *about.size)))
+        assert [host for host in hosts if host not in shown] == []
 
 
 async def test_i1_a_prompt_is_sent_while_trust_is_still_open(stage):

@@ -26,6 +26,7 @@ from tui.text import expose_controls, fit_line, format_path
 
 GRACE: Final = 0.5
 _LONG: Final = 400
+_TAIL: Final = 40  # characters of a long command in the title
 _TITLES: Final = {
     "command": "Run this command?",
     "mode": "Switch the mode?",
@@ -95,8 +96,9 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         size = len(request.subject)
         lines = request.subject.count("\n") + 1
         if size > _LONG or lines > 8:
-            tail = fit_line(format_subject(request.subject[-60:]))
-            title.append((f"  {size:,} characters, {lines:,} lines, ending: …{tail}", "$warning"))
+            tail = fit_line(format_subject(request.subject[-_TAIL:]))
+            rows = f"{lines:,} line{'s' * (lines > 1)}"
+            title.append((f"  {size:,} characters, {rows}, ending: …{tail}", "$warning"))
         self.query_one("#approval-title", Static).update(Content.assemble(*title))
         self.query_one("#approval-text", Static).update(Content(format_subject(request.subject)))
         self.query_one("#approval-subject", VerticalScroll).scroll_home(animate=False)
@@ -188,22 +190,27 @@ def _takes_pattern(request: ApprovalRequested) -> bool:
 
 
 def _format_details(request: ApprovalRequested) -> list[tuple[str, str]]:
-    """Return where and how it would run, why it is asked, and apart from these the model's explanation."""
+    """Return what it could reach and how and where it would run, why it is asked, and apart from these the model's
+    explanation. What a yes grants comes first: on a low screen the rest may be cut off."""
     about = []
+    reason = (f"asked because: {fit_line(request.reason)}", _DIM) if request.reason else None
+    has_targets = request.kind == "command" and "allow_session" in request.options
+    if reason is not None and has_targets:
+        about.append(reason)
+    if request.network and request.kind != "host":  # its subject says it
+        about.append((f"can reach: {fit_line(expose_controls(', '.join(request.network)))}", "$warning"))
+    if request.permissions and request.kind != "machine":  # its title says it
+        about.append((f"asks for: {', '.join(request.permissions)}", "$warning"))
+    if request.containment:
+        about.append((fit_line(format_subject(request.containment)), "$warning"))
     if request.kind in {"command", "machine"}:
         where = "the project's directory" if request.directory in {"", "."} else format_path(request.directory)
         about.append((f"in {where}", _DIM))
-    if request.containment:
-        about.append((f"\n{fit_line(format_subject(request.containment))}", "$warning"))
-    if request.network and request.kind != "host":  # its subject says it
-        about.append((f"\ncan reach: {fit_line(expose_controls(', '.join(request.network)))}", "$warning"))
-    if request.permissions and request.kind != "machine":  # its title says it
-        about.append((f"\nasks for: {', '.join(request.permissions)}", "$warning"))
     if request.environment:
         names = fit_line(expose_controls(", ".join(request.environment)))
-        about.append((f"\nvariables set by commands: {names}", _DIM))
-    if request.reason:
-        about.append((f"\nasked because: {fit_line(request.reason)}", _DIM))
+        about.append((f"variables set by commands: {names}", _DIM))
+    if reason is not None and not has_targets:
+        about.append(reason)
     if request.explanation:
-        about.append((f"\nthe model says: {fit_line(request.explanation, 400)}", f"{_DIM} italic"))
-    return about
+        about.append((f"the model says: {fit_line(request.explanation, 400)}", f"{_DIM} italic"))
+    return [(f"{chr(10) * bool(number)}{text}", style) for number, (text, style) in enumerate(about)]
