@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from importlib import import_module
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from core import __version__
 from core.cli.parsing import (
@@ -31,9 +31,13 @@ from core.cli.parsing import (
     parse_dollars,
     parse_model,
     parse_session_id,
+    parse_tools,
 )
 from core.exits import EXIT_MEANINGS, ExitCode
 from core.protocol.options import EngineOptions
+
+if TYPE_CHECKING:
+    from core.protocol.tools import ToolSettings
 
 # Each is a module beside this one, with `parse(argv)` and `run(arguments)`.
 SUBCOMMANDS: Final = frozenset(
@@ -154,7 +158,8 @@ class ScreenArguments(SessionArguments):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintArguments(SessionArguments):
     """`prompt` is None when it is to be read from stdin. `images`: files to send with it, "-" = stdin. `best`: the
-    models that it is tried with, side by side, "" = the session's; () = it is answered once."""
+    models that it is tried with, side by side, "" = the session's; () = it is answered once. `tools`: what they may do,
+    by their names."""
 
     front: ClassVar[Front] = "print"
     interactive: bool = False
@@ -164,6 +169,7 @@ class PrintArguments(SessionArguments):
     accept: AcceptPolicy = "none"
     images: tuple[str, ...] = ()
     best: tuple[str, ...] = ()
+    tools: Mapping[str, ToolSettings] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,6 +268,12 @@ def _add_print_options(parser: argparse.ArgumentParser) -> None:
         help="a permission rule that allows, in this run: 'WebFetch(example.org)', 'Machine(git push)'; see docs",
     )
     group.add_argument(
+        "--tools",
+        type=parse_tools,
+        metavar="JSON",
+        help='what tools may do in this run, as [tools.NAME] does: \'{"run_terminal_cmd": {"enabled": false}}\'',
+    )
+    group.add_argument(
         "--best",
         type=parse_candidates,
         metavar="N|MODELS",
@@ -287,14 +299,20 @@ def _find_front(said: argparse.Namespace, parser: Parser) -> tuple[Front, list[s
     return ("screen" if said.prompt is None else "print"), words
 
 
+def _check_best(said: argparse.Namespace, parser: Parser) -> None:
+    if said.best and said.accept == "all":
+        parser.error("--best leaves the choice to you: leave out --accept all")
+    if said.best and said.tools is not None:
+        parser.error("--tools does not go with --best: write [tools.NAME] into the configuration")
+
+
 def _check_together(front: Front, said: argparse.Namespace, parser: Parser) -> None:
-    for name in ("output_format", "accept", "image", "allow", "best"):
+    for name in ("output_format", "accept", "image", "allow", "tools", "best"):
         if front != "print" and getattr(said, name) is not None:
             parser.error(f"--{name.replace('_', '-')} only goes with -p")
     if said.probe and front != "doctor":
         parser.error("--probe only goes with doctor")
-    if said.best and said.accept == "all":
-        parser.error("--best leaves the choice to you: leave out --accept all")
+    _check_best(said, parser)
     if said.demo and front == "print":
         parser.error("--demo shows the screen; it does not go with -p")
     if said.demo and said.resume:
@@ -335,4 +353,5 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Arguments:
         accept=said.accept or "none",
         images=tuple(said.image or ()),
         best=said.best or (),
+        tools=said.tools or {},
     )

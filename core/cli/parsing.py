@@ -6,11 +6,14 @@ import argparse
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final, Literal, NoReturn, get_args
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, NoReturn, get_args
 
 from core.exits import ExitCode
 from core.modes import Mode
 from core.protocol.options import Effort
+
+if TYPE_CHECKING:
+    from core.protocol.tools import ToolSettings
 
 Front = Literal[
     "screen",
@@ -150,6 +153,28 @@ def parse_allowing_rule(text: str) -> str:
         return str(parse_rule(text, "allow"))
     except ConfigError as problem:
         raise argparse.ArgumentTypeError(f"{problem.message} {problem.hint}") from problem
+
+
+def parse_tools(text: str) -> dict[str, ToolSettings]:
+    """Parse what tools may do in a run: a JSON object of `[tools.NAME]` tables; keys in camel case are understood."""
+    import msgspec
+
+    from core.protocol.tools import ToolSettings
+    from core.records import convert
+
+    try:
+        given = msgspec.json.decode(text)
+        if isinstance(given, dict):
+            given = {name: _rename_keys(each) for name, each in given.items()}
+        return convert(given, dict[str, ToolSettings])
+    except (msgspec.DecodeError, RecursionError) as problem:
+        example = """'{"run_terminal_cmd": {"enabled": false}}'"""
+        raise argparse.ArgumentTypeError(f"{problem}; write tables of tools, such as {example}") from problem
+
+
+def _rename_keys(table: object) -> object:
+    own = {"allowedPaths": "allowed_paths", "requireApproval": "require_approval"}
+    return {own.get(key, key): value for key, value in table.items()} if isinstance(table, dict) else table
 
 
 def parse_session_id(text: str) -> str:

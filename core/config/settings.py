@@ -182,6 +182,15 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         own = self.get_mode_settings(mode).tools if mode else {}
         return find_tool_settings(name, (self.tools, own))
 
+    def list_tool_keys(self) -> dict[str, str]:
+        """Return the names of the tools that are spoken of, each with the key of its table."""
+        own = {name: f"tools.{name}" for name in self.tools}
+        for mode in Mode:
+            own |= {
+                name: f"modes.{mode}.tools.{name}" for name in self.get_mode_settings(mode).tools if name not in own
+            }
+        return own
+
     def list_disabled_tools(self) -> frozenset[str]:
         """Return the names of the tools that may not be called."""
         return frozenset(name for name, each in self.tools.items() if not each.enabled)

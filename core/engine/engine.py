@@ -155,7 +155,7 @@ class Engine:
                 interactive=self._options.interactive,
             )
             services.notices = [*loaded.notices, *self._privacy.list_notices()]
-            services.notices += Toolset().explain_unknown(settings.tools)
+            services.notices += Toolset().explain_unknown(settings.list_tool_keys())
             prune_abandoned(services)
             self._boxes.use_directory(self._privacy.path)
             self._source = QuerySource(services, self._sessions)

@@ -21,6 +21,11 @@ class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     allowed_paths: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     require_approval: bool = False
 
+    def __post_init__(self) -> None:
+        for path in self.allowed_paths:
+            if path.startswith(("/", "~")) or ".." in path.split("/"):
+                raise ValueError(f"allowed_paths has {path[:200]!r}, which leads out of the project")
+
     @property
     def is_narrowed(self) -> bool:
         """True if it is kept to a part of the project."""

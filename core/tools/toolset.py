@@ -60,16 +60,17 @@ class Toolset(Mapping[str, ToolType]):
         made.find_external = self.find_external
         return made
 
-    def explain_unknown(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return a sentence about each name that is the own name of none, and of no tool of a server."""
+    def explain_unknown(self, named: Mapping[str, str]) -> tuple[str, ...]:
+        """Return a sentence about each name that is the own name of none, and of no tool of a server. `named`: each
+        with the place where it stands."""
         found = []
-        for name in names:
+        for name, place in named.items():
             if name in self._tools or name.startswith("mcp__"):
                 continue
             own = self.resolve_name(name)
             near = [own] if own != name else find_nearest_names(name[:100], list(self._tools))
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
-            found.append(f"`tools.{name[:100]}` has no effect: there is no tool of that name.{hint}")
+            found.append(f"`{place[:150]}` has no effect: there is no tool of that name.{hint}")
         return tuple(found)
 
     def __getitem__(self, name: str) -> ToolType:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from core.cli.arguments import parse
+from core.cli.print_mode.headless import run_print
+from core.config.loading import load_settings
 from core.engine import Engine, EngineOptions
+from core.errors import ConfigError
+from core.exits import ExitCode
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.messages import ToolMessage, UserMessage
@@ -104,6 +110,59 @@ async def test_a_request_can_not_widen_and_names_tools_that_there_are(project):
         refused = await engine.submit(wrong)
         assert isinstance(refused, cmd.Reject)
         assert "there is no tool of that name. Did you mean grep" in refused.message
+
+
+@pytest.mark.parametrize("path", ["/etc", "~/x", "../x", "src/../../x"])
+def test_p21_a_path_that_leads_out_of_the_project_is_refused_where_it_stands(tmp_path, path):
+    get_config_dir().mkdir(parents=True, exist_ok=True)
+    (get_config_dir() / "config.toml").write_text(f'[tools.grep]\nallowed_paths = ["{path}"]\n')
+    with pytest.raises(ConfigError) as caught:
+        load_settings(tmp_path)
+    assert "config.toml, line 1: `tools.grep`: allowed_paths has" in caught.value.message
+    assert "leads out of the project" in caught.value.message
+
+
+async def test_a_tool_that_there_is_not_is_told_with_its_table(project):
+    async with opened(project, [], "[modes.ask.tools.gerp]\nenabled = false\n") as (engine, session):
+        told: list[str] = []
+        async with contextlib.aclosing(engine.events(session, after=0)) as stream:
+            async for envelope in stream:
+                told += [envelope.event.message] if isinstance(envelope.event, ev.Notice) else []
+                if told:
+                    break
+        assert any("`modes.ask.tools.gerp` has no effect" in each and "grep" in each for each in told)
+
+
+def test_p_narrows_its_tools_in_the_words_of_the_configuration_or_of_a_request(project, capsys, monkeypatch):
+    narrowed = '{"grep": {"enabled": false}, "read_file": {"allowedPaths": ["src/"]}}'
+    monkeypatch.setattr("sys.stdin", None)
+    arguments = parse(["-p", "[part it]", "--tools", narrowed, "--output-format", "json", str(project)])
+    for name, text in FILES.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    assert run_print(arguments, models=access({"it": LOOKS})) == ExitCode.DONE
+    response = json.loads(capsys.readouterr().out)
+    found, refused, read = [each["metadata"]["result"] for each in response["documents"] if each["type"] == "tool_call"]
+    assert "switched off by the request" in found["data"]
+    assert "kept from the agent" in refused["data"]
+    assert read["status"] == "success"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("read_file", "write tables of tools"),
+        ('{"grep": false}', "expected `object`"),
+        ('{"grep": {"enabled": "no"}}', "enabled"),
+        ('{"grep": {"paths": []}}', "paths"),
+        ('{"grep": {"allowedPaths": ["../x"]}}', "leads out of the project"),
+    ],
+)
+def test_tools_that_are_no_tables_are_refused_on_the_command_line(given, words, capsys):
+    with pytest.raises(SystemExit) as caught:
+        parse(["-p", "x", "--tools", given])
+    assert caught.value.code == ExitCode.USAGE
+    assert words.lower() in capsys.readouterr().err.replace("\n", " ").lower()
 
 
 async def test_only_what_is_pending_is_in_the_scope_changed(project):

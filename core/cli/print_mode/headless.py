@@ -142,7 +142,10 @@ class _PrintRun:
     def _build_submit(self) -> cmd.AnyCommand:
         if best := self._arguments.best:
             return cmd.BestRun(session=self._session, text=self._prompt, models=best, attachments=self._labels)
-        return cmd.TurnSubmit(session=self._session, text=self._prompt, attachments=self._labels)
+        limits = dict(self._arguments.tools)
+        return cmd.TurnSubmit(
+            session=self._session, text=self._prompt, attachments=self._labels, available_tools=limits
+        )
 
     async def _attach(self, view: SessionView) -> cmd.Reject | None:
         """Attach what `--image` names. Returns the rejection; None = all of it was attached."""

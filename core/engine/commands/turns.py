@@ -52,8 +52,8 @@ async def prepare_submit(session: Session, command: cmd.TurnSubmit) -> Effect:
 
 
 def _check_tools(session: Session, command: cmd.TurnSubmit) -> None:
-    if unknown := session.tools.explain_unknown(command.available_tools):
-        raise CommandRejected(unknown[0].replace("`tools.", "`", 1), code="tool_unknown")
+    if unknown := session.tools.explain_unknown({name: name for name in command.available_tools}):
+        raise CommandRejected(unknown[0], code="tool_unknown")
 
 
 async def _find_items(

@@ -189,7 +189,8 @@ def test_only_the_editor_that_is_offered_is_left_out():
 
 
 def test_names_that_are_of_no_tool_are_told_with_the_one_that_is_meant():
-    told = TOOLS.explain_unknown(["grep", "Bash", "delete_fiel", "mcp__git__log", "klingon"])
+    names = ["grep", "Bash", "delete_fiel", "mcp__git__log", "klingon"]
+    told = TOOLS.explain_unknown({name: f"tools.{name}" for name in names})
     assert [each.partition(" has")[0] for each in told] == ["`tools.Bash`", "`tools.delete_fiel`", "`tools.klingon`"]
     assert told[0].endswith("Did you mean run_terminal_cmd?")
     assert "delete_file" in told[1]
