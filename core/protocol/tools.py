@@ -36,7 +36,8 @@ class ToolRow(Struct, frozen=True, kw_only=True):
     """A tool as a session has it. `access`: what it needs; `tokens`: that its description takes in a request, 0 = none.
 
     `state`: "listed" in every request; "told" beside the list; "callable" without the model being told, by a dialect's
-    or another agent's name for it; "absent": a call of it is refused, and `reason` says why.
+    or another agent's name for it; "absent": a call of it is refused, and `reason` says why; of others it says what
+    narrows them.
     """
 
     name: str

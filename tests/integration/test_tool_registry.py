@@ -215,7 +215,8 @@ def row(found: ToolsAnswer, name: str) -> ToolRow:
 
 
 async def test_each_tool_says_what_it_costs_or_why_it_is_absent(project):
-    config = "[tools.delete_file]\nenabled = false\n"
+    config = "[tools.delete_file]\nenabled = false\n[tools.write]\nrequire_approval = true\n"
+    config += '[tools.grep]\nallowed_paths = ["src/"]\nscope = "changed"\n'
     async with opened(project, [says("Hello.")], config) as (engine, session):
         before = await engine.query(ToolsQuery(session=session))
         assert isinstance(before, ToolsAnswer), before
@@ -223,6 +224,9 @@ async def test_each_tool_says_what_it_costs_or_why_it_is_absent(project):
         assert (read.state, read.access) == ("listed", "read")
         assert read.tokens > 50
         assert "open_file" in read.aliases
+        assert read.reason == ""
+        assert row(before, "grep").reason == "only below src/; only files with pending changes"
+        assert row(before, "write").reason == "each call is asked about"
         assert row(before, "delete_file").state == "absent"
         assert "tools.delete_file.enabled" in row(before, "delete_file").reason
         assert row(before, "apply_patch").reason == "an edit format of other models"

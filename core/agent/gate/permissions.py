@@ -151,11 +151,15 @@ class CallPermissions(Struct):
             if not limits.enabled:
                 told.append(f"`{name}`: switched off now")
                 continue
-            where = [f"only below {', '.join(limits.allowed_paths)}"] if limits.allowed_paths else []
-            where += ["only files with pending changes"] if limits.scope == "changed" else []
-            if where:
-                told.append(f"`{name}`: {'; '.join(where)}")
+            if where := _describe_narrowing(limits):
+                told.append(f"`{name}`: {where}")
         return escape_tags("\n".join(told))
+
+    def describe_tool_narrowing(self, name: str) -> str:
+        """Describe to the user what narrows a tool now that may be called, "" = nothing does."""
+        limits = self.find_tool_settings(name)
+        asked = "each call is asked about" if limits.require_approval else ""
+        return "; ".join(filter(None, (_describe_narrowing(limits), asked)))
 
     def build_path_guard(self, approved: Sequence[str] = (), tool: str = "") -> PathGuard:
         """Build the guard of the session's paths; `approved`: those that the user said yes to. `tool`: who asks."""
@@ -321,3 +325,9 @@ class CallPermissions(Struct):
             self.network_grants.begin_turn(turn_id)
             self.network_grants.record_received()
             self.record_foreign((source,))
+
+
+def _describe_narrowing(limits: ToolSettings) -> str:
+    where = [f"only below {', '.join(limits.allowed_paths)}"] if limits.allowed_paths else []
+    where += ["only files with pending changes"] if limits.scope == "changed" else []
+    return "; ".join(where)

@@ -51,7 +51,7 @@ def _list_builtin(context: TurnContext, listed: dict[str, int], told: str) -> It
         if refused:
             yield replace(row, reason=refused)
         elif name in listed:
-            yield replace(row, state="listed", tokens=listed[name])
+            yield replace(row, state="listed", tokens=listed[name], reason=permissions.describe_tool_narrowing(name))
         elif name in _WORD.findall(told):
             yield replace(row, state="told", reason="told beside the list")
         else:

@@ -42,8 +42,9 @@ class TodoWrite(Tool[TodoBoard], frozen=True, kw_only=True):
     @classmethod
     def adapt_arguments(cls, given: dict[str, Any]) -> dict[str, Any]:
         todos = given.get("todos")
-        is_list = isinstance(todos, list) and bool(todos)
-        if not is_list or not all(isinstance(each, dict) and "id" not in each for each in todos):
+        if not isinstance(todos, list) or not todos:
+            return given
+        if not all(isinstance(each, dict) and "id" not in each for each in todos):
             return given
         numbered = [{"id": f"step-{number}", **each} for number, each in enumerate(todos, start=1)]
         return {"merge": False} | given | {"todos": numbered}  # who gives no ids, gives the whole list
