@@ -120,6 +120,12 @@ def test_m8_padding_carriage_returns_and_invisible_characters_are_shown():
     assert len(shown) < 300
 
 
+def test_m5_a_blank_at_the_end_tells_two_commands_apart():
+    assert format_subject("git push") == "git push"
+    assert format_subject("git push ") == "git push‹1 space›"
+    assert format_subject("git push\n\n") == "git push‹2 line ends›"
+
+
 async def test_m8_a_long_command_tells_its_length_and_its_tail(stage):
     async with stage([STARTED]) as on:
         await approval(

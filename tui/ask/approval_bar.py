@@ -45,18 +45,18 @@ _CHOICES: Final[tuple[tuple[str, ApprovalDecision, str], ...]] = (
     ("approval.never", "reject_always", "never exactly this"),
 )
 _OWN_WORDS: Final = {("machine", "allow_once"): "run in the box", ("host", "allow_always"): "always"}
-_BLANKS: Final = re.compile(r"(?: {24,}|\t{8,}|\n{4,})")
+_BLANKS: Final = re.compile(r"(?: {24,}|\t{8,}|\n{4,}| +\Z|\t+\Z|\n+\Z)")
 _DIM: Final = "$foreground 60%"
 
 
 def format_subject(subject: str) -> str:
-    """Return a command for judging: hidden characters are named, long runs of blanks are counted."""
+    """Return a command for judging: hidden characters are named, long runs of blanks and those at its end counted."""
     return _BLANKS.sub(_count_blanks, expose_controls(mark_lookalikes(subject).replace("\r", "‹CR›"))).expandtabs(4)
 
 
 def _count_blanks(blanks: re.Match[str]) -> str:
-    name = {" ": "spaces", "\t": "tabs", "\n": "line ends"}[blanks[0][0]]
-    return f"‹{len(blanks[0]):,} {name}›"
+    name = {" ": "space", "\t": "tab", "\n": "line end"}[blanks[0][0]]
+    return f"‹{len(blanks[0]):,} {name}{'s' * (len(blanks[0]) > 1)}›"
 
 
 class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
