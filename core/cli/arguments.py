@@ -260,6 +260,22 @@ def _add_print_options(parser: argparse.ArgumentParser) -> None:
         help="text (default), json: one response object, stream-json: one event a line",
     )
     group.add_argument("--image", action="append", metavar="FILE", help="send this picture or PDF along; - is stdin")
+    _add_rights_options(group)
+    group.add_argument(
+        "--best",
+        type=parse_candidates,
+        metavar="N|MODELS",
+        help="try the prompt N times, or with each of these models, and compare; `-c` and /best take one",
+    )
+    group.add_argument(
+        "--accept",
+        choices=ACCEPT_POLICIES,
+        metavar="WHICH",
+        help="edits to accept at the end: none (default; they wait for your review) or all",
+    )
+
+
+def _add_rights_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--allow",
         action="append",
@@ -272,18 +288,6 @@ def _add_print_options(parser: argparse.ArgumentParser) -> None:
         type=parse_tools,
         metavar="JSON",
         help='what tools may do in this run, as [tools.NAME] does: \'{"run_terminal_cmd": {"enabled": false}}\'',
-    )
-    group.add_argument(
-        "--best",
-        type=parse_candidates,
-        metavar="N|MODELS",
-        help="try the prompt N times, or with each of these models, and compare; `-c` and /best take one",
-    )
-    group.add_argument(
-        "--accept",
-        choices=ACCEPT_POLICIES,
-        metavar="WHICH",
-        help="edits to accept at the end: none (default; they wait for your review) or all",
     )
 
 

@@ -170,13 +170,15 @@ def _build_call(call: GatedCall, path: str, result: str = "") -> HookCall:
 
 
 def _list_arguments(call: GatedCall) -> dict[str, Any]:
-    """Return the arguments as the tool took them, without those that were left out."""
+    """Return the arguments as the tool took them: those that were given, also in other words, and no other."""
     if call.tool is None:
         return decode_arguments(call.request.arguments)
     if isinstance(call.tool, ExternalTool):
         return dict(call.tool.arguments)
     given = decode_arguments(call.request.arguments).keys()
     names = {call.tool.argument_names.get(name, name) for name in given}
+    known = msgspec.structs.fields(type(call.tool))
+    names |= {each.encode_name for each in known if getattr(call.tool, each.name) != each.default}
     return {name: value for name, value in msgspec.to_builtins(call.tool).items() if name in names}
 
 
