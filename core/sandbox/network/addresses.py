@@ -18,6 +18,15 @@ _LONGEST = 253
 _NUMBER = re.compile(r"\d+|0x[0-9a-f]*")
 _PORT = re.compile(r"[1-9]\d{0,4}")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+# Nowhere in public, though the library of some Python says so: protocol assignments (192.0.0.192 tells a machine of
+# Oracle's cloud its secrets), the relays of 6to4, documentation, segment routing; and the one address at which Azure
+# does the same, which is public by its number alone.
+_INNER = tuple(
+    map(
+        ipaddress.ip_network,
+        ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "64:ff9b:1::/48", "3fff::/20", "5f00::/16"),
+    )
+)
 
 
 class HostAndPort(Struct, frozen=True):
@@ -70,6 +79,8 @@ def is_public(address: IPAddress) -> bool:
 
     False for loopback, link-local, private, shared, reserved and multicast addresses, and for IPv6 forms of these.
     """
+    if any(address in network for network in _INNER):
+        return False
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
         if inner is None and address in _NAT64:

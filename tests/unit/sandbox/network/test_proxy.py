@@ -160,6 +160,11 @@ async def test_s5_a_host_that_was_not_granted_is_refused_unasked_and_told(tmp_pa
         "64:ff9b::7f00:1",
         "2002:7f00:1::",
         "ff02::1",
+        "192.0.0.192",
+        "168.63.129.16",
+        "192.88.99.1",
+        "3fff::1",
+        "::ffff:192.0.0.192",
     ],
 )
 async def test_i11_n11_a_name_that_leads_into_private_space_is_refused_after_the_look_up(tmp_path, address):
