@@ -56,6 +56,12 @@ def test_the_bytes_of_a_page_say_that_it_is_one(media_type):
         (b'<meta charset="koi8-r">' + "Привет".encode("koi8-r"), "", '<meta charset="koi8-r">Привет'),
         ("Grüße".encode(), "no-such-charset", "Grüße"),
         ("Grüße".encode(), "zip", "Grüße"),
+        ("Gr-üße".encode(), "punycode", "Gr-üße"),
+        (rb"\u0041", "unicode_escape", r"\u0041"),
+        (b"+AEE-", "utf-7", "+AEE-"),
+        ("日本語".encode("shift_jis"), "Shift_JIS", "日本語"),
+        ("①髙".encode("cp932"), "Shift_JIS", "①髙"),
+        ("中文€".encode("gb18030"), "gb2312", "中文€"),
     ],
 )
 def test_a_text_is_decoded_whatever_its_head_says(data, charset, text):
