@@ -15,7 +15,7 @@ from core.errors import AgentTuiError, StateError, ToolFailed
 from core.mcp.config_files import ConfiguredServers, load_servers
 from core.mcp.consent import ConsentStore, ServerConsent
 from core.mcp.sdk_connection import CallAnswer, SdkConnection, ToolDefinition
-from core.mcp.server import CallListener, McpServer
+from core.mcp.server import START_SECONDS, CallListener, McpServer
 from core.mcp.server_config import ServerConfig
 from core.mcp.server_rows import ServerLife, build_row, describe_problem
 from core.mcp.server_texts import list_texts
@@ -145,7 +145,7 @@ class SessionServers:
                 self._ensure_server(config)
                 self._begin_listing(name)
             if begun := {*self._listing.values()} - before:  # a slow one is waited for once, and told when it is there
-                await asyncio.wait(begun, timeout=FIRST_WAIT)
+                await asyncio.wait(begun, timeout=FIRST_WAIT if self.own is None else START_SECONDS)
 
     def _report_problems(self) -> None:
         for each in self._configured.problems:

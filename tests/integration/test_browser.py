@@ -142,6 +142,41 @@ async def test_a_page_of_the_project_is_opened_as_the_agent_sees_it_clicked_and_
 
 @boxed
 @chromium
+async def test_a_browser_that_is_slow_to_start_is_waited_for(project, monkeypatch):
+    monkeypatch.setattr("core.mcp.session_servers.FIRST_WAIT", 0.0)
+    async with open_build(project, play(act("navigate", url=f"file://{project}/shop.html"))) as (engine, team):
+        seen = await converse(engine, team.session, "[part parent]")
+        assert "Page Title: Shop" in said_by_child(project, team, seen)[0]
+
+
+@boxed
+@chromium
+async def test_a_dialog_is_answered_and_a_download_stays_in_the_box(project):
+    (project / "ask.html").write_text(
+        "<title>Ask</title><button onclick=\"document.title = confirm('Sure?') ? 'Yes' : 'No'\">Go</button>"
+        "<a download='evil.sh' href='data:text/plain,rm'>Get</a>"
+    )
+    steps = (
+        act("navigate", url=f"file://{project}/ask.html"),
+        act("snapshot"),
+        act("click", target="e2", element="Go"),
+        act("handle_dialog", accept=True),
+        act("click", target="e3", element="Get"),
+        act("snapshot"),
+    )
+    before = {each.name for each in project.iterdir()}
+    async with open_build(project, play(*steps)) as (engine, team):
+        seen = await converse(engine, team.session, "[part parent]")
+        told = said_by_child(project, team, seen)
+        assert "Sure?" in told[2]
+        assert "Page Title: Yes" in told[3]
+        assert "evil.sh" in "".join(told[4:])
+        assert engine.state(team.session).changes == {}
+    assert {each.name for each in project.iterdir()} == before
+
+
+@boxed
+@chromium
 async def test_a_page_of_many_elements_is_shown_in_part_and_kept_whole(project):
     rows = "".join(f"<p>row {number} <a href='x{number}'>more</a></p>" for number in range(5000))
     (project / "big.html").write_text(f"<title>Big</title>{rows}<p>the very end</p>")
@@ -204,6 +239,7 @@ async def test_m10_i12_a_redirect_to_a_host_that_nobody_granted_ends_in_the_box(
     [
         ("file:///etc/passwd", "files of the project alone"),
         ("file:///{root}/../secret", "files of the project alone"),
+        ("file:///{root}/a\\..\\..\\..\\..\\..\\etc/passwd", "files of the project alone"),
         ("http://localhost:3128/", "localhost:3128 was not granted"),
         ("http://localhost:81/", "A rule denies localhost:81"),
         ("http://10.0.0.1/", "not out in the public network"),

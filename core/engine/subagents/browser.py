@@ -127,9 +127,10 @@ class BrowserCaller(Struct, eq=False):
 
 
 def _check_file(url: str, root: str) -> None:
-    """Raise `ToolFailed` for a file that is none of the project."""
+    """Raise `ToolFailed` for a file that is none of the project. Chromium takes a backslash for a slash."""
     path = unquote(urlsplit(url).path)
-    if urlsplit(url).netloc or ".." in path.split("/") or not path.startswith(f"{root}/"):
+    is_odd = urlsplit(url).netloc or "\\" in url or ".." in path.split("/")
+    if is_odd or not path.startswith(f"{root}/"):
         raise ToolFailed("The browser opens files of the project alone.", hint=_ADDRESSES)
 
 
