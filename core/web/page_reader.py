@@ -1,4 +1,5 @@
-"""A program that reads a page of HTML from standard input and prints its Markdown as JSON; started by `pages`.
+"""A program that reads a page from standard input, its address in the first line and then its HTML, and prints its
+Markdown as JSON; started by `pages`.
 
 Nothing of this project is imported here: the page is hostile, and what it can keep busy or exhaust is this process.
 """
@@ -9,20 +10,31 @@ import importlib
 import json
 import re
 import sys
+from collections.abc import Iterator
 from typing import Any, Final
+from urllib.parse import urljoin
 
 MAX_MEMORY_BYTES: Final = 1 << 30  # bytes
 MAX_CPU_SECONDS: Final = 10  # seconds
+# What is not seen, or no text. A tab that another one covers is as much of a page as that.
 _REMOVED: Final = (
-    "script, style, noscript, template, svg, iframe, object, embed, form, button, input, select, dialog, nav, "
-    "[hidden], [aria-hidden=true], [role=navigation], [role=search], [role=banner], [role=contentinfo], "
+    "script, style, noscript, template, svg, iframe, object, embed, canvas, video, audio, "
+    "button, input, select, textarea, dialog, nav, [role=navigation], [role=search], "
+    "[hidden]:not([role=tabpanel]), [aria-hidden=true]:not([role=tabpanel]), "
     "a.headerlink, a.anchor, .sr-only, .visually-hidden"
 )
-_FRAME: Final = "body > header, body > footer, aside"  # what stands around a page's own content
+# What stands around a page's own content, unless most of the page is in it; and an aside, which within it is a note.
+_FRAME: Final = "form, body > header, body > footer, [role=banner], [role=contentinfo]"
+_ASIDE: Final = "aside"
 _CONTENT: Final = ("main", "[role=main]", "article", "body")
+_NOTED: Final = frozenset({"main", "article"})
 _LEAST_SHARE: Final = 0.3  # of the visible text, that a page's content must have
 _REFRESH: Final = re.compile(r"\s*(\d{1,3})(?:\.\d*)?\s*[;,]\s*(?:url\s*=\s*)?[\"']?([^\"'\s][^\"']*)", re.IGNORECASE)
 _LONGEST_WAIT: Final = 10  # seconds after which a page leads elsewhere
+_MOST_SHARE: Final = 0.5  # of the visible text: a frame of a page has less, several parts of its content more
+_SIGNS: Final = frozenset({"", "#", "¶", "§", "🔗", "\uf0c1", "\u200b"})  # texts of links from a heading to itself
+_LANGUAGE: Final = re.compile(r"(?:language|lang|highlight|highlight-source)-([A-Za-z0-9+#]{1,20})")
+_NO_LANGUAGE: Final = frozenset({"default", "none"})
 
 
 def _limit_resources() -> None:
@@ -33,11 +45,12 @@ def _limit_resources() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
 
 
-def read_page(html: str) -> dict[str, Any]:
-    """Return title, Markdown and `refresh` of a page, and how many `scripts` it has."""
+def read_page(html: str, address: str = "") -> dict[str, Any]:
+    """Return title, Markdown and `refresh` of a page, and how many `scripts` it has. `address`: what its links are
+    resolved against."""
     parser = importlib.import_module("selectolax.lexbor")
     tree = parser.LexborHTMLParser(html)
-    title = tree.css_first("title")
+    title, base = tree.css_first("title"), tree.css_first("base[href]")
     found = {
         "title": " ".join(title.text().split())[:300] if title else "",
         "refresh": _find_refresh(tree),
@@ -45,7 +58,26 @@ def read_page(html: str) -> dict[str, Any]:
     }
     for node in tree.css(_REMOVED):
         node.decompose()
-    return {**found, "text": _convert(_find_content(tree))}
+    for block in tree.css("pre"):
+        _part_lines(block)
+    for table in tree.css("table"):
+        _leave_numbers_out(table)
+    links = _resolve(address, (base.attributes.get("href") or "") if base else "") or address
+    return {**found, "text": "\n\n".join(_convert(node, links, address) for node in _find_content(tree))}
+
+
+def _part_lines(block: Any) -> None:
+    """Make lines of the blocks that some highlighters put the lines of a code into."""
+    code = block.css_first("code") or block
+    for line in [each for each in code.iter() if each.tag == "div"]:
+        line.replace_with(line.text().strip("\n") + "\n")
+
+
+def _leave_numbers_out(table: Any) -> None:
+    """Leave the code alone of a table of one row that shows the numbers of its lines beside it."""
+    blocks = [block for row in table.css("tr") for block in row.css("pre")]
+    if len(table.css("tr")) == 1 and len(blocks) == 2 and not blocks[0].text().strip("\n 0123456789"):
+        table.replace_with(blocks[1])
 
 
 def _find_refresh(tree: Any) -> str:
@@ -58,41 +90,99 @@ def _find_refresh(tree: Any) -> str:
     return ""
 
 
-def _find_content(tree: Any) -> Any:
-    """Find the part of a page that is its own: the first that holds enough of what is seen."""
+def _find_content(tree: Any) -> list[Any]:
+    """Find the parts of a page that are its own: the first kind of them that holds enough of what is seen."""
     body = tree.body
     if body is None:
-        return tree.root
+        return [tree.root]
+    whole = len(body.text())
     for node in tree.css(_FRAME):
-        node.decompose()
+        if len(node.text()) < whole * _MOST_SHARE:
+            node.decompose()
+    for node in tree.css(_ASIDE):
+        if not _is_note(node):
+            node.decompose()
     whole = len(body.text())
     for selector in _CONTENT:
-        best = max(tree.css(selector), key=lambda node: len(node.text()), default=None)
-        if best is not None and len(best.text()) >= whole * _LEAST_SHARE:
-            return best
-    return body
+        parts = _list_outermost(tree.css(selector))
+        lengths = [len(each.text()) for each in parts]
+        if parts and (max(lengths) >= whole * _LEAST_SHARE or sum(lengths) >= whole * _MOST_SHARE):
+            return parts
+    return [body]
 
 
-def _convert(node: Any) -> str:
+def _list_outermost(nodes: list[Any]) -> list[Any]:
+    """List nodes, in the order of the page, that are within no other one of them."""
+    taken = {each.mem_id for each in nodes}
+    return [each for each in nodes if not any(above.mem_id in taken for above in _list_above(each))]
+
+
+def _is_note(node: Any) -> bool:
+    return any(each.tag in _NOTED or each.attributes.get("role") == "main" for each in _list_above(node))
+
+
+def _list_above(node: Any) -> Iterator[Any]:
+    while (node := node.parent) is not None:
+        yield node
+
+
+def _convert(node: Any, base: str, address: str) -> str:
     """Convert a part of a page to Markdown; one that is nested too deeply to plain text."""
-    markdownify = importlib.import_module("markdownify")
     try:
-        text = markdownify.markdownify(
-            node.html or "", heading_style="ATX", strip=["img"], code_language_callback=_find_language
-        )
+        text = str(_build_converter(base, address).convert(node.html or ""))
     except RecursionError:
         text = node.text(separator="\n")
     return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).strip()
 
 
+def _build_converter(base: str, address: str) -> Any:
+    """Build what converts HTML: words stay as they are, so that they can be found, and links can be fetched."""
+    markdownify = importlib.import_module("markdownify")
+
+    class Converter(markdownify.MarkdownConverter):  # type: ignore[name-defined,misc]
+        def convert_a(self, el: Any, text: str, parent_tags: set[str]) -> str:
+            target = _resolve(base, el.get("href") or "")
+            if target and target.partition("#")[0] == address.partition("#")[0]:
+                return "" if text.strip() in _SIGNS else text
+            el.attrs = {"href": target} if target else {}
+            return str(super().convert_a(el, text, parent_tags))
+
+        def convert_math(self, el: Any, text: str, parent_tags: set[str]) -> str:
+            tex = el.find("annotation", encoding="application/x-tex")
+            return f"${tex.get_text().strip()}$" if tex else text
+
+        def convert_td(self, el: Any, text: str, parent_tags: set[str]) -> str:
+            return str(super().convert_td(el, text.replace("|", r"\|"), parent_tags))
+
+        def convert_th(self, el: Any, text: str, parent_tags: set[str]) -> str:
+            return str(super().convert_th(el, text.replace("|", r"\|"), parent_tags))
+
+        def convert_pre(self, el: Any, text: str, parent_tags: set[str]) -> str:
+            fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+            return f"\n\n{fence}{_find_language(el)}\n{text.strip(chr(10))}\n{fence}\n\n" if text.strip() else ""
+
+    return Converter(heading_style="ATX", strip=["img"], escape_underscores=False, escape_asterisks=False)
+
+
+def _resolve(base: str, reference: str) -> str:
+    """Return the whole address that a link leads to, "" = to no page."""
+    try:
+        found = urljoin(base, reference.strip()) if reference.strip() else ""
+    except ValueError:
+        return ""
+    return re.sub(r"\s", "%20", found) if found.partition(":")[0].lower() in {"http", "https", "mailto"} else ""
+
+
 def _find_language(block: Any) -> str:
-    """Find the language of a block of code by its classes, "" = none is named."""
-    nodes = (block, *block.find_all("code", limit=1), *filter(None, [block.parent]))
-    classes = (each for node in nodes for each in node.get("class") or ())
-    found = (re.fullmatch(r"(?:language|lang|highlight)-([A-Za-z0-9+#]{1,20})", each) for each in classes)
-    return next((each[1] for each in found if each), "")
+    """Find the language of a block of code by what highlighters write, "" = none is named."""
+    nodes = (block, *block.find_all("code", limit=1), *list(block.parents)[:2])
+    named = [str(node.get(key) or "") for node in nodes for key in ("data-language", "data-lang")]
+    found = [_LANGUAGE.fullmatch(each) for node in nodes for each in node.get("class") or ()]
+    names = [*(each[1] for each in found if each), *named]
+    return next((each for each in names if re.fullmatch(r"[A-Za-z0-9+#]{1,20}", each) and each not in _NO_LANGUAGE), "")
 
 
 if __name__ == "__main__":
     _limit_resources()
-    sys.stdout.write(json.dumps(read_page(sys.stdin.buffer.read().decode("utf-8", "replace"))))
+    where, _, whole = sys.stdin.buffer.read().decode("utf-8", "replace").partition("\n")
+    sys.stdout.write(json.dumps(read_page(whole, where)))

@@ -118,7 +118,7 @@ def _find_codec(name: str) -> str:
 
 
 def _build_html(address: str, html: str, note: str) -> Page:
-    facts = _read_html(html)
+    facts = _read_html(address, html)
     if facts is None:
         source = expose_controls(html)
         return Page(address=address, kind="html", text=source, source=source, note="it can't be converted: its source")
@@ -140,13 +140,12 @@ def _build_html(address: str, html: str, note: str) -> Page:
     )
 
 
-def _read_html(html: str) -> _HtmlFacts | None:
+def _read_html(address: str, html: str) -> _HtmlFacts | None:
     """Read a page in a process of its own; None: not within its limits of time and memory."""
     command = [sys.executable, "-I", str(_READER)]
+    given = f"{address}\n{html}".encode("utf-8", "replace")
     try:
-        done = subprocess.run(
-            command, input=html.encode("utf-8", "replace"), capture_output=True, timeout=READ_SECONDS, check=False
-        )
+        done = subprocess.run(command, input=given, capture_output=True, timeout=READ_SECONDS, check=False)
         return decode_json(done.stdout, _HtmlFacts)
     except (OSError, subprocess.SubprocessError, msgspec.MsgspecError):
         return None

@@ -33,7 +33,7 @@ def test_a_page_loses_what_stands_around_it_and_keeps_code_tables_and_links():
     found = built(DOCS.encode(), "text/html")
     assert found.title == "The docs"
     assert found.text == (
-        "# Install\n\nRun [this](/x):\n\n```sh\n# not a heading\npip install it\n```\n\n"
+        "# Install\n\nRun [this](https://example.org/x):\n\n```sh\n# not a heading\npip install it\n```\n\n"
         "| a | b |\n| --- | --- |\n| 1 | 2 |"
     )
     assert "evil()" in found.source
@@ -80,6 +80,54 @@ def test_json_markdown_and_pictures_are_what_they_are():
     Image.new("RGB", (3, 2)).save(out, "PNG")
     found = built(out.getvalue(), "text/html")
     assert (found.kind, found.picture.attachment.width) == ("picture", 3)
+
+
+def body(html: str, address: str = "https://example.org/docs/page.html") -> str:
+    return str(read_page(f"<title>T</title><body>{html}</body>", address)["text"])
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<a href='../b.html' title='B'>b</a>", "[b](https://example.org/b.html)"),
+        ("<base href='/v2/x/'><a href='b c'>b</a>", "[b](https://example.org/v2/x/b%20c)"),
+        ("<h2><a href='#x'>Title</a> <a href='page.html#x'>§</a></h2>", "## Title"),
+        ("<a href='javascript:go()'>go</a> <a href='http://[1'>bad</a>", "go bad"),
+    ],
+)
+def test_a_link_leads_to_an_address_that_can_be_fetched_or_is_none(html, text):
+    assert body(html) == text
+
+
+NUMBERED = "<table><tr><td><pre>1\n2</pre></td><td><pre class='language-py'>def f():\n    pass</pre></td></tr></table>"
+PARTED = "<pre data-language='py'><code><div>def f():</div><div><i>    pass</i></div></code></pre>"
+SPHINX = "<div class='highlight-py notranslate'><div class='highlight'><pre>def f():\n    pass\n</pre></div></div>"
+GITHUB = "<div class='highlight highlight-source-py'><pre>def f():\n    pass</pre></div>"
+
+
+@pytest.mark.parametrize("html", [NUMBERED, PARTED, SPHINX, GITHUB])
+def test_code_keeps_its_lines_and_its_language_however_it_is_highlighted(html):
+    assert body(html) == "```py\ndef f():\n    pass\n```"
+
+
+def test_words_stay_as_they_are_so_that_they_can_be_found():
+    signature = "<dl><dt>asyncio.<b>wait_for</b>(*args)</dt></dl>"
+    assert show_found(body(signature.replace("<b>", "").replace("</b>", "")), "asyncio.wait_for(*args)").startswith("[1")
+    assert body("<pre>a ``` fence</pre>") == "````\na ``` fence\n````"
+    assert "| `a\\|b` | c |" in body("<table><tr><th>x</th><th>y</th></tr><tr><td><code>a|b</code></td><td>c</td></tr>")
+    tex = "<math><mi>x</mi><annotation encoding='application/x-tex'>x_1^2</annotation></math>"
+    assert body(f"so {tex} is") == "so $x_1^2$ is"
+
+
+def test_what_a_page_is_about_is_kept_wherever_it_stands():
+    said = "This is what the page is about, at some length. "
+    assert said.strip() in body(f"<form action='/x'><main>{said * 5}</main></form>")
+    assert said.strip() in body(f"<header>{said * 5}</header><main></main>")
+    assert "Beware" in body(f"<main>{said * 5}<aside class='admonition'>Beware</aside></main><aside>Ads</aside>")
+    assert "Ads" not in body(f"<main>{said * 5}</main><aside>Ads</aside><form>Search <label>here</label></form>")
+    assert "yarn add" in body(f"<main>{said}<div role=tabpanel>npm i</div><div role=tabpanel hidden>yarn add</div></main>")
+    posts = body("".join(f"<article>{number} {said}</article>" for number in range(5)))
+    assert [posts.count(f"{number} This") for number in range(5)] == [1] * 5
 
 
 def test_a_page_that_is_nested_without_end_is_read_all_the_same():
