@@ -61,6 +61,17 @@ class Page(Struct, frozen=True, kw_only=True):
     refresh: str = ""
     note: str = ""
     picture: PreparedAttachment | None = None
+    is_built_by_scripts: bool = False
+
+    def require_text(self) -> str:
+        """Return the text. Raises `WebFailed` for a page that has next to none without its scripts."""
+        if self.is_built_by_scripts:
+            raise WebFailed(
+                "The page is built by scripts: without them it has no text.",
+                hint="Look for another source (an API, a raw file), open it in a browser, or read its source (raw).",
+                code="needs_browser",
+            )
+        return self.text
 
 
 class _HtmlFacts(Struct, frozen=True):
@@ -123,12 +134,6 @@ def _build_html(address: str, html: str, note: str) -> Page:
         source = expose_controls(html)
         return Page(address=address, kind="html", text=source, source=source, note="it can't be converted: its source")
     text = expose_controls(facts.text)
-    if len(text) < MIN_TEXT and facts.scripts and not facts.refresh:
-        raise WebFailed(
-            "The page is built by scripts: without them it has no text.",
-            hint="Look for another source (an API, a raw file), or open it in a browser.",
-            code="needs_browser",
-        )
     return Page(
         address=address,
         kind="html",
@@ -137,6 +142,7 @@ def _build_html(address: str, html: str, note: str) -> Page:
         source=expose_controls(html),
         refresh=facts.refresh,
         note=note,
+        is_built_by_scripts=len(text) < MIN_TEXT and facts.scripts > 0,
     )
 
 

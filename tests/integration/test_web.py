@@ -143,6 +143,18 @@ async def test_i6_what_a_page_says_stays_in_its_tag_and_changes_no_mode(project,
         assert engine.state(session).changes == {}
 
 
+async def test_a_page_that_scripts_build_is_told_apart_and_its_source_can_be_read(project, host):
+    configured(ALLOWED)
+    app = '<html><body><div id="root"></div><script>var state = {"price": 42}</script></body></html>'
+    host.replies.update({"/": page(app)})
+    steps = fetching("http://docs.example/"), fetching("http://docs.example/", raw=True), says("ok")
+    async with web_session(project, host, *steps) as (engine, session, _):
+        await play(engine, session)
+        told = results(engine, session)
+        assert told[0].startswith("needs_browser: ")
+        assert '{"price": 42}' in told[1]
+
+
 async def test_a_question_about_a_page_is_answered_by_a_model_that_has_no_tools(project, host):
     configured(ALLOWED)
     host.replies.update({"/": page("The answer is 42.", media_type="text/plain")})

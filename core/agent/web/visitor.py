@@ -57,7 +57,7 @@ class PageVisitor(Struct, eq=False):
         self._lease.check()
         if page.picture is not None:
             return ShownPage(text=_wrap(page, "[a picture]"), summary="a picture", picture=page.picture)
-        text = page.source or page.text if wanted.is_raw else page.text
+        text = page.source or page.text if wanted.is_raw else page.require_text()
         if wanted.prompt and not (wanted.find or wanted.offset):
             answer = await self._answer(_wrap(page, text[:MAX_ASKED_CHARS]), wanted.prompt)
             return ShownPage(text=_wrap(page, answer, tag="web_answer"), summary="an answer from the page")

@@ -159,7 +159,6 @@ async def test_a_bomb_of_gzip_is_unpacked_no_further_than_a_text_may_have():
         ((200, {"Content-Type": "application/octet-stream"}, b"\0\1\2"), "unsupported"),
         ((200, {"Content-Type": "image/png"}, b"\x89PNG\r\n\x1a\nbroken"), "unsupported"),
         ((200, {"Content-Type": "application/pdf"}, b"%PDF-broken"), "unsupported"),
-        (page("<html><body><div id=root></div><script src=a.js></script></body></html>"), "needs_browser"),
     ],
 )
 async def test_a_failure_says_why_in_a_word(reply, code):
