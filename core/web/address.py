@@ -17,6 +17,7 @@ from core.sandbox.network.addresses import HostAndPort, parse_host_and_port
 MAX_LENGTH: Final = 4_000  # characters of an address
 _PORTS: Final = {"http": 80, "https": 443}
 _ADDRESS: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<host>[^/?#]*)(?P<rest>[^#]*)(?:#.*)?")
+_HINT: Final = "Give http(s)://host/path."
 _KEPT: Final = "%/?:@!$&'()*+,;=~-._[]"  # what a path and a query may hold as it is
 
 
@@ -62,16 +63,23 @@ def parse_address(text: str) -> WebAddress:
         target = parse_host_and_port(found["host"], _PORTS[scheme])
     except ValueError as problem:
         raise _refuse(_describe_host(found["host"], str(problem))) from None
-    rest = quote(found["rest"], safe=_KEPT)
+    try:
+        rest = quote(found["rest"], safe=_KEPT)
+    except UnicodeEncodeError:
+        raise _refuse("it holds half of a character") from None
     return WebAddress(scheme, target, rest if rest.startswith("/") else f"/{rest}")
 
 
 def join_address(base: WebAddress, reference: str) -> WebAddress:
     """Resolve what a page or an answer refers to. Raises `WebFailed`."""
+    reference = reference.strip().replace(" ", "%20")
     try:
-        return parse_address(urljoin(str(base), reference.strip()))
+        return parse_address(urljoin(str(base), reference))
     except ValueError:
-        raise _refuse("what it leads to is no address") from None
+        why = "it is none"
+    except WebFailed as problem:
+        why = problem.message.rpartition("used: ")[2].removesuffix(".")
+    raise WebFailed(f"{base.host} leads to an address that can't be used: {why}.", hint=_HINT, code="bad_address")
 
 
 def _describe_host(host: str, problem: str) -> str:
@@ -85,4 +93,4 @@ def _describe_host(host: str, problem: str) -> str:
 
 
 def _refuse(why: str) -> WebFailed:
-    return WebFailed(f"This address can't be used: {why}.", hint="Give http(s)://host/path.", code="bad_address")
+    return WebFailed(f"This address can't be used: {why}.", hint=_HINT, code="bad_address")

@@ -31,6 +31,8 @@ _HEADERS: Final = (
     (b"Connection", b"close"),
 )
 _WINDOWS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+_MAX_PARTS: Final = 500  # that were packed one by one; a block of `bgzip` holds 64 kB
+_BARE: Final = -15  # deflate without a head, as some servers send it
 
 
 class Download(Struct, frozen=True, kw_only=True):
@@ -86,7 +88,7 @@ async def _request(
 
 
 async def _read_answer(address: WebAddress, answer: httpcore2.Response) -> Download:
-    fields = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers}
+    fields = {name.decode("latin-1").lower(): _decode_field(value) for name, value in answer.headers}
     head = Message()
     head["content-type"] = fields.get("content-type", "")
     stated = fields.get("content-type", "").strip()
@@ -119,19 +121,72 @@ async def _read_body(answer: httpcore2.Response, encoding: str) -> tuple[bytes, 
     name = encoding.strip().lower()
     if name not in {"", "identity", *_WINDOWS}:
         raise WebFailed(f"The answer is packed in a way that was not asked for ({name[:40]!r}).", code="unsupported")
-    unpack = zlib.decompressobj(_WINDOWS[name]) if name in _WINDOWS else None
+    unpack = _Unpacker(_WINDOWS[name]) if name in _WINDOWS else None
     sent, data = 0, bytearray()
     async for piece in answer.aiter_stream():
         sent += len(piece)
-        try:
-            data += piece if unpack is None else unpack.decompress(piece, MAX_BYTES + 1 - len(data))
-        except zlib.error:
-            raise WebFailed("The answer is damaged: it can't be unpacked.", code="damaged") from None
-        is_full = unpack is not None and bool(unpack.unconsumed_tail)
+        data += piece if unpack is None else unpack.unpack(piece, MAX_BYTES + 1 - len(data))
+        is_full = unpack is not None and unpack.is_full
         limit = MAX_BYTES if detect_media_type(bytes(data[:64])) else MAX_TEXT_BYTES
         if is_full or sent > MAX_BYTES or len(data) > limit:
             return bytes(data[:limit]), False
+    if unpack is not None and sent and not unpack.is_whole:
+        raise _build_damaged("it ends too early")
     return bytes(data), True
+
+
+class _Unpacker:
+    """Unpacks a body piece by piece; several that were packed one by one are read as one."""
+
+    def __init__(self, window: int) -> None:
+        self._window, self._is_begun, self._parts = window, False, 0
+        self._begin()
+
+    @property
+    def is_full(self) -> bool:
+        """True if there was more than was asked for."""
+        return bool(self._inner.unconsumed_tail)
+
+    @property
+    def is_whole(self) -> bool:
+        return self._inner.eof
+
+    def unpack(self, piece: bytes, most: int) -> bytes:
+        """Return what a piece holds, about `most` bytes of it. Raises `WebFailed`."""
+        data = b""
+        while piece and len(data) < most:
+            if self._inner.eof:
+                if self._window != _WINDOWS["gzip"] or not piece.strip(b"\0"):  # padding
+                    return data
+                self._begin()
+            try:
+                data += self._inner.decompress(piece, most - len(data))
+            except zlib.error:
+                if self._is_begun or self._window != _WINDOWS["deflate"]:
+                    raise _build_damaged("it can't be unpacked") from None
+                self._window = _BARE
+                self._begin()
+                continue
+            self._is_begun = True
+            piece = self._inner.unused_data
+        return data
+
+    def _begin(self) -> None:
+        self._inner, self._parts = zlib.decompressobj(self._window), self._parts + 1
+        if self._parts > _MAX_PARTS:
+            raise _build_damaged("it is packed in too many parts")
+
+
+def _decode_field(value: bytes) -> str:
+    """Decode a line of the head: some servers write where an answer leads to in UTF-8."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
+def _build_damaged(how: str) -> WebFailed:
+    return WebFailed(f"The answer is damaged: {how}.", hint="Try again, or use another source.", code="damaged")
 
 
 def _build_too_large(stated: str) -> WebFailed:

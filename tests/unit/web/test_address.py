@@ -53,6 +53,7 @@ def test_i12_an_address_is_one_value(text, host, whole):
         "http://127.1/",
         "http://[::1%25lo]/",
         "http://-a.example/",
+        "http://a.example/\ud800",
         f"https://example.org/{'a' * 5000}",
     ],
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
+
 import pytest
 
 from core.errors import WebFailed
@@ -146,6 +149,35 @@ async def test_a_bomb_of_gzip_is_unpacked_no_further_than_a_text_may_have():
         assert (await fetch(host, "http://example.org/small")).text == "small"
 
 
+def sent(data: bytes, encoding: str):
+    return 200, {"Content-Type": "text/plain", "Content-Encoding": encoding}, data
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        sent(gzip.compress(b"first ") + gzip.compress(b"second") + bytes(8), "gzip"),
+        sent(zlib.compress(b"first second"), "deflate"),
+        sent(zlib.compress(b"first second")[2:-4], "deflate"),
+    ],
+)
+async def test_an_answer_is_unpacked_as_browsers_do(reply):
+    async with WebHost({"/": reply}) as host:
+        assert (await fetch(host, "http://example.org/")).text == "first second"
+
+
+@pytest.mark.parametrize("to", ["/gr\u00fc\u00dfe", "/gr%C3%BC%C3%9Fe", "http://example.org/gr\u00fc\u00dfe"])
+async def test_where_an_answer_leads_to_may_be_written_in_utf_8_or_with_spaces(to):
+    async with WebHost({"/": moved(f"{to} a"), "/gr%C3%BC%C3%9Fe%20a": HELLO}) as host:
+        assert (await fetch(host, "http://example.org/")).title == "Hi"
+
+
+async def test_an_answer_that_leads_to_no_page_is_named():
+    async with WebHost({"/": moved("ftp://example.org/")}) as host:
+        with pytest.raises(WebFailed, match="example.org leads to an address that can't be used: it does not begin"):
+            await fetch(host, "http://example.org/")
+
+
 @pytest.mark.parametrize(
     ("reply", "code"),
     [
@@ -156,6 +188,9 @@ async def test_a_bomb_of_gzip_is_unpacked_no_further_than_a_text_may_have():
         ((503, {}, b""), "server_error"),
         ((200, {"Content-Type": "text/html", "Content-Encoding": "br"}, b"x"), "unsupported"),
         ((200, {"Content-Type": "text/html", "Content-Encoding": "gzip"}, b"not gzip"), "damaged"),
+        (sent(gzip.compress(b"word " * 99)[:-9], "gzip"), "damaged"),
+        (sent(gzip.compress(b"") * 600, "gzip"), "damaged"),
+        (sent(b"\7not packed", "deflate"), "damaged"),
         ((200, {"Content-Type": "application/octet-stream"}, b"\0\1\2"), "unsupported"),
         ((200, {"Content-Type": "image/png"}, b"\x89PNG\r\n\x1a\nbroken"), "unsupported"),
         ((200, {"Content-Type": "application/pdf"}, b"%PDF-broken"), "unsupported"),
