@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.clock import monotonic
 from core.errors import WebFailed
@@ -19,6 +20,7 @@ from core.web.pages import Page, build_page, decode_text
 MAX_REDIRECTS: Final = 5
 KEPT_SECONDS: Final = 900.0
 MAX_KEPT: Final = 20  # pages
+MAX_ROBOTS_BYTES: Final = 500 * 1024  # of robots.txt that are read (RFC 9309)
 AGENT: Final = "agent-tui"
 _BLOCKED: Final = frozenset({401, 402, 403, 407, 429, 451})
 
@@ -83,8 +85,7 @@ class WebFetcher:
         """Raise `WebFailed` if the host does not want programs there. A host that says nothing allows it."""
         rules = self._robots.get(address.origin)
         if rules is None:
-            rules = urllib.robotparser.RobotFileParser()
-            rules.parse((await self._read_robots(address)).splitlines())
+            rules = await asyncio.to_thread(_read_rules, await self._read_robots(address))
             self._robots[address.origin] = rules
         if not rules.can_fetch(AGENT, str(address)):
             raise WebFailed(
@@ -93,14 +94,23 @@ class WebFetcher:
                 code="robots",
             )
 
-    async def _read_robots(self, address: WebAddress) -> str:
+    async def _read_robots(self, address: WebAddress) -> Download | None:
+        """Return what the host says to programs, None = nothing."""
         try:
             found = await download(WebAddress(address.scheme, address.target, "/robots.txt"), self.network)
         except WebFailed as problem:
             if problem.code == "refused_address":
                 raise
-            return ""
-        return decode_text(found) if found.status == 200 else ""
+            return None
+        return found if found.status == 200 else None
+
+
+def _read_rules(found: Download | None) -> urllib.robotparser.RobotFileParser:
+    """Read what a host says to programs. Slow: call it in a thread."""
+    rules = urllib.robotparser.RobotFileParser()
+    text = "" if found is None else decode_text(replace(found, data=found.data[:MAX_ROBOTS_BYTES]))
+    rules.parse(text.splitlines())
+    return rules
 
 
 def _check_status(found: Download) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import threading
 import zlib
+from urllib.robotparser import RobotFileParser
 
 import pytest
 
 from core.errors import WebFailed
 from core.web.download import MAX_BYTES, MAX_TEXT_BYTES
-from core.web.fetcher import MAX_REDIRECTS, WebFetcher
+from core.web.fetcher import MAX_REDIRECTS, MAX_ROBOTS_BYTES, WebFetcher
 from tests.support.web_host import PUBLIC, WebHost, collect, moved, packed, page
 
 HELLO = page("<html><title>Hi</title><body><main><p>Hello there.</p></main></body></html>")
@@ -208,3 +210,19 @@ async def test_what_robots_txt_keeps_programs_from_is_not_fetched():
         assert "example.org/private/a" not in host.requests
         assert (await fetch(host, "http://example.org/open", robots=True)).title == "Hi"
         assert (await fetch(host, "http://example.org/private/a")).title == "Hi"
+
+
+async def test_b10_a_robots_txt_of_any_length_keeps_nothing_else_waiting(monkeypatch):
+    read, parse = [], RobotFileParser.parse
+
+    def noted(self, lines):
+        read.append((threading.current_thread(), sum(map(len, lines))))
+        parse(self, lines)
+
+    monkeypatch.setattr(RobotFileParser, "parse", noted)
+    rules = page("User-agent: *\nDisallow: /private\n" + "Disallow: /x\n" * 100_000, media_type="text/plain")
+    async with WebHost({"/robots.txt": rules, "/private/a": HELLO}) as host:
+        assert await refusal(host, "http://example.org/private/a", robots=True) == "robots"
+    [(thread, length)] = read
+    assert thread is not threading.main_thread()
+    assert length <= MAX_ROBOTS_BYTES
