@@ -123,13 +123,13 @@ class FoundPage(Struct, frozen=True):
 
 
 class _Results(Struct, frozen=True):
-    results: tuple[FoundPage, ...] = ()
+    results: tuple[msgspec.Raw, ...] = ()
 
 
 class _Answer(Struct, frozen=True):
     """`results` as most engines have them, `web` as Brave does; it leaves it out where nothing was found."""
 
-    results: tuple[FoundPage, ...] | None = None
+    results: tuple[msgspec.Raw, ...] | None = None
     web: _Results | None = None
     type: str = ""
 
@@ -212,11 +212,21 @@ def _read_answer(name: str, found: Download) -> tuple[FoundPage, ...]:
         answer = decode_json(found.data, _Answer)
     except msgspec.MsgspecError:
         answer = _Answer()
-    if answer.results is not None:
-        return answer.results
-    if answer.web is not None or answer.type == "search":
-        return answer.web.results if answer.web else ()
+    rows = answer.results
+    if rows is None and (answer.web is not None or answer.type == "search"):
+        rows = answer.web.results if answer.web else ()
+    hits = [each for each in map(_read_hit, rows or ()) if each is not None]
+    if hits or rows == ():
+        return tuple(hits)
     raise WebFailed(f"{name} did not answer as it is known to.", hint="Do without it.", code="bad_answer")
+
+
+def _read_hit(row: msgspec.Raw) -> FoundPage | None:
+    """Read a hit; None for one of another shape, beside which the others stand."""
+    try:
+        return decode_json(row, FoundPage)
+    except msgspec.MsgspecError:
+        return None
 
 
 def select_hits(found: Iterable[FoundPage], query: WebQuery) -> tuple[WebHit, ...]:

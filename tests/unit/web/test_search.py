@@ -81,6 +81,14 @@ async def test_an_answer_of_another_shape_is_a_clear_failure(answer):
         assert problem.value.code == "bad_answer"
 
 
+@pytest.mark.parametrize("odd", [b"5", b'{"url": null}', b'{"url": "https://b.example/", "title": 5}'])
+async def test_a_hit_of_another_shape_leaves_the_others(odd):
+    good = f'{{"url": "{URL}", "title": "{TITLE}"}}'.encode()
+    for answer in (b'{"results": [%b, %b]}', b'{"web": {"results": [%b, %b]}}'):
+        async with SearchServer("exa", answer=answer % (odd, good)) as server:
+            assert [each.url for each in await search(settings_of(server))] == [URL]
+
+
 async def test_a_brave_that_finds_nothing_leaves_its_hits_out():
     async with SearchServer("brave", answer=b'{"type": "search"}') as server:
         assert await search(settings_of(server)) == ()
