@@ -7,6 +7,7 @@ from asyncio import to_thread
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
 
 from core.edits.errors import EditError
 from core.edits.formats.str_replace import replace_string
@@ -42,7 +43,6 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
         **{name: own for name, own in REPLACING.items() if own != "file_path"},
         **dict.fromkeys(("notebook_path", "file_path", "path", "target_file"), "target_notebook"),
         **dict.fromkeys(("cell_index", "cell_number"), "cell_idx"),
-        "new_source": "new_string",
         "cell_type": "cell_language",
     }
 
@@ -58,10 +58,13 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
     edit_mode: Annotated[
         Literal["", "replace", "insert", "delete"], Meta(description="replace: the whole cell; delete: the cell.")
     ] = ""
+    new_source: str | UnsetType = UNSET  # Claude's word for the whole text of a cell, which replaces it by default
 
     async def run(self, capability: Editor) -> ToolOutcome:
         if not is_notebook_path(self.target_notebook):
             raise ToolInputInvalid(f"{self.target_notebook} is no .ipynb file.", hint="Use the tools for text files.")
+        if self.new_source is not UNSET:
+            return await self._rephrase(self.new_source).run(capability)
         is_new = self.is_new_cell or self.edit_mode == "insert"
         data = self._read(capability, is_new=is_new)
         notebook = await to_thread(parse_notebook, self.target_notebook, data)
@@ -77,6 +80,16 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
         if self.edit_mode != "delete":
             rows += await to_thread(_describe_result, after, after.cells[edited.index], edited.before)
         return ToolOutcome(content="\n".join(rows), summary=edited.how.partition(".")[0], detail=detail)
+
+    def _rephrase(self, source: str) -> EditNotebook:
+        """Return this call without Claude's word."""
+        if self.new_string or self.old_string:
+            raise ToolInputInvalid(
+                "new_source is the whole text of a cell, and stands beside new_string or old_string.",
+                hint="Give new_source alone, or old_string and new_string.",
+            )
+        mode = self.edit_mode or ("insert" if self.is_new_cell else "replace")
+        return replace(self, new_source=UNSET, new_string=source, edit_mode=mode)
 
     def _read(self, capability: Editor, *, is_new: bool) -> bytes:
         if is_new and capability.stat(self.target_notebook) is None:
@@ -167,7 +180,13 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
 
     def _find_cell_by_id(self, notebook: Notebook) -> Cell:
         known = {each.id: each for each in reversed(notebook.cells) if each.id}
-        if self.cell_id in known:
+        same = [each.index for each in notebook.cells if each.id == self.cell_id]
+        if len(same) > 1:
+            raise ToolInputInvalid(
+                f"The cells {', '.join(map(str, same))} of {self.target_notebook} have the id {self.cell_id!r}.",
+                hint="Name the one that you mean by cell_idx.",
+            )
+        if same:
             return known[self.cell_id]
         number = self.cell_id.removeprefix("cell-")
         if number.isdecimal() and int(number) < len(notebook.cells):

@@ -168,6 +168,8 @@ async def test_text_tools_leave_notebooks_alone_and_name_the_tool(files, tool, i
     [
         '{"notebook_path": "n.ipynb", "cell_id": "cell-0", "new_source": "x", "cell_type": "markdown", '
         '"edit_mode": "replace"}',
+        '{"notebook_path": "n.ipynb", "cell_id": "cell-0", "new_source": "x"}',
+        '{"notebook_path": "n.ipynb", "new_source": "x", "cell_type": "markdown", "edit_mode": "insert"}',
         '{"target_notebook": "n.ipynb", "cell_idx": 0, "is_new_cell": false, "cell_language": "markdown", '
         '"old_string": "nbconvert latex test", "new_string": "x"}',
     ],
@@ -175,3 +177,19 @@ async def test_text_tools_leave_notebooks_alone_and_name_the_tool(files, tool, i
 async def test_the_arguments_of_other_agents_are_understood(notebook, arguments):
     await convert_arguments(Toolset()["edit_notebook"], arguments).run(notebook)
     assert read(notebook).cells[0].source in {"x", "# x"}
+
+
+async def test_the_whole_text_of_a_cell_stands_beside_no_part_of_it(notebook):
+    call = '{"notebook_path": "n.ipynb", "cell_id": "cell-0", "new_source": "x", "old_string": "nbconvert"}'
+    with pytest.raises(ToolInputInvalid, match="new_source is the whole text"):
+        await convert_arguments(Toolset()["edit_notebook"], call).run(notebook)
+
+
+async def test_an_id_of_several_cells_names_none_of_them(files):
+    data = json.loads(read_notebook("nbformat_4_5"))
+    data["cells"][2]["id"] = data["cells"][1]["id"]
+    files.put("n.ipynb", json.dumps(data).encode())
+    call = {"target_notebook": "n.ipynb", "cell_id": data["cells"][1]["id"], "edit_mode": "delete"}
+    with pytest.raises(ToolInputInvalid, match="The cells 1, 2 of n.ipynb have the id") as caught:
+        await convert_arguments(Toolset()["edit_notebook"], json.dumps(call)).run(files)
+    assert "cell_idx" in caught.value.hint
