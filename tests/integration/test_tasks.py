@@ -197,6 +197,31 @@ async def test_a_question_reaches_the_user_and_an_interrupt_stops_them_all(proje
         assert len(results(engine, team.session)) == 2, "each call has its answer"
 
 
+@boxed
+async def test_an_interrupt_is_over_when_the_last_of_them_has_stopped_also_a_second_one(project):
+    never = asyncio.Event()
+    held = "trap '' TERM; echo held; while true; do sleep 0.05; done"
+    plays = {
+        "parent": [calls(give("waits"), give("runs"))],
+        "waits": [[never]],
+        "runs": [calls(("run_terminal_cmd", {"command": held})), says("never")],
+    }
+    async with open_build(project, plays) as (engine, team):
+
+        def on(event: ev.AnyEvent) -> cmd.AnyCommand | None:
+            is_busy = isinstance(event, ev.SubagentProgressed) and any(act.text[0] == "$" for act in event.acts)
+            is_impatient = isinstance(event, ev.SubagentFinished) and "waits" in titles[event.id]
+            if isinstance(event, ev.SubagentStarted):
+                titles[event.id] = event.title
+            return cmd.TurnInterrupt(session=team.session) if is_busy or is_impatient else None
+
+        titles: dict[str, str] = {}
+        seen = await converse(engine, team.session, "[part parent]", on=on)
+        ended = [(titles[each.id], each.reason, each.steps) for each in of(seen, ev.SubagentFinished)]
+        assert ended == [("Do waits", "interrupted", 1), ("Do runs", "interrupted", 1)], "before the turn, and once"
+        assert len(results(engine, team.session)) == 2
+
+
 async def test_in_ask_mode_a_task_can_only_look(project):
     plays = {"parent": [calls(give("docs")), says("So.")], "docs": [write("docs/use.md"), says("I could not.")]}
     async with open_build(project, plays, mode="ask") as (engine, team):

@@ -93,7 +93,7 @@ class Gate(Struct):
                 )
             for access, group in groupby(calls, key=lambda call: call.access):
                 for together in split_calls(access, list(group), self.permissions):
-                    await asyncio.gather(*map(self._run_call, together))
+                    await self._run_together(together)
                     tell_refused(together, self.permissions)
                     for call in together:
                         self._append_result(call, format_result(call), get_warning(call))
@@ -104,6 +104,14 @@ class Gate(Struct):
                     self._record(call)
                 self._append_result(call, format_result(call))
             raise
+
+    async def _run_together(self, calls: Sequence[GatedCall]) -> None:
+        """Run calls at the same time. Nothing of them runs any more when this is left."""
+        running = [asyncio.ensure_future(self._run_call(each)) for each in calls]
+        try:
+            await asyncio.gather(*running)
+        finally:
+            await asyncio.wait(running)  # gather is over with the first that was cancelled; others may still stop
 
     async def _run_call(self, call: GatedCall) -> None:
         if call.status == "cancelled":

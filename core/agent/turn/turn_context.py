@@ -96,5 +96,6 @@ class TurnContext(Struct, kw_only=True):
         """Stop the running turn soon. False: none is running."""
         if self.working is None or self.working.done():
             return False
-        self.working.cancel()
+        if not self.working.cancelling():  # one that stops is let: it would leave behind what it still waits for
+            self.working.cancel()
         return True
