@@ -47,12 +47,19 @@ class Hunk(Struct, frozen=True, kw_only=True):
 
 class CompetingVersion(Struct, frozen=True, kw_only=True):
     """Another agent's version of a path that conflicts with what is pending: `base` is what it began with,
-    `theirs` what it left. `by` names the subagent, `todo` its task."""
+    `theirs` what it left. `by` is the id of the subagent, `todo` what it worked at, `title` its task where that was
+    no todo."""
 
     base: FileState
     theirs: FileState
     by: str = ""
     todo: str = ""
+    title: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of whom it is by, for the user."""
+        return self.todo or (f"“{self.title}”" if self.title else self.by)
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -119,7 +126,8 @@ class Change(Struct, frozen=True, kw_only=True):
 
 class Origin(Struct, frozen=True, kw_only=True):
     """The source of the latest edit of a change. `command`: the text of the command whose side effect it is. `tool`
-    "you": the user edited in the review what the tool `over` made; all else is as it was before."""
+    "you": the user edited in the review what the tool `over` made; all else is as it was before. `subagent`: the title
+    of the subagent whose work was merged, "" = none's, or a todo's."""
 
     turn: str = ""
     call: str = ""
@@ -127,6 +135,7 @@ class Origin(Struct, frozen=True, kw_only=True):
     todo: str = ""
     command: str = ""
     over: str = ""
+    subagent: str = ""
 
     def strip_user_edit(self) -> Origin:
         """Return the origin as it was before the user edited the change."""

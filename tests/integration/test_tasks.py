@@ -14,6 +14,7 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.documents import QuestionAnswer
 from core.protocol.messages import AssistantMessage, ToolMessage
+from core.protocol.queries import ConflictQuery
 from core.sessions.store import SessionStore
 from tests.support.agent_case import Step, calls, says
 from tests.support.box_tiers import offered
@@ -99,6 +100,10 @@ async def test_four_work_at_once_a_fifth_waits_and_a_clash_is_told(project):
         changes = engine.state(team.session).changes
         assert set(changes) == {"calc.py", "docs/use.md", "NEWS.md", "fifth.txt"}
         assert len(changes["calc.py"].competing_versions) == 1
+        assert changes["calc.py"].conflict == "“Do rate” changed the same place in another way."
+        assert changes["docs/use.md"].origin.subagent == "Do docs"
+        asked = await engine.query(ConflictQuery(session=team.session, path="calc.py"))
+        assert (asked.sides.mine_is, asked.sides.theirs_is) == ("“Do rounding”", "“Do rate”")
         assert (project / "calc.py").read_text() == CALC
         assert not (project / "fifth.txt").exists()
         usage = engine.state(team.session).turns[-1].usage

@@ -108,7 +108,8 @@ def describe_origin(
     if origin.command:
         parts.append(f"by {format_command(origin.command, shown)}")
     elif tool:
-        parts.append(f"by {fit_line(tool, 40)}")
+        of = f" “{fit_line(origin.subagent, 40)}”" if origin.subagent else ""
+        parts.append(f"by {fit_line(tool, 40)}{of}")
     if origin.turn in turns:
         parts.append(f"turn {turns[origin.turn]}")
     if origin.todo:

@@ -11,12 +11,12 @@ from functools import partial
 from msgspec import Struct
 
 from core.engine.session.session import Session
-from core.engine.subagents.merging import merge_subagent
+from core.engine.subagents.merging import build_origin, merge_subagent
 from core.engine.subagents.sessions import open_subagent_session
 from core.errors import AgentTuiError, StateError
 from core.protocol.commands import CandidatePick
 from core.protocol.events import Notice, SubagentMerged
-from core.protocol.review import Change, Check, FileState, Origin
+from core.protocol.review import Change, Check, FileState
 from core.sessions.log import read_log
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.content.contents import Contents
@@ -117,7 +117,7 @@ async def _take_all(parent: Session, name: str) -> SubagentMerged:
 
 
 def _take_parts(parent: Session, name: str, picks: Sequence[CandidatePick]) -> SubagentMerged:
-    work, origin = read_candidate(parent, name), Origin(call=name, tool="subagent")
+    work, origin = read_candidate(parent, name), build_origin(parent.state.subagents[name])
     paths, notes, refused = [], [], []
     for pick in picks:
         change = work.find(pick.path)

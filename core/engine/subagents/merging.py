@@ -31,12 +31,18 @@ def merge_subagent(parent: Session, child: Session) -> SubagentMerged:
     name = next(iter(points), "")
     if not name:  # nothing was ever said to it, so it did nothing
         return _record_merge(parent, SubagentMerged(id=known.id))
-    origin = Origin(turn=parent.recorder.turn_id, call=known.id, tool="subagent", todo=known.todo)
+    origin = build_origin(known, parent.recorder.turn_id)
     joining = SubagentMerge(parent.shadow, SubagentWork(child.shadow, points[name], name))
     began = child.state.started * 1_000_000
     found = joining.run(origin, since=began, done=known.joined, without=(known.plan,))  # the program keeps the plan
     fields = ("paths", "conflicts", "generated", "notes", "refused")
     return _record_merge(parent, SubagentMerged(id=known.id, **{name: getattr(found, name) for name in fields}))
+
+
+def build_origin(known: SubagentState, turn: str = "") -> Origin:
+    """Return the origin of what a subagent did."""
+    title = "" if known.todo else known.title
+    return Origin(turn=turn, call=known.id, tool="subagent", todo=known.todo, subagent=title)
 
 
 def _record_merge(parent: Session, event: SubagentMerged) -> SubagentMerged:

@@ -16,7 +16,7 @@ def describe_clash(change: Change) -> str:
     """Describe the conflict of a change with its competing versions, "" = it has none."""
     if not change.competing_versions:
         return ""
-    named = list(dict.fromkeys(each.todo or each.by for each in change.competing_versions))
+    named = list(dict.fromkeys(each.name for each in change.competing_versions))
     return f"{' and '.join(named)} changed the same place in another way."
 
 

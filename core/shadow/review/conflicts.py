@@ -14,7 +14,15 @@ from msgspec.structs import replace
 from core.errors import CommandRejected, PathRefused
 from core.ids import new_id
 from core.protocol.events import VerdictGiven
-from core.protocol.review import Change, ConflictChoice, ConflictRegion, ConflictSides, FileState, VerdictRecord
+from core.protocol.review import (
+    Change,
+    CompetingVersion,
+    ConflictChoice,
+    ConflictRegion,
+    ConflictSides,
+    FileState,
+    VerdictRecord,
+)
 from core.shadow.content.contents import ChangeSides, assign_todo
 from core.shadow.diff.text_lines import (
     Encoding,
@@ -32,7 +40,6 @@ from core.shadow.review.verdict_plan import build_pending_events
 
 CONTEXT_LINES = 3  # lines shown above a clash
 MAX_SIDE_LINES = 2_000  # lines of one side of a clash
-PENDING_LABEL = "what was pending"
 
 
 class Conflicts(ReviewPart):
@@ -44,7 +51,7 @@ class Conflicts(ReviewPart):
         if change is None or not change.conflict:
             return None
         try:
-            change, mine, names = self._select_sides(change)
+            change, mine, competing = self._select_sides(change)
         except PathRefused as error:
             return ConflictSides(
                 path=path, base=change.base, mine=change.base, theirs=change.pending, problem=error.message
@@ -63,29 +70,29 @@ class Conflicts(ReviewPart):
             clashes=tuple(clashes),
             whole=chunks is None,
             language=change.language,
-            mine_is=names[0] and self._name_todos(path, clashes),
-            theirs_is=names[1],
+            mine_is=self._name_pending(path, clashes) if competing else "",
+            theirs_is=competing.name if competing else "",
         )
 
-    def _name_todos(self, path: str, clashes: Sequence[ConflictRegion]) -> str:
-        """Name the todos for which the pending side of these clashes was made."""
-        hunks = self.state.changes[path].hunks
+    def _name_pending(self, path: str, clashes: Sequence[ConflictRegion]) -> str:
+        """Name the todos for which the pending side of these clashes was made, else the subagent; "" = neither."""
+        change = self.state.changes[path]
         meant = {
             hunk.todo
-            for hunk in hunks
+            for hunk in change.hunks
             for each in clashes
             if hunk.new_start <= each.start + len(each.mine) and each.start <= hunk.new_start + hunk.new_lines
         }
-        return ", ".join(sorted(filter(None, meant))) or PENDING_LABEL
+        by = change.origin.subagent if change.origin is not None else ""
+        return ", ".join(sorted(filter(None, meant))) or (f"“{by}”" if by else "")
 
-    def _select_sides(self, change: Change) -> tuple[Change, FileState, tuple[str, str]]:
-        """Return the change to be resolved, the side called mine, and the names of both sides ("" = the user's file and
-        the agent's): what is pending and its first competing version, if that is the conflict."""
+    def _select_sides(self, change: Change) -> tuple[Change, FileState, CompetingVersion | None]:
+        """Return the change to be resolved and the side called mine: what is pending, and the first competing version
+        in place of the agent's, if that is the conflict; else the user's file, and None."""
         if not change.competing_versions or change.conflict != describe_clash(change):
-            return change, self.contents.store(*self.workspace.read_state(change.path)), ("", "")
+            return change, self.contents.store(*self.workspace.read_state(change.path)), None
         first = change.competing_versions[0]
-        names = (PENDING_LABEL, first.todo or first.by)
-        return replace(change, base=first.base, pending=first.theirs), change.pending, names
+        return replace(change, base=first.base, pending=first.theirs), change.pending, first
 
     def resolve(self, path: str, choices: Sequence[ConflictChoice], mine: str = "", theirs: str = "") -> Change | None:
         """Make one pending change of the three sides; see `ConflictResolve`. None: nothing is pending any more.
@@ -95,7 +102,7 @@ class Conflicts(ReviewPart):
         known = self.state.changes.get(path)
         if known is None or not known.conflict:
             raise CommandRejected(f"{path} is in no conflict.", code="no_conflict")
-        change, own, names = self._select_sides(known)
+        change, own, competing = self._select_sides(known)
         if (mine and mine != own.blob) or (theirs and theirs != change.pending.blob):
             raise CommandRejected(
                 f"{path} has moved on since these sides were shown.",
@@ -104,11 +111,11 @@ class Conflicts(ReviewPart):
             )
         pending = self._apply_choices(change, own, choices)
         base, competing_versions = (
-            (known.base, known.competing_versions[1:]) if names[0] else (own, known.competing_versions)
+            (known.base, known.competing_versions[1:]) if competing else (own, known.competing_versions)
         )
         pending, competing_versions = reconcile(pending, competing_versions, self.contents)
         found = self.contents.build_change(path, ChangeSides(base=base, pending=pending), known.hunks)
-        todo = known.competing_versions[0].todo if names[0] else ""
+        todo = competing.todo if competing else ""
         found = replace(found, hunks=assign_todo(found.hunks, known.hunks, todo), origin=known.origin)
         found = include_competing_versions(found, competing_versions, self.contents)
         record = VerdictRecord(

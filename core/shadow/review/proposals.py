@@ -128,7 +128,13 @@ class Proposals(ReviewPart):
             sides = ChangeSides(base=left.then, pending=left.wanted)
             self._emit_change(change, sides, left.origin, conflict=BASE_CHANGED)
         else:
-            version = CompetingVersion(base=left.then, theirs=left.wanted, by=left.origin.call, todo=left.origin.todo)
+            version = CompetingVersion(
+                base=left.then,
+                theirs=left.wanted,
+                by=left.origin.call,
+                todo=left.origin.todo,
+                title=left.origin.subagent,
+            )
             fitting = self.contents.merge(left.then, now, left.wanted, prefer_ours=True) or now
             conflict = describe_other_conflict(change)
             change = replace(change, competing_versions=(*change.competing_versions, version))

@@ -215,7 +215,9 @@ class ReviewController(Controller):
         todos = {each.id: each.content for each in state.todos}
         shown = {
             "command": f"command {fit_line(origin.command, 50)}",
-            "call": f"this call of {fit_line(origin.over or origin.tool, 30)}",
+            "call": f"subagent “{fit_line(origin.subagent, 50)}”"
+            if origin.subagent
+            else f"this call of {fit_line(origin.over or origin.tool, 30)}",
             "todo": f"todo “{fit_line(todos.get(origin.todo, origin.todo), 50)}”",
             "turn": f"turn {state.turn_numbers.get(origin.turn, '')}".rstrip(),
         }

@@ -66,12 +66,12 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
         yield Static(id="conflict-keys")
 
     def _name_sides(self) -> Mapping[Side, str]:
-        """Name the sides: yours and the agent's, or those of the two todos that conflict."""
+        """Name the sides: yours and the agent's, or those of the two todos or subagents that conflict."""
         sides = self._sides
         if not sides.theirs_is:
             return NAMES
         return {
-            "mine": f"pending, for {fit_line(sides.mine_is, 60)}",
+            "mine": f"pending, for {fit_line(sides.mine_is, 60)}" if sides.mine_is else "pending",
             "base": "before both",
             "theirs": f"for {fit_line(sides.theirs_is, 60)}",
         }
