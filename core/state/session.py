@@ -137,8 +137,9 @@ class ModelChoices:
 class SubagentState:
     """One subagent, at a todo of a plan, as an `agent` at a task, or as a candidate of the turn `candidate_of`.
 
-    It is "closed" when its todo is in progress no more, or is begun anew. `joined`: paths that its unfinished merge has
-    recorded; `conflicts`: those of its merge; `usage`: as counted here; `said`: its last words.
+    `call` is that by which it was last given its task. It is "closed" when its todo is in progress no more, or is begun
+    anew. `joined`: paths that its unfinished merge has recorded; `conflicts`: those of its merge; `usage`: as counted
+    here; `said`: its last words.
     """
 
     id: str
@@ -146,6 +147,7 @@ class SubagentState:
     plan: str
     agent: str = ""
     title: str = ""
+    call: str = ""
     model: str = ""
     state: Literal["working", "ended", "merging", "merged", "closed"] = "working"
     reason: ev.TurnEnd = "interrupted"

@@ -301,7 +301,8 @@ def start_subagent(state: SessionState, _: ev.Envelope, event: ev.SubagentStarte
         candidate_of=event.candidate_of,
     )
     state.subagents[event.id] = known or new
-    state.subagents[event.id].state, state.subagents[event.id].model = "working", event.model
+    began = state.subagents[event.id]
+    began.state, began.model, began.call = "working", event.model, event.call
 
 
 def finish_subagent(state: SessionState, _: ev.Envelope, event: ev.SubagentFinished) -> None:

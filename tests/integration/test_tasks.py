@@ -224,7 +224,9 @@ async def test_an_interrupt_is_over_when_the_last_of_them_has_stopped_also_a_sec
         seen = await converse(engine, team.session, "[part parent]", on=on)
         ended = [(titles[each.id], each.reason, each.steps) for each in of(seen, ev.SubagentFinished)]
         assert ended == [("Do waits", "interrupted", 1), ("Do runs", "interrupted", 1)], "before the turn, and once"
-        assert len(results(engine, team.session)) == 2
+        told = [each.content for each in results(engine, team.session)]
+        kept = "it was stopped. What it changed is kept with it and not merged. `resume` with this id goes on with it."
+        assert told == [f"[generalPurpose {name} did not finish: {kept}]" for name in titles]
 
 
 async def test_in_ask_mode_a_task_can_only_look(project):

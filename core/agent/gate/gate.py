@@ -33,6 +33,7 @@ from core.agent.gate.commands.side_by_side import split_calls, tell_refused
 from core.agent.gate.edit_diagnostics import EditDiagnostics
 from core.agent.gate.gated_call import CallLease, CallStopped, GatedCall
 from core.agent.gate.permissions import PATH_ACCESSES, CallPermissions
+from core.agent.gate.task_results import describe_interrupted
 from core.agent.turn.user_channel import QUESTION_STILL_OPEN
 from core.clock import monotonic
 from core.crash_reports import save_crash_report
@@ -294,7 +295,7 @@ class Gate(Struct):
             if not work.done():
                 work.cancel()
                 await asyncio.wait({work}, timeout=SPAWN_PATIENCE if call.access is Access.SPAWN else CANCEL_PATIENCE)
-                call.text = _describe_interrupt(call.capability)
+                call.text = self._describe_interrupt(call)
             call.lease.end()
             if work.done() and not work.cancelled():
                 work.exception()
@@ -304,6 +305,14 @@ class Gate(Struct):
             raise CallStopped("failed", "The tool gave up.")
         call.outcome = work.result()
         call.status, call.text = ("failed" if call.outcome.failed else "completed"), call.outcome.content
+
+    def _describe_interrupt(self, call: GatedCall) -> str:
+        capability = call.capability
+        if isinstance(capability, CommandRunner):
+            return capability.describe_interrupt(CANCELLED)
+        if isinstance(capability, UserPrompter) and capability.questions:
+            return QUESTION_STILL_OPEN
+        return describe_interrupted(self.permissions.terminal.host.state, call.request.id) or CANCELLED
 
     async def _retry_with_network(self, call: GatedCall, command: str) -> None:
         grants = self.permissions.network_grants
@@ -373,12 +382,6 @@ def _list_arguments(call: GatedCall) -> dict[str, Any]:
     if not isinstance(tool, RunTerminalCmd):
         return written
     return written | {"command": tool.command, "required_permissions": list(tool.required_permissions)}
-
-
-def _describe_interrupt(capability: object) -> str:
-    if isinstance(capability, CommandRunner):
-        return capability.describe_interrupt(CANCELLED)
-    return QUESTION_STILL_OPEN if isinstance(capability, UserPrompter) and capability.questions else CANCELLED
 
 
 def _end_for(call: GatedCall, error: Exception) -> None:

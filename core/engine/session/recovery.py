@@ -6,8 +6,9 @@ recorded as events; the log before them stays as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from core.agent.gate.task_results import describe_interrupted
 from core.agent.turn.user_channel import QUESTION_STILL_OPEN
 from core.protocol import events as ev
 from core.protocol.documents import ClarificationDocument, ClarificationMetadata
@@ -62,8 +63,9 @@ def _finish_question_document(state: SessionState, call: ev.ToolRequested, emit:
 
 def _mend_history(state: SessionState, emit: Emit) -> str:
     """Give every tool call its result: at the end by appending, further up by replacing the history."""
-    waiting = {each.call for each in state.questions.values()}
-    mended = complete_results(state.messages, still_open=waiting)
+    known = {each.call: describe_interrupted(state, each.call) for each in state.subagents.values()}
+    known.update((each.call, QUESTION_STILL_OPEN) for each in state.questions.values())
+    mended = complete_results(state.messages, known)
     old = list(state.messages)
     if mended == old:
         return ""
@@ -76,9 +78,9 @@ def _mend_history(state: SessionState, emit: Emit) -> str:
     return "Tool calls without a result were closed."
 
 
-def complete_results(messages: Sequence[Message], *, still_open: Container[str] = ()) -> list[Message]:
-    """Return the history with exactly one result per call, right after the message that made it. `still_open`: calls
-    whose question the user may still answer."""
+def complete_results(messages: Sequence[Message], known: Mapping[str, str] | None = None) -> list[Message]:
+    """Return the history with exactly one result per call, right after the message that made it. `known`: what there
+    is to say of a call that has none, by its id."""
     mended: list[Message] = []
     waiting: list[str] = []
     for message in messages:
@@ -87,12 +89,12 @@ def complete_results(messages: Sequence[Message], *, still_open: Container[str] 
                 waiting.remove(message.call_id)
                 mended.append(message)
             continue
-        mended += _build_results(waiting, still_open)
+        mended += _build_results(waiting, known or {})
         waiting = [call.id for call in message.tool_calls] if isinstance(message, AssistantMessage) else []
         mended.append(message)
-    return mended + _build_results(waiting, still_open)
+    return mended + _build_results(waiting, known or {})
 
 
-def _build_results(calls: Sequence[str], still_open: Container[str]) -> list[ToolMessage]:
-    told = [(call, QUESTION_STILL_OPEN if call in still_open else INTERRUPTED_RESULT) for call in calls]
+def _build_results(calls: Sequence[str], known: Mapping[str, str]) -> list[ToolMessage]:
+    told = [(call, known.get(call) or INTERRUPTED_RESULT) for call in calls]
     return [ToolMessage(call_id=call, content=content, is_error=True) for call, content in told]

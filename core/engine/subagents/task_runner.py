@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from core.agent.gate.task_results import describe_unfinished
 from core.agent.turn.budget import SubagentLimits
 from core.attachments.preparation import PreparedAttachment
 from core.engine.session.session import Session
@@ -47,13 +48,12 @@ class TaskRunner(SubagentRunner):
     def build_report(self, end: SubagentEnd, merged: SubagentMerged | None) -> SubagentReport:
         """Build the answer for the model that gave the task: the subagent's last words, and what became of its work."""
         said = self.reporter.last_words
-        name = f"{self.agent.name} {self.id}"
         if end.reason != "done":
             why = end.message or "it was stopped"
-            kept = "" if self.is_readonly else " What it changed is kept with it and not merged."
-            rest = f"[{name} did not finish: {why.rstrip('.')}.{kept} `resume` with this id goes on with it.]"
+            known = self.parent.state.subagents[self.id]
+            rest = describe_unfinished(known, why, is_readonly=self.is_readonly)
             return SubagentReport(text="\n\n".join(filter(None, (said, rest))), summary=why, has_failed=True)
-        rows = [f"{name} is done."]
+        rows = [f"{self.agent.name} {self.id} is done."]
         if merged is not None and merged.paths:
             rows.append(f"Its changes are among yours now: {', '.join(merged.paths)}.")
         if merged is not None and merged.conflicts:

@@ -52,6 +52,24 @@ def test_every_prefix_recovers_to_a_valid_history_and_a_closed_turn():
         assert complete_results(state.messages) == state.messages
 
 
+def test_of_tasks_that_a_crash_cut_off_the_model_is_told_who_can_go_on_and_what_is_merged():
+    tasks = tuple(ToolCall(id=name, name="task", arguments="{}") for name in ("one", "two", "three"))
+    began = [ev.SubagentStarted(id=f"sub_{name}", agent="generalPurpose", call=name) for name in ("one", "two")]
+    ended = [
+        ev.SubagentFinished(id="sub_two", reason="done", said="Two is done."),
+        ev.SubagentMerged(id="sub_two", paths=("a.txt",)),
+    ]
+    said = ev.MessageAppended(message=AssistantMessage(content="", tool_calls=tasks))
+    state = fold_events(envelopes([*EVENTS[:4], said, *began, *ended]))
+    recovered(state)
+    told = [each.content for each in state.messages if isinstance(each, ToolMessage)]
+    assert told[0].startswith("[generalPurpose sub_one did not finish: it was stopped.")
+    assert told[1:] == [
+        "Two is done.\n\n[generalPurpose sub_two is done, and its changes are among yours.]",
+        INTERRUPTED_RESULT,
+    ]
+
+
 def test_recovery_says_in_events_what_it_mends():
     state = fold_events(envelopes(EVENTS))
     said = recovered(state)
