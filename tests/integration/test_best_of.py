@@ -230,6 +230,34 @@ async def test_one_fails_one_is_stopped_and_the_others_are_compared(project):
         assert engine.state(session).subagents[two.id].reason == "interrupted"
 
 
+async def test_who_is_stopped_ends_at_once_and_who_waits_for_the_others_says_so_and_does_not_count_it(project):
+    gate, never = asyncio.Event(), asyncio.Event()
+    slow = [[gate, *edit(SHOWN, '    return f"{price} EUR"')], says("In euros.")]
+    plays = {MODELS[0]: [*ONE[:1], says("Rounded.")], MODELS[1]: [[never]], MODELS[2]: slow}
+    async with opened(project, plays) as (engine, session):
+        names: list[str] = []
+        stopping: list[asyncio.Future[cmd.Reply]] = []
+        ended: dict[str, ev.SubagentFinished] = {}
+
+        def go_on(event: ev.AnyEvent) -> None:
+            if isinstance(event, ev.SubagentStarted):
+                names.append(event.id)
+            waits = ev.SubagentAction(text="waits for the others", status="running")
+            if isinstance(event, ev.SubagentProgressed) and waits in event.acts and not stopping:
+                stopping.append(asyncio.ensure_future(engine.submit(cmd.TurnInterrupt(session=names[1]))))
+            if isinstance(event, ev.SubagentFinished):
+                ended[event.id] = event
+                gate.set()
+
+        asked = cmd.BestRun(session=session, text="Prices", models=MODELS)
+        await follow(engine, asked, has_ended, on=go_on)
+        await asyncio.gather(*stopping)
+        assert next(iter(ended)) == names[1], "while the others were at work"
+        one, three = ended[names[0]], ended[names[2]]
+        assert one.duration_ms < three.duration_ms
+        assert one.acts[-1].text == "Rounded."
+
+
 @pytest.mark.parametrize(
     ("models", "mode", "code"),
     [(("",), "agent", "best_count"), (("",) * 5, "agent", "best_count"), (("", ""), "ask", "mode_keeps_nothing")],

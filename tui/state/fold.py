@@ -314,6 +314,7 @@ _SHOWN: Final[Mapping[type[events.Event], tuple[Topics, Step | None]]] = {
     events.SubagentStarted: (_SUBAGENT, _in_transcript(TranscriptState.start_subagent)),
     events.SubagentProgressed: (_topics("blocks", "plan", "agents"), _in_transcript(TranscriptState.show_progress)),
     events.SubagentFinished: (_SUBAGENT, _in_transcript(TranscriptState.finish_subagent)),
+    events.SubagentRated: (_SUBAGENT, _in_transcript(TranscriptState.show_rating)),
     events.SubagentMerged: (_SUBAGENT, _in_transcript(TranscriptState.show_merge)),
     events.ContextCompacted: (_SAID, _show_compaction),
     events.RulesLoaded: (_SAID, _in_transcript(TranscriptState.show_rules)),

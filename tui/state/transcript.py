@@ -233,6 +233,15 @@ class TranscriptState:
         block.revision += 1
         return None
 
+    def show_rating(self, _: events.Envelope, event: events.SubagentRated) -> Topics | None:
+        """Show what a candidate changed, and how the command ended that all are checked by."""
+        if (block := self.subagents.get(event.id)) is None:
+            return NOTHING
+        checked = "" if event.check is None else "passed" if event.check.has_passed else "check failed"
+        block.summary = ", ".join(filter(None, (_format_files(len(event.files)) or "nothing changed", checked)))
+        block.revision += 1
+        return None
+
     def find_running_subagents(self) -> dict[str, TranscriptBlock]:
         """Return the blocks of the subagents at work, by id."""
         return {name: block for name, block in self.subagents.items() if block.is_running}

@@ -33,6 +33,7 @@ class SubagentReporter:
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
         self._reported_at = 0.0
+        self._is_closed = False
         self._step = 0
         self.last_words = ""
         self.calls = 0
@@ -58,6 +59,7 @@ class SubagentReporter:
 
     def close(self) -> None:
         """Report nothing more, and withdraw its open questions and approvals."""
+        self._is_closed = True
         self._child.recorder.listeners.remove(((ev.Event,), self.observe))
         if self._timer is not None:
             self._timer.cancel()
@@ -78,6 +80,13 @@ class SubagentReporter:
         """Report that the todo's `verify` command runs, or has ended."""
         self._acts.pop("proof", None)
         self._add_act("proof", ev.SubagentAction(text=_clip(f"verify: {command}"), status=how))
+        self._schedule_report()
+
+    def report_wait(self, reason: str) -> None:
+        """Report what it waits for, "" = for nothing any more."""
+        self._acts.pop("wait", None)
+        if reason:
+            self._add_act("wait", ev.SubagentAction(text=reason, status="running"))
         self._schedule_report()
 
     def observe(self, event: ev.AnyEvent) -> None:
@@ -135,7 +144,7 @@ class SubagentReporter:
                 del self._acts[old]
 
     def _schedule_report(self) -> None:
-        if self._timer is None:
+        if self._timer is None and not self._is_closed:
             wait = max(0.0, self._reported_at + INTERVAL - monotonic())
             self._timer = asyncio.get_running_loop().call_later(wait, self._report)
 
