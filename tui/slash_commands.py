@@ -18,12 +18,14 @@ _SCOPES: Final = ("project:", "user:")
 
 
 class SlashCommand(NamedTuple):
-    """`/word argument`: runs the action `controller.name` with the text behind the word, which `argument` describes."""
+    """`/word argument`: runs the action `controller.name` with the text behind the word, which `argument` describes.
+    That of one that `takes_prompt` may have several lines."""
 
     word: str
     action: str
     label: str
     argument: str = ""
+    takes_prompt: bool = False
 
 
 _LIMITS: Final = "steps N | cost DOLLARS | tokens N"
@@ -47,7 +49,7 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("mcp", "pages.show_servers", "MCP servers: how they go, their tools on and off"),
     SlashCommand("tools", "pages.show_tools", "What the model can call, its tokens, why one is absent"),
     SlashCommand("agents", "agents.show_kinds", "Kinds of subagents, and what is wrong with a file"),
-    SlashCommand("best", "agents.try_several", "Try a prompt several times, and compare", "N or MODELS, PROMPT"),
+    SlashCommand("best", "agents.try_several", "Try a prompt several times, and compare", "N or MODELS, PROMPT", True),
     SlashCommand("explain", "pages.explain_call", "What a command of yours would send", "NAME ARGUMENTS"),
     SlashCommand("memory", "pages.show_memory", "Notes about the project: keep, edit, forget", "what to remember"),
     SlashCommand("init", "prompt.write_instructions", "Let the agent write AGENTS.md, for your review", "what matters"),
@@ -75,11 +77,13 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
 
 def parse_slash_command(text: str) -> tuple[SlashCommand, str] | None:
     """Parse a prompt as `(command, argument)`; None when it is not one of ours."""
-    if not text.startswith("/") or "\n" in text.strip():
+    called = text.strip()
+    if not text.startswith("/") or not (words := called[1:].split(maxsplit=1)):
         return None
-    word, _, argument = text[1:].strip().partition(" ")
-    found = next((each for each in SLASH_COMMANDS if each.word == word), None)
-    return (found, argument.strip()) if found else None
+    found = next((each for each in SLASH_COMMANDS if each.word == words[0]), None)
+    if found is None or ("\n" in called and not found.takes_prompt):
+        return None
+    return found, words[1] if len(words) > 1 else ""
 
 
 def is_called(text: str, names: Collection[str]) -> bool:

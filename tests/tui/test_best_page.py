@@ -132,9 +132,9 @@ async def test_keys_go_through_candidates_and_hunks_and_leave(stage):
         assert not on.sent(cmd.BestTake)
 
 
-async def test_the_command_takes_a_number_or_models_and_says_how_it_is_written(stage):
+async def test_the_command_takes_a_number_or_models(stage):
     async with stage(answers={CandidatesQuery: CandidatesAnswer()}) as on:
-        for typed in ("/best 3 Round it", "/best a/one,b/two Round it", "/best 3", "/best one Round it", "/best"):
+        for typed in ("/best 3 Round it", "/best a/one,b/two Round it", "/best"):
             on.prompt.text = typed
             on.prompt.action_send()
             await on.pilot.pause()
@@ -142,6 +142,32 @@ async def test_the_command_takes_a_number_or_models_and_says_how_it_is_written(s
         assert [each.models for each in on.sent(cmd.BestRun)] == [("", "", ""), ("a/one", "b/two")]
         assert {each.text for each in on.sent(cmd.BestRun)} == {"Round it"}
         await on.until(lambda: any("Nothing was tried yet" in each.message for each in on.app._notifications))
+
+
+@pytest.mark.parametrize("typed", ["/best 3", "/best 0 Round it"])
+async def test_what_can_not_be_tried_stays_in_the_input_and_it_is_said_how_it_is_written(stage, typed):
+    async with stage() as on:
+        on.prompt.text = typed
+        on.prompt.action_send()
+        await on.until(lambda: any("/best 3 PROMPT, or" in each.message for each in on.app._notifications))
+        await on.until(lambda: on.prompt.text == typed)
+        assert not on.sent(cmd.BestRun)
+
+
+async def test_a_prompt_of_several_lines_is_tried_and_one_that_is_refused_goes_back_into_the_input(stage):
+    def refuse(_, command: cmd.AnyCommand) -> cmd.Reject | None:
+        is_much = isinstance(command, cmd.BestRun) and len(command.models) > 4
+        return cmd.Reject(code="best_count", message="a prompt can't be tried 9 times.") if is_much else None
+
+    async with stage(react=refuse) as on:
+        for typed in ("/best 3 Round it:\n- prices\n- taxes", "/best 9 Round it:\n- prices"):
+            on.prompt.text = typed
+            on.prompt.action_send()
+            await on.pilot.pause()
+        await on.until(lambda: on.prompt.text)
+        assert on.sent(cmd.BestRun)[0].text == "Round it:\n- prices\n- taxes"
+        assert not on.sent(cmd.TurnSubmit)
+        assert on.prompt.text == "/best 9 Round it:\n- prices"
 
 
 def test_what_can_not_be_shown_as_text_is_chosen_as_a_whole():

@@ -49,7 +49,7 @@ class ControllerSet:
         self.rewind = RewindController(context)
         self.turn = TurnController(context, self.panes, self.rewind)
         self.pages = PageController(context, self.panes)
-        self.agents = AgentController(context, self.panes)
+        self.agents = AgentController(context, self.panes, self.prompt)
         self.focus = FocusController(context, self.panes)
         self.by_name: Mapping[str, Controller] = dict(vars(self))
 

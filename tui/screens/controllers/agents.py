@@ -8,6 +8,7 @@ from core.protocol import commands, queries
 from tui.agents.roster import AgentList
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
+from tui.screens.controllers.prompt import PromptController
 from tui.screens.dialogs.best import BestDialog
 from tui.screens.dialogs.listings.agents import AgentsDialog
 from tui.screens.dialogs.subagent import SubagentDialog
@@ -18,9 +19,9 @@ class AgentController(Controller):
 
     # Each is a session below this one, so it is stopped as a turn is, by its own id.
 
-    def __init__(self, context: ScreenContext, panes: PaneController) -> None:
+    def __init__(self, context: ScreenContext, panes: PaneController, prompt: PromptController) -> None:
         super().__init__(context)
-        self._panes = panes
+        self._panes, self._prompt = panes, prompt
 
     @in_worker("picker")
     async def action_show_kinds(self, _: str = "") -> None:
@@ -39,14 +40,8 @@ class AgentController(Controller):
     @in_worker("picker")
     async def action_try_several(self, text: str = "") -> None:
         """Try a prompt with several candidates; without words, compare those of the last one."""
-        first, _, prompt = text.partition(" ")
         if text:
-            models = commands.parse_candidates(first)
-            if not prompt.strip() or len(models) < 2:
-                self.context.notify_user("/best 3 PROMPT, or /best provider/one,provider/two PROMPT.", is_error=True)
-            else:
-                self._panes.uncover_prompt()
-                await self.context.submit(commands.BestRun(text=prompt.strip(), models=models))
+            await self._try(text)
             return
         found = await self.context.query(queries.CandidatesQuery(), queries.CandidatesAnswer)
         if found is None or not found.candidates:
@@ -54,6 +49,20 @@ class AgentController(Controller):
             return
         if picks := await self.context.ask(BestDialog(found)):
             await self.context.submit(commands.BestTake(picks=picks))
+
+    async def _try(self, text: str) -> None:
+        """Try what stands behind `/best`; what is refused goes back into the prompt."""
+        called = f"/best {text}"
+        self.context.prompt.add_to_history(called)
+        first, *rest = text.split(maxsplit=1)
+        models = commands.parse_candidates(first)
+        if not rest or not models:
+            self.context.notify_user("/best 3 PROMPT, or /best provider/one,provider/two PROMPT.", is_error=True)
+            self._prompt.return_text(called)
+            return
+        self._panes.uncover_prompt()
+        if not await self.context.submit(commands.BestRun(text=rest[0].strip(), models=models)):
+            self._prompt.return_text(called)
 
     @on(AgentList.Opened)
     def _open(self, event: AgentList.Opened) -> None:

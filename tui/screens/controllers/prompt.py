@@ -66,7 +66,7 @@ class PromptController(Controller):
             self._take_text(event)
         else:
             self.context.notify_user(problem, is_error=True)
-            self._return_text(event.text)
+            self.return_text(event.text)
 
     async def _load_own_commands(self) -> None:
         found = await self.context.query(queries.CommandsQuery(), queries.CommandsAnswer)
@@ -109,7 +109,7 @@ class PromptController(Controller):
         if isinstance(reply, commands.Reject):
             self.chips.restore(excluded)
             self.context.notify_user(reply.message, f"{reply.hint} {self._explain_chip(reply)}".strip(), is_error=True)
-            self._return_text(text)
+            self.return_text(text)
 
     def _explain_chip(self, reply: commands.Reject) -> str:
         """Return how a mention that names nothing can be sent all the same, "" = that is not what was refused."""
@@ -145,7 +145,7 @@ class PromptController(Controller):
 
     # Messages that are not sent yet
 
-    def _return_text(self, text: str) -> None:
+    def return_text(self, text: str) -> None:
         """Put a text that could not be sent back into the input; above it, if another was begun there."""
         self.context.state.steering.returned.append((text, self.context.state.seq))
         self.show_queue()
