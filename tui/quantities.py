@@ -35,6 +35,11 @@ def format_duration(ms: int) -> str:
     return f"{ms / 1000:.1f} s" if ms < 60_000 else f"{ms // 60_000} min {ms % 60_000 // 1000} s"
 
 
+def format_elapsed(ms: int) -> str:
+    """Format how long something has run until now, in whole seconds: "3 s", "2 min 3 s"."""
+    return f"{ms // 1000} s" if ms < 60_000 else format_duration(ms)
+
+
 def format_age(ms: int) -> str:
     """Format how long ago something was: "2 days ago", "just now"."""
     minutes = max(ms, 0) // 60_000

@@ -229,6 +229,34 @@ async def test_an_interrupt_is_over_when_the_last_of_them_has_stopped_also_a_sec
         assert told == [f"[generalPurpose {name} did not finish: {kept}]" for name in titles]
 
 
+async def test_the_time_of_one_that_is_silent_goes_on_and_not_while_it_waits_for_the_user(project):
+    gate = asyncio.Event()
+    asks = [calls(("ask_question", ASKS)), says("Asked.")]
+    plays = {"parent": [calls(give("thinks"), give("asks")), says("So.")], "thinks": [[gate, *says("I see.")]]}
+    async with open_build(project, {**plays, "asks": asks}) as (engine, team):
+        times: dict[str, list[int]] = {}
+        questions: list[ev.QuestionAsked] = []
+
+        def on(event: ev.AnyEvent) -> cmd.AnyCommand | None:
+            if isinstance(event, ev.QuestionAsked):
+                times.clear()
+                questions.append(event)
+            if not isinstance(event, ev.SubagentProgressed):
+                return None
+            times.setdefault(event.id, []).append(event.duration_ms)
+            if not questions or len(times[event.id]) < 5 or gate.is_set():
+                return None
+            waited.extend(times.get(questions[0].subagent, ()))
+            gate.set()
+            return cmd.QuestionReply(session=team.session, id=questions[0].id, answers=())
+
+        waited: list[int] = []
+        seen = await converse(engine, team.session, "[part parent]", on=on)
+        thinks = times[of(seen, ev.SubagentStarted)[0].id]
+        assert thinks == sorted(set(thinks))
+        assert len(waited) <= 2, "nothing is told of who waits"
+
+
 async def test_in_ask_mode_a_task_can_only_look(project):
     plays = {"parent": [calls(give("docs")), says("So.")], "docs": [write("docs/use.md"), says("I could not.")]}
     async with open_build(project, plays, mode="ask") as (engine, team):

@@ -14,10 +14,11 @@ from tests.support import recorded
 from tests.support.scripted_client import SESSION, ScriptedClient
 from tests.tui.test_crew import USAGE, acts
 from tui.agents.roster import AgentList
-from tui.agents.roster_rows import RosterEntry, render_entry
+from tui.agents.roster_rows import RosterEntry, list_entries, render_entry
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
 from tui.screens.dialogs.subagent import SubagentDialog
+from tui.state import ViewState, show_event
 
 PARTS = (
     ("explore", "Find who rounds"),
@@ -108,6 +109,17 @@ async def test_each_has_a_sign_what_it_is_at_and_what_it_has_used(stage):
         assert "1 file · It is written." in found[7]
         assert found[8].startswith(" ! generalPurpose · Make gross()")
         assert "in conflict: calc.py" in found[9]
+
+
+def test_of_one_at_work_the_time_stands_in_whole_seconds():
+    view = ViewState()
+    begun = [
+        e.SubagentStarted(id="s", agent="explore", title="Look"),
+        e.SubagentProgressed(id="s", steps=2, duration_ms=3_900),
+    ]
+    for seq, event in enumerate(begun, 1):
+        show_event(view, e.Envelope(seq=seq, session="x", at=seq, event=event))
+    assert list_entries(view)[0].facts == ("2 steps", "3 s")
 
 
 def test_a_long_name_leaves_room_for_what_was_used():

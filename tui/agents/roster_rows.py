@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple
 
 from core.state.session import SubagentState
 from tui.block import TranscriptBlock
-from tui.quantities import count, format_cost, format_count, format_duration
+from tui.quantities import count, format_cost, format_count, format_duration, format_elapsed
 from tui.state import ViewState
 from tui.text import fit_line
 from tui.widgets.text_rows import Piece, measure_text
@@ -56,7 +56,7 @@ def _build_entry(known: SubagentState, block: TranscriptBlock, *, asks: bool) ->
     facts = (
         count("step", block.steps) if block.steps else "",
         format_cost(used.cost) if used is not None and used.cost else "",
-        format_duration(block.duration_ms) if block.duration_ms else "",
+        (format_elapsed if block.is_running else format_duration)(block.duration_ms) if block.duration_ms else "",
         f"{format_count(tokens)} tokens" if tokens else "",
     )
     return RosterEntry(

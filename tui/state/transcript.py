@@ -208,7 +208,7 @@ class TranscriptState:
             return NOTHING
         before = block.acts[-1:]
         block.acts, block.steps, block.live = event.acts, event.steps, _format_files(event.changed)
-        block.usage = event.usage
+        block.usage, block.duration_ms = event.usage, event.duration_ms
         block.revision += 1
         return frozenset({"blocks", "agents"}) if block.acts[-1:] == before else None
 

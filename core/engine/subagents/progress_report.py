@@ -16,6 +16,7 @@ from core.protocol.renames import list_changes
 from core.state.usage import add_usage, subtract_usage
 
 INTERVAL: Final = 0.3  # seconds between two lines about the same subagent
+HEARTBEAT: Final = 1.0  # seconds after which its time is told again, while it waits for nobody
 MAX_SHOWN_ACTS: Final = 6  # of the latest acts
 MAX_KEPT_ACTS: Final = 200  # acts that its end tells of
 MAX_ACT_LENGTH: Final = 160  # characters of an act
@@ -32,6 +33,9 @@ class SubagentReporter:
         self._acts: dict[str, ev.SubagentAction] = {}
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_interval = INTERVAL
+        self._began = monotonic()
+        self._stopped_at: float | None = None  # when its own work was over
         self._reported_at = 0.0
         self._is_closed = False
         self._step = 0
@@ -85,6 +89,7 @@ class SubagentReporter:
     def report_wait(self, reason: str) -> None:
         """Report what it waits for, "" = for nothing any more."""
         self._acts.pop("wait", None)
+        self._stopped_at = self._stopped_at or monotonic()
         if reason:
             self._add_act("wait", ev.SubagentAction(text=reason, status="running"))
         self._schedule_report()
@@ -143,10 +148,14 @@ class SubagentReporter:
             for old in list(self._acts)[:-MAX_KEPT_ACTS]:
                 del self._acts[old]
 
-    def _schedule_report(self) -> None:
-        if self._timer is None and not self._is_closed:
-            wait = max(0.0, self._reported_at + INTERVAL - monotonic())
-            self._timer = asyncio.get_running_loop().call_later(wait, self._report)
+    def _schedule_report(self, interval: float = INTERVAL) -> None:
+        if self._is_closed or (self._timer is not None and self._timer_interval <= interval):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        wait = max(0.0, self._reported_at + interval - monotonic())
+        self._timer_interval = interval
+        self._timer = asyncio.get_running_loop().call_later(wait, self._report)
 
     def _report(self) -> None:
         self._timer, self._reported_at = None, monotonic()
@@ -158,8 +167,12 @@ class SubagentReporter:
                 steps=self._step,
                 changed=len(list_changes(self._child.review.changes)),
                 usage=self.usage,
+                duration_ms=round(((self._stopped_at or self._reported_at) - self._began) * 1000),
             )
         )
+        asked = (*self._parent.state.approvals.values(), *self._parent.state.questions.values())
+        if self._stopped_at is None and not any(map(self._is_ours, asked)):
+            self._schedule_report(HEARTBEAT)
 
 
 def _clip(text: str) -> str:

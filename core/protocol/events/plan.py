@@ -68,7 +68,7 @@ class SubagentStarted(IdEvent, frozen=True, kw_only=True, tag="subagent.started"
 
 class SubagentProgressed(LossyEvent, frozen=True, kw_only=True, tag="subagent.progressed"):
     """Lossy: what it is doing, a few times a second at most. `acts` are the latest ones, `count` how many there were;
-    `changed`: files that it has changed; `usage`: since it last began."""
+    `changed`: files that it has changed; `usage`, and `duration_ms`: since it last began."""
 
     id: str
     acts: tuple[SubagentAction, ...] = ()
@@ -76,6 +76,7 @@ class SubagentProgressed(LossyEvent, frozen=True, kw_only=True, tag="subagent.pr
     steps: int = 0
     changed: int = 0
     usage: Usage = Usage()
+    duration_ms: int = 0
 
 
 class SubagentFinished(IdEvent, frozen=True, kw_only=True, tag="subagent.finished"):
