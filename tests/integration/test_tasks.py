@@ -84,6 +84,8 @@ async def test_four_work_at_once_a_fifth_waits_and_a_clash_is_told(project):
 
         seen = await converse(engine, team.session, "[part parent]", on=on)
         assert max(map(len, at_work)) == 4
+        asked = [each.call for each in of(seen, ev.ToolRequested)]
+        assert [each.call for each in of(seen, ev.SubagentStarted)] == asked, "in the order of the calls"
         [waits] = [each for each in of(seen, ev.ToolOutput) if "4 subagents are at work" in each.text]
         assert waits.call == of(seen, ev.ToolRequested)[4].call
         told = results(engine, team.session)

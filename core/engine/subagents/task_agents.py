@@ -41,6 +41,7 @@ class TaskAgents:
         self._slots = asyncio.Semaphore(MAX_SUBAGENTS)
         self._merge_lock = asyncio.Lock()
         self._loading = asyncio.Lock()
+        self._opening = asyncio.Lock()
         self._running = 0
 
     def open(self, origin: Origin, lease: CallLease) -> TaskSpawner:
@@ -75,7 +76,8 @@ class TaskAgents:
         self._running += 1
         try:
             async with self._slots:
-                child = await self._open_child(context, agent, task)
+                async with self._opening:  # they begin, and stand in the roster, in the order of the calls
+                    child = await self._open_child(context, agent, task)
                 return await self._run_child(context, child, agent, task, call)
         except StateError as problem:
             raise ToolFailed(problem.message, hint=problem.hint) from problem
