@@ -146,6 +146,9 @@ class _Taking:
             hint = f"There are: {', '.join(able)}." if able else "`agent-tui -p PROMPT --best 3` makes some."
             raise CommandRejected(f"there is no candidate {number} to take.", hint=hint, code="candidate_unknown")
         chosen, since = tried[number - 1], len(self._heard)
+        if not chosen.changes:
+            hint = chosen.message or "Take another one."
+            raise CommandRejected(f"candidate {number} changed nothing.", hint=hint, code="candidate_unchanged")
         picks = (cmd.CandidatePick(id=chosen.id),)
         require_ack(await self._engine.submit(cmd.BestTake(session=session, picks=picks)))
         await self._view.settle()

@@ -36,3 +36,14 @@ async def test_the_session_of_the_picture_plays_to_its_end(tmp_path):
     tasks = [each["metadata"] for each in said["documents"] if each["type"] == "tool_call"]
     assert [each["toolName"] for each in tasks] == ["task"] * 3
     assert "till.py:9" in tasks[0]["result"]["data"]
+
+
+async def test_a_candidate_that_changed_nothing_can_not_be_taken(tmp_path):
+    project = project_at(tmp_path / "project")
+    script = tmp_path / "idle.yaml"
+    script.write_text("turns: [{repeat: true, steps: [There is nothing to do.]}]\n")
+    words = ("-p", "Round the prices", "--model", f"scripted/{script}", "--best", "2")
+    ended = await run(project, *words, env=environment(None))
+    assert ended.code == 0, ended.err
+    taken = await run(project, "review", "--take", "2", env=environment(None))
+    assert (taken.code, "candidate 2 changed nothing." in taken.err) == (1, True), taken.err
