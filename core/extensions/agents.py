@@ -61,6 +61,7 @@ _UNUSED: Final = {
     "mcp_servers": "its own MCP servers are not started; it has those of the session, as far as its tools name them",
     "memory": "it has no memory of its own",
     "initial_prompt": "`initialPrompt` is not used: the task is its prompt",
+    "skills": "its `skills` are not loaded beforehand: it opens those of the session that it needs",
 }
 _MODEL: Final = re.compile(r"(?P<id>[^\[\]]+)(?:\[(?P<options>[^\]]*)\])?")
 
@@ -136,7 +137,7 @@ def read_agent(folder: ExtensionFolder, path: str) -> AgentDefinition:
         disallowed_tools=reader.read_listed("disallowed_tools"),
         **reader.read_model(),
         readonly=reader.read_readonly(),
-        background=reader.read_flag("background", reader.problems),
+        background=reader.read_background(),
         max_turns=reader.read_max_turns(),
         skills=parse_names(reader.values, "skills"),
         problems=(*text.notes, *reader.problems),
@@ -213,6 +214,12 @@ class _Reader:
         if found is None:
             problems.append(f"`{key}` is neither true nor false")
         return bool(found)
+
+    def read_background(self) -> bool:
+        is_wanted = self.read_flag("background", self.problems)
+        if is_wanted:
+            self.problems.append("it does not work in the background: who gave it a task waits for its report")
+        return is_wanted
 
     def read_max_turns(self) -> int:
         if "max_turns" not in self.values:

@@ -127,7 +127,9 @@ async def test_the_user_names_the_subagent_and_the_model_is_told(project):
 async def test_the_kinds_say_what_keeps_one_from_starting(project):
     agents = project / ".claude" / "agents"
     agents.mkdir(parents=True)
-    (agents / "good.md").write_text("---\nname: good\ndescription: Reads.\ntools: Read, Grep\n---\nRead.\n")
+    (agents / "good.md").write_text(
+        "---\nname: good\ndescription: Reads.\ntools: Read, Grep\nmodel: sonnet\n---\nRead.\n"
+    )
     (agents / "odd.md").write_text("---\nname: odd\ndescription: Odd.\nallowed-tools: Read\n---\nOdd.\n")
     (agents / "none.md").write_text("no front matter\n")
     trust(project)
@@ -135,6 +137,7 @@ async def test_the_kinds_say_what_keeps_one_from_starting(project):
         found = await engine.query(AgentsQuery(session=team.session))
         assert isinstance(found, AgentsAnswer)
         good, odd, general, explore, browser = found.agents
+        assert (good.model, good.other_model) == ("", "sonnet")
         assert (good.name, good.tools, good.refusal) == ("good", ("grep", "read_file"), "")
         assert "allowed-tools" in odd.refusal
         assert (general.name, general.tools, explore.is_readonly) == ("generalPurpose", None, True)

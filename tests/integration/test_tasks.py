@@ -21,6 +21,7 @@ from tests.support.box_tiers import offered
 from tests.support.folded import fold_events
 from tests.support.session_log import scan
 from tests.support.subagents import CALC, KNOWN, ROUNDED, converse, edit, open_build, project_at
+from tests.support.trust import trust
 
 E = TypeVar("E", bound=ev.Event)
 boxed = pytest.mark.skipif(not any(tier.is_contained for tier in offered()), reason="commands need a box")
@@ -269,6 +270,25 @@ async def test_in_ask_mode_a_task_can_only_look(project):
         ]
         assert answers[0].content.startswith("Not run: ask mode does not allow write")
         assert dict(engine.state(team.session).changes) == {}
+
+
+async def test_of_many_kinds_those_that_do_not_fit_are_told_by_name(project):
+    folder = project / ".claude" / "agents"
+    folder.mkdir(parents=True)
+    for number in range(60):
+        said = f"Does part {number}. " + "x" * 400
+        (folder / f"part-{number:02}.md").write_text(f"---\nname: part-{number:02}\ndescription: {said}\n---\nGo.\n")
+    trust(project)
+    plays = {"parent": [calls(give("last", subagent_type="part-59")), says("So.")], "last": [says("It is done.")]}
+    async with open_build(project, plays) as (engine, team):
+        await converse(engine, team.session, "[part parent]")
+        told = str(engine.state(team.session).messages[0].content)
+        assert "- part-00: Does part 0." in told
+        assert "- generalPurpose: Does a whole piece" in told
+        assert "part-59: " not in told
+        assert ", part-58, part-59\n" in told
+        assert len(told) < 20_000
+        assert results(engine, team.session)[0].content.startswith("It is done.")
 
 
 OWN = """---

@@ -73,6 +73,7 @@ async def answer_agents(source: QuerySource, query: q.AgentsQuery) -> q.AgentsAn
             source=each.source,
             path=each.path,
             model=each.model,
+            other_model=each.other_model,
             is_readonly=each.readonly,
             tools=None if each.tools is None else tuple(sorted(each.tools - each.denied)),
             problem="; ".join(each.problems),

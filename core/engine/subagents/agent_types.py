@@ -24,7 +24,8 @@ SMALL_MODELS: Final = frozenset({"fast", "small", "haiku"})  # names for the mod
 
 class AgentType(Struct, frozen=True, kw_only=True):
     """A kind of subagent. `prompt`: what it is told of its part, "" = nothing more than its task. `readonly`: nothing
-    that it does is kept. `model`: "" = its parent's. `tools`: the names of those that it has, None = all; `max_steps`:
+    that it does is kept. `model`: "" = its parent's; `other_model` is the bare name, of another agent's models, for
+    which that is taken. `tools`: the names of those that it has, None = all; `max_steps`:
     model calls at most, 0 = no limit of its own. `problems` are told; with `refusals` it does not start.
     `has_browser`: the one server of tools that it has is a browser."""
 
@@ -33,6 +34,7 @@ class AgentType(Struct, frozen=True, kw_only=True):
     prompt: str = ""
     readonly: bool = False
     model: str = ""
+    other_model: str = ""
     effort: Effort | Literal[""] = ""
     tools: frozenset[str] | None = None
     denied: frozenset[str] = frozenset()
@@ -132,6 +134,11 @@ def find_agent_type(types: Sequence[AgentType], name: str) -> AgentType:
     return found
 
 
+def is_model_name(name: str) -> bool:
+    """True if a name means a model here, or a route; "" = that of the job."""
+    return not name or "/" in name or name.lower() in SMALL_MODELS
+
+
 def _normalise(name: str) -> str:
     return "".join(each for each in name.lower() if each.isalnum() or each in ":.")
 
@@ -140,12 +147,14 @@ def _read_definition(definition: AgentDefinition, tools: Toolset) -> AgentType:
     problems, refusals = list(definition.problems), list(definition.refusals)
     allowed = None if definition.tools is None else _find_tools(definition.tools, tools, problems, refusals)
     denied = _find_tools(definition.disallowed_tools, tools, problems, refusals)
+    is_known = is_model_name(definition.model)
     return AgentType(
         name=definition.name,
         description=" ".join(definition.description.split()),
         prompt=definition.prompt,
         readonly=definition.readonly,
-        model=definition.model,
+        model=definition.model if is_known else "",
+        other_model="" if is_known else definition.model,
         effort=cast("Effort", definition.effort),  # the reader knows no other
         tools=allowed,
         denied=denied,

@@ -30,6 +30,7 @@ from core.protocol.events import MessageAppended, Notice, SubagentMerged, ToolOu
 from core.protocol.review import Origin
 from core.tools.base import SubagentReport, SubagentTask
 
+MAX_DESCRIBED: Final = 12_000  # characters of descriptions that every session is told: some 3,000 tokens
 FULL: Final = f"{MAX_SUBAGENTS} subagents are at work; it begins when one of them has ended."
 
 
@@ -54,8 +55,14 @@ class TaskAgents:
         if context is None or context.dialect == "command":  # it has no tool to give one by
             return ""
         usable = [each for each in await self._list_types(context) if each.description and not each.refusals]
-        told = [f"{each.name}: {escape_tags(each.description)}" for each in usable]
-        return render("agents", agents=told, in_text=context.dialect == "tags", most=MAX_SUBAGENTS)
+        described, room = set[str](), MAX_DESCRIBED
+        for each in sorted(usable, key=lambda each: bool(each.path)):  # ours are always described
+            room -= len(each.description)
+            if room >= 0:
+                described.add(each.name)
+        told = [f"{each.name}: {escape_tags(each.description)}" for each in usable if each.name in described]
+        others = [each.name for each in usable if each.name not in described]
+        return render("agents", agents=told, others=others, in_text=context.dialect == "tags", most=MAX_SUBAGENTS)
 
     async def _list_types(self, context: TurnContext) -> tuple[AgentType, ...]:
         check, browser = context.permissions.rule_check, context.settings.browser

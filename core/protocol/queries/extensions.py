@@ -135,7 +135,8 @@ class ServersAnswer(Answer, frozen=True, kw_only=True, tag="mcp"):
 
 
 class LoadedAgent(Struct, frozen=True, kw_only=True):
-    """A kind of subagent. `tools`: those that it has, None = all of the session's; `model`: "" = that of the session;
+    """A kind of subagent. `tools`: those that it has, None = all of the session's; `model`: "" = that of the session,
+    which is also taken for `other_model`, the name of another agent's model that its file says ("" = none).
     `problem`: what of its file is not used; `refusal`: why it does not start, "" = it does. `path`: "" = built in."""
 
     name: str
@@ -143,6 +144,7 @@ class LoadedAgent(Struct, frozen=True, kw_only=True):
     source: str
     path: str = ""
     model: str = ""
+    other_model: str = ""
     is_readonly: bool = False
     tools: tuple[str, ...] | None = None
     problem: str = ""

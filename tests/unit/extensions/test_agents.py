@@ -51,7 +51,11 @@ def test_the_keys_of_both_makers_are_known(places):
     )
     assert (agent.model, agent.effort, agent.readonly, agent.background) == ("claude-opus-4-8", "high", True, True)
     assert (agent.max_turns, agent.skills, agent.disallowed_tools) == (7, ("pdf", "xlsx"), ("Write", "Edit"))
-    assert (agent.tools, agent.problems, agent.refusals) == (None, (), ())
+    assert (agent.tools, agent.refusals) == (None, ())
+    assert agent.problems == (
+        "its `skills` are not loaded beforehand: it opens those of the session that it needs",
+        "it does not work in the background: who gave it a task waits for its report",
+    )
 
 
 @pytest.mark.parametrize(

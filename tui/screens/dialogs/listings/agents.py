@@ -75,7 +75,8 @@ def _explain(agent: LoadedAgent) -> str:
 
 def _format_agent(agent: LoadedAgent, width: int) -> Content:
     can_start = not agent.refusal
-    facts = [agent.source, agent.model, "only reads" if agent.is_readonly else ""]
+    model = f"the job's model for {agent.other_model}" if agent.other_model else agent.model
+    facts = [agent.source, model, "only reads" if agent.is_readonly else ""]
     if agent.tools is not None:
         facts.append(count("tool", len(agent.tools)))
     style = "" if can_start else "$foreground 60%"
