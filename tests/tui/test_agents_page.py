@@ -120,6 +120,9 @@ def test_of_one_at_work_the_time_stands_in_whole_seconds():
     for seq, event in enumerate(begun, 1):
         show_event(view, e.Envelope(seq=seq, session="x", at=seq, event=event))
     assert list_entries(view)[0].facts == ("2 steps", "3 s")
+    asked = e.ApprovalRequested(id="ap", call="c", kind="command", subject="npm ci", subagent="s")
+    show_event(view, e.Envelope(seq=3, session="x", at=3, event=asked))
+    assert list_entries(view)[0].facts == ("2 steps",)
 
 
 def test_a_long_name_leaves_room_for_what_was_used():

@@ -56,7 +56,7 @@ def _build_entry(known: SubagentState, block: TranscriptBlock, *, asks: bool) ->
     facts = (
         count("step", block.steps) if block.steps else "",
         format_cost(used.cost) if used is not None and used.cost else "",
-        (format_elapsed if block.is_running else format_duration)(block.duration_ms) if block.duration_ms else "",
+        _format_time(block, condition),
         f"{format_count(tokens)} tokens" if tokens else "",
     )
     return RosterEntry(
@@ -67,6 +67,12 @@ def _build_entry(known: SubagentState, block: TranscriptBlock, *, asks: bool) ->
         said=_describe(block, condition),
         facts=tuple(filter(None, facts)),
     )
+
+
+def _format_time(block: TranscriptBlock, condition: Condition) -> str:
+    if not block.duration_ms or condition == "asking":  # its time is not told on while it waits for the user
+        return ""
+    return (format_elapsed if condition == "working" else format_duration)(block.duration_ms)
 
 
 def _judge(block: TranscriptBlock, *, asks: bool) -> Condition:

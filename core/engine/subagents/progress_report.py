@@ -170,8 +170,9 @@ class SubagentReporter:
                 duration_ms=round(((self._stopped_at or self._reported_at) - self._began) * 1000),
             )
         )
-        asked = (*self._parent.state.approvals.values(), *self._parent.state.questions.values())
-        if self._stopped_at is None and not any(map(self._is_ours, asked)):
+        approvals, questions = self._parent.state.approvals.values(), self._parent.state.questions.values()
+        waits = any(self._is_ours(each) for each in approvals) or any(self._is_ours(each) for each in questions)
+        if self._stopped_at is None and not waits:
             self._schedule_report(HEARTBEAT)
 
 
