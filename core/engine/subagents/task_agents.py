@@ -141,7 +141,9 @@ class TaskAgents:
         is_free = known is not None and known.agent and known.id not in session.subagents
         found = open_subagent_session(session, task.resume) if is_free else None
         if known is None or found is None:
-            able = [each.id for each in session.state.subagents.values() if each.agent]
+            able = [
+                each.id for each in session.state.subagents.values() if each.agent and each.id not in session.subagents
+            ]
             hint = f"Those of this session: {', '.join(able[-5:])}." if able else "Leave `resume` out for a new one."
             raise ToolInputInvalid(f"There is no subagent {task.resume[:80]!r} that could go on.", hint=hint)
         if known.state != "merged":
