@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -18,12 +18,15 @@ from core.mcp.server_config import ServerConfig
 from core.permissions.state_file import StateFile
 
 FILE_NAME = "mcp.json"
+MAX_HELD_TEXT: Final = 200_000  # characters of what the held tools of a server said before: the file is read whole
+MAX_GONE: Final = 2_000
 
 
 class ServerConsent(Struct, frozen=True, kw_only=True):
     """The user's word on one server. `shown`: the text of its entry when it was answered about; `tools`: digests of its
-    tools when they were last told, by name, under the entry `tools_of`; `off_tools`: the names of those that are
-    switched off; `held`: what those said before that describe themselves otherwise now, by name."""
+    tools when they were last told, by name, under the entry `tools_of`; `gone`: of those that it had before under that
+    entry; `off_tools`: the names of those that are switched off; `held`: what those said before that describe
+    themselves otherwise now, by name, "" = that was not kept."""
 
     hash: str = ""
     is_allowed: bool = False
@@ -32,6 +35,7 @@ class ServerConsent(Struct, frozen=True, kw_only=True):
     is_off: bool = False
     off_tools: tuple[str, ...] = ()
     tools_of: str = ""
+    gone: dict[str, str] = field(default_factory=dict)
     held: dict[str, str] = field(default_factory=dict)
 
     def explain_off(self, tool: str) -> str:
@@ -50,11 +54,14 @@ class _ConsentBook(Struct, frozen=True, kw_only=True):
 
 
 class ConsentStore:
-    """The answers for one workspace. Raises `StateError` where the file can't be used."""
+    """The answers for one workspace. Raises `StateError` where the file can't be used.
 
-    def __init__(self, root: Path) -> None:
+    With `keeps` False what is answered from now on lasts as long as this object: so it is in a private session.
+    """
+
+    def __init__(self, root: Path, *, keeps: bool = True) -> None:
         self._name = str(root)
-        self._file = StateFile(FILE_NAME, _ConsentBook)
+        self._file = StateFile(FILE_NAME, _ConsentBook, keeps=keeps)
 
     def find(self, name: str) -> ServerConsent:
         return self._file.read().workspaces.get(self._name, {}).get(name, ServerConsent())
@@ -98,14 +105,23 @@ class ConsentStore:
         """Keep the digests of a server's tools. Return the names of those that differ from what was kept, and of those
         that are held from now on, as they changed under the same entry. `before`: what they said, by name."""
         known, entry = self.find(config.name), config.compute_hash()
-        if known.tools == tools and known.tools_of == entry:
+        is_same = known.tools_of == entry
+        if is_same and known.tools == tools:
             return (), ()
+        gone = known.gone if is_same else {}  # one that comes back is compared with what it was: going is no way out
+        seen = {**gone, **known.tools} if is_same else {}
         changed = {each for each, _ in known.tools.items() ^ tools.items()} if known.tools else set[str]()
-        altered = changed & known.tools.keys() & tools.keys() if known.tools_of == entry else set[str]()
-        held = {each: text for each, text in known.held.items() if each in tools}
-        held |= {each: before.get(each, "") for each in altered if each not in held}
-        self._change(config.name, tools=dict(tools), tools_of=entry, held=held)
-        return tuple(sorted(changed)), tuple(sorted(altered))
+        altered = {each for each in seen.keys() & tools.keys() if seen[each] != tools[each]}
+        held = {each: text for each, text in known.held.items() if each in seen or each in tools}
+        room = MAX_HELD_TEXT - sum(map(len, held.values()))
+        for each in sorted(altered - held.keys()):
+            text = before.get(each, "")
+            held[each] = text if len(text) <= room else ""
+            room -= len(held[each])
+        left = {each: digest for each, digest in seen.items() if each not in tools}
+        kept = dict(list(left.items())[-MAX_GONE:])
+        self._change(config.name, tools=dict(tools), tools_of=entry, gone=kept, held=held)
+        return tuple(sorted(changed | altered)), tuple(sorted(altered))
 
     def _change(self, name: str, **fields: Any) -> None:
         def change(book: _ConsentBook) -> _ConsentBook:

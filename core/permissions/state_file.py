@@ -73,7 +73,10 @@ class StateFile(Generic[Record]):
                 before = self.read()
                 after = change(before)
                 if after != before:
-                    replace_file(self.path, msgspec.json.format(msgspec.json.encode(after), indent=1) + b"\n")
+                    data = msgspec.json.format(msgspec.json.encode(after), indent=1) + b"\n"
+                    if len(data) > MAX_BYTES:  # what is longer could not be read again
+                        raise self._build_error(f"would be longer than {MAX_BYTES >> 20} MB")
+                    replace_file(self.path, data)
                 return after
         except OSError as problem:
             raise self._build_error(problem.strerror or "can't be written") from problem
