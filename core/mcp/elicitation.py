@@ -35,6 +35,11 @@ _SECRET: Final = re.compile(
 )
 _NEGATION: Final = re.compile(r"\b(?:do not|don't|never|must not)\b", re.IGNORECASE)
 _SENTENCE_END: Final = re.compile(r"[.;()\n]+")
+_SENTENCE: Final = re.compile(r"(?<=[.!?;\n])\s+")
+_REQUEST: Final = re.compile(
+    r"\b(?:enter|type|paste|provide|give|supply|insert|input|send|share|tell|need|what(?:'s| is))\b|[:?]\s*$",
+    re.IGNORECASE,
+)
 _WORD_BORDER: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NUMBERS: Final = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
 _KINDS: Final[dict[str, type | tuple[type, ...]]] = {
@@ -113,8 +118,11 @@ async def _ask_form(server: str, wanted: Elicitation, ask: AskUser) -> Elicitati
 def build_questions(wanted: Elicitation) -> tuple[Question, ...]:
     """Return a form as questions, at least one. Raises `ConfigError` for one that may not, or can't be shown."""
     fields = _list_fields(wanted.schema)
-    if (name := find_secret_field(fields)) is not None:
-        raise ConfigError(f"asked for a secret in a form ({strip_escapes(name)[:60]}), which was refused.")
+    name = find_secret_field(fields)
+    if name is None and _asks_for_secret(wanted.message) and any(not _list_choices(each) for each in fields.values()):
+        name = wanted.message
+    if name is not None:
+        raise ConfigError(f"asked for a secret in a form ({_clean(' '.join(name.split()), 60)}), which was refused.")
     refuse = Option(id=DECLINE, label="Don't answer")
     if not fields:
         yes = Option(id=_DONE, label="Yes")
@@ -138,6 +146,11 @@ def _speaks_of_secret(text: str) -> bool:
     plain = _WORD_BORDER.sub(" ", text).replace("_", " ")
     found = ((each, _SECRET.search(each)) for each in _SENTENCE_END.split(plain))
     return any(match is not None and not _NEGATION.search(each[: match.start()]) for each, match in found)
+
+
+def _asks_for_secret(message: str) -> bool:
+    """True if a sentence of a message asks for a secret: that one is spoken of is no request."""
+    return any(_REQUEST.search(each) and _speaks_of_secret(each) for each in _SENTENCE.split(message))
 
 
 def _list_fields(schema: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

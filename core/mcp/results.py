@@ -67,10 +67,11 @@ def get_limit(wishes: Any) -> int:
 
 
 async def _prepare_picture(block: ContentBlock) -> PreparedAttachment | None:
-    if block.type != "image":
+    held = block.data if block.type == "image" else block.resource.get("blob") if block.type == "resource" else None
+    if not isinstance(held, str):
         return None
     try:
-        data = base64.b64decode(block.data, validate=True)
+        data = base64.b64decode(held, validate=True)
         return await asyncio.to_thread(prepare_attachment, data)
     except (binascii.Error, ValueError, AgentTuiError):
         return None

@@ -37,6 +37,10 @@ def chosen(name: str, *options: str) -> QuestionAnswer:
     return QuestionAnswer(question=name, options=options)
 
 
+async def ask_nobody(*_: object) -> None:
+    raise AssertionError("nobody is to be asked")
+
+
 COLOURS = {"type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"], "default": "g"}
 SEVERAL = {"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}, {"const": "b"}]}, "minItems": 1}
 
@@ -124,12 +128,37 @@ def test_an_answer_that_does_not_fit_says_what_is_wrong(field, answer, said):
     ],
 )
 async def test_a_form_that_asks_for_a_secret_is_refused_with_words_and_never_shown(field):
-    async def ask(*_: object) -> None:
-        raise AssertionError("nobody is to be asked")
-
-    answer = await answer_elicitation("far", form(name={"type": "string"}, **field), ask)
+    answer = await answer_elicitation("far", form(name={"type": "string"}, **field), ask_nobody)
     assert answer.action == "decline"
     assert answer.notice.startswith("The MCP server far asked for a secret in a form")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Please type your GitHub password.",
+        "Your API key:",
+        "What is the token?",
+        "Hello! We need your passphrase again.",
+    ],
+)
+async def test_a_form_whose_message_asks_for_a_secret_is_refused_whatever_its_fields_are_called(message):
+    wanted = Elicitation(message=message, schema={"properties": {"value": {"type": "string"}}})
+    found = await answer_elicitation("files", wanted, ask_nobody)
+    assert found.action == "decline"
+    assert "asked for a secret in a form" in found.notice
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("Your token was accepted. What is your name?", "string"),
+        ("Never enter your password here. Which branch?", "string"),
+        ("Do you need a new token?", "boolean"),
+    ],
+)
+def test_a_message_that_only_speaks_of_secrets_is_no_request(message, kind):
+    assert build_questions(Elicitation(message=message, schema={"properties": {"value": {"type": kind}}}))
 
 
 @pytest.mark.parametrize("name", ["name", "spinner", "keyboard", "author", "pinned", "passenger"])
