@@ -147,6 +147,12 @@ def explain_exception(problem: Exception, host: str) -> HttpFault:
     return HttpFault(f"{host} can't be reached: {said}.", is_unsent=is_unsent, is_passing=True)
 
 
+def is_this_machine(host: str) -> bool:
+    """True if a host says by itself that it is this machine."""
+    known = parse_ip_address(host)
+    return known.is_loopback if known is not None else host == "localhost" or host.endswith(".localhost")
+
+
 def is_inner_name(address: WebAddress) -> bool:
     """True if an address says by itself that it is on this machine or in an inner network."""
     host = address.host

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from core.errors import ConfigError, ToolFailed
 from core.mcp.elicitation import Elicitation, ElicitationAnswer
+from core.mcp.remote.guarded_http import is_this_machine
 from core.mcp.remote.http_link import HttpLink, RemoteTarget, build_target
 from core.mcp.remote.logins import Login, LoginStore
 from core.mcp.remote.stored_login import renew
@@ -146,7 +147,7 @@ async def log_in(
         provider: Any = None
 
         async def send_away(url: str) -> None:
-            _check_endpoints(provider, target)
+            check_addresses(url, provider._get_token_endpoint())
             url = choose_scope(url, config.oauth.scopes, before)
             listener.state = parse_qs(urlsplit(url).query)["state"][0]
             show_page(url)
@@ -232,12 +233,11 @@ def choose_scope(url: str, configured: tuple[str, ...], more: tuple[str, ...]) -
     return parts._replace(query=urlencode(fields)).geturl()
 
 
-def _check_endpoints(provider: OAuthClientProvider, target: RemoteTarget) -> None:
-    """Raise `ToolFailed` for an issuer whose words could be read on their way."""
-    found = provider.context.oauth_metadata
-    for each in (found.authorization_endpoint, found.token_endpoint) if found is not None else ():
-        url = urlsplit(str(each))
-        if url.scheme != "https" and (url.hostname or "") not in target.inner:
+def check_addresses(*addresses: str) -> None:
+    """Raise `ToolFailed` for an address of an issuer where a login could be read on its way."""
+    for each in addresses:
+        url = urlsplit(each)
+        if url.scheme != "https" and not is_this_machine(url.hostname or ""):
             raise ToolFailed(
                 f"its issuer is not reached by https ({url.hostname}), and a login would be read on its way"
             )
