@@ -20,8 +20,9 @@ from core.clock import monotonic
 from core.errors import AgentTuiError, ConfigError, StateError, ToolFailed
 from core.mcp.boxed_process import ServerLog, ServerProcess
 from core.mcp.elicitation import AskUser, Elicitation, ElicitationAnswer, answer_elicitation
-from core.mcp.sdk_connection import AnswerServer, CallAnswer, MessagePipe, Progress, SdkConnection, ToolDefinition
+from core.mcp.sdk_connection import AnswerServer, CallAnswer, Progress, SdkConnection, ToolDefinition
 from core.mcp.server_config import ServerConfig, Variables, find_remote_host, parse_env_file
+from core.mcp.wire.streams import MessagePipe
 from core.protocol.review import Origin
 from core.shell.command_host import CommandHost
 from core.tasks import TaskOwner
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from core.mcp.remote.http_link import HttpLink
 
 START_SECONDS: Final = 30.0
+CLOSE_SECONDS: Final = 5.0  # that whoever waits for it has to let it go
 MOST_UNASKED: Final = 64 << 20  # characters of messages that a server may send for one request
 RETRY_WAITS: Final = (0.5, 1.0, 2.0, 4.0)  # seconds before a remote server that can't be reached is tried again
 REST_SECONDS: Final = (30.0, 300.0)  # that one which failed is left alone: at first, and at most

@@ -1,0 +1,1 @@
+"""The wire of MCP servers: their messages as the SDK reads them."""

@@ -1,0 +1,49 @@
+"""What comes from a server is mended only so far that one odd tool does not cost all the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.mcp.wire.streams import mend_tools
+
+GOOD = {"name": "good", "description": "Does it.", "inputSchema": {"type": "object", "properties": {"a": {}}}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"anyOf": [{"type": "object", "properties": {"a": {"type": "string"}}}, {"type": "object"}]},
+        {"oneOf": [], "type": ["object", "null"]},
+        {},
+        {"type": "string"},
+    ],
+)
+def test_a_schema_of_arguments_is_one_of_an_object(schema):
+    (mended,) = mend_tools([{"name": "odd", "inputSchema": schema}])
+    assert mended["inputSchema"] == {**schema, "type": "object"}
+
+
+@pytest.mark.parametrize("tool", [None, 1, {}, {"name": ""}, {"name": 1}, {"name": "x" * 129}, []])
+def test_what_can_not_be_called_by_a_name_is_left_out_and_the_others_stay(tool):
+    assert mend_tools([tool, GOOD]) == [GOOD]
+
+
+def test_what_is_not_as_the_protocol_wants_it_is_left_out_of_a_tool():
+    odd = {
+        **GOOD,
+        "description": 1,
+        "inputSchema": None,
+        "outputSchema": {"type": "array"},
+        "annotations": {"readOnlyHint": True, "title": 1, "idempotentHint": []},
+        "icons": "none",
+        "_meta": [],
+    }
+    assert mend_tools([odd]) == [
+        {"name": "good", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
+    ]
+
+
+def test_what_a_tool_says_of_itself_stays():
+    said = {"annotations": {"readOnlyHint": True}, "_meta": {"anthropic/maxResultSizeChars": 9}, "title": "Good"}
+    tool = {**GOOD, **said, "outputSchema": {"type": "object"}}
+    assert mend_tools([tool]) == [tool]
