@@ -111,6 +111,7 @@ class ServerAccess:
     def __init__(self, terminal: Terminal, user: UserChannel, tools: Toolset, trust: ProjectTrust) -> None:
         self._host, self._user, self._trust = terminal.host, user, trust
         self.servers = SessionServers(terminal.host, self._ask, self._get_check, terminal.keeps_effects)
+        self.servers.is_interactive = lambda: user.is_interactive
         tools.find_external = self._find
         terminal.on_close.append(self.servers.close)
 

@@ -71,6 +71,7 @@ class McpServer:
         self._rests_until = 0.0
         self._connection: SdkConnection | None = None
         self._received = 0
+        self._is_closed = False
 
     async def list_tools(self, *, keeps_effects: bool) -> tuple[ToolDefinition, ...]:
         """Return its tools; it is started for that. Raises `ToolFailed`."""
@@ -192,6 +193,8 @@ class McpServer:
         return fault is not None and fault.is_unsent
 
     async def _connect(self, *, keeps_effects: bool) -> SdkConnection:
+        if self._is_closed:
+            raise ToolFailed(f"The MCP server {self.config.name} was ended: its entry is another one now.")
         process, is_own = self._process, self.config.is_own
         is_old = process is not None and not is_own and (process.is_outdated or process.keeps_effects != keeps_effects)
         if self._connection is not None and (is_old or not self._is_alive):
@@ -319,13 +322,24 @@ class McpServer:
 
     async def stop(self) -> None:
         """End it. A call that it works on fails; the next one starts it anew."""
-        if self._pipe is not None:
-            self._pipe.close(STOPPED)
+        await self._hang_up()
         async with self._lock:
             await self._stop()
             self.problem = ""
 
+    async def _hang_up(self) -> None:
+        """End what is waited for, so that whoever waits lets the lock go."""
+        if self._pipe is not None:
+            self._pipe.close(STOPPED)
+        if self._connection is not None:
+            await self._connection.close()
+
     async def close(self) -> None:
-        """End it; nothing of it is left."""
+        """End it for good; nothing of it is left, also of one that is just being started."""
+        self._is_closed = True
+        await self._hang_up()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS), self._lock:
+                await self._stop()
         await self._stop()
         await self._tasks.cancel(limit=2.0)

@@ -5,7 +5,7 @@ What a server says of itself is plain text here: its escapes are taken out, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -77,6 +77,17 @@ def list_rows(workspace: Workspace, check: TrustCheck | None) -> q.ServersAnswer
     rows = [build_row(each, consent, ServerLife(), kept[each.name].tools) for each in found.servers]
     problems = tuple(map(describe_problem, found.problems))
     return q.ServersAnswer(servers=tuple(rows), problems=problems, is_trusted=check is not None)
+
+
+def describe_missing(
+    failed: Mapping[str, str], said: Mapping[str, ServerConsent], tools: Mapping[str, Iterable[ToolDefinition]]
+) -> list[str]:
+    """Return a line for the model on each server that can't be used, by `failed`, and on tools that may not be."""
+    lines = [f"- {name} can't be used: {why}" for name, why in sorted(failed.items())]
+    for name, consent in sorted(said.items()):
+        off = [(each.name, consent.explain_off(each.name)) for each in tools.get(name, ())]
+        lines += [f"- {name}: its tool {tool} can't be used: {why}" for tool, why in off if why]
+    return lines
 
 
 def describe_problem(problem: ServerProblem) -> str:

@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from core.clock import monotonic
 from core.errors import AgentTuiError, StateError, ToolFailed
 from core.mcp.config_files import ConfiguredServers, load_servers
 from core.mcp.consent import ConsentStore, ServerConsent
 from core.mcp.sdk_connection import CallAnswer, SdkConnection, ToolDefinition
 from core.mcp.server import START_SECONDS, CallListener, McpServer
 from core.mcp.server_config import ServerConfig
-from core.mcp.server_rows import ServerLife, build_row, describe_problem
+from core.mcp.server_rows import ServerLife, build_row, describe_missing, describe_problem
 from core.mcp.server_texts import list_texts
 from core.mcp.tool_lists import (
     KeptList,
     OfferedTool,
     ServerTexts,
     compute_digests,
+    describe_changes,
+    describe_odd_tools,
     describe_tools,
-    find_flags,
     find_tools,
     format_offer,
     format_tool_name,
@@ -37,10 +40,11 @@ from core.permissions.trusted_files import TrustCheck
 from core.protocol import queries as q
 from core.protocol.events import Notice
 from core.protocol.review import Origin
+from core.sessions.private_directory import find_private_directory
 from core.shell.command_host import CommandHost
-from core.tasks import TaskOwner
+from core.tasks import TaskOwner, cancel_tasks
 
-FIRST_WAIT: Final = 5.0  # seconds that a prompt waits for lists that nobody has yet
+FIRST_WAIT: Final = 5.0  # seconds, from when a list was asked for, that a prompt waits for it
 DEFERRED_PART: Final = 0.05  # of the window: above that the model looks tools up
 UNKNOWN_WINDOW: Final = 32_000
 MAX_CHANGES: Final = 10  # of a server's tools that the model is told of in a session
@@ -54,7 +58,8 @@ class SessionServers:
     """The servers of a session. `ask`: asks the user about a server of the project; None = there was no answer.
 
     `get_check`: the trust that files of the project have now; `keeps_effects`: what is written waits for the review.
-    `own`: the one server of a session that has no other; `is_given`: whether a session has a tool at all.
+    `own`: the one server of a session that has no other; `is_given`: whether a session has a tool at all;
+    `is_interactive`: whether somebody types its prompts.
     """
 
     def __init__(
@@ -65,7 +70,8 @@ class SessionServers:
         keeps_effects: Callable[[], bool],
     ) -> None:
         self._host, self._ask, self._get_check, self._keeps_effects = host, ask, get_check, keeps_effects
-        self._consent = ConsentStore(host.workspace.root)
+        self._is_private = find_private_directory(host.directory) is not None
+        self._consent = ConsentStore(host.workspace.root, keeps=not self._is_private)
         self._configured = ConfiguredServers()
         self._servers: dict[str, McpServer] = {}
         self._tools: dict[str, tuple[ToolDefinition, ...]] = {}
@@ -80,32 +86,28 @@ class SessionServers:
         self._refreshing = asyncio.Lock()
         self._tasks = TaskOwner()
         self._listing: dict[str, asyncio.Task[None]] = {}
+        self._begun: dict[str, float] = {}
         self.own: ServerConfig | None = None
         self.is_given: Callable[[str], bool] = lambda _: True
+        self.is_interactive: Callable[[], bool] = lambda: True
 
     # what is offered
 
     async def describe(self, window: int) -> str:
         """Return what the model is told of them now, "" = there are none. `window`: of the model, in tokens."""
         await self.refresh()
-        tools, notes = self.list_tools(), self._describe_missing()
-        return format_offer(tools, notes, int((window or UNKNOWN_WINDOW) * DEFERRED_PART))
-
-    def _describe_missing(self) -> list[str]:
-        """Return a line on each server that can't be used, and on the tools that the user switched off."""
-        failed = sorted({**self._problems, **self._refusals}.items())
-        lines = [f"- {name} can't be used: {why}" for name, why in failed]
-        for name, said in sorted(self._said.items()):
-            off = [(each.name, said.explain_off(each.name)) for each in self._tools.get(name, ())]
-            lines += [f"- {name}: its tool {tool} can't be used: {why}" for tool, why in off if why]
-        return lines
+        notes = describe_missing({**self._problems, **self._refusals}, self._said, self._tools)
+        return format_offer(self.list_tools(), notes, int((window or UNKNOWN_WINDOW) * DEFERRED_PART))
 
     def list_tools(self) -> list[OfferedTool]:
         """Return the tools that can be called."""
         return [each for each in self._list_all() if self.is_given(each.name) and not self.explain_off(each.name)]
 
     def _list_all(self) -> list[OfferedTool]:
-        return [tool for server, found in sorted(self._tools.items()) for tool in name_tools(server, found).values()]
+        found: dict[str, OfferedTool] = {}
+        for name in sorted(self._tools, key=lambda name: (self._servers[name].config.is_project, name)):
+            found |= name_tools(name, self._tools[name], found)  # no server takes the name of another one's tool (I4)
+        return [*found.values()]
 
     def explain_off(self, name: str) -> str:
         """Return why the tool of that name may not be called, "" = it may, or nothing is known of it."""
@@ -140,19 +142,30 @@ class SessionServers:
                 if allowed.get(name) != self._servers[name].config:
                     await self._forget(name)
             self._refusals = {name: why for name, why in refusals.items() if why}
-            before = {*self._listing.values()}
-            for name, config in allowed.items():
-                self._ensure_server(config)
-                self._begin_listing(name)
-            if begun := {*self._listing.values()} - before:  # a slow one is waited for once, and told when it is there
-                await asyncio.wait(begun, timeout=FIRST_WAIT if self.own is None else START_SECONDS)
+            for config in allowed.values():
+                self._begin_listing(config)
+            await self._wait_for_lists()
+
+    async def begin(self) -> None:
+        """Begin to list what nobody knows yet, while the user still types. Nobody is asked."""
+        async with self._refreshing:
+            for config in (await self._load()).servers:
+                with suppress(StateError):  # the first prompt meets the same fault and says so
+                    if not self.explain_refusal(config):
+                        self._begin_listing(config)
+
+    async def _wait_for_lists(self) -> None:
+        """Wait for lists that were begun lately, and be told of a slow one when it is there. What nobody types in may
+        have this prompt alone, and an own server is what a session is for: they wait as long as a start may take."""
+        patience = FIRST_WAIT if self.is_interactive() and self.own is None else START_SECONDS
+        until = {name: self._begun[name] + patience - monotonic() for name in self._listing}
+        if waiting := {self._listing[name] for name, left in until.items() if left > 0}:
+            await asyncio.wait(waiting, timeout=max(until.values()))
 
     def _report_problems(self) -> None:
-        for each in self._configured.problems:
-            text = describe_problem(each)
-            if text not in self._told:
-                self._told.add(text)
-                self._host.emit_outside_turn(Notice(level="warning", message=text))
+        for text in map(describe_problem, self._configured.problems):
+            self._warn(text if text not in self._told else "")
+            self._told.add(text)
 
     async def _find_refusal(self, config: ServerConfig) -> str:
         """Return why the server may not run, "" = it may; the user is asked about an entry once in a session."""
@@ -171,11 +184,13 @@ class SessionServers:
         return "" if answer else UNASKED
 
     def _ensure_server(self, config: ServerConfig) -> McpServer:
-        found = self._servers.get(config.name)
-        if found is None:
-            found = McpServer(config, self._host, partial(self.note_change, config.name))
-            self._servers[config.name] = found
-        return found
+        if config.name not in self._servers:
+            self._servers[config.name] = McpServer(config, self._host, partial(self.note_change, config.name))
+        return self._servers[config.name]
+
+    def note_change(self, name: str) -> None:
+        """Note that a server's tools are others now."""
+        self._stale.add(name)
 
     async def _renew_server(self, config: ServerConfig) -> McpServer:
         """Return the server of this very entry."""
@@ -183,18 +198,13 @@ class SessionServers:
             await self._forget(config.name)
         return self._ensure_server(config)
 
-    def note_change(self, name: str) -> None:
-        """Note that a server's tools are others now."""
-        self._stale.add(name)
-
-    def _begin_listing(self, name: str) -> None:
+    def _begin_listing(self, config: ServerConfig) -> None:
+        name = self._ensure_server(config).config.name
         if name in self._listing:
             return
         is_stale = name in self._stale and self._changed.get(name, 0) < MAX_CHANGES
         is_stale = is_stale or (name not in self._tools and self._servers[name].can_try_again)
-        if name in self._tools and not is_stale:
-            return
-        if name in self._problems and not is_stale:
+        if (name in self._tools or name in self._problems) and not is_stale:
             return
         if name not in self._tools and (kept := load_list(self._servers[name].config.compute_hash())) is not None:
             self._tools[name], self._texts[name] = kept.tools, kept.texts
@@ -204,55 +214,55 @@ class SessionServers:
     def _start_listing(self, name: str) -> asyncio.Task[None]:
         self._stale.discard(name)
         task = self._tasks.start(self._list(name), name=f"mcp tools {name}")
-        self._listing[name] = task
-        task.add_done_callback(lambda _: self._listing.pop(name, None))
+        self._listing[name], self._begun[name] = task, monotonic()
+        task.add_done_callback(partial(self._note_end, name))
         return task
 
+    def _note_end(self, name: str, task: asyncio.Task[None]) -> None:
+        if self._listing.get(name) is task:
+            del self._listing[name]
+
     async def _list(self, name: str) -> None:
-        server = self._servers[name]
+        server, keeps = self._servers[name], self._keeps_effects()
         try:
-            found = await server.list_tools(keeps_effects=self._keeps_effects())
-            self._texts[name] = await server.ask(list_texts, keeps_effects=self._keeps_effects())
+            found = await server.list_tools(keeps_effects=keeps)
+            self._note_tools(server, found)
+            with suppress(ToolFailed):  # its tools can be called all the same
+                self._texts[name] = await server.ask(list_texts, keeps_effects=keeps)
+                self._keep_lists(server)
         except AgentTuiError as problem:
             if name not in self._tools:
                 self._set_problem(name, problem.message)
-            return
         except Exception as problem:  # a foreign library ends here
             self._set_problem(name, f"{type(problem).__name__}: {str(problem)[:200]}")
-            return
-        self._problems.pop(name, None)
-        self._changed[name] = self._changed.get(name, 0) + (self._tools.get(name, found) != found)
-        self._tools[name] = found
-        self._note_tools(server, found)
 
     def _note_tools(self, server: McpServer, found: tuple[ToolDefinition, ...]) -> None:
-        """Keep what the tools are now, and tell the user which of them are others than when they were last told."""
-        if self._host.state.is_private:
-            return
-        config, entry = server.config, server.config.compute_hash()
-        kept = load_list(entry)
-        save_list(entry, KeptList(server.version, found, self._texts.get(config.name, ServerTexts())))
+        """Offer the tools, and tell the user which of them are others than when they were last told: those are held."""
+        config = server.config
+        kept = load_list(config.compute_hash())
         before = describe_tools(config.name, kept.tools) if kept is not None else {}
-        try:
+        with suppress(StateError):  # who is asked for the user's word next tells it
             changed, held = self._consent.note_tools(config, compute_digests(found), before)
             self._said[config.name] = self._consent.find(config.name)
-        except StateError:
-            return
-        is_new = kept is None or kept.tools != found
-        if is_new and (odd := [each.name for each in found if find_flags(each)]):
-            text = f"Look at what the MCP server {config.name} says of {', '.join(odd[:8])}: /mcp, and l on a tool."
-            self._host.emit_outside_turn(Notice(level="warning", message=text))
-        if changed:
-            named = ", ".join(changed[:8]) + (" …" if len(changed) > 8 else "")
-            text = f"The MCP server {config.name} describes tools otherwise than before: {named}."
-            text += " Those that changed wait for you to look at them: /mcp." if held else ""
+            self._warn(describe_changes(config.name, changed, held))
+        self._warn(describe_odd_tools(config.name, found) if kept is None or kept.tools != found else "")
+        self._problems.pop(config.name, None)
+        self._changed[config.name] = self._changed.get(config.name, 0) + (self._tools.get(config.name, found) != found)
+        self._tools[config.name] = found
+        self._keep_lists(server)
+
+    def _keep_lists(self, server: McpServer) -> None:
+        if not self._is_private:
+            texts = self._texts.get(server.config.name, ServerTexts())
+            save_list(server.config.compute_hash(), KeptList(server.version, self._tools[server.config.name], texts))
+
+    def _warn(self, text: str) -> None:
+        if text:
             self._host.emit_outside_turn(Notice(level="warning", message=text))
 
     def _set_problem(self, name: str, text: str) -> None:
-        if self._problems.get(name) == text:
-            return
+        self._warn(text if self._problems.get(name) != text else "")
         self._problems[name] = text
-        self._host.emit_outside_turn(Notice(level="warning", message=text))
 
     # what is called
 
@@ -352,8 +362,7 @@ class SessionServers:
     async def stop(self, name: str) -> None:
         """End a server, if it runs; its next call starts it anew."""
         if (task := self._listing.get(name)) is not None:
-            task.cancel()
-            await asyncio.wait({task})
+            await cancel_tasks({task})
         if (server := self._servers.get(name)) is not None:
             await server.stop()
 
@@ -379,8 +388,8 @@ class SessionServers:
 
     async def _forget(self, name: str) -> None:
         server = self._servers.pop(name)
-        if (task := self._listing.get(name)) is not None:
-            task.cancel()
+        if (task := self._listing.pop(name, None)) is not None:
+            await cancel_tasks({task})
         await server.close()
         for known in (self._tools, self._texts, self._problems):
             known.pop(name, None)

@@ -11,7 +11,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +34,7 @@ HOW_TO_FIND: Final = (
 )
 MAX_SHOWN: Final = 20_000  # characters of a tool
 MAX_FOUND: Final = 8
+MAX_NAMED: Final = 8
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_-]")
 _URGING: Final = re.compile(
     r"\b(?:IMPORTANT|URGENT|CRITICAL|ATTENTION)\b"
@@ -98,13 +99,16 @@ class KeptList(Struct, frozen=True):
     texts: ServerTexts = ServerTexts()
 
 
-def name_tools(server: str, definitions: Iterable[ToolDefinition]) -> dict[str, OfferedTool]:
-    """Return tools by the name that they are called by: `mcp__<server>__<tool>`, which no built-in one has."""
+def name_tools(
+    server: str, definitions: Iterable[ToolDefinition], taken: Collection[str] = ()
+) -> dict[str, OfferedTool]:
+    """Return tools by the name that they are called by: `mcp__<server>__<tool>`, which no built-in one has, with a
+    number where that is `taken`."""
     found: dict[str, OfferedTool] = {}
     for each in definitions:
         base = format_tool_name(server, each.name)
         name, number = base, 2
-        while name in found:
+        while name in found or name in taken:
             name, number = f"{base}_{number}", number + 1
         found[name] = OfferedTool(name=name, server=server, definition=each)
     return found
@@ -153,6 +157,25 @@ def find_flags(definition: ToolDefinition) -> tuple[str, ...]:
     found += ["it speaks of keys or of where they lie"] if _OF_KEYS.search(text) else []
     hidden = any(unicodedata.category(each) in {"Cc", "Cf", "Co"} and each not in "\n\r\t" for each in said)
     return (*found, *(["it holds signs that can't be seen"] if hidden else []))
+
+
+def describe_odd_tools(server: str, definitions: Iterable[ToolDefinition]) -> str:
+    """Return what the user is told of tools that say what one should look at, "" = there are none."""
+    odd = [each.name for each in definitions if find_flags(each)]
+    return (
+        f"Look at what the MCP server {server} says of {', '.join(odd[:MAX_NAMED])}: /mcp, and l on a tool."
+        if odd
+        else ""
+    )
+
+
+def describe_changes(server: str, changed: Sequence[str], held: Sequence[str]) -> str:
+    """Return what the user is told of tools that are others than before, "" = there are none."""
+    if not changed:
+        return ""
+    named = ", ".join(changed[:MAX_NAMED]) + (" …" if len(changed) > MAX_NAMED else "")
+    waits = " Those that changed wait for you to look at them: /mcp." if held else ""
+    return f"The MCP server {server} describes tools otherwise than before: {named}.{waits}"
 
 
 def find_tools(query: str, tools: Sequence[OfferedTool]) -> list[OfferedTool]:

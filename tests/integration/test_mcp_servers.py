@@ -17,6 +17,7 @@ from core.mcp import server as server_module
 from core.mcp import session_servers
 from core.protocol import commands as cmd
 from core.protocol import events as ev
+from core.protocol import queries as q
 from core.protocol.documents import QuestionAnswer
 from core.protocol.messages import ToolMessage, UserMessage
 from core.user_dirs import get_config_dir
@@ -208,22 +209,86 @@ async def test_a_server_that_can_not_be_started_is_told_once_with_the_end_of_its
         assert "\x1b" not in told(engine, session)
 
 
+async def test_a_tool_that_is_not_as_the_protocol_wants_it_costs_none_of_the_others(tmp_path, project):
+    configure("auto", "odd")
+    model = script(tmp_path, small("read", path="a.txt"), small("either"), "Done.")
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        await run_turn(engine, session)
+        read, either = results(engine, session)
+        assert read.content == "one"
+        assert "KeyError" in either.content
+        assert '{"anyOf":[{"required":["a"]},{"required":["b"]}],"type":"object"}' in told(engine, session)
+
+
 async def test_a_server_that_never_answers_holds_a_prompt_up_once_and_no_later_step(tmp_path, project, monkeypatch):
     waits: list[float | None] = []
     wait = asyncio.wait
 
     async def record(tasks: Any, **more: Any) -> Any:
-        waits.extend([more["timeout"]] if more.get("timeout") == session_servers.FIRST_WAIT else [])
+        is_list = any(each.get_name().startswith("mcp tools") for each in tasks)
+        waits.extend([more["timeout"]] if is_list and more.get("timeout") else [])
         return await wait(tasks, **more)
 
     monkeypatch.setattr(session_servers, "FIRST_WAIT", 0.123)
     monkeypatch.setattr(session_servers.asyncio, "wait", record)
     configure("auto", "mute")
     read = ("read_file", {"target_file": "a.txt"})
-    async with session_in(project, model=script(tmp_path, read, read, "Done."), trust=True) as (engine, session):
+    model = script(tmp_path, read, read, "Done.")
+    async with session_in(project, model=model, trust=True, preload=False) as (engine, session):
         await run_turn(engine, session)
-        assert waits == [0.123]
+        assert len(waits) == 1
+        assert 0 < waits[0] <= 0.123
     assert list_processes(str(project / "server.py")) == []
+
+
+async def wait_for_server(engine: Any, session: str) -> q.ServerRow:
+    """The row of the server, once it runs."""
+    async with asyncio.timeout(50):
+        while (row := (await engine.query(q.ServersQuery(session=session))).servers[0]).state != "running":
+            continue
+    return row
+
+
+async def test_the_tools_that_nobody_knows_yet_are_asked_for_while_the_user_still_types(tmp_path, project):
+    configure()
+    async with session_in(project, model=script(tmp_path, "Done."), trust=True) as (engine, session):
+        assert (await wait_for_server(engine, session)).name == "small"
+    async with session_in(project, model=script(tmp_path, "Done."), trust=True) as (engine, session):
+        await run_turn(engine, session)
+        assert "mcp__small__read" in told(engine, session)
+        assert (await engine.query(q.ServersQuery(session=session))).servers[0].state == "idle"
+
+
+async def test_i3_a_server_of_the_project_is_not_started_while_the_user_types_unless_it_has_a_yes(tmp_path, project):
+    configure()
+    place = get_config_dir() / "mcp.json"
+    (project / ".mcp.json").write_text(place.read_text())
+    place.unlink()
+    async with session_in(project, model=script(tmp_path, "Done."), trust=True) as (engine, session):
+        await engine.server_access(session).servers.begin()
+        assert (await engine.query(q.ServersQuery(session=session))).servers[0].state == "unasked"
+        assert list_processes(str(project / "server.py")) == []
+        assert not engine.state(session).questions
+
+
+async def test_where_nobody_types_a_prompt_waits_for_the_tools_of_a_slow_server(tmp_path, project, monkeypatch):
+    monkeypatch.setattr(session_servers, "FIRST_WAIT", 0.0)
+    configure()
+    model = script(tmp_path, small("read", path="a.txt"), "Done.")
+    async with session_in(project, model=model, trust=True, interactive=False) as (engine, session):
+        await run_turn(engine, session)
+        assert [each.content for each in results(engine, session)] == ["one"]
+
+
+async def test_a_server_that_does_not_tell_its_resources_has_its_tools_all_the_same(tmp_path, project, monkeypatch):
+    monkeypatch.setattr(session_servers, "FIRST_WAIT", 0.0)
+    configure("auto", "secretive")
+    model = script(tmp_path, "Done.")
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        while "read" not in str((await engine.query(q.ServersQuery(session=session))).servers[0].tools):
+            continue
+        await run_turn(engine, session)
+        assert "mcp__small__read" in told(engine, session)
 
 
 async def test_a_changed_list_is_told_and_strays_on_its_output_are_passed_over(tmp_path, project):

@@ -15,6 +15,7 @@ from core.mcp import session_servers
 from core.mcp.session_servers import SessionServers
 from core.protocol import commands as cmd
 from core.protocol import events as ev
+from core.protocol import queries as q
 from core.protocol.documents import QuestionAnswer
 from core.user_dirs import get_config_dir
 from tests.integration.test_mcp_servers import answer_question, results, script, told
@@ -259,6 +260,25 @@ async def test_a_changed_list_of_a_server_of_today_is_heard_of(tmp_path, project
                 await heard.wait()
             await run_turn(engine, session)
             assert "mcp__far__grown: Is new." in told(engine, session)
+
+
+@pytest.mark.parametrize("kind", ["http", "sse"])
+async def test_a_call_that_hangs_ends_when_the_user_stops_its_server(tmp_path, project, kind):
+    async with serving(is_sse=kind == "sse") as server:
+        configure(server.url, type=kind)
+        model = script(tmp_path, far("hang"), far("say", text="back"), "Done.")
+        async with session_in(project, model=model, trust=True) as (engine, session):
+            assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="Go")), cmd.Ack)
+            rows: tuple[q.ServerRow, ...] = ()
+            while not any(b'"hang"' in each for each in server.bodies):
+                rows = (await engine.query(q.ServersQuery(session=session))).servers
+            (row,) = rows
+            wanted = cmd.ServerControl(session=session, server="far", action="stop", digest=row.digest)
+            assert isinstance(await engine.submit(wanted), cmd.Ack)
+            await read_until(engine, session, ev.TurnFinished)
+            stopped, said = results(engine, session)
+            assert "The user stopped it." in stopped.content
+            assert said.content == "back"
 
 
 HELPER = (

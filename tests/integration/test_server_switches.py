@@ -12,7 +12,7 @@ import pytest
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
-from core.user_dirs import get_config_dir
+from core.user_dirs import get_config_dir, get_state_dir
 from tests.integration.test_mcp_servers import SERVER, configure, list_processes, project, results, small, told
 from tests.support.open_session import read_until, run_turn, session_in, submit
 
@@ -274,6 +274,40 @@ async def test_i3_a_tool_that_describes_itself_otherwise_is_held_until_the_user_
         await run_turn(engine, session)
         assert results(engine, session)[1].content.startswith("written")
         assert [each.name for each in (await load_row(engine, session)).tools if each.is_held] == []
+
+
+async def test_i3_a_private_session_holds_a_tool_that_changed_and_keeps_no_word_of_the_user(tmp_path, project):
+    configure()
+    place = project / "server.py"
+    async with session_in(project, model=script(tmp_path, ()), trust=True) as (engine, session):
+        await control(engine, session, "restart")
+        kept = (get_state_dir() / "mcp.json").read_bytes()
+    place.write_text(place.read_text().replace("Writes a file.", "Writes any file."))
+    async with session_in(project, model=script(tmp_path, ()), trust=True, private=True) as (engine, session):
+        await control(engine, session, "restart")
+        await run_turn(engine, session)
+        assert "Writes any file." not in told(engine, session)
+        assert [each.name for each in (await load_row(engine, session)).tools if each.is_held] == ["write"]
+        await control(engine, session, "on", tool="write")
+        await control(engine, session, "off", tool="read")
+        await run_turn(engine, session)
+        assert [each.name for each in (await load_row(engine, session)).tools if not each.is_on] == ["read"]
+    assert (get_state_dir() / "mcp.json").read_bytes() == kept
+
+
+async def test_i4_servers_whose_names_are_alike_do_not_take_each_others_tools(tmp_path, project):
+    configure()
+    place = get_config_dir() / "mcp.json"
+    entry = json.loads(place.read_text())["mcpServers"]["small"]
+    place.write_text(json.dumps({"mcpServers": {"a_b": entry}}))
+    (project / ".mcp.json").write_text(json.dumps({"mcpServers": {"a.b": entry}}))
+    async with session_in(project, model=script(tmp_path, ()), trust=True) as (engine, session):
+        servers = engine.server_access(session).servers
+        for config in await servers.load_configs():
+            await servers.answer_consent(config, is_allowed=True)
+            await servers.restart(config)
+        found = servers.find("mcp__a_b__write"), servers.find("mcp__a_b__write_2")
+        assert [each.server for each in found if each] == ["a_b", "a.b"]
 
 
 async def test_i3_what_is_held_stays_so_in_the_next_session_and_a_new_entry_is_no_such_change(tmp_path, project):

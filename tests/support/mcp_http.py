@@ -41,6 +41,12 @@ def add_tools(server: MCPServer) -> MCPServer:
         return f"counted to {to}"
 
     @server.tool()
+    async def hang() -> str:
+        """Says nothing."""
+        await asyncio.Event().wait()
+        return "never"
+
+    @server.tool()
     def paint(found: Annotated[ElicitationResult[Colour], Resolve(ask_colour)]) -> str:
         """Paints in a colour that it asks for."""
         return f"accept {found.data.model_dump_json()}" if isinstance(found, AcceptedElicitation) else found.action

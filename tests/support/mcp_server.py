@@ -178,11 +178,14 @@ def main() -> None:
         sys.exit("\x1b[31mno licence\x1b[0m")
     if "many" in FAULTS:
         TOOLS.extend({"name": f"more{number}", "inputSchema": {"type": "object"}} for number in range(200))
+    if "odd" in FAULTS:
+        TOOLS.extend([{"name": "either", "inputSchema": {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}}, {}])
     if "mute" in FAULTS:
         hang()
     for line in iter(sys.stdin.readline, ""):
         message = json.loads(line)
-        if "id" in message and "method" in message:
+        is_silent = "secretive" in FAULTS and message.get("method") == "resources/list"
+        if "id" in message and "method" in message and not is_silent:
             answer(message)
 
 

@@ -223,6 +223,8 @@ async def _warm_up(session: Session) -> None:
             from core.agent.context.prompt_setup import load_setup
 
             await load_setup(build_context(session))
+    with contextlib.suppress(Exception):
+        await session.server_access.servers.begin()
         await session.services.files.load_names()
 
 

@@ -16,6 +16,12 @@ def test_i4_names_begin_with_the_servers_own_and_never_collide():
     assert found["mcp__my_server__a_b_2"].definition.name == "a_b"
 
 
+def test_i4_a_server_does_not_take_the_name_of_another_ones_tool():
+    ours = name_tools("a_b", [tool("read")])
+    theirs = name_tools("a.b", [tool("read"), tool("read_2")], ours)
+    assert list(theirs) == ["mcp__a_b__read_2", "mcp__a_b__read_2_2"]
+
+
 def test_a_description_is_bounded_and_holds_no_control_characters():
     (found,) = name_tools("x", [tool("t", "\x1b[31m" + "long " * 2_000)]).values()
     assert "\x1b" not in found.describe()
