@@ -8,6 +8,7 @@ from textual.widgets import OptionList, Static
 from core.protocol.commands import ServerControl, TurnSubmit
 from core.protocol.queries import IdleAnswer, IdleQuery, ServerRow, ServersAnswer, ServersQuery, ServerToolRow
 from tests.support import recorded
+from tui.screens.dialogs.listings import servers
 
 
 def server(name, state, **more):
@@ -86,6 +87,20 @@ async def test_a_server_whose_tools_nobody_knows_is_started_to_show_them(stage):
         await on.until(lambda: len(rows(on)) == 3)
         assert rows(on)[1][:2] == ["+", "read"]
         assert controls(on) == [("files", "restart", "", "d")]
+
+
+async def test_a_server_that_is_being_started_is_looked_at_until_it_runs_and_the_mark_stays(stage, monkeypatch):
+    monkeypatch.setattr(servers, "LOOK_AGAIN", 0.01)
+    starting = ServersAnswer(servers=(server("other", "off"), server("files", "starting")))
+    async with stage(recorded.opening(), answers={**ANSWERS, ServersQuery: starting}) as on:
+        await on.open_listing("/mcp", "ServersDialog")
+        await on.pilot.press("j")
+        on.client.answers[ServersQuery] = ServersAnswer(
+            servers=(server("other", "off"), server("files", "running", tools=TOOLS))
+        )
+        await on.until(lambda: rows(on)[1][:3] == ["+", "files", "running"])
+        assert on.app.screen.marked == 1
+        assert controls(on) == []
 
 
 @pytest.mark.parametrize(

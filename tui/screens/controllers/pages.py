@@ -110,13 +110,16 @@ class PageController(Controller):
         """Show the MCP servers, and switch them and their tools."""
         found = await self.context.query(queries.ServersQuery(), queries.ServersAnswer, "There are no servers yet.")
         if found is not None:
-            self.context.show(ServersDialog(found, self._control_server))
+            self.context.show(ServersDialog(found, self._control_server, self._look_at_servers))
+
+    async def _look_at_servers(self) -> queries.ServersAnswer | None:
+        return await self.context.query(queries.ServersQuery(), queries.ServersAnswer)
 
     async def _control_server(self, wanted: commands.ServerControl) -> queries.ServersAnswer | None:
         if not await self.context.submit(wanted):
             return None
         await self.context.query(queries.IdleQuery(), queries.IdleAnswer)
-        return await self.context.query(queries.ServersQuery(), queries.ServersAnswer)
+        return await self._look_at_servers()
 
     @in_worker("picker")
     async def action_explain_call(self, text: str = "") -> None:

@@ -11,6 +11,7 @@ from typing import Final, Literal
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.timer import Timer
 from textual.widgets import Static
 
 from core.protocol.commands import ServerControl
@@ -45,20 +46,23 @@ _NONE: Final = "There are no MCP servers here. docs/mcp.md says how to configure
 _UNTRUSTED: Final = "This project is not trusted: none of its own servers is known."
 _LONGEST_NAME: Final = 24
 _MAX_PROBLEMS: Final = 3
+LOOK_AGAIN: Final = 0.5  # seconds, while a server is being started
 _ALLOWED: Final = frozenset({"idle", "starting", "running", "failed"})
 Act = Callable[[ServerControl], Awaitable[ServersAnswer | None]]
+Look = Callable[[], Awaitable[ServersAnswer | None]]
 Action = Literal["on", "off", "stop", "restart", "allow", "withdraw"]
 
 
 class ServersDialog(ListingDialog[None]):
     """Shows servers, those unfolded with their tools. `act` carries a command out and returns the servers after it;
-    None = it was refused."""
+    None = it was refused. `look` returns them as they are: it is asked while one of them is being started."""
 
     BINDINGS = get_bindings("servers")
 
-    def __init__(self, found: ServersAnswer, act: Act) -> None:
+    def __init__(self, found: ServersAnswer, act: Act, look: Look) -> None:
         super().__init__("MCP servers")
-        self._found, self._act = found, act
+        self._found, self._act, self._look = found, act, look
+        self._timer: Timer | None = None
         self._unfolded = {each.name for each in found.servers} if len(found.servers) == 1 else set[str]()
 
     def set_up(self) -> None:
@@ -75,6 +79,23 @@ class ServersDialog(ListingDialog[None]):
         more = len(found.problems) - _MAX_PROBLEMS
         notes = (*found.problems[:_MAX_PROBLEMS], *((f"and {more:,} more",) if more > 0 else ()))
         self.show_rows(total, rows, (*notes, *(() if found.is_trusted else (_UNTRUSTED,))), at)
+        if self._timer is not None:
+            self._timer.stop()
+        starts = any(each.state == "starting" for each in found.servers)
+        self._timer = self.set_timer(LOOK_AGAIN, self._begin_look) if starts else None
+
+    def _begin_look(self) -> None:
+        start_worker(self, self._look_again, group="servers look")
+
+    async def _look_again(self) -> None:
+        self._take(await self._look())
+
+    def _take(self, found: ServersAnswer | None) -> None:
+        """Show the servers as they are now, with the mark where it was."""
+        if found is not None and self.is_attached:
+            at = self.marked or 0
+            self._found = found
+            self._show(at)
 
     @property
     def _rows(self) -> list[tuple[ServerRow, ServerToolRow | None]]:
@@ -163,10 +184,7 @@ class ServersDialog(ListingDialog[None]):
         start_worker(self, self._submit, wanted, group="servers")
 
     async def _submit(self, wanted: ServerControl) -> None:
-        at = self.marked or 0
-        if (found := await self._act(wanted)) is not None and self.is_attached:
-            self._found = found
-            self._show(at)
+        self._take(await self._act(wanted))
 
 
 class ServerConsentDialog(ConfirmDialog):
