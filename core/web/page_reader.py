@@ -9,13 +9,16 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import urljoin
 
 MAX_MEMORY_BYTES: Final = 1 << 30  # bytes
 MAX_CPU_SECONDS: Final = 10  # seconds
+PROSE_CPU_SECONDS: Final = 5  # of them, after which an article is read like a page of reference
 # What is not seen, or no text. A tab that another one covers is as much of a page as that.
 _REMOVED: Final = (
     "script, style, noscript, template, svg, iframe, object, embed, canvas, video, audio, "
@@ -32,6 +35,9 @@ _LEAST_SHARE: Final = 0.3  # of the visible text, that a page's content must hav
 _REFRESH: Final = re.compile(r"\s*(\d{1,3})(?:\.\d*)?\s*[;,]\s*(?:url\s*=\s*)?[\"']?([^\"'\s][^\"']*)", re.IGNORECASE)
 _LONGEST_WAIT: Final = 10  # seconds after which a page leads elsewhere
 _MOST_SHARE: Final = 0.5  # of the visible text: a frame of a page has less, several parts of its content more
+_REFERENCE: Final = "pre, th, dl"  # what an article seldom has, and what is lost where a page is read as one
+_LEAST_ARTICLE: Final = 1_000  # characters of visible text, below which nothing tells what is around it
+_LEAST_PROSE: Final = 0.1  # of the visible text, that an article must have
 _SIGNS: Final = frozenset({"", "#", "¶", "§", "🔗", "\uf0c1", "\u200b"})  # texts of links from a heading to itself
 _LANGUAGE: Final = re.compile(r"(?:language|lang|highlight|highlight-source)-([A-Za-z0-9+#]{1,20})")
 _NO_LANGUAGE: Final = frozenset({"default", "none"})
@@ -40,9 +46,17 @@ _NO_LANGUAGE: Final = frozenset({"default", "none"})
 def _limit_resources() -> None:
     import resource
 
-    resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_SECONDS, MAX_CPU_SECONDS))
+    resource.setrlimit(resource.RLIMIT_CPU, (PROSE_CPU_SECONDS, MAX_CPU_SECONDS))
+    signal.signal(signal.SIGXCPU, _grant_the_rest)
     if sys.platform.startswith("linux"):  # macOS refuses it
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+
+
+def _grant_the_rest(*_: object) -> None:
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_SECONDS, MAX_CPU_SECONDS))
+    raise TimeoutError
 
 
 def read_page(html: str, address: str = "") -> dict[str, Any]:
@@ -63,7 +77,33 @@ def read_page(html: str, address: str = "") -> dict[str, Any]:
     for table in tree.css("table"):
         _leave_numbers_out(table)
     links = _resolve(address, (base.attributes.get("href") or "") if base else "") or address
-    return {**found, "text": "\n\n".join(_convert(node, links, address) for node in _find_content(tree))}
+    content = _find_content(tree)
+    visible = sum(len(node.text()) for node in content)
+    is_reference = visible < _LEAST_ARTICLE or any(node.css_first(_REFERENCE) for node in content)
+    text = "" if is_reference else _extract_prose(html, links)
+    if len(text) < visible * _LEAST_PROSE:
+        text = "\n\n".join(_convert(node, links, address) for node in content)
+    return {**found, "text": text.strip()}
+
+
+def _extract_prose(html: str, base: str) -> str:
+    """Extract an article as Markdown, without what stands around it, "" = none is found.
+
+    Of the marked passages in 110 articles that come out (trafilatura's own corpus), 90 % belong to the article, and 65
+    of those that come out without it. But it keeps 22 % of the blocks of code in eight manuals as they are, not 90.
+    """
+    with suppress(Exception):  # a foreign library on a hostile page: there is another way to read it
+        found = importlib.import_module("trafilatura").extract(
+            html,
+            url=base or None,
+            output_format="markdown",
+            include_links=True,
+            include_formatting=True,
+            include_tables=True,
+            include_comments=False,
+        )
+        return str(found or "")
+    return ""
 
 
 def _part_lines(block: Any) -> None:

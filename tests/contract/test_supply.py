@@ -28,10 +28,12 @@ FREE = {
     "BSD-2-Clause",
     "BSD-3-Clause",
     "CC0-1.0",
+    "CNRI-Python",
     "ISC",
     "MIT",
     "MIT-0",
     "MIT-CMU",
+    "MPL-1.1",
     "MPL-2.0",
     "PSF-2.0",
     "Unlicense",
@@ -53,6 +55,8 @@ NAMED_ELSEWHERE = {
     "pypdf": ("core/attachments/pdf_reader.py", '"pypdf"'),
     "selectolax": ("core/web/page_reader.py", '"selectolax.lexbor"'),
     "markdownify": ("core/web/page_reader.py", '"markdownify"'),
+    "trafilatura": ("core/web/page_reader.py", '"trafilatura"'),
+    "lxml-html-clean": ("core/web/page_reader.py", '"trafilatura"'),
 }
 # The project was given these to build on; what does not use them yet is still to come.
 GIVEN = {"gitpython"}

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from core.web import page_reader
 from core.web.address import parse_address
 from core.web.download import Download
 from core.web.page_reader import read_page
@@ -112,7 +116,9 @@ def test_code_keeps_its_lines_and_its_language_however_it_is_highlighted(html):
 
 def test_words_stay_as_they_are_so_that_they_can_be_found():
     signature = "<dl><dt>asyncio.<b>wait_for</b>(*args)</dt></dl>"
-    assert show_found(body(signature.replace("<b>", "").replace("</b>", "")), "asyncio.wait_for(*args)").startswith("[1")
+    assert show_found(body(signature.replace("<b>", "").replace("</b>", "")), "asyncio.wait_for(*args)").startswith(
+        "[1"
+    )
     assert body("<pre>a ``` fence</pre>") == "````\na ``` fence\n````"
     assert "| `a\\|b` | c |" in body("<table><tr><th>x</th><th>y</th></tr><tr><td><code>a|b</code></td><td>c</td></tr>")
     tex = "<math><mi>x</mi><annotation encoding='application/x-tex'>x_1^2</annotation></math>"
@@ -125,7 +131,9 @@ def test_what_a_page_is_about_is_kept_wherever_it_stands():
     assert said.strip() in body(f"<header>{said * 5}</header><main></main>")
     assert "Beware" in body(f"<main>{said * 5}<aside class='admonition'>Beware</aside></main><aside>Ads</aside>")
     assert "Ads" not in body(f"<main>{said * 5}</main><aside>Ads</aside><form>Search <label>here</label></form>")
-    assert "yarn add" in body(f"<main>{said}<div role=tabpanel>npm i</div><div role=tabpanel hidden>yarn add</div></main>")
+    assert "yarn add" in body(
+        f"<main>{said}<div role=tabpanel>npm i</div><div role=tabpanel hidden>yarn add</div></main>"
+    )
     posts = body("".join(f"<article>{number} {said}</article>" for number in range(5)))
     assert [posts.count(f"{number} This") for number in range(5)] == [1] * 5
 
@@ -162,3 +170,47 @@ def test_the_parts_of_a_text_are_the_text(text):
         whole += part
         place = int(rest.rpartition("offset=")[2].rstrip(".]")) if mark else len(text)
     assert whole == text
+
+
+SAID = "The release came late, for reason {}, which the maintainers told us at length and with many examples."
+NOTES = '<p>See <a href="/notes">the notes</a>.</p>'
+ADVICE = (
+    "<div class=related><h4>You may also like</h4><ul><li><a href=/a>Ten editors that nobody needs</a></li></ul></div>"
+)
+ARTICLE = f"""<div class="post"><h1>Why it came late</h1>{"".join(f"<p>{SAID.format(each)}</p>" for each in range(15))}
+{NOTES}</div>{ADVICE}<div class="share">Share this on <a href="/s">every network</a></div>"""
+KEPT = [SAID.format(each) for each in range(15)]
+
+
+def test_of_an_article_what_stands_around_it_is_left_out():
+    text = body(ARTICLE)
+    assert [each for each in KEPT if each not in text] == []
+    assert "[the notes](https://example.org/notes)" in text
+    assert "Ten editors" not in text
+    assert "Share this" not in text
+
+
+@pytest.mark.parametrize("part", ["<pre>go()</pre>", "<table><tr><th>x</th></tr></table>", "<dl><dt>x</dt></dl>"])
+def test_of_a_page_in_which_things_are_looked_up_nothing_is_left_out(part):
+    assert "Ten editors" in body(ARTICLE.replace("<h1>", f"{part}<h1>", 1))
+
+
+READER = f"""
+import sys, types
+sys.path.insert(0, {str(Path(page_reader.__file__).parent)!r})
+import page_reader
+def extract(*_, **__):
+    FAULT
+sys.modules["trafilatura"] = types.SimpleNamespace(extract=extract)
+page_reader.PROSE_CPU_SECONDS, page_reader.MAX_CPU_SECONDS = 1, 30
+page_reader._limit_resources()
+print(page_reader.read_page(sys.stdin.read())["text"])
+"""
+
+
+@pytest.mark.parametrize("fault", ["while True: pass", "raise ValueError", "return 'too little of it'"])
+def test_an_article_that_can_not_be_extracted_is_read_without_that(fault):
+    program = [sys.executable, "-c", READER.replace("FAULT", fault)]
+    done = subprocess.run(program, input=ARTICLE, capture_output=True, text=True, check=True)
+    assert [each for each in KEPT if each not in done.stdout] == []
+    assert "Ten editors" in done.stdout
