@@ -34,13 +34,15 @@ _BOMS: Final = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"),
 # Those of the Encoding Standard, by Python's names. Others of Python's are no charset of a page, and some take time by
 # the square of what they decode (punycode).
 _CODECS: Final = frozenset(
-    """
-    ascii big5 big5hkscs cp866 cp874 cp949 cp932 cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 euc_jp
-    euc_kr gb18030 gb2312 gbk iso2022_jp iso8859-1 iso8859-2 iso8859-3 iso8859-4 iso8859-5 iso8859-6 iso8859-7 iso8859-8
-    iso8859-9 iso8859-10 iso8859-11 iso8859-13 iso8859-14 iso8859-15 iso8859-16 koi8-r koi8-u mac-cyrillic mac-roman
-    shift_jis tis-620 utf-8 utf-8-sig utf-16 utf-16-be utf-16-le
-    """.split()
-)
+    {
+        "ascii", "big5", "big5hkscs", "cp866", "cp874", "cp949", "cp932", "cp1250", "cp1251", "cp1252", "cp1253",
+        "cp1254", "cp1255", "cp1256", "cp1257", "cp1258", "euc_jp", "euc_kr", "gb18030", "gb2312", "gbk",
+        "iso2022_jp", "iso8859-1", "iso8859-2", "iso8859-3", "iso8859-4", "iso8859-5", "iso8859-6", "iso8859-7",
+        "iso8859-8", "iso8859-9", "iso8859-10", "iso8859-11", "iso8859-13", "iso8859-14", "iso8859-15", "iso8859-16",
+        "koi8-r", "koi8-u", "mac-cyrillic", "mac-roman", "shift_jis", "tis-620", "utf-8", "utf-8-sig", "utf-16",
+        "utf-16-be", "utf-16-le",
+    }
+)  # fmt: skip
 # What browsers decode in its place: it holds more characters, which pages of that name use.
 _WIDER: Final = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",

@@ -176,7 +176,7 @@ async def test_where_an_answer_leads_to_may_be_written_in_utf_8_or_with_spaces(t
 
 async def test_an_answer_that_leads_to_no_page_is_named():
     async with WebHost({"/": moved("ftp://example.org/")}) as host:
-        with pytest.raises(WebFailed, match="example.org leads to an address that can't be used: it does not begin"):
+        with pytest.raises(WebFailed, match=r"example\.org leads to an address that can't be used: it does not"):
             await fetch(host, "http://example.org/")
 
 

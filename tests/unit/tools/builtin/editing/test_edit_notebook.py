@@ -190,6 +190,6 @@ async def test_an_id_of_several_cells_names_none_of_them(files):
     data["cells"][2]["id"] = data["cells"][1]["id"]
     files.put("n.ipynb", json.dumps(data).encode())
     call = {"target_notebook": "n.ipynb", "cell_id": data["cells"][1]["id"], "edit_mode": "delete"}
-    with pytest.raises(ToolInputInvalid, match="The cells 1, 2 of n.ipynb have the id") as caught:
+    with pytest.raises(ToolInputInvalid, match=r"The cells 1, 2 of n\.ipynb have the id") as caught:
         await convert_arguments(Toolset()["edit_notebook"], json.dumps(call)).run(files)
     assert "cell_idx" in caught.value.hint
