@@ -131,7 +131,8 @@ async def test_four_work_at_once_and_each_is_seen_stopped_asked_and_merged(tmp_p
         rows = [each.strip() for each in read_rows(app).splitlines()]
         assert all(" tokens" in row for row in rows[0:8:2])
         assert rows[4].startswith("? generalPurpose · Do euros")
-        assert (rows[5], rows[7]) == ("waits for you: ask_question Euros?", "write docs/slow.md · 1 file")
+        assert rows[5] == "waits for you: ask_question Euros?"
+        assert re.fullmatch(r"write docs/slow\.md · 1 file( +\d+ s)?", rows[7]), "it is at work, for so long"
         await end_four(app, pilot, server)
         check_ends(engine, session)
         looked = b"".join(each.raw for each in server.answered if find_part(each.json) == "search")

@@ -119,10 +119,12 @@ def test_of_one_at_work_the_time_stands_in_whole_seconds():
     ]
     for seq, event in enumerate(begun, 1):
         show_event(view, e.Envelope(seq=seq, session="x", at=seq, event=event))
-    assert list_entries(view)[0].facts == ("2 steps", "3 s")
+    [entry] = list_entries(view)
+    assert (entry.facts, entry.elapsed) == (("2 steps",), "3 s")
+    assert render_entry(entry, 1, 40)[1][0][0] == " 3 s "
     asked = e.ApprovalRequested(id="ap", call="c", kind="command", subject="npm ci", subagent="s")
     show_event(view, e.Envelope(seq=3, session="x", at=3, event=asked))
-    assert list_entries(view)[0].facts == ("2 steps",)
+    assert list_entries(view)[0].elapsed == ""
 
 
 def test_a_long_name_leaves_room_for_what_was_used():

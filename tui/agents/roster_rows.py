@@ -26,7 +26,7 @@ _SIGNS: Final[dict[Condition, tuple[str, str]]] = {
 
 class RosterEntry(NamedTuple):
     """One subagent as the roster shows it. `said`: what it is at, what it asks, or what came of it; `facts`: what it
-    has used until now, the most important first."""
+    has used until now, the most important first; `elapsed`: how long it works already, "" = it does not."""
 
     id: str
     title: str
@@ -34,6 +34,7 @@ class RosterEntry(NamedTuple):
     condition: Condition
     said: str
     facts: tuple[str, ...]
+    elapsed: str = ""
 
     @property
     def is_working(self) -> bool:
@@ -56,7 +57,7 @@ def _build_entry(known: SubagentState, block: TranscriptBlock, *, asks: bool) ->
     facts = (
         count("step", block.steps) if block.steps else "",
         format_cost(used.cost) if used is not None and used.cost else "",
-        _format_time(block, condition),
+        format_duration(block.duration_ms) if block.duration_ms and not block.is_running else "",
         f"{format_count(tokens)} tokens" if tokens else "",
     )
     return RosterEntry(
@@ -66,13 +67,9 @@ def _build_entry(known: SubagentState, block: TranscriptBlock, *, asks: bool) ->
         condition=condition,
         said=_describe(block, condition),
         facts=tuple(filter(None, facts)),
+        # Its time is not told on while it waits for the user.
+        elapsed=format_elapsed(block.duration_ms) if condition == "working" and block.duration_ms >= 1000 else "",
     )
-
-
-def _format_time(block: TranscriptBlock, condition: Condition) -> str:
-    if not block.duration_ms or condition == "asking":  # its time is not told on while it waits for the user
-        return ""
-    return (format_elapsed if condition == "working" else format_duration)(block.duration_ms)
 
 
 def _judge(block: TranscriptBlock, *, asks: bool) -> Condition:
@@ -103,7 +100,9 @@ def render_entry(entry: RosterEntry, line: int, width: int) -> tuple[list[Piece]
     sign, colour = _SIGNS[entry.condition]
     if line:
         role = "" if entry.condition == "working" else colour if entry.condition != "done" else "$foreground 60%"
-        return [("   ", ""), (fit_line(entry.said, max(width - 4, 8)), role)], []
+        time = f" {entry.elapsed} " if entry.elapsed else ""
+        said = fit_line(entry.said, max(width - 4 - measure_text(time), 8))
+        return [("   ", ""), (said, role)], [(time, "$foreground 60%")] if time else []
     kind = fit_line(entry.kind, max(width // 2, 6)) if entry.kind != entry.title else ""
     name = f"{kind} · {fit_line(entry.title, _LONGEST)}"
     facts = _fit_facts(entry.facts, width - 4 - measure_text(name)) or _fit_facts(entry.facts[:1], width // 4)
