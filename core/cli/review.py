@@ -147,10 +147,8 @@ class _Taking:
             raise CommandRejected(f"there is no candidate {number} to take.", hint=hint, code="candidate_unknown")
         chosen, since = tried[number - 1], len(self._heard)
         if not chosen.changes:
-            hint = chosen.message or "Take another one."
-            raise CommandRejected(f"candidate {number} changed nothing.", hint=hint, code="candidate_unchanged")
-        picks = (cmd.CandidatePick(id=chosen.id),)
-        require_ack(await self._engine.submit(cmd.BestTake(session=session, picks=picks)))
+            raise CommandRejected(f"candidate {number} changed nothing.", hint=chosen.message, code="nothing_changed")
+        require_ack(await self._engine.submit(cmd.BestTake(session=session, picks=(cmd.CandidatePick(id=chosen.id),))))
         await self._view.settle()
         if (check := chosen.check) is not None:
             await self._view.wait_until(lambda: any(_ends_check(check.command, each) for each in self._heard[since:]))

@@ -29,7 +29,7 @@ VERDICT = {"verdict": "reject", "path": "a.py", "lines": "lines 1-2", "reason": 
 RULE = '<rule path="AGENTS.md">\nBe kind.\n</rule>'
 VARIABLES = {
     "system": {"rules": [RULE]},
-    "agents": {"agents": ["explore: Finds out."], "in_text": False, "most": 4},
+    "agents": {"agents": ["explore: Finds out."], "others": ["odd"], "in_text": False, "most": 4},
     "task_subagent": {
         "prompt": "Find it.",
         "agent": {"name": "explore", "prompt": "You explore."},

@@ -23,7 +23,6 @@ from tests.support import recorded
 from tests.tui.test_review_list import GIT, NPM, change
 from tui.review.change_list import ChangeList
 from tui.review.conflict_view import ConflictView
-from tui.review.descriptions import describe_change
 from tui.review.header import FileStrip
 from tui.review.hunk_editor import HunkEditor
 from tui.screens.dialogs.conflict import ConflictDialog
@@ -240,32 +239,11 @@ async def test_b_judges_all_of_a_command_or_a_turn(stage, clock):
         assert offered[2].label.endswith("turn 1")
 
 
-async def test_what_a_subagent_did_is_named_by_its_task_and_judged_as_one(stage, clock):
-    made = Origin(turn="t1", call="sub_1", tool="subagent", subagent="Rename the changelog")
-    async with stage(proposed(change("a", origin=made)), answers={q.DiffQuery: diff("a")}) as on:
-        await reviewing(on, clock)
-        said = "".join(text for text, _ in describe_change(change("a", origin=made), {}, {}, 80))
-        assert said == " untested · by subagent “Rename the changelog”"
-        offered = on.screen.controllers.review.build_origin_options(change("a", origin=made))
-        assert offered[0].label == "accept all of subagent “Rename the changelog”"
-
-
 async def conflict(on, clock) -> ConflictDialog:
     await reviewing(on, clock)
     await on.pilot.press("t")
     await on.until(lambda: isinstance(on.app.screen, ConflictDialog))
     return on.app.screen
-
-
-async def test_what_nobody_is_known_for_is_called_pending(stage, clock):
-    sides = replace(SIDES, theirs_is="“Rename the changelog”")
-    answers = {q.DiffQuery: diff("src/a.py"), q.ConflictQuery: q.ConflictAnswer(sides=sides)}
-    async with stage(proposed(change("src/a.py", conflict="edited")), answers=answers) as on:
-        view = (await conflict(on, clock)).query_one(ConflictView)
-        named = view.render_line(1).text
-        assert "pending " in named
-        assert "for “Rename the changelog”" in named
-        assert "pending, for" not in named
 
 
 async def test_p14_a_conflict_is_settled_place_by_place(stage, clock):
