@@ -190,9 +190,10 @@ def scan_lines(notebook: Notebook, source: Value) -> list[Value]:
 def find_touched(spans: Sequence[tuple[int, int]], start: int, count: int) -> range:
     """Return which of the spans (first and last line, in order) `count` lines from `start` are of; empty for no lines.
 
-    A cell that was put behind another begins, in its hunk, with the closing bracket of that: it is not of that."""
+    A cell that was put behind another begins, in its hunk, with the closing bracket of that: it is not of that. A cell
+    of one line has no bracket of its own."""
     last = start + count - 1
     touched = [at for at, (first, end) in enumerate(spans) if first <= last and end >= start and first <= end]
-    if len(touched) > 1 and start == spans[touched[0]][1]:
+    if len(touched) > 1 and spans[touched[0]][0] < start == spans[touched[0]][1]:
         touched = touched[1:]
     return range(touched[0], touched[-1] + 1) if touched and count else range(0)

@@ -22,7 +22,7 @@ class CellDiff(Struct, frozen=True):
 
 def build_cell_diff(hunks: Sequence[Hunk], old: bytes, new: bytes, context: int) -> CellDiff | None:
     """Return the lines of a notebook's hunks with `context` lines around (-1 = all). None if a side is no notebook, or
-    if a hunk would show nothing because only the layout of the JSON differs."""
+    if a hunk would show nothing as only the layout of the JSON differs, or if a cell differs that is of no hunk."""
     sides = [find_notebook(each) if each else None for each in (old, new)]
     if any(each and side is None for each, side in zip((old, new), sides, strict=True)) or not any(sides):
         return None
@@ -63,13 +63,11 @@ def _list_rows(hunks: Sequence[Hunk], old: Sequence[Section], new: Sequence[Sect
 
 def _compare(old: Sequence[Section], new: Sequence[Section], hunk: int, number: tuple[int, int]) -> Iterator[DiffLine]:
     before, after = _join(old), _join(new)
-    pieces = find_pieces([key for key, _ in before], [key for key, _ in after]) if hunk >= 0 else []
+    pieces = find_pieces([key for key, _ in before], [key for key, _ in after])
     i = j = 0
     for a0, a1, b0, b1 in (*pieces, (len(before), len(before), len(after), len(after))):
         for x, y in zip(range(i, a0), range(j, b0), strict=False):
             yield DiffLine(kind="context", old=number[0] + x + 1, new=number[1] + y + 1, text=after[y][1], hunk=hunk)
-        if hunk < 0:
-            return
         for x in range(a0, a1):
             yield DiffLine(kind="removed", old=number[0] + x + 1, new=0, text=before[x][1], hunk=hunk)
         for y in range(b0, b1):

@@ -121,3 +121,31 @@ def test_a_whole_notebook_shows_its_cells(base, pending):
     sides = [data if side == "new" else b"" for side in (base, pending)]
     kinds = {row[0] for row in show(*sides)}
     assert kinds == ({"+"} if pending == "new" else {"-"})
+
+
+ONE_LINE_CELLS = b"""{
+ "cells": [
+  {"cell_type": "markdown", "id": "4f1a", "metadata": {}, "source": ["# Prices"]},
+  {"cell_type": "code", "execution_count": 2, "id": "9c2e", "metadata": {}, "outputs": [], "source": ["total([1, 2])"]}
+ ],
+ "metadata": {},
+ "nbformat": 4,
+ "nbformat_minor": 5
+}
+"""
+
+
+def test_a_cell_of_one_line_is_shown_where_a_new_one_follows_it():
+    pending = replace(ONE_LINE_CELLS, 1, "total([1, 2, 3])")
+    pending = insert_cell(read(pending), 2, "markdown", "The end", {})
+    rows = show(ONE_LINE_CELLS, pending, 3)
+    assert [row for row in rows if "total" in row] == ["-total([1, 2])", "+total([1, 2, 3])"]
+    assert any(row.startswith("+# %% cell 2 · markdown") for row in rows)
+
+
+def test_a_change_in_a_cell_of_no_hunk_is_shown_as_it_is_written():
+    base = read_notebook("nbformat_4_5")
+    pending = replace(replace(base, 0, "one"), 3, "two")
+    hunks = compute_hunks(base, pending)
+    assert len(hunks) == 2
+    assert build_cell_diff(hunks[1:], base, pending, 3) is None
