@@ -39,6 +39,8 @@ from core.tools.toolset import Toolset
 OFFER_TAG = "available_servers"
 CHARS_PER_TOKEN = 4
 BOXED = "It runs in the box: what it writes waits for your review, and it has no network."
+_YES = frozenset({"yes", "y"})  # the option, or the user's own word
+_NO = frozenset({"no", "n", "never"})
 REMOTE = "It is reached over the network: nothing holds what it does, and you are asked before each call."
 
 
@@ -157,8 +159,10 @@ class ServerAccess:
             options=(Option(id="yes", label="Let it run in this project"), Option(id="no", label="Never")),
         )
         answered = await self._user.ask(QuestionAsked(id=new_id("ask"), call="", questions=(question,)))
-        chosen = answered.answers[0].options if answered.answers else ()
-        return True if "yes" in chosen else False if "no" in chosen else None
+        if not answered.answers:
+            return None
+        said = (*answered.answers[0].options, answered.answers[0].text.strip().casefold())
+        return True if _YES.intersection(said) else False if _NO.intersection(said) else None
 
 
 def _describe_tool(tool: OfferedTool, *, is_told: bool) -> ToolRow:

@@ -162,6 +162,20 @@ async def test_i3_a_server_of_the_project_runs_after_a_yes_and_is_asked_about_an
         assert "small can't be used: the user has not said yes to it." in told(engine, session)
 
 
+@pytest.mark.parametrize(("word", "ran"), [("Yes", True), ("never", False), ("what is it?", False)])
+async def test_i3_a_yes_in_the_users_own_word_counts_and_anything_else_starts_nothing(tmp_path, project, word, ran):
+    configure()
+    (get_config_dir() / "mcp.json").rename(project / ".mcp.json")
+    model = script(tmp_path, small("say", text="hi"), "Done.")
+    async with session_in(project, model=model, trust=True, interactive=True) as (engine, session):
+        assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="Go")), cmd.Ack)
+        asked = (await read_until(engine, session, ev.QuestionAsked))[-1]
+        given = (QuestionAnswer(question=asked.questions[0].id, text=word),)
+        assert isinstance(await engine.submit(cmd.QuestionReply(session=session, id=asked.id, answers=given)), cmd.Ack)
+        await read_until(engine, session, ev.TurnFinished)
+        assert (results(engine, session)[0].content == "hi") is ran
+
+
 async def answer_question(engine: Any, session: str, asked: ev.QuestionAsked, option: str) -> None:
     given = (QuestionAnswer(question=asked.questions[0].id, options=(option,)),)
     reply = await engine.submit(cmd.QuestionReply(session=session, id=asked.id, answers=given))
