@@ -260,6 +260,27 @@ async def test_the_time_of_one_that_is_silent_goes_on_and_not_while_it_waits_for
         assert len(waited) <= 2, "nothing is told of who waits"
 
 
+async def test_what_waited_with_the_parent_is_not_counted_as_what_a_subagent_changed(project):
+    plays = {
+        "parent": [calls(("write", {"file_path": "before.txt", "contents": "x\n"})), calls(give("docs"))],
+        "docs": [calls(("ask_question", ASKS)), write("docs/use.md"), says("Written.")],
+    }
+    plays["parent"].append(says("All."))
+    async with open_build(project, plays) as (engine, team):
+
+        def on(event: ev.AnyEvent) -> cmd.AnyCommand | None:
+            if not isinstance(event, ev.QuestionAsked):
+                return None
+            answer = QuestionAnswer(question="q", options=(event.questions[0].options[0].id,))
+            return cmd.QuestionReply(session=team.session, id=event.id, answers=(answer,))
+
+        seen = await converse(engine, team.session, "[part parent]", on=on)
+        counts = [each.changed for each in of(seen, ev.SubagentProgressed)]
+        assert counts[0] == 0
+        assert max(counts) <= 1
+        assert set(engine.state(team.session).changes) == {"before.txt", "docs/use.md"}
+
+
 async def test_in_ask_mode_a_task_can_only_look(project):
     plays = {"parent": [calls(give("docs")), says("So.")], "docs": [write("docs/use.md"), says("I could not.")]}
     async with open_build(project, plays, mode="ask") as (engine, team):

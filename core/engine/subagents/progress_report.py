@@ -165,7 +165,7 @@ class SubagentReporter:
                 acts=self.acts[-MAX_SHOWN_ACTS:],
                 count=self._count,
                 steps=self._step,
-                changed=len(list_changes(self._child.review.changes)),
+                changed=self._count_changed(),
                 usage=self.usage,
                 duration_ms=round(((self._stopped_at or self._reported_at) - self._began) * 1000),
             )
@@ -174,6 +174,16 @@ class SubagentReporter:
         waits = any(self._is_ours(each) for each in approvals) or any(self._is_ours(each) for each in questions)
         if self._stopped_at is None and not waits:
             self._schedule_report(HEARTBEAT)
+
+    def _count_changed(self) -> int:
+        """Count the files that the child changed itself: what waited with the parent waits with it, too."""
+        inherited = self._parent.review.changes
+        own = {
+            path: change
+            for path, change in self._child.review.changes.items()
+            if path not in inherited or inherited[path].pending != change.pending
+        }
+        return len(list_changes(own))
 
 
 def _clip(text: str) -> str:
