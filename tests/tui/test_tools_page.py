@@ -47,6 +47,18 @@ async def test_those_in_each_request_come_first_and_one_that_is_absent_says_why(
         await on.until(lambda: on.app.screen is on.screen)
 
 
+async def test_the_rows_are_made_anew_for_another_width_and_the_mark_stays(stage):
+    tools = (ToolRow(name=f"mcp__server__{'x' * 30}{n}", access="read", state="listed", tokens=90) for n in range(3))
+    async with stage(answers={ToolsQuery: ToolsAnswer(mode="ask", tools=tuple(tools))}, size=(120, 40)) as on:
+        await on.open_listing("/tools", "ToolsDialog")
+        options = on.app.screen.query_one(OptionList)
+        await on.pilot.press("j")
+        wide = str(options.get_option_at_index(0).prompt)
+        await on.pilot.resize_terminal(60, 16)
+        await on.until(lambda: len(str(options.get_option_at_index(0).prompt)) < len(wide))
+        assert options.highlighted == 1
+
+
 @pytest.mark.parametrize("size", [(60, 16), (120, 40)], ids=str)
 def test_the_tools_look_as_they_did(looks, size):
     assert looks(recorded.opening(), size, keys=["slash", *"tools", "enter"], answers={ToolsQuery: FOUND})

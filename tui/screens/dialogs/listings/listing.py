@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from textual import events
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import OptionList, Static
@@ -22,6 +23,7 @@ class ListingDialog(Dialog[T]):
     """Shows rows, one of them marked. What it says of that one is `show_reason`'s."""
 
     shape = "page"
+    _width = 0  # columns that the rows were made for
 
     def compose_body(self) -> ComposeResult:
         yield Static(id="listing-sum")
@@ -45,6 +47,14 @@ class ListingDialog(Dialog[T]):
         shown.update(Content("\n".join(fit_line(clean(note), _LONGEST_NOTE) for note in notes)))
         shown.display = bool(notes)
         self.show_reason()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Make the rows anew for another width, with the mark where it is."""
+        before, self._width = self._width, event.size.width
+        if before not in {0, event.size.width} and self.query(OptionList):
+            at = self.marked
+            self.set_up()
+            self.query_one(OptionList).highlighted = at
 
     @property
     def marked(self) -> int | None:
