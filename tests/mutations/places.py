@@ -285,7 +285,7 @@ PLACES = (
     Place(
         "a command is allowed of which a part is not visible",
         "tui/ask/approval_bar.py",
-        'is_fully_visible(self.query_one("#approval-subject")) and super()',
+        "all(is_fully_visible(each) for each in parts if each.display) and super()",
         "super()",
         "tests/tui/test_permissions.py::test_m8_a_command_of_which_lines_are_cut_off_takes_no_answer_until_all_of_it_is_visible",
         had_none=True,

@@ -1,7 +1,8 @@
 """The bar that asks before a command runs: what exactly would run, where, and what it could reach.
 
 It takes no key from the prompt, and Enter does nothing in it. Keys are ignored until it has been on screen for half a
-second with all of the command visible. Of what the model chose it shows the explanation alone, set apart.
+second with all of its parts visible. The keys have their rows in any case; the command and what is told of it share the
+rest, and scroll. Of what the model chose it shows the explanation alone, set apart.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ _CHOICES: Final[tuple[tuple[str, ApprovalDecision, str], ...]] = (
 _OWN_WORDS: Final = {("machine", "allow_once"): "run in the box", ("host", "allow_always"): "always"}
 _BLANKS: Final = re.compile(r"(?: {24,}|\t{8,}|\n{4,}| +\Z|\t+\Z|\n+\Z)")
 _DIM: Final = "$foreground 60%"
+_GAP: Final = "   "  # between two choices
+_PATTERN_ROWS: Final = 4  # a pattern, and what it would allow
 
 
 def format_subject(subject: str) -> str:
@@ -75,7 +78,8 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         yield Static(id="approval-title")
         with VerticalScroll(id="approval-subject", can_focus=False):
             yield Static(id="approval-text")
-        yield Static(id="approval-about")
+        with VerticalScroll(id="approval-details", can_focus=False):
+            yield Static(id="approval-about")
         yield Static(id="approval-keys")
         yield Input(placeholder="a command with * for anything", id="approval-pattern")
         yield Static(id="approval-preview")
@@ -102,18 +106,49 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         self.query_one("#approval-title", Static).update(Content.assemble(*title))
         self.query_one("#approval-text", Static).update(Content(format_subject(request.subject)))
         self.query_one("#approval-subject", VerticalScroll).scroll_home(animate=False)
+        self.query_one("#approval-details", VerticalScroll).scroll_home(animate=False)
         self.query_one("#approval-about", Static).update(Content.assemble(*_format_details(request)))
-        self.query_one("#approval-keys", Static).update(Content.assemble(*self._format_keys(request)))
+        self._share_rows(request)
 
-    def _format_keys(self, request: ApprovalRequested) -> list[tuple[str, str]]:
+    def on_resize(self) -> None:
+        if self._request is not None:
+            self._share_rows(self._request)
+
+    def _share_rows(self, request: ApprovalRequested) -> None:
+        """Give the keys the rows that they need, and divide the others: what is told of a command has half of them if
+        it needs so many, and what a short command leaves."""
+        width = self.content_size.width
+        if not width or self.styles.max_height is None:
+            return
+        title, text, about = (self._measure(each, width) for each in ("title", "text", "about"))
+        choices = self._list_choices(request)
+        rows = _arrange(choices, width)
+        free = int(self.styles.max_height.value) - self.gutter.height - title
+        if text + about + len(rows) > free:
+            scroll = (format_first_key("approval.down", get_keymap(self.app)), "scroll")
+            told_too = _arrange([*choices, scroll], width)
+            rows = told_too if len(told_too) == len(rows) else rows
+        self.query_one("#approval-keys", Static).update(Content("\n").join(rows))
+        free = max(free - max(len(rows), _PATTERN_ROWS if self.query_one("#approval-pattern").display else 0), 2)
+        told = max(free - text, min(about, free // 2))
+        self.query_one("#approval-subject").styles.max_height = free - min(about, told)
+        self.query_one("#approval-details").styles.max_height = told
+
+    def _measure(self, part: str, width: int) -> int:
+        """Return the rows that the text of a part takes; the command has a column at each side, and a bar."""
+        widget = self.query_one(f"#approval-{part}", Static)
+        return widget.get_content_height(self.size, self.screen.size, width - 3 if part == "text" else width)
+
+    def _list_choices(self, request: ApprovalRequested) -> list[tuple[str, str]]:
+        """Return the keys that answer, and what each of them says."""
         keymap = get_keymap(self.app)
-        parts: list[tuple[str, str]] = []
+        choices: list[tuple[str, str]] = []
         first = "run_on_machine" if request.kind == "machine" else ""  # elsewhere it is the last choice, not the first
         for key, decision, words in sorted(_CHOICES, key=lambda each: (each[1] == "run_on_machine") and not first):
             if decision in request.options and (key != "approval.pattern" or _takes_pattern(request)):
                 told = _OWN_WORDS.get((request.kind, decision), words)
-                parts += [(format_first_key(key, keymap), "$accent bold"), (f" {told}   ", "")]
-        return parts
+                choices.append((format_first_key(key, keymap), told))
+        return choices
 
     def action_answer(self, decision: ApprovalDecision) -> None:
         request = self._request
@@ -122,11 +157,19 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         self.post_message(messages.DecisionMade(request.id, decision))
 
     def can_take_answer(self) -> bool:
-        """True if all of the command is visible and was so when the key was struck."""
-        return is_fully_visible(self.query_one("#approval-subject")) and super().can_take_answer()
+        """True if nothing covers or clips its parts, and nothing did when the key was struck."""
+        parts = (self.query_one(f"#approval-{part}") for part in ("subject", "details", "keys"))
+        return all(is_fully_visible(each) for each in parts if each.display) and super().can_take_answer()
 
     def action_page(self, lines: int) -> None:
-        self.query_one("#approval-subject", VerticalScroll).scroll_relative(y=lines, animate=False)
+        """Scroll the command, and behind its end what is told of it."""
+        subject = self.query_one("#approval-subject", VerticalScroll)
+        details = self.query_one("#approval-details", VerticalScroll)
+        if lines > 0:
+            moved = subject if subject.scroll_offset.y < subject.max_scroll_y else details
+        else:
+            moved = details if details.scroll_offset.y > 0 else subject
+        moved.scroll_relative(y=lines, animate=False)
 
     # A pattern of the user's own.
 
@@ -151,6 +194,8 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         self.query_one("#approval-pattern").display = is_shown
         self.query_one("#approval-preview").display = is_shown
         self.query_one("#approval-keys").display = not is_shown
+        if self._request is not None:
+            self._share_rows(self._request)
 
     @on(Input.Changed, "#approval-pattern")
     def _on_pattern_changed(self, event: Input.Changed) -> None:
@@ -181,6 +226,18 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         if self._request is not None and self._can_save:
             self._show_input(False)
             self.post_message(messages.DecisionMade(self._request.id, "allow_always", event.value))
+
+
+def _arrange(choices: list[tuple[str, str]], width: int) -> list[Content]:
+    """Return the rows that the choices take, of which none is divided."""
+    rows: list[Content] = []
+    for key, words in choices:
+        choice = Content.assemble((key, "$accent bold"), f" {words}")
+        if rows and rows[-1].cell_length + len(_GAP) + choice.cell_length <= width:
+            rows[-1] = Content.assemble(rows[-1], _GAP, choice)
+        else:
+            rows.append(choice)
+    return rows
 
 
 def _takes_pattern(request: ApprovalRequested) -> bool:

@@ -44,12 +44,14 @@ def _describe_changes(stated: TrustStated) -> tuple[str, str, str, str]:
     return "What speaks to the agent here has changed since you trusted it:", told, means, "read it"
 
 
-def _describe_hooks(stated: TrustStated) -> list[tuple[str, str]]:
-    """Return the hooks that a yes would have run, a line each."""
+def _describe_hooks(stated: TrustStated, most: int) -> list[tuple[str, str]]:
+    """Return the hooks that a yes would have run, a line each, `most` of them; the others are counted."""
     if not stated.hooks:
         return []
-    lines = [expose_controls(line)[:_MAX_HOOK] for line in stated.hooks[:_MAX_HOOKS]]
-    more = len(stated.hooks) - _MAX_HOOKS
+    lines = [
+        each if len(each) <= _MAX_HOOK else f"{each[:_MAX_HOOK]}…" for each in map(expose_controls, stated.hooks[:most])
+    ]
+    more = len(stated.hooks) - most
     lines += [f"and {more} more: agent-tui hooks list"] if more > 0 else []
     about = "Hooks that would run in the box (+ new, - gone, ~ its script has changed):" if stated.changed else _HOOKS
     return [(f"{about}\n", ""), *((f"  {line}\n", "$text-warning") for line in lines)]
@@ -77,19 +79,29 @@ class TrustBar(GuardedWidget, Static):
     def _render_question(self) -> None:
         if (stated := self._stated) is None:
             return
+        width, height = self.content_size.width, self.styles.max_height
+        shown = self._assemble(stated, _MAX_HOOKS)
+        for most in range(min(_MAX_HOOKS, len(stated.hooks)) - 1, -1, -1):  # the keys stand in the last row: it is seen
+            if not width or height is None:
+                break
+            if len(shown.wrap(width)) <= int(height.value) - self.gutter.height:
+                break
+            shown = self._assemble(stated, most)
+        self.update(shown)
+
+    def _assemble(self, stated: TrustStated, most_hooks: int) -> Content:
         keymap = get_keymap(self.app)
         asked, more, means, yes = _describe_changes(stated) if stated.changed else _describe_project(stated)
-        parts = [
+        return Content.assemble(
             (asked, "bold $warning"),
             (f"{more}{'' if self.screen.has_class('-low') else means}\n", _DIM),
-            *_describe_hooks(stated),
+            *_describe_hooks(stated, most_hooks),
             (format_first_key("app.trust", keymap), "$accent bold"),
             (f" {yes}   ", ""),
             (format_first_key("app.distrust", keymap), "$accent bold"),
             (" not now   ", ""),
             ("or just go on", _DIM),
-        ]
-        self.update(Content.assemble(*parts))
+        )
 
     @property
     def can_answer(self) -> bool:

@@ -1,0 +1,64 @@
+"""The bars that ask have room for their keys, however much there is to be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.protocol import commands
+from core.protocol.events import ApprovalRequested, SessionStarted, TrustStated
+
+STARTED = SessionStarted(workspace="/shop", mode="agent", model="scripted/demo")
+
+HOSTS = ("files.example.com", "files2.example.com", "third.example.org")
+LONG = ApprovalRequested(
+    id="apr_long",
+    call="c1",
+    kind="command",
+    subject="".join(f"pip download https://{host}/wheel-{n}\n" for n in range(6) for host in HOSTS),
+    containment="T1: held by namespaces and an overlay; what it changes waits for your review",
+    network=HOSTS,
+    permissions=("network",),
+    reason=f"It asks to reach {', '.join(HOSTS)} for this one command.",
+    explanation="To see whether the release can be downloaded.",
+    options=("allow_once", "allow_session", "allow_always", "reject_once", "reject_always", "run_on_machine"),
+)
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)])
+async def test_m6_every_key_is_seen_beside_a_long_command_and_all_of_the_rest_can_be_scrolled_to(
+    stage, size, monkeypatch
+):
+    monkeypatch.setattr("tui.ask.approval_bar.GRACE", 0.0)
+    async with stage([STARTED], size=size) as on:
+        on.client.emit(LONG)
+        await on.until(lambda: on.screen.query("#approval") and on.screen.query_one("#approval").has_focus)
+        keys, bar = on.screen.query_one("#approval-keys"), on.screen.query_one("#approval")
+        await on.until(lambda: keys.size.height and keys.region.bottom <= bar.content_region.bottom)
+        rows = str(keys.render()).split("\n")
+        assert len(rows) == keys.size.height
+        told = " ".join(rows)
+        assert all(words in told for words in ("y allow once", "N never exactly this", "m run on my machine"))
+        assert not any(row.endswith("never") for row in rows), "no choice is divided"
+        subject, details = on.screen.query_one("#approval-subject"), on.screen.query_one("#approval-details")
+        assert subject.size.height >= 2
+        assert details.size.height >= 2
+        await on.pilot.press(*["j"] * (subject.max_scroll_y + details.max_scroll_y))
+        await on.until(lambda: subject.scroll_offset.y == subject.max_scroll_y)
+        await on.until(lambda: details.scroll_offset.y == details.max_scroll_y)
+        await on.pilot.press("y")
+        await on.until(lambda: any(isinstance(each, commands.ApprovalAnswer) for each in on.client.commands))
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)])
+async def test_i1_the_keys_of_trust_are_seen_below_its_hooks_and_what_has_no_room_is_counted(stage, size):
+    hooks = tuple(f"preToolUse [Bash]: ./scripts/guard-number-{n}.sh --strict --all-of-the-branches" for n in range(9))
+    stated = TrustStated(state="asked", directory="/shop", holds=("AGENTS.md", ".claude/settings.json"), hooks=hooks)
+    async with stage([STARTED, stated], size=size) as on:
+        await on.until(lambda: on.screen.query("#trust") and on.screen.query_one("#trust").display)
+        bar = on.screen.query_one("#trust")
+        await on.until(lambda: bar.size.height)
+        drawn = [bar.render_line(y).text for y in range(bar.size.height)]
+        assert "f3 trust it   f4 not now" in drawn[-1]
+        shown = sum("guard-number-" in line for line in drawn)
+        assert shown
+        assert any(f"and {9 - shown} more: agent-tui hooks list" in line for line in drawn)
