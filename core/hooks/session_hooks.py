@@ -84,9 +84,11 @@ class HookOutcome(Struct, frozen=True, kw_only=True):
 
     def describe_refusal(self) -> str:
         """Return who refused and why, as a sentence; "" = nobody did."""
-        said = self.reason.rstrip()
-        end = "" if said.endswith((".", "!", "?")) else "."
-        return f"The hook {self.decider} refused it: {said}{end}" if self.is_denied else ""
+        if not self.is_denied:
+            return ""
+        reason = self.reason.strip()
+        end = "" if reason.endswith((".", "!", "?", "…")) else "."
+        return f"The hook {self.decider} refused it{f': {reason}' if reason else ''}{end}"
 
 
 NOTHING_SAID = HookOutcome()
