@@ -74,7 +74,7 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui rules [DIR] [--for FILE ...] [--json]
        agent-tui skills [list | check] [DIR] [--for FILE ...] [--json]
        agent-tui commands [list [DIR] | explain NAME [ARGUMENTS]] [--json]
-       agent-tui mcp list | add NAME | remove NAME | test NAME
+       agent-tui mcp list | add | remove | test | login | logout [NAME]
        agent-tui hooks list [DIR] [--json] | test EVENT [--file INPUT.json]
        agent-tui image < PICTURE
        agent-tui models [DIR] [--json]

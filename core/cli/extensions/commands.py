@@ -87,7 +87,7 @@ def run(arguments: CommandsArguments) -> int:
 def format_commands(found: CommandsAnswer) -> list[str]:
     """Format one line a command: its name with the words that it takes, where it comes from, and what it is for."""
     if not found.commands and not found.skipped:
-        return ["There are no commands here but those of the screen."]
+        return [f"There are no commands {'here' if found.is_trusted else 'of your own'} but those of the screen."]
     lines = []
     for each in found.commands:
         called = f"/{each.name} {each.hint}".strip()

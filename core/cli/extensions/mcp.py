@@ -178,7 +178,7 @@ def format_servers(found: ServersAnswer) -> Iterator[str]:
     """Format one line a server: its sign (+ on, ? needs a yes, - off or refused), name, place and tools; then its
     entry. A line for each problem follows."""
     if not found.servers:
-        yield "There are no MCP servers here."
+        yield f"There are no MCP servers {'here' if found.is_trusted else 'of your own'}."
     for each in found.servers:
         tools = f", {len(each.tools)} tools" if each.tools else ""
         state = _STATES.get(each.state, "")

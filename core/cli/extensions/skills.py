@@ -66,7 +66,8 @@ def run(arguments: SkillsArguments) -> int:
     if arguments.json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
         return code
-    lines = wrong or ["Nothing is wrong."] if arguments.is_check else format_skills(found)
+    right = "Nothing is wrong." if check is not None else "Nothing is wrong with your own."
+    lines = wrong or [right] if arguments.is_check else format_skills(found)
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     if check is None:
         sys.stdout.write(UNTRUSTED)
@@ -75,7 +76,7 @@ def run(arguments: SkillsArguments) -> int:
 
 def format_skills(found: SkillsAnswer) -> list[str]:
     """Format one line a skill: its sign (+ told, ~ by name, - not told), name and place, and below it the reason."""
-    lines = ["There are no skills here."] if not found.skills else []
+    lines = [f"There are no skills {'here' if found.is_trusted else 'of your own'}."] if not found.skills else []
     width = max((len(each.name) for each in found.skills), default=0)
     for each in found.skills:
         lines.append(f"{_SIGNS[each.state]} {to_one_line(each.name):<{width}}  {to_one_line(each.path)}")
