@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from textual.widgets import Static
 
 from core.protocol import commands as cmd
@@ -190,6 +191,12 @@ def test_cards_become_rows_where_there_is_no_room():
     assert len(render_cards(FOUND.candidates, 0, {}, 40).plain.splitlines()) == 3
     assert len(render_cards(FOUND.candidates, 0, {}, 110).plain.splitlines()) == 5
     assert max(map(len, render_cards(FOUND.candidates, 0, {}, 110).plain.splitlines())) <= 110
+
+
+def test_candidates_of_one_model_are_named_once():
+    found = [replace(each, title=f"candidate {n}") for n, each in enumerate(FOUND.candidates, 1)]
+    [heads, *_] = render_cards(found, 0, {}, 110).plain.splitlines()
+    assert heads.split() == ["candidate", "1", "candidate", "2", "candidate", "3"]
 
 
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)], ids=str)

@@ -88,7 +88,8 @@ def _join_card(card: Sequence[Piece], is_current: bool, width: int) -> Content:
 
 
 def _describe(candidate: TriedCandidate, chosen: int, number: int) -> Iterator[Piece]:
-    title = candidate.title if candidate.title.startswith(str(number)) else f"{number} · {candidate.title}"
+    is_numbered = candidate.title.startswith(str(number)) or candidate.title.endswith(f" {number}")
+    title = candidate.title if is_numbered else f"{number} · {candidate.title}"
     yield title, "bold"
     yield _describe_check(candidate)
     changes = [each.change for each in candidate.changes]

@@ -198,7 +198,7 @@ class TranscriptState:
         if event.call in self.calls:  # its row says all that the call's would
             call = self.by_key.get(self.calls.pop(event.call))
             self.blocks[:] = [each for each in self.blocks if each is not call]
-        subject = event.todo or " · ".join(filter(None, (event.agent, event.title)))
+        subject = event.todo or " · ".join(filter(None, dict.fromkeys((event.agent, event.title))))
         block = TranscriptBlock(key, "subagent", envelope.turn, title=event.title, subject=subject, status="running")
         self.subagents[event.id] = self.add(block)
 
