@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -19,17 +19,20 @@ from msgspec import Struct, field
 
 from core.errors import ToolFailed
 from core.mcp.elicitation import Elicitation, ElicitationAnswer
-from core.mcp.wire.streams import mend_streams
+from core.mcp.wire.mended_lists import mend_streams
 from core.records import convert
 from core.tasks import cancel_tasks
 
 if TYPE_CHECKING:
+    import httpx2
     from mcp import Client
     from mcp.client.context import ClientRequestContext
     from mcp_types import ElicitRequestParams
 
 MAX_TOOLS: Final = 2_000
 MAX_PAGES: Final = 50
+MAX_LINE: Final = 32 << 20  # characters of one message
+MOST_WAITING: Final = 10_000  # messages that were not yet looked at
 MOST_PAGES_TO_OPEN: Final = 5  # that one refused call may name
 RELISTEN_SECONDS: Final = 5.0
 _PAGES_FIRST: Final = -32042  # the code of a call that is refused until pages were opened
@@ -79,6 +82,93 @@ class CallAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     structured_content: Any = None
     is_error: bool | None = None
     meta: dict[str, Any] | None = field(default=None, name="_meta")
+
+
+class MessagePipe:
+    """Messages as lines, to and from a server that is no socket. `write` gets bytes; `feed` takes what it printed."""
+
+    def __init__(self, write: Callable[[bytes], None], on_stray: Callable[[str], None]) -> None:
+        self._write, self._on_stray = write, on_stray
+        self._rest: list[str] = []
+        self._size = 0
+        self._incoming: Any = None
+        self.problem = ""
+
+    @asynccontextmanager
+    async def open_streams(self) -> AsyncIterator[tuple[Any, Any]]:
+        """Return the two streams that the SDK reads from and writes to."""
+        import anyio
+
+        self._incoming, reading = anyio.create_memory_object_stream[Any](MOST_WAITING)
+        writing, outgoing = anyio.create_memory_object_stream[Any](0)
+
+        async def pass_on() -> None:
+            async for each in outgoing:
+                text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
+                self._write(f"{text}\n".encode())
+
+        if self.problem:
+            self._incoming.close()
+        sender = asyncio.create_task(pass_on())
+        try:
+            yield reading, writing
+        finally:
+            await cancel_tasks({sender})
+            for stream in (self._incoming, reading, writing, outgoing):
+                stream.close()
+
+    def feed(self, text: str) -> None:
+        """Take what the server printed: one JSON message a line. What is none goes to its log."""
+        lines = text.split("\n")
+        self._rest.append(lines[0])
+        self._size += len(lines[0])
+        for line in lines[1:]:
+            whole, self._rest, self._size = "".join(self._rest), [line], len(line)
+            self._receive(whole)
+        if self._size > MAX_LINE:
+            self.close("It sent a message without an end.")
+
+    def _receive(self, line: str) -> None:
+        import anyio
+        from mcp.shared.message import SessionMessage
+        from mcp_types import jsonrpc_message_adapter
+
+        if self.problem or self._incoming is None or not line.strip():
+            return
+        try:
+            message = jsonrpc_message_adapter.validate_json(line.encode("utf-8", "replace"), by_name=False)
+        except ValueError:
+            self._on_stray(f"{line[:500]}\n")
+            return
+        try:
+            self._incoming.send_nowait(SessionMessage(message))
+        except anyio.WouldBlock:
+            self.close("It floods its client with messages.")
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            self.close("The connection is closed.")
+
+    def close(self, reason: str) -> None:
+        """End the connection: whoever waits for an answer is told so."""
+        self.problem = self.problem or reason
+        if self._incoming is not None:
+            self._incoming.close()
+
+
+@asynccontextmanager
+async def open_http_streams(url: str, client: httpx2.AsyncClient, *, is_sse: bool) -> AsyncIterator[tuple[Any, Any]]:
+    """Open the streams of a remote server; the client is closed with them."""
+    from mcp.client.sse import sse_client
+    from mcp.client.streamable_http import streamable_http_client
+
+    def give(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
+        return client
+
+    if is_sse:
+        async with sse_client(url, httpx_client_factory=give) as streams:
+            yield streams
+    else:
+        async with client, streamable_http_client(url, http_client=client, max_sse_event_size=MAX_LINE) as streams:
+            yield streams
 
 
 class SdkConnection:
@@ -280,13 +370,10 @@ def _read_record(model: Any, kind: type[Any]) -> Any:
 
 def _explain(problem: BaseException) -> ToolFailed:
     """Return a fault of the SDK as one line: that of the first exception where it bundles several."""
-    from pydantic import ValidationError
-
     while isinstance(problem, BaseExceptionGroup):
         problem = problem.exceptions[0]
     text = " ".join(str(problem).split())[:500]
-    if isinstance(problem, ValidationError):
-        first = problem.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        text = f"its answer is not as the protocol wants it: {place}: {first['msg']}"[:500]
+    if isinstance(problem, ValueError) and (errors := getattr(problem, "errors", None)) is not None:
+        first = errors()[0]  # the library of the SDK's types lists each fault with its place
+        text = f"its answer is not as the protocol wants it: {'.'.join(map(str, first['loc']))}: {first['msg']}"[:500]
     return ToolFailed(text or type(problem).__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.mcp.wire.streams import mend_tools
+from core.mcp.wire.mended_lists import mend_tools
 
 GOOD = {"name": "good", "description": "Does it.", "inputSchema": {"type": "object", "properties": {"a": {}}}}
 
