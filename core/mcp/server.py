@@ -70,6 +70,7 @@ class McpServer:
         self._rests_until = 0.0
         self._connection: SdkConnection | None = None
         self._received = 0
+        self._is_flooding = False
         self._is_closed = False
 
     async def list_tools(self, *, keeps_effects: bool) -> tuple[ToolDefinition, ...]:
@@ -238,7 +239,7 @@ class McpServer:
 
     async def _start(self, *, keeps_effects: bool) -> None:
         command, env = await asyncio.to_thread(self._expand)
-        self.log, self._received = ServerLog(), 0
+        self.log, self._received, self._is_flooding = ServerLog(), 0, False
         is_own = self.config.is_own
         self._process = process = ServerProcess(
             self._host, keeps_effects=keeps_effects and not is_own, networked=is_own, folder=self.config.folder
@@ -246,7 +247,7 @@ class McpServer:
         pipe = self._pipe = MessagePipe(self._send, self.log.add)
         self._connection = SdkConnection(pipe.open_streams(), self._on_change, self._answer)
         await self._connection.load()
-        await process.start(command, env, self._receive, self.log.add)
+        await process.start(command, env, self._receive, self._log)
         self._tasks.spawn(self._watch(process, pipe), name=f"mcp {self.config.name}")
         await self._connection.open(START_SECONDS, str(self._host.workspace.root))
         self._note_running()
@@ -277,19 +278,38 @@ class McpServer:
             self._process.running.send(data)
 
     def _receive(self, text: str) -> None:
-        if not isinstance(self._pipe, MessagePipe):
-            return
-        self._received += len(text)
-        if self._received > MOST_UNASKED:
-            self._pipe.close("It floods its client with messages.")
-        else:
+        if isinstance(self._pipe, MessagePipe):
             self._pipe.feed(text)
+            self._count(text)
+
+    def _log(self, text: str) -> None:
+        self.log.add(text)
+        self._count(text)
+
+    def _count(self, text: str) -> None:
+        """Count what it wrote, and end it where that is a flood: also while nobody waits for it."""
+        self._received += len(text)
+        process, pipe = self._process, self._pipe
+        if process is None or pipe is None:
+            return
+        if self._received > MOST_UNASKED:
+            pipe.close("It floods its client with messages.")
+        if pipe.problem and not self._is_flooding:
+            self._is_flooding = True
+            self._tasks.spawn(process.stop(), name=f"mcp end {self.config.name}")
 
     async def _watch(self, process: ServerProcess, pipe: MessagePipe) -> None:
         assert process.running is not None
         ended = await process.running.wait()
         how = f"exit code {ended.exit_code}" if ended.exit_code is not None else ended.end_reason.replace("_", " ")
         pipe.close(f"It ended ({how}).")
+        if self._process is process and not self._lock.locked():  # nobody waits who would tell it
+            self.status, self.problem = "failed", self._add_log(pipe.problem)
+
+    def _add_log(self, what: str) -> str:
+        """Return what is wrong with it, and the end of its log."""
+        said = self.log.find_reason()
+        return f"{what.rstrip('.')}.{f' Its log ends: {said}' if said else ''}"
 
     async def _end_failed(self, problem: BaseException, silence: str) -> BaseException:
         """End it after a fault, drop what it wrote, and return what to raise."""
@@ -298,8 +318,7 @@ class McpServer:
         if isinstance(problem, asyncio.CancelledError):
             return problem
         what = silence if isinstance(problem, TimeoutError) else ended or str(problem)
-        said = self.log.find_reason()
-        self.status, self.problem = "failed", f"{what.rstrip('.')}.{f' Its log ends: {said}' if said else ''}"
+        self.status, self.problem = "failed", self._add_log(what)
         shortest, longest = REST_SECONDS
         self._rests_until = monotonic() + min(shortest * 2**self._failures, longest)
         self._failures += 1

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from core.mcp import server as server_module
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
@@ -114,6 +115,23 @@ async def test_a_server_that_fails_shows_the_end_of_its_log_and_is_started_anew_
         await control(engine, session, "restart")
         row = await load_row(engine, session)
         assert (row.state, row.problem) == ("running", "")
+
+
+@pytest.mark.parametrize(("fault", "why"), [("chatty", "It floods its client"), ("short", "its last words")])
+async def test_a_server_that_ends_or_floods_while_nobody_waits_is_gone_and_shown_as_failed(
+    tmp_path, project, monkeypatch, fault, why
+):
+    monkeypatch.setattr(server_module, "MOST_UNASKED", 200_000)
+    configure("auto", fault)
+    model = script(tmp_path, (small("say", text="back"),))
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        await control(engine, session, "restart")
+        while (row := await load_row(engine, session)).state != "failed":
+            continue
+        assert why in row.problem
+        assert list_processes(str(project / "server.py")) == []
+        await run_turn(engine, session)
+        assert results(engine, session)[0].content == "back"
 
 
 async def test_a_call_that_hangs_ends_when_the_user_stops_its_server(tmp_path, project):

@@ -81,6 +81,11 @@ def flood() -> None:
         send({"method": "notifications/message", "params": {"level": "info", "data": "x" * 100_000}})
 
 
+def chatter() -> None:
+    while True:
+        print("x" * 10_000, file=sys.stderr, flush=True)
+
+
 def endless() -> None:
     while True:
         print("x" * 1_000_000, end="", flush=True)
@@ -184,6 +189,10 @@ def main() -> None:
         hang()
     for line in iter(sys.stdin.readline, ""):
         message = json.loads(line)
+        if "chatty" in FAULTS and message.get("method") == "prompts/list":
+            threading.Timer(0.2, chatter).start()
+        if "short" in FAULTS and message.get("method") == "prompts/list":
+            threading.Timer(0.2, die).start()
         is_silent = "secretive" in FAULTS and message.get("method") == "resources/list"
         if "id" in message and "method" in message and not is_silent:
             answer(message)
