@@ -117,8 +117,8 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
     def _share_rows(self, request: ApprovalRequested) -> None:
         """Give the keys the rows that they need, and divide the others: what is told of a command has half of them if
         it needs so many, and what a short command leaves."""
-        width = self.content_size.width
-        if not width or self.styles.max_height is None:
+        width = self.content_size.width or self.app.size.width  # before it is laid out for the first time
+        if self.styles.max_height is None:
             return
         title, text, about = (self._measure(each, width) for each in ("title", "text", "about"))
         choices = self._list_choices(request)

@@ -59,7 +59,7 @@ CLAUDE = [
         "NotebookEdit",
         {"notebook_path": "a.ipynb", "cell_id": "x", "new_source": "y", "cell_type": "code", "edit_mode": "replace"},
         "edit_notebook",
-        {"cell_id": "x", "new_string": "y", "edit_mode": "replace"},
+        {"cell_id": "x", "new_source": "y", "edit_mode": "replace"},
     ),
     ("ExitPlanMode", {"plan": "# Move it\n\nFirst …"}, "create_plan", {"title": "Move it"}),
     ("EnterPlanMode", {}, "switch_mode", {"target_mode_id": "plan"}),
