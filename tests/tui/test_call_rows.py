@@ -26,6 +26,7 @@ def call(tool: str, subject: str, arguments: dict[str, Any], summary: str, statu
 
 READ = ("read_file", "rich/align.py from line 1, 60 lines", {"target_file": "rich/align.py", "limit": 60})
 GREP = ("grep", "class Align in rich", {"query": "class Align", "path": "rich"})
+WROTE = ("mcp__files__write_file", "files:write_file", {"path": "b.txt", "content": "x\n" * 99, "deep": {"a": 1}})
 REFUSAL = "Not run: plan mode does not allow search_replace (propose). Nothing was changed."
 
 
@@ -37,6 +38,7 @@ REFUSAL = "Not run: plan mode does not allow search_replace (propose). Nothing w
             "▸ read_file rich/align.py · lines 1-60 of 320 · 3 ms",
         ),
         (call(*GREP, "1 match in 1 file", "completed"), '▸ grep "class Align" in rich · 1 match in 1 file · 3 ms'),
+        (call(*WROTE, "changed: b.txt", "completed"), "▸ files:write_file b.txt, x x x"),
         (call(*READ, "There is no file rich/align.py.", "failed"), "✕ read_file rich/align.py · There is no file"),
     ],
 )

@@ -129,6 +129,7 @@ def test_subagents_look_as_they_did(snap_compare: Any, monkeypatch: pytest.Monke
         await pilot.pause()
         for key in keys:
             await pilot.press(key)
+            app.key_filter.keystrokes.flush()
 
     assert snap_compare(app, terminal_size=size, run_before=play)
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import Final
+from typing import Any, Final
 
 from rich.cells import cell_len, set_cell_size
 
@@ -29,6 +29,8 @@ NOTE_STARTS: Final = ("pending review", "kept beside the review", "not for revie
 MARGIN: Final = 5  # columns for the gutter and the signs
 
 _STATUS_ROLES: Final = {"failed": "bad", "denied": "warn", "cancelled": "warn"}
+_SERVER_TOOL: Final = "mcp__"
+_SHOWN_VALUE: Final = 60  # columns of one argument of a server's tool
 _NOT_IN_MODE: Final = re.compile(r"(\w+) mode does not allow")
 
 
@@ -97,12 +99,20 @@ def _format_subject(block: TranscriptBlock, call: documents.ToolCallMetadata | N
     return fit_line(mark_lookalikes(subject), 300)
 
 
+def _format_values(arguments: dict[str, Any]) -> str:
+    """Return the plain values of a call's arguments, a part of each."""
+    values = (str(each) for each in arguments.values() if isinstance(each, str | int | float) and str(each).strip())
+    return ", ".join(fit_line(mark_lookalikes(each), _SHOWN_VALUE) for each in values)
+
+
 def render_tool_call(block: TranscriptBlock, width: int, is_open: bool) -> list[TextRow]:
     """Return the rows of any call without rows of its own."""
     document = block.document
     call = document.metadata if isinstance(document, documents.ToolCallDocument) else None
     name = fit_line(call.tool_name if call else block.title or "tool", 40)
     subject = _format_subject(block, call).removeprefix(name).strip(" ·")
+    if name.startswith(_SERVER_TOOL) and subject:  # it is `server:tool`, the same in the words of the rules
+        name, subject = subject, _format_values(call.arguments) if call else ""
     told, role = _format_outcome(block, block.summary or (call.summary if call else ""))
     took = block.duration_ms or (call.duration_ms if call else 0)
     pieces: list[Piece] = [(name, _STATUS_ROLES.get(block.status, "tool"))]

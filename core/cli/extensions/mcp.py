@@ -54,6 +54,7 @@ and waits for you to come back; logout forgets what was kept."""
 
 SIGNS: Final = {"unasked": "?", "refused": "-", "off": "-", "failed": "!"}
 _STATES: Final = {"unasked": "  (needs your yes)", "refused": "  (not allowed)", "off": "  (off)"}
+_SHOWN: Final = 200  # characters of a description
 _ACTIONS: Final = ("list", "add", "remove", "test", "login", "logout")
 Action = Literal["list", "add", "remove", "test", "login", "logout"]
 Scope = Literal["user", "project"]
@@ -242,10 +243,11 @@ async def _test(arguments: McpArguments) -> int:
         tools = await servers.probe(config)
     finally:
         await engine.close()
-    sys.stdout.write(f"{arguments.name} started and named {len(tools)} tools:\n")
+    sys.stdout.write(f"{arguments.name} started and named {len(tools)} tool{'' if len(tools) == 1 else 's'}:\n")
     for tool in tools:
         about = next(iter(strip_escapes(tool.description or "").strip().splitlines()), "")
         reads = "  (says that it changes nothing)" if tool.is_reading else ""
         sys.stdout.write(f"  {to_one_line(tool.name)}{reads}\n")
-        sys.stdout.write(f"    {to_one_line(about[:200])}\n" if about else "")
+        shown = about if len(about) <= _SHOWN else f"{about[:_SHOWN]}…"
+        sys.stdout.write(f"    {to_one_line(shown)}\n" if shown else "")
     return ExitCode.DONE

@@ -23,6 +23,8 @@ from tui.screens.dialogs.pages import ConfirmDialog, PageDialog
 from tui.text import clean, fit_line, to_content
 from tui.workers import start_worker
 
+_WIDE: Final = 80  # columns, from which there is room for these, too
+_RUNNING_HINTS: Final = (("servers.restart", "start"), ("servers.stop", "stop"))
 KEY_HINTS: Final = (
     ("servers.unfold", "tools"),
     ("servers.switch", "on/off"),
@@ -66,7 +68,9 @@ class ServersDialog(ListingDialog[None]):
         self._unfolded = {each.name for each in found.servers} if len(found.servers) == 1 else set[str]()
 
     def set_up(self) -> None:
-        self.show_keys(KEY_HINTS)
+        *first, leave = KEY_HINTS
+        is_wide = self.app.size.width >= _WIDE
+        self.show_keys((*first, *(_RUNNING_HINTS if is_wide else ()), leave))
         self._show(0)
 
     def _show(self, at: int) -> None:
