@@ -168,6 +168,23 @@ async def test_a_question_about_a_page_is_answered_by_a_model_that_has_no_tools(
         assert asked.messages[0].content.endswith("The question: What is it?")
 
 
+async def test_a_question_about_a_long_page_is_answered_from_its_beginning_and_that_is_said(project, host, monkeypatch):
+    monkeypatch.setattr("core.agent.web.opening.MAX_ASKED_CHARS", 1_000)
+    configured(ALLOWED)
+    host.replies.update({"/": page("word " * 1_000, media_type="text/plain")})
+    steps = fetching("http://docs.example/", prompt="What is it?"), says("It is a word."), says("ok")
+    async with web_session(project, host, *steps) as (engine, session, model):
+        await play(engine, session)
+        extent = 'extent="only its first 1,000 of 5,000 characters were read"'
+        answer = results(engine, session)[0]
+        assert answer.startswith("<web_answer ")
+        assert extent in answer
+        asked = model.requests[1].messages[0].content
+        assert extent in asked
+        assert asked.count("word") == 200
+        assert asked.endswith("</web_page>\n\nThe question: What is it?")
+
+
 async def test_m13_where_nobody_can_be_asked_the_web_is_offered_by_rules_alone(project, host):
     host.replies.update({"/": page("Hello")})
     step = fetching("http://docs.example/")

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from core.web.search import WebQuery
 
 TAG: Final = "available_web"
+MAX_ASKED_CHARS: Final = 200_000  # characters of a page that a question is put to
 
 
 def build_web_offer(context: TurnContext) -> Offer:
@@ -58,17 +59,20 @@ def explain_no_search(context: TurnContext) -> str:
     return "" if has_search else f"the API of {route.id} has no search of its own"
 
 
-async def answer_question(context: TurnContext, page: str, question: str) -> str:
-    """Return the answer of the first small model that gives one. Raises `WebFailed`."""
+async def answer_question(context: TurnContext, wrap: Callable[[int], str], question: str) -> tuple[str, int]:
+    """Return the answer of the first small model that gives one, and of how many characters of the page at most.
+
+    `wrap`: wraps the beginning of the page, so many characters. Raises `WebFailed`.
+    """
     from core.agent.answer.side_requests import SideRequests
 
     side = SideRequests(context.routes, context.budget, context.emit, context.id, private=context.is_private)
     for route in (*side.routes.small, replace(side.routes.current, effort="")):
-        room = (route.window or len(page)) * 2  # characters: about half of the window
-        prompt = UserMessage(content=f"{page[:room]}\n\nThe question: {mask_secrets(question)}")
+        room = min(MAX_ASKED_CHARS, (route.window or MAX_ASKED_CHARS) * 2)  # about half of the window
+        prompt = UserMessage(content=f"{wrap(room)}\n\nThe question: {mask_secrets(question)}")
         try:
             if said := (await side.ask("small", route, render("web_answer"), [prompt])).strip():
-                return said
+                return said, room
         except ProviderError:
             continue
     raise WebFailed(
@@ -119,8 +123,8 @@ def open_web(context: TurnContext, find_fetcher: Callable[[], WebFetcher]) -> Op
         from core.agent.gate.approvals import Approver
         from core.agent.web.visitor import PageVisitor
 
-        async def answer(page: str, question: str) -> str:
-            return await answer_question(context, page, question)
+        async def answer(wrap: Callable[[int], str], question: str) -> tuple[str, int]:
+            return await answer_question(context, wrap, question)
 
         approver = Approver(context.user, context.permissions, context.emit)
 
