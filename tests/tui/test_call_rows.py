@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from core.protocol import documents as d
 from core.protocol import events as e
@@ -50,6 +51,12 @@ async def test_the_row_of_a_call_says_what_it_was_about_and_what_came_of_it(stag
 async def test_a_running_call_says_what_it_is_about(stage):
     async with stage([*recorded.opening(), START, *call(*GREP, "", "completed")[:2]]) as on:
         assert any("◌ grep class Align in rich" in line for line in on.lines()), on.lines()
+
+
+async def test_a_call_that_is_made_by_another_is_named_by_the_tool_that_is_meant_before_it_has_ended(stage):
+    began, asked = call("web_fetch", "http://docs.example/", {}, "", "completed")[:2]
+    async with stage([*recorded.opening(), START, replace(began, title="call_tool"), asked]) as on:
+        assert any("◌ web_fetch http://docs.example/" in line for line in on.lines()), on.lines()
 
 
 async def test_an_edit_that_the_mode_refuses_says_so_and_opens_to_what_the_model_was_told(stage):

@@ -112,7 +112,7 @@ class TranscriptState:
     def start_call(self, _: events.Envelope, event: events.ToolRequested) -> None:
         self.calls[event.call] = event.document
         if block := self.by_key.get(event.document):
-            block.title = block.title or event.tool
+            block.title = event.tool or block.title  # the tool that is meant, where the call was made by another
             block.subject = event.summary
             block.revision += 1
 
