@@ -51,6 +51,7 @@ class WebFetcher:
             return kept.page
         way: list[WebAddress] = []
         while len(way) <= MAX_REDIRECTS:
+            self.network.refuse_literal(address.target)
             await approve(address)
             if minds_robots:
                 await self._check_robots(address)

@@ -52,6 +52,13 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
         """Return this network with `own` admitted, wherever it is."""
         return GuardedNetwork(self._resolve, self._connect, is_admitted=lambda target: target == own)
 
+    def refuse_literal(self, target: HostAndPort) -> None:
+        """Raise `WebFailed` for an address that could not be dialled whatever anybody says to it; names are looked up
+        when they are dialled."""
+        known = parse_ip_address(target.host)
+        if known is not None and not is_public(known) and not self._is_admitted(target):
+            raise _explain_inner(target.host)
+
     async def connect_tcp(
         self,
         host: str,
@@ -79,9 +86,13 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
         if is_admitted:
             return addresses
         if not all(map(is_public, addresses)):
-            raise WebFailed(
-                f"The host {host} is not out in the public network, and pages are fetched from there alone.",
-                hint="A server of this machine is reached by a command.",
-                code="refused_address",
-            )
+            raise _explain_inner(host)
         return addresses[:1]
+
+
+def _explain_inner(host: str) -> WebFailed:
+    return WebFailed(
+        f"The host {host} is not out in the public network, and pages are fetched from there alone.",
+        hint="A server of this machine is reached by a command.",
+        code="refused_address",
+    )

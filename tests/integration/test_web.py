@@ -219,11 +219,20 @@ async def test_a_user_can_switch_the_web_off(project, host):
         assert host.dialled == []
 
 
-async def test_i11_an_inner_address_is_refused_although_the_user_says_yes(project, host):
-    host.replies.update({"/": page("Hello")})
+async def test_i11_a_name_that_leads_to_an_inner_network_is_refused_although_the_user_says_yes(project, host):
+    host.addresses["inner.example"] = [["169.254.169.254"]]
+    step = fetching("http://inner.example/latest/meta-data")
+    async with web_session(project, host, step, says("ok")) as (engine, session, _):
+        asked = await play(engine, session, "allow_once")
+        assert len(asked) == 1
+        assert results(engine, session)[0].startswith("refused_address:")
+        assert host.dialled == []
+
+
+async def test_i11_nobody_is_asked_about_an_inner_address_that_a_yes_would_not_open(project, host):
     step = fetching("http://169.254.169.254/latest/meta-data")
     async with web_session(project, host, step, says("ok")) as (engine, session, _):
-        await play(engine, session, "allow_once")
+        assert await play(engine, session) == []
         assert results(engine, session)[0].startswith("refused_address:")
         assert host.dialled == []
 
