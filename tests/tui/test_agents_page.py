@@ -134,6 +134,17 @@ def test_a_long_name_leaves_room_for_what_was_used():
     assert (left, right) == (" ◌ generalPurpose · Measure ho…", "2 steps ")
 
 
+async def test_who_asks_is_marked_when_the_pane_is_opened(stage):
+    async with stage(team(), size=(160, 40)) as on:
+        await on.pilot.press("f9")
+        await on.until(lambda: on.screen.query(AgentList) and rows(on)[0])
+        shown = on.screen.query_one(AgentList)
+        assert (shown.cursor, shown.current.id) == (0, "sub_0")
+        await on.pilot.press("j")
+        await on.emit(e.SubagentProgressed(id="sub_0", acts=acts("$ npm ci"), count=1, steps=3))
+        assert shown.cursor == 1, "it was moved by hand"
+
+
 async def test_keys_move_open_and_stop_and_what_has_ended_is_not_stopped(stage):
     async with stage(team(), size=(160, 40)) as on:
         await on.pilot.press("f9")

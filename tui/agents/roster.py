@@ -27,7 +27,7 @@ EMPTY: Final = (
 
 
 class AgentList(CursorView):
-    """Lists subagents, the latest below; the cursor stays on its subagent."""
+    """Lists subagents, the latest below; the cursor stays on its subagent, and until it is moved goes to who asks."""
 
     DEFAULT_CSS = """
     AgentList { overflow-x: hidden; }
@@ -68,7 +68,10 @@ class AgentList(CursorView):
         self._entries = entries
         self.virtual_size = Size(0, ROWS * len(entries))
         at = next((number for number, each in enumerate(entries) if marked and each.id == marked.id), self.cursor)
-        self.move_to(len(entries) - 1 if follows and not self.has_focus else at)
+        if not self.has_focus:
+            last = len(entries) - 1 if follows else at
+            at = next((number for number, each in enumerate(entries) if each.condition == "asking"), last)
+        self.move_to(at)
         if self.hints != before:
             self.post_message(HintsChanged())
 
