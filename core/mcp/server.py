@@ -19,9 +19,9 @@ from msgspec import Struct
 from core.clock import monotonic
 from core.errors import AgentTuiError, ConfigError, StateError, ToolFailed
 from core.mcp.boxed_process import ServerLog, ServerProcess
-from core.mcp.elicitation import AskUser, Elicitation, ElicitationAnswer, answer_elicitation
-from core.mcp.sdk_connection import AnswerServer, CallAnswer, MessagePipe, Progress, SdkConnection, ToolDefinition
 from core.mcp.server_config import ServerConfig, Variables, find_remote_host, parse_env_file
+from core.mcp.wire.elicitation import AskUser, Elicitation, ElicitationAnswer, answer_elicitation
+from core.mcp.wire.sdk_connection import AnswerServer, CallAnswer, MessagePipe, Progress, SdkConnection, ToolDefinition
 from core.protocol.review import Origin
 from core.shell.command_host import CommandHost
 from core.tasks import TaskOwner

@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from core.mcp.config_files import load_servers
 from core.mcp.consent import ConsentStore, ServerConsent
-from core.mcp.sdk_connection import ToolDefinition
 from core.mcp.server_config import ServerConfig, ServerProblem
 from core.mcp.tool_lists import MAX_DESCRIPTION, MAX_SHOWN, KeptList, OfferedTool, find_flags, load_list, name_tools
+from core.mcp.wire.sdk_connection import ToolDefinition
 from core.permissions.trusted_files import TrustCheck
 from core.protocol import queries as q
 from core.sandbox.plain_text import strip_escapes

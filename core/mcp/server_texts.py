@@ -12,8 +12,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from core.errors import ToolFailed
-from core.mcp.sdk_connection import CallAnswer, ContentBlock, SdkConnection
 from core.mcp.tool_lists import PromptDefinition, ServerTexts
+from core.mcp.wire.sdk_connection import CallAnswer, ContentBlock, SdkConnection
 from core.sandbox.plain_text import strip_escapes
 
 MAX_LISTED: Final = 1_000  # resources, and prompts, of a server

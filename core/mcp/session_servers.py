@@ -16,7 +16,6 @@ from core.clock import monotonic
 from core.errors import AgentTuiError, StateError, ToolFailed
 from core.mcp.config_files import ConfiguredServers, load_servers
 from core.mcp.consent import ConsentStore, ServerConsent
-from core.mcp.sdk_connection import CallAnswer, SdkConnection, ToolDefinition
 from core.mcp.server import START_SECONDS, CallListener, McpServer
 from core.mcp.server_config import ServerConfig
 from core.mcp.server_rows import ServerLife, build_row, describe_missing, describe_problem
@@ -36,6 +35,7 @@ from core.mcp.tool_lists import (
     name_tools,
     save_list,
 )
+from core.mcp.wire.sdk_connection import CallAnswer, SdkConnection, ToolDefinition
 from core.permissions.trusted_files import TrustCheck
 from core.protocol import queries as q
 from core.protocol.events import Notice

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from core.filesystem.atomic_write import replace_file
-from core.mcp.sdk_connection import ToolDefinition
+from core.mcp.wire.sdk_connection import ToolDefinition
 from core.records import decode_json
 from core.sandbox.plain_text import strip_escapes
 from core.user_dirs import get_cache_dir

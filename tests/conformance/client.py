@@ -17,11 +17,11 @@ from typing import Any
 import httpx2
 
 from core.errors import ToolFailed
-from core.mcp.elicitation import Elicitation, ElicitationAnswer, answer_elicitation
 from core.mcp.remote.http_link import HttpLink, build_target
 from core.mcp.remote.login import log_in
-from core.mcp.sdk_connection import SdkConnection, ToolDefinition
 from core.mcp.server_config import OAuthOptions, ServerConfig, Variables
+from core.mcp.wire.elicitation import Elicitation, ElicitationAnswer, answer_elicitation
+from core.mcp.wire.sdk_connection import SdkConnection, ToolDefinition
 from core.protocol.documents import Question, QuestionAnswer
 
 VARIABLES = Variables(Path("/nowhere"), os.environ)

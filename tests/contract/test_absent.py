@@ -25,7 +25,7 @@ LISTENING_TO_OURS = {
     "core.engine.engine",
     "core.sandbox.inside.init_process",
     "core.transports.stdio_server",
-    "core.mcp.sdk_connection",
+    "core.mcp.wire.sdk_connection",
 }
 SERVERS = frozenset({"http.server", "socketserver", "wsgiref", "xmlrpc", "aiohttp", "uvicorn", "litestar", "starlette"})
 CLIENTS_OF_THE_SCREEN = frozenset({"http", "urllib", "httpx", "requests", "aiohttp", "socket", "openai", "anthropic"})
@@ -53,7 +53,7 @@ def test_nothing_listens_but_what_is_named():
 def test_i3_servers_of_mcp_are_started_by_one_package_and_reached_by_the_capability_of_one_access():
     taken = {(module.name, each.target.partition(".")[0]) for module in program() for each in imports(module)}
     speaking = {name for name, target in taken if target == "mcp"}
-    assert speaking == {"core.mcp.sdk_connection", "core.mcp.remote.login"}
+    assert speaking == {"core.mcp.wire.sdk_connection", "core.mcp.remote.login"}
     users = {module.name for module in program() for each in imports(module) if each.target.startswith("core.mcp")}
     assert {name for name in users if not name.startswith("core.mcp")} <= {
         "core.engine.project_trust",  # which entries a file has, so that a change of one is asked about

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from core.mcp.elicitation import LEAVE_OUT
+from core.mcp.wire.elicitation import LEAVE_OUT
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.documents import Question, QuestionAnswer

@@ -20,8 +20,8 @@ from core.errors import AgentTuiError, ToolFailed
 from core.mcp.remote.http_link import HttpLink, build_target
 from core.mcp.remote.login import ReturnListener, answer_nothing, choose_scope, list_rights, log_in, log_out
 from core.mcp.remote.logins import Login, LoginStore
-from core.mcp.sdk_connection import SdkConnection
 from core.mcp.server_config import OAuthOptions, ServerConfig, Variables
+from core.mcp.wire.sdk_connection import SdkConnection
 from core.user_dirs import get_state_dir
 from tests.integration.test_mcp_servers import results, script, told
 from tests.integration.test_remote_servers import configure, far

@@ -7,10 +7,10 @@ import os
 import sys
 from pathlib import Path
 
-from core.mcp.elicitation import Elicitation, ElicitationAnswer
 from core.mcp.remote.http_link import HttpLink, build_target
-from core.mcp.sdk_connection import SdkConnection
 from core.mcp.server_config import ServerConfig, Variables
+from core.mcp.wire.elicitation import Elicitation, ElicitationAnswer
+from core.mcp.wire.sdk_connection import SdkConnection
 
 
 async def answer(_: Elicitation) -> ElicitationAnswer:

@@ -19,8 +19,8 @@ from core.errors import ConfigError, ToolFailed, WebFailed
 from core.mcp.remote.guarded_http import GuardedTransport, HttpFault, build_server_network, is_inner_name
 from core.mcp.remote.logins import LoginStore
 from core.mcp.remote.stored_login import StoredLogin
-from core.mcp.sdk_connection import open_http_streams
 from core.mcp.server_config import ServerConfig, Variables
+from core.mcp.wire.sdk_connection import open_http_streams
 from core.secrets import register_secret
 from core.web.address import WebAddress, parse_address
 

@@ -18,13 +18,13 @@ from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 from msgspec import Struct
 
 from core.errors import ConfigError, ToolFailed
-from core.mcp.elicitation import Elicitation, ElicitationAnswer
 from core.mcp.remote.guarded_http import is_this_machine
 from core.mcp.remote.http_link import HttpLink, RemoteTarget, build_target
 from core.mcp.remote.logins import Login, LoginStore
 from core.mcp.remote.stored_login import renew
-from core.mcp.sdk_connection import SdkConnection
 from core.mcp.server_config import OAuthOptions, ServerConfig, Variables
+from core.mcp.wire.elicitation import Elicitation, ElicitationAnswer
+from core.mcp.wire.sdk_connection import SdkConnection
 from core.sandbox.plain_text import strip_escapes
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""The wire of MCP servers: their messages as the SDK reads them."""
+"""The wire of MCP servers: connections by the SDK, what their results become, and what they ask of the user."""

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.mcp.sdk_connection import ToolDefinition
 from core.mcp.tool_lists import KeptList, compute_digests, find_flags, find_tools, load_list, name_tools, save_list
+from core.mcp.wire.sdk_connection import ToolDefinition
 
 
 def tool(name: str, description: str = "", **more) -> ToolDefinition:

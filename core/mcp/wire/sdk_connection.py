@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct, field
 
 from core.errors import ToolFailed
-from core.mcp.elicitation import Elicitation, ElicitationAnswer
+from core.mcp.wire.elicitation import Elicitation, ElicitationAnswer
 from core.mcp.wire.mended_lists import mend_streams
 from core.records import convert
 from core.tasks import cancel_tasks

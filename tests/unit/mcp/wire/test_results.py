@@ -7,8 +7,8 @@ import io
 
 from PIL import Image
 
-from core.mcp.results import render_answer
-from core.mcp.sdk_connection import CallAnswer, ContentBlock
+from core.mcp.wire.results import render_answer
+from core.mcp.wire.sdk_connection import CallAnswer, ContentBlock
 
 
 def draw_picture() -> str:

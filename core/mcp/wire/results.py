@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from core.attachments.preparation import PreparedAttachment, prepare_attachment
 from core.errors import AgentTuiError
-from core.mcp.sdk_connection import CallAnswer, ContentBlock
+from core.mcp.wire.sdk_connection import CallAnswer, ContentBlock
 from core.sandbox.plain_text import strip_escapes
 from core.shell.spill import spill_output
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import ConfigError
-from core.mcp.elicitation import (
+from core.mcp.wire.elicitation import (
     DECLINE,
     DEFAULT,
     LEAVE_OUT,
