@@ -2,12 +2,14 @@
 
 `<execute_bash>`, `<execute_ipython>`, `<file-edit filePath="…">` with SEARCH/REPLACE blocks, `<file_edit path=… start=…
 end=…>` with a draft, `<edit_file target_file=…>` with new code, a patch from `*** Begin Patch` to `*** End Patch`, and
-`<tool_call>` with a JSON object for every other tool. A tag within backticks or a fence is text. `<chat>` and
-`<finish>` only frame text. The turn ends with an answer without a call.
+`<tool_call>` with a JSON object for every other tool. Reading functions that models know as Python's (`open_file`,
+`scroll_down`, `search_dir`) are tools, too, where one stands alone in its block. A tag within backticks or a fence is
+text. `<chat>` and `<finish>` only frame text. The turn ends with an answer without a call.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import textwrap
@@ -53,11 +55,47 @@ class _TagCall(Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
+# Functions of a block of Python that are tools here, with their arguments in order (OpenHands' agent skills).
+_FUNCTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "open_file": ("path", "line_number", "context_lines"),
+    "goto_line": ("line_number",),
+    "scroll_down": (),
+    "scroll_up": (),
+    "search_dir": ("search_term", "dir_path"),
+    "search_file": ("search_term", "file_path"),
+    "find_file": ("file_name", "dir_path"),
+}
+
+
 def _parse_python(block: TaggedBlock) -> _TagCall:
     code = block.body if block.body.startswith("\n") else block.body.lstrip(" \t")
     code = textwrap.dedent(code).strip("\n").rstrip()
+    if (function := _parse_function(code)) is not None:
+        return function
     problem = "" if code.strip() else "The block is empty: there is nothing to run."
     return _TagCall(name=PYTHON_TOOL, arguments=encode_arguments({"code": code}), problem=problem)
+
+
+def _parse_function(code: str) -> _TagCall | None:
+    """Parse a block that is one call of a function that is a tool, printed or not; None = it is Python to be run."""
+    try:
+        match ast.parse(code.strip(), mode="eval").body:
+            case ast.Call(ast.Name("print"), [ast.Call(ast.Name(name)) as call], []):
+                pass
+            case ast.Call(ast.Name(name)) as call:
+                pass
+            case _:
+                return None
+        order = _FUNCTIONS[name]
+        named = {each.arg: each.value for each in call.keywords if each.arg}
+        values = {**dict(zip(order, call.args, strict=False)), **named}
+        if len(values) != len(call.args) + len(call.keywords):
+            return None
+        given = {key: ast.literal_eval(value) for key, value in values.items()}
+        arguments = encode_arguments({key: value for key, value in given.items() if value is not None})
+    except (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryError):
+        return None
+    return _TagCall(name=name, arguments=arguments)
 
 
 def _parse_browse(block: TaggedBlock) -> _TagCall:
@@ -109,10 +147,9 @@ _CALL_PARSERS: Final[Mapping[str, Callable[[TaggedBlock], _TagCall]]] = {
     "execute_browse": _parse_browse,
     "tool_call": _parse_tool_call,
 }
-# What a call will be as soon as its block begins; the name in a <tool_call> is only known at its end.
+# What a call will be as soon as its block begins; of a <tool_call> and of Python that is only known at its end.
 _TOOLS_BY_TAG: Final = {
     "execute_bash": TERMINAL_TOOL,
-    "execute_ipython": PYTHON_TOOL,
     PATCH_FRAME[0]: PATCH.name,
     **{tag: tool.name for tag, tool in EDIT_TAGS.items()},
 }

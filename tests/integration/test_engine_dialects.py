@@ -105,6 +105,25 @@ async def test_a_turn_in_tags_reads_edits_and_runs_a_command(project, monkeypatc
         assert (project / "a.txt").read_text() == "one\ntwo\nthree\n"
 
 
+async def test_a_file_is_read_on_by_the_functions_that_a_model_takes_for_pythons(project, monkeypatch):  # noqa: F811
+    (project / "long.py").write_text("".join(f"line {number}\n" for number in range(1, 251)))
+    said = ("open_file('long.py')", "scroll_down()", "print(search_dir('line 24', './'))")
+    steps = [Step(text=f"<execute_ipython>\n{each}\n</execute_ipython>") for each in said]
+    async with serving(monkeypatch, *steps, Step(text="Read.")) as server:
+        async with engine_in(project) as engine:
+            session = await opened(engine, "openai/tiny-1")
+            events = await run_turn(engine, session, "Read it")
+            done = [(each.tool, each.status) for each in events if isinstance(each, ev.ToolFinished)]
+            assert done == [("read_file", "completed"), ("read_file", "completed"), ("grep", "completed")]
+            assert faults(engine.state(session).messages) == []
+        assert_no_functions(server)
+        first, second, found = (each["content"] for each in server.answered[-1].json["messages"][-5::2])
+        assert "line 100\n" in first
+        assert "line 101\n" not in first
+        assert "line 101\n" in second
+        assert "long.py" in found
+
+
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
 async def test_a_turn_in_commands_reads_and_writes_until_the_mark(project, monkeypatch, api):  # noqa: F811
     async with serving(monkeypatch, *COMMANDS) as server:

@@ -206,6 +206,50 @@ def test_python_is_taken_out_of_its_indentation():
 
 def test_an_empty_block_does_nothing_but_say_so():
     assert "nothing to run" in calls(TagParser, "<execute_ipython>\n</execute_ipython>")[0][2]
+
+
+@pytest.mark.parametrize(
+    ("code", "tool", "arguments"),
+    [
+        ("open_file('/shop/a.py')", "open_file", {"path": "/shop/a.py"}),
+        (
+            'print(open_file("a.py", 300, context_lines=60))',
+            "open_file",
+            {"path": "a.py", "line_number": 300, "context_lines": 60},
+        ),
+        ("scroll_down()", "scroll_down", {}),
+        ("scroll_up() # back", "scroll_up", {}),
+        ("goto_line(12)", "goto_line", {"line_number": 12}),
+        ("search_dir('def f', './')", "search_dir", {"search_term": "def f", "dir_path": "./"}),
+        ("search_file('def f', file_path=None)", "search_file", {"search_term": "def f"}),
+        ("find_file(\n    'a.py',\n    dir_path='src',\n)", "find_file", {"file_name": "a.py", "dir_path": "src"}),
+    ],
+)
+def test_a_reading_function_that_stands_alone_in_a_block_of_python_is_a_tool(code, tool, arguments):
+    assert calls(TagParser, f"<execute_ipython>\n{code}\n</execute_ipython>") == [(tool, arguments, "")]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "open_file('a.py')\nscroll_down()",
+        "text = open_file('a.py')",
+        "open_file(path)",
+        "open_file('a.py', path='b.py')",
+        "open_file(*paths)",
+        "open_file(**paths)",
+        "scroll_down(3)",
+        "open_file(b'a.py')",
+        "open_file({1, 2})",
+        "agent.open_file('a.py')",
+        "open('a.py')",
+        "print(open_file('a.py'), end='')",
+        "open_file(" * 500,
+        "open_file('a\0b'",
+    ],
+)
+def test_any_other_block_of_python_is_run_as_it_is(code):
+    assert calls(TagParser, f"<execute_ipython>\n{code}\n</execute_ipython>") == [("run_python", {"code": code}, "")]
     assert "No command is running" in calls(TagParser, "<execute_bash></execute_bash>")[0][2]
     assert "No command is running" in calls(TagParser, "<execute_bash> ctrl+c </execute_bash>")[0][2]
 
