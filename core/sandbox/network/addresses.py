@@ -18,6 +18,7 @@ _LONGEST = 253
 _NUMBER = re.compile(r"\d+|0x[0-9a-f]*")
 _PORT = re.compile(r"[1-9]\d{0,4}")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_ISATAP = frozenset((0x0000_5EFE, 0x0200_5EFE))  # above the last 32 bits, which are an IPv4 address then (RFC 5214)
 # Nowhere in public, though the library of some Python says so: protocol assignments (192.0.0.192 tells a machine of
 # Oracle's cloud its secrets), the relays of 6to4, documentation, segment routing; and the one address at which Azure
 # does the same, which is public by its number alone.
@@ -83,7 +84,8 @@ def is_public(address: IPAddress) -> bool:
         return False
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
-        if inner is None and address in _NAT64:
+        has_tail = address in _NAT64 or (int(address) >> 32) & 0xFFFFFFFF in _ISATAP
+        if inner is None and has_tail:
             inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
         if inner is not None:
             return is_public(inner)
