@@ -38,15 +38,15 @@ class CandidateRunner(SubagentRunner):
 
     async def work(self) -> SubagentEnd:
         end = await self.run_turn(self._best.prompt, "", self._best.surroundings)
-        self.stop_clock()
-        may_be_checked = end.reason != "interrupted" and bool(read_candidate(self.parent, self.id).changes)
+        self.reporter.stop_clock()
+        work = read_candidate(self.parent, self.id)
+        may_be_checked = end.reason != "interrupted" and bool(work.changes)
         if end.reason == "done" or may_be_checked:
             self.reporter.report_wait("waits for the others")
         else:
             self.report_end(end)
         command = await self._best.agree_on_check(self.id)
         self.reporter.report_wait("")
-        work = read_candidate(self.parent, self.id)
         if command and may_be_checked and all(each.command != command for each in work.checks):
             await self._check(command)
             work = read_candidate(self.parent, self.id)

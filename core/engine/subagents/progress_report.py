@@ -35,7 +35,7 @@ class SubagentReporter:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_interval = INTERVAL
         self._began = monotonic()
-        self._stopped_at: float | None = None  # when its own work was over
+        self._worked: float | None = None  # seconds, once they count no more
         self._reported_at = 0.0
         self._is_closed = False
         self._step = 0
@@ -60,6 +60,15 @@ class SubagentReporter:
         known = self._parent.state.subagents[self._child.id].usage
         mine = self._child.state.usage
         return subtract_usage(mine, known) if turn is None else add_usage(subtract_usage(mine, known), turn.usage)
+
+    @property
+    def worked_ms(self) -> int:
+        """The milliseconds that it has worked, until now or until its clock was stopped."""
+        return round((monotonic() - self._began if self._worked is None else self._worked) * 1000)
+
+    def stop_clock(self) -> None:
+        """Let the time from now on not count as its own: it waits for others."""
+        self._worked = monotonic() - self._began
 
     def close(self) -> None:
         """Report nothing more, and withdraw its open questions and approvals."""
@@ -89,7 +98,6 @@ class SubagentReporter:
     def report_wait(self, reason: str) -> None:
         """Report what it waits for, "" = for nothing any more."""
         self._acts.pop("wait", None)
-        self._stopped_at = self._stopped_at or monotonic()
         if reason:
             self._add_act("wait", ev.SubagentAction(text=reason, status="running"))
         self._schedule_report()
@@ -167,12 +175,12 @@ class SubagentReporter:
                 steps=self._step,
                 changed=self._count_changed(),
                 usage=self.usage,
-                duration_ms=round(((self._stopped_at or self._reported_at) - self._began) * 1000),
+                duration_ms=self.worked_ms,
             )
         )
         approvals, questions = self._parent.state.approvals.values(), self._parent.state.questions.values()
         waits = any(self._is_ours(each) for each in approvals) or any(self._is_ours(each) for each in questions)
-        if self._stopped_at is None and not waits:
+        if self._worked is None and not waits:
             self._schedule_report(HEARTBEAT)
 
     def _count_changed(self) -> int:

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from core.agent.mentions.sources import PromptSurroundings
 from core.agent.turn.budget import SubagentLimits
-from core.clock import monotonic
 from core.engine.session.session import Session
 from core.engine.session.turns import ask_model, reserve_turn, start_turn
 from core.engine.subagents.progress_report import SubagentReporter
@@ -35,8 +34,6 @@ class SubagentRunner(ABC):
         self.parent = parent
         self.child = child
         self.is_resumed = child.id in parent.state.subagents
-        self._started = monotonic()
-        self._worked: float | None = None  # seconds, once they count no more
         self._is_finished = False
         child.call_permissions.subagent_limits = limits
         self._requested_tools = parent.call_permissions.requested_tools
@@ -72,17 +69,11 @@ class SubagentRunner(ABC):
         turn = child.state.turns[-1]
         return SubagentEnd(reason=turn.reason or "failed", message=turn.message)
 
-    def stop_clock(self) -> None:
-        """Let the time from now on not count as its own: it waits for others."""
-        self._worked = monotonic() - self._started
-
     def report_end(self, end: SubagentEnd) -> None:
         """Report, once, that it has stopped."""
         if self._is_finished:
             return
         self._is_finished = True
-        if self._worked is None:
-            self.stop_clock()
         self.parent.call_permissions.record_foreign(self.child.state.foreign_sources)
         self.reporter.close()
         self.parent.emit_surely(
@@ -94,7 +85,7 @@ class SubagentRunner(ABC):
                 acts=self.reporter.final_acts,
                 steps=sum(turn.steps for turn in self.child.state.turns),
                 usage=self.reporter.usage,
-                duration_ms=round((self._worked or 0.0) * 1000),
+                duration_ms=self.reporter.worked_ms,
             )
         )
 
