@@ -73,7 +73,7 @@ class Approver(Struct, frozen=True):
         `can_leave`: the user is offered to let the command out of the box; for that choice it returns `LEAVE_BOX`.
         """
         if refusal := await self.find_hook_refusal(call, tool):
-            return f"{refusal} Nothing was changed."
+            return refusal
         before = self._build_approval(access, tool)
         request = self._build_request(call, access, tool, before, reason)
         if can_leave:
@@ -107,7 +107,8 @@ class Approver(Struct, frozen=True):
             subjects=list_tool_names(tool.name),
             texts=(tool.subject(),),
         )
-        return (await self.hooks.run(occasion)).describe_refusal()
+        refusal = (await self.hooks.run(occasion)).describe_refusal()
+        return f"{refusal} Nothing was changed." if refusal else ""
 
     def _build_approval(self, access: Access, tool: Tool[object]) -> Approval:
         if access is Access.EXEC:

@@ -44,7 +44,8 @@ class MachineAnswer(Struct, frozen=True):
 async def ask_for_machine(approver: Approver, call: str, tool: RunTerminalCmd) -> MachineAnswer:
     """Ask whether a command may run on the user's machine. The approval of a yes is `build_machine_approval`."""
     permissions = approver.permissions
-    if why := explain_confinement(permissions, tool) or await _find_hook_refusal(approver, call, tool):
+    why = explain_confinement(permissions, tool)
+    if why := why or await approver.find_hook_refusal(call, cast("Tool[object]", tool)):
         return MachineAnswer("nowhere", why)
     before, foreign = build_machine_approval(permissions, tool), _name_foreign(permissions)
     if not approver.user.is_interactive:
@@ -58,11 +59,6 @@ async def ask_for_machine(approver: Approver, call: str, tool: RunTerminalCmd) -
     if explain_confinement(permissions, tool) or build_machine_approval(permissions, tool) != before:
         return MachineAnswer("nowhere", CHANGED)
     return MachineAnswer("machine" if resolved.decision == "run_on_machine" else "box")
-
-
-async def _find_hook_refusal(approver: Approver, call: str, tool: RunTerminalCmd) -> str:
-    refusal = await approver.find_hook_refusal(call, cast("Tool[object]", tool))
-    return f"{refusal} Nothing was changed." if refusal else ""
 
 
 def build_machine_approval(permissions: CallPermissions, tool: RunTerminalCmd) -> Approval:
