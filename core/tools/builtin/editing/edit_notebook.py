@@ -179,18 +179,19 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
         return cells[index]
 
     def _find_cell_by_id(self, notebook: Notebook) -> Cell:
-        known = {each.id: each for each in reversed(notebook.cells) if each.id}
-        same = [each.index for each in notebook.cells if each.id == self.cell_id]
+        same = [each for each in notebook.cells if each.id == self.cell_id]
         if len(same) > 1:
+            numbers = ", ".join(str(each.index) for each in same)
             raise ToolInputInvalid(
-                f"The cells {', '.join(map(str, same))} of {self.target_notebook} have the id {self.cell_id!r}.",
+                f"The cells {numbers} of {self.target_notebook} have the id {self.cell_id!r}.",
                 hint="Name the one that you mean by cell_idx.",
             )
         if same:
-            return known[self.cell_id]
+            return same[0]
         number = self.cell_id.removeprefix("cell-")
         if number.isdecimal() and int(number) < len(notebook.cells):
             return notebook.cells[int(number)]
+        known = {each.id: each for each in reversed(notebook.cells) if each.id}
         near = [f"{name} (cell {known[name].index})" for name in find_nearest_names(self.cell_id, known)]
         hint = f"Did you mean {' or '.join(near)}?" if near else "Name it by cell_idx."
         raise ToolInputInvalid(f"{self.target_notebook} has no cell with the id {self.cell_id!r}.", hint=hint)
