@@ -10,12 +10,15 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from core.errors import StateError
+from core.protocol.events import SessionStarted
 from core.protocol.queries import SessionInfo
 from core.sessions.log import read_log
-from core.sessions.store import SessionStore, is_locked
+from core.sessions.record_format import decode_record
+from core.sessions.store import SessionStore, is_locked, is_session_id
 from core.sessions.summary import SessionSummary, build_summary, load_summary
 from core.state.fold import SHARED_STEPS, apply_event
 from core.state.session import SessionState
+from core.user_dirs import get_state_dir
 
 DAMAGED = "The log is damaged; what is whole of it can be resumed."
 
@@ -27,6 +30,19 @@ def list_sessions(
     `known` are summaries of sessions that are open in this process. Only a log without a fitting summary is read."""
     directories = store.list_directories()[: max(limit, 0)]
     return tuple(_load_summary(directory, known or {}).info for directory in directories)
+
+
+def find_workspace(session: str, home: Path | None = None) -> Path | None:
+    """Return the workspace of a session, whichever it is; None: there is no such session, or its project is gone."""
+    if not is_session_id(session):
+        return None
+    for log in ((home or get_state_dir()) / "workspaces").glob(f"*/sessions/{session}/log.jsonl"):
+        with log.open("rb") as file:
+            first = decode_record(file.readline()[:-1])
+        if first is not None and isinstance(first.event, SessionStarted):
+            found = Path(first.event.workspace)
+            return found if found.is_dir() else None
+    return None
 
 
 def _load_summary(directory: Path, known: Mapping[str, SessionSummary]) -> SessionSummary:

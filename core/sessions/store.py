@@ -131,6 +131,11 @@ def is_lock_held(lock: Path, *, absent: bool) -> bool:
     return False
 
 
+def is_session_id(text: str) -> bool:
+    """True if a session could have this id: it is no path."""
+    return bool(_SESSION_ID.fullmatch(text))
+
+
 class SessionStore:
     """The sessions of one workspace, below `home` (None = the state directory). Nothing is written until `create`."""
 
@@ -163,7 +168,7 @@ class SessionStore:
 
     def has_session(self, session: str) -> bool:
         """True if there is a session of this id."""
-        return bool(_SESSION_ID.fullmatch(session)) and (self.sessions_path / session / "log.jsonl").is_file()
+        return is_session_id(session) and (self.sessions_path / session / "log.jsonl").is_file()
 
     def list_directories(self) -> list[Path]:
         """Return every session's directory, the one written last first; an absent state directory means none."""

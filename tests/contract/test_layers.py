@@ -62,11 +62,11 @@ LADDER: tuple[frozenset[str], ...] = (
         )
     ),
     frozenset({"core.shell", "core.web"}),
-    frozenset({"core.lsp", "core.hooks", "core.mcp"}),
+    frozenset({"core.lsp", "core.hooks", "core.mcp", "core.acp", "core.background"}),
     frozenset({"core.tools"}),
     frozenset({"core.agent"}),
     frozenset({"core.engine", "core.demo"}),
-    frozenset({"core.transports", "core.cli"}),
+    frozenset({"core.transports", "core.worker", "core.cli"}),
 )
 STRANGERS = LADDER[2]
 SEEN_BY_TUI = (
