@@ -24,6 +24,7 @@ from core.cli.parsing import (
     OutputFormat,
     Parser,
     locate_subcommand,
+    parse_agent,
     parse_allowing_rule,
     parse_candidates,
     parse_count,
@@ -121,6 +122,7 @@ examples:
   agent-tui ~/src/shop -c          go on with the last session there
   agent-tui --mode plan --model openai/gpt-5
   agent-tui --model ollama/qwen3   a model server on this machine
+  agent-tui --agent claude         the agent you pay for, in the shadow
   agent-tui -p "why does test_tax fail?" --mode ask
   git diff | agent-tui -p "review this" --output-format json
   agent-tui -p "what is wrong here?" --image screenshot.png
@@ -222,6 +224,14 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="openai/NAME, anthropic/NAME, a local server (ollama, lmstudio, llamacpp, vllm), a provider that is "
         "configured, or scripted/FILE",
+    )
+    group.add_argument(
+        "--agent",
+        dest="model",
+        type=parse_agent,
+        metavar="NAME",
+        help="let another agent answer, in the box over the shadow: claude, codex, gemini, opencode, one that is "
+        "configured, or a command line that speaks ACP (short for --model acp/NAME)",
     )
     group.add_argument("--effort", choices=EFFORTS, metavar="LEVEL", help=f"how much it thinks: {', '.join(EFFORTS)}")
     group.add_argument(

@@ -25,6 +25,7 @@ from core.git.repository import GitFailed, find_believed_repository
 from core.permissions.trust import TrustStore
 from core.protocol.models import ProviderStatus
 from core.protocol.queries import ModelsAnswer
+from core.providers.hosted_agents import KNOWN_AGENTS, find_agent
 from core.sandbox.box import Tier
 from core.secrets import redact
 from core.sessions.store import SessionStore
@@ -108,6 +109,7 @@ class _Check:
         yield from _rows("servers", _describe_servers(self._directory, settings))
         yield "search", _describe_search(settings)
         yield "browser", _describe_browser(settings)
+        yield from _rows("agents", _describe_agents(settings))
         found = asyncio.run(_models(settings))
         yield from _table(found)
         yield "model", _describe_choice(found)
@@ -216,6 +218,24 @@ def _describe_browser(settings: Settings) -> str:
         return ", ".join(find_programs(settings.browser))
     except AgentTuiError as problem:
         return f"none: {problem.format_with_hint()}"
+
+
+def _describe_agents(settings: Settings) -> Iterator[str]:
+    """Agents of others that could answer here (`--agent NAME`); they are only looked for."""
+    names = dict.fromkeys((*KNOWN_AGENTS, *settings.agent_servers))
+    missing = []
+    for name in names:
+        try:
+            command = find_agent(name, settings).find_command()
+        except AgentTuiError as problem:
+            yield f"{name}: {problem.format_with_hint()}"
+            continue
+        if command is None:
+            missing.append(name)
+        else:
+            yield f"{name}: {' '.join(command)}"
+    if missing:
+        yield f"not installed: {', '.join(missing)} (docs/hosted-agents.md)"
 
 
 def _rows(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -145,6 +145,13 @@ def parse_model(text: str) -> str:
     return text
 
 
+def parse_agent(text: str) -> str:
+    """The model id of an agent of others, by its name or its command line."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("name an agent, such as claude, or the command line of one that speaks ACP")
+    return f"acp/{text.strip()}"
+
+
 def parse_allowing_rule(text: str) -> str:
     from core.errors import ConfigError
     from core.permissions.rules import parse_rule

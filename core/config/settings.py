@@ -131,6 +131,17 @@ class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     settings: dict[str, Any] = field(default_factory=dict)
 
 
+class AgentServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An agent that speaks ACP, by its name: a known one otherwise, or one more. `login`: directories of the user's
+    where it keeps who is logged in, which it may change; `env`: names of variables that it gets; `hosts`: those that
+    it may reach."""
+
+    command: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+    login: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+    env: tuple[Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ...] = ()
+    hosts: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+
+
 class DialectFiles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The user's files that replace the program's texts in a dialect; relative to the configuration directory."""
 
@@ -164,6 +175,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     dialects: DialectFiles = DialectFiles()
     permissions: PermissionSettings = PermissionSettings()
     lsp: dict[str, ServerSettings] = field(default_factory=dict)
+    agent_servers: dict[str, AgentServerSettings] = field(default_factory=dict)
     tools: dict[str, ToolSettings] = field(default_factory=dict)
 
     def resolve_route(self, job: ModelJob) -> RouteSettings:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -21,13 +21,14 @@ from core.errors import AgentTuiError, ToolFailed
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
 from core.protocol.review import FileState, Origin
-from core.sandbox.box import BoxLimits, RunningCommand
+from core.sandbox.box import BoxLimits, BoxService, RunningCommand
 from core.sandbox.plain_text import strip_escapes
 from core.shadow.layers.layer_store import KeptLayers
 from core.shell.command_host import CommandHost
 from core.shell.execution import format_effects, get_memory_limit
 
 _LONGEST_LOG: Final = 20_000
+OpenNetwork = Callable[[], Awaitable[tuple[Path | None, tuple[BoxService, ...]]]]
 _UNBOUNDED: Final = 1 << 50  # whoever reads its messages ends what floods
 
 
@@ -63,11 +64,20 @@ def get_seen_state(host: CommandHost) -> SeenState:
 
 
 class ServerProcess:
-    """A server that runs. `keeps_effects`: what it writes waits for the review; else it is gone with it. `networked`:
-    it is led to the session's proxy. `folder`: one outside of the project that it may read, "" = none."""
+    """A server that runs. `keeps_effects`: what it writes waits for the review; else it is gone with it. `network`:
+    opens the proxy that it is led to, None = it has no network. `folder`: one outside of the project that it may read,
+    "" = none; `writable`: directories of the user's that it may change for good."""
 
-    def __init__(self, host: CommandHost, *, keeps_effects: bool, networked: bool = False, folder: str = "") -> None:
-        self._host, self._networked, self._folder = host, networked, folder
+    def __init__(
+        self,
+        host: CommandHost,
+        *,
+        keeps_effects: bool,
+        network: OpenNetwork | None = None,
+        folder: str = "",
+        writable: tuple[Path, ...] = (),
+    ) -> None:
+        self._host, self._network, self._folder, self._writable = host, network, folder, writable
         self.keeps_effects = keeps_effects
         self.seen = get_seen_state(host)
         self._home: Path | None = None
@@ -99,10 +109,11 @@ class ServerProcess:
             request,
             env={**request.env, **env},
             readable=(*request.readable, *find_program_places((*command, self._folder), host.workspace.root)),
+            writable=self._writable,
         )
-        if self._networked:
-            proxy = await host.proxy()
-            request = replace(request, proxy=proxy, services=host.services() if proxy is not None else ())
+        if self._network is not None:
+            proxy, services = await self._network()
+            request = replace(request, proxy=proxy, services=services if proxy is not None else ())
         if self.keeps_effects:
             home = self._make_layer()
             request = replace(request, upper=home / "upper", work=home / "work")

@@ -12,6 +12,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from msgspec import Struct
@@ -23,6 +24,7 @@ from core.mcp.server_config import ServerConfig, Variables, find_remote_host, pa
 from core.mcp.wire.elicitation import AskUser, Elicitation, ElicitationAnswer, answer_elicitation
 from core.mcp.wire.sdk_connection import AnswerServer, CallAnswer, MessagePipe, Progress, SdkConnection, ToolDefinition
 from core.protocol.review import Origin
+from core.sandbox.box import BoxService
 from core.shell.command_host import CommandHost
 from core.tasks import TaskOwner
 
@@ -237,12 +239,18 @@ class McpServer:
         self.status, self.problem, self.version = "running", "", self._connection.version
         self._failures = 0
 
+    async def _open_network(self) -> tuple[Path | None, tuple[BoxService, ...]]:
+        return await self._host.proxy(), self._host.services()
+
     async def _start(self, *, keeps_effects: bool) -> None:
         command, env = await asyncio.to_thread(self._expand)
         self.log, self._received, self._is_flooding = ServerLog(), 0, False
         is_own = self.config.is_own
         self._process = process = ServerProcess(
-            self._host, keeps_effects=keeps_effects and not is_own, networked=is_own, folder=self.config.folder
+            self._host,
+            keeps_effects=keeps_effects and not is_own,
+            network=self._open_network if is_own else None,
+            folder=self.config.folder,
         )
         pipe = self._pipe = MessagePipe(self._send, self.log.add)
         self._connection = SdkConnection(pipe.open_streams(), self._on_change, self._answer)

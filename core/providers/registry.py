@@ -23,16 +23,18 @@ from core.providers.catalog.capabilities import Capabilities, find_capabilities,
 from core.providers.catalog.presets import KNOWN, Kind, find_preset
 from core.providers.connection import keys
 from core.providers.connection.endpoint import Endpoint, is_openai_host
+from core.providers.hosted_agents import ACP, HostedAgentProvider, find_agent
 from core.secrets import register_secret
 
 SCRIPTED: Final = "scripted"
+OUR_OWN: Final = (ACP, SCRIPTED)  # ids behind which there is no API
 MODEL: Final = "{model}"  # in an address
 _SECRET_HEADER: Final = re.compile(r"auth|key|token|secret", re.IGNORECASE)
 
 
 def list_provider_ids(settings: Settings) -> list[str]:
     """Every id that may stand before the slash of a model's id."""
-    return [*KNOWN, *(name for name in settings.providers if name not in KNOWN), SCRIPTED]
+    return [*KNOWN, *(name for name in settings.providers if name not in KNOWN), *OUR_OWN]
 
 
 def resolve_provider(model_id: str, settings: Settings | None = None) -> tuple[Provider, str]:
@@ -44,6 +46,8 @@ def resolve_provider(model_id: str, settings: Settings | None = None) -> tuple[P
         from core.providers.scripted.provider import ScriptedProvider
 
         return ScriptedProvider.from_file(name), name
+    if provider == ACP:
+        return HostedAgentProvider(find_agent(name, settings)), name
     endpoint = build_endpoint(provider, settings, name)
     if find_kind(provider, settings) == "anthropic":
         from core.providers.anthropic.provider import AnthropicProvider
@@ -98,7 +102,7 @@ def resolve_capabilities(model_id: str, settings: Settings) -> Capabilities:
     """The capabilities of `provider/name`, as far as they are known here. Never slow, asks nobody, raises nothing."""
     try:
         provider, name = split_model_id(model_id, settings)
-        if provider == SCRIPTED:
+        if provider in OUR_OWN:
             return Capabilities()
         origin = find_base_url(provider, settings)
         return find_capabilities(provider, name, wire=find_wire(provider, settings), origin=origin)
@@ -177,7 +181,7 @@ def _find_settings(provider: str, settings: Settings) -> ProviderSettings:
 def preload_provider(model_id: str, settings: Settings | None = None) -> None:
     """Import what a model needs, in a thread, while the user still types: the SDK, then the price list."""
     provider = model_id.partition("/")[0]
-    if provider == SCRIPTED:
+    if provider in OUR_OWN:
         return
     from core.providers.catalog import pricing
     from core.providers.connection import lean_import

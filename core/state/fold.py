@@ -142,6 +142,7 @@ SHARED_STEPS: Final = _combine_steps(
         ev.CheckpointCreated: (steps.add_checkpoint,),
         ev.CheckpointRestored: (steps.drop_merged_subagents,),
         ev.ConversationRewound: (steps.rewind_turns,),
+        ev.AgentSessionOpened: (steps.open_agent_session,),
         ev.SubagentStarted: (steps.start_subagent,),
         ev.SubagentFinished: (steps.finish_subagent,),
         ev.SubagentRated: (steps.rate_subagent,),

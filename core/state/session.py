@@ -228,6 +228,7 @@ class SessionState:
     model_choices: ModelChoices = field(default_factory=ModelChoices)
     debug: DebugState = field(default_factory=DebugState)
     subagents: dict[str, SubagentState] = field(default_factory=dict)
+    agent_sessions: dict[str, str] = field(default_factory=dict)
 
     @property
     def current_turn(self) -> TurnState | None:

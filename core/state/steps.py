@@ -259,6 +259,7 @@ def rewind_turns(state: SessionState, _: ev.Envelope, event: ev.ConversationRewo
     state.turns[:] = [known.pop(record) for record in state.turn_branch.list_records()]
     state.left_turns = known
     state.unreported_answers.clear()
+    state.agent_sessions.clear()  # they know more than what is left
     state.questions = {each.id: each for each in checkpoint.questions}
 
 
@@ -365,3 +366,8 @@ def activate_skill(state: SessionState, _: ev.Envelope, event: ev.SkillActivated
 def add_foreign_source(state: SessionState, _: ev.Envelope, event: ev.ForeignReceived) -> None:
     """Remember for good where text of strangers came from: what it asked for may be obeyed much later."""
     state.foreign_sources.setdefault(event.source)
+
+
+def open_agent_session(state: SessionState, _: ev.Envelope, event: ev.AgentSessionOpened) -> None:
+    """Note in which session of its own a hosted agent works."""
+    state.agent_sessions[event.agent] = event.id

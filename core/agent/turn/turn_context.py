@@ -8,7 +8,7 @@ that it needs, never all of them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -17,7 +17,7 @@ from core.agent.context.memory import ModelMemory
 from core.agent.gate.gated_call import OpenCapability
 from core.agent.gate.name_lookup import SearchProject, search_nothing
 from core.agent.gate.permissions import CallPermissions
-from core.agent.mentions.sources import OpenSources, open_bare_sources
+from core.agent.mentions.sources import OpenSources, PromptSurroundings, open_bare_sources
 from core.agent.planning.plan_sync import PlanSync
 from core.agent.turn.budget import TurnBudget
 from core.agent.turn.offers import Offer
@@ -42,13 +42,17 @@ class BuildTarget(Struct, frozen=True):
     todo: str = ""
 
 
+AskAgent = Callable[["TurnContext", str, PromptSurroundings, str], Awaitable[None]]
+
+
 class TurnContext(Struct, kw_only=True):
     """The context of one turn of the session `id`.
 
     `directory`: the session's own (`outputs/` and `prefix.json` go below it). `is_private`: the APIs are asked to keep
     nothing. `open_sources`: opens what a prompt can name; `search`: looks through the project; `outward`: opens the
     capabilities that lead out of session and machine; `offers`: what the model is told of beside its list of tools.
-    `hooks`: those of the session, to which every event is told. `budget`: what the turn has used.
+    `hooks`: those of the session, to which every event is told. `budget`: what the turn has used. `ask_agent`: has the
+    hosted agent answer that stands in the place of a model, None = a model answers.
     """
 
     id: str
@@ -72,6 +76,7 @@ class TurnContext(Struct, kw_only=True):
     offers: tuple[Offer, ...] = ()
     hooks: SessionHooks = field(default_factory=SessionHooks)
     is_private: bool = False
+    ask_agent: AskAgent | None = None
     build: BuildTarget = BuildTarget()
     budget: TurnBudget = field(default_factory=lambda: TurnBudget(TurnLimits))
     working: asyncio.Task[None] | None = None

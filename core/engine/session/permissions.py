@@ -43,7 +43,7 @@ class SessionPermissions:
         self._report_error = report_error
         self._audit = audit
         self.saved_rules = SavedRules(services.workspace.root, keeps=find_private_directory(directory) is None)
-        self.network_grants = NetworkGrants(directory / "network", self.load_rules, self._record_network_use)
+        self.network_grants = NetworkGrants(directory / "network", self.load_rules, self.record_network_use)
         self._root = services.workspace.root
         self._above: WithheldFinder | None = None
         self._withheld = WithheldFinder(services.workspace, shadow.ignore, self._may_read)
@@ -97,7 +97,7 @@ class SessionPermissions:
         there = (each for each in named if not explain_unreachable(each, Tier.NAMESPACES, os.environ))
         return tuple(map(build_service, there))
 
-    def _record_network_use(self, kind: str, data: dict[str, object]) -> None:
+    def record_network_use(self, kind: str, data: dict[str, object]) -> None:
         try:
             self._audit.record(kind, data)
         except StateError as problem:

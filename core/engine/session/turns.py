@@ -14,7 +14,7 @@ from core.agent.mentions.sources import PromptSurroundings
 from core.agent.skills.offer import build_skill_offer
 from core.agent.turn.offers import Offer
 from core.agent.turn.routes import Route, TurnRoutes
-from core.agent.turn.turn_context import BuildTarget, TurnContext
+from core.agent.turn.turn_context import AskAgent, BuildTarget, TurnContext
 from core.agent.web.opening import build_web_offer, open_web
 from core.config.settings import Settings
 from core.engine.faults import explain_fault
@@ -29,6 +29,7 @@ from core.ids import new_id
 from core.modes import Access, Mode
 from core.protocol.events import Notice, PromptSuggested, TurnEnd, TurnStarted
 from core.providers.base import SuggestingProvider
+from core.providers.hosted_agents import HostedAgentProvider
 
 Work = Callable[[TurnContext], Awaitable[None]]
 
@@ -36,7 +37,10 @@ Work = Callable[[TurnContext], Awaitable[None]]
 async def ask_model(
     context: TurnContext, prompt: str, surroundings: PromptSurroundings | None = None, *, instruction: str = ""
 ) -> None:
-    """Let the model answer. `instruction`: what the model is sent in place of the prompt."""
+    """Let the model answer, or the agent in its place. `instruction`: what it is sent in place of the prompt."""
+    if context.ask_agent is not None:
+        await context.ask_agent(context, prompt, surroundings or PromptSurroundings(), instruction)
+        return
     from core.agent.turn.loop import Turn
 
     await Turn(context, prompt, surroundings, instruction=instruction).run()
@@ -156,8 +160,18 @@ def build_context(session: Session) -> TurnContext:
         hooks=session.hooks,
         outward={Access.EXTERNAL: session.server_access.open_caller, **session.outward},
         is_private=session.state.is_private,
+        ask_agent=_find_agent(session, route),
     )
     return _install_context(session, context)
+
+
+def _find_agent(session: Session, route: Route) -> AskAgent | None:
+    """Return what has a hosted agent answer, if one stands in the place of the model."""
+    if not isinstance(route.provider, HostedAgentProvider):
+        return None
+    from core.engine.hosted.turn import ask_hosted
+
+    return partial(ask_hosted, session, route.provider.agent)
 
 
 def _install_context(session: Session, context: TurnContext) -> TurnContext:

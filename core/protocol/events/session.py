@@ -139,6 +139,12 @@ class ConversationRewound(Event, frozen=True, kw_only=True, tag="conversation.re
     checkpoint: str
 
 
+class AgentSessionOpened(IdEvent, frozen=True, kw_only=True, tag="agent.session_opened"):
+    """A hosted agent works for this session in its own session `id`, by which it can take it up again."""
+
+    agent: str
+
+
 class Notice(Event, frozen=True, kw_only=True, tag="notice"):
     level: Literal["info", "warning"]
     message: str

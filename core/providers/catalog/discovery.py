@@ -19,14 +19,14 @@ from core.providers.catalog import choosing, listing
 from core.providers.catalog.presets import KNOWN
 from core.providers.catalog.pricing import find_context_window
 from core.providers.connection.endpoint import is_loopback
-from core.providers.registry import SCRIPTED, build_endpoint, find_kind, has_address, list_provider_ids
+from core.providers.registry import OUR_OWN, build_endpoint, find_kind, has_address, list_provider_ids
 
 Found = tuple[ProviderStatus, list[ModelChoice]]
 
 
 async def discover_models(settings: Settings, *, probe: bool = True) -> ModelsAnswer:
     """Every provider with its state, and the models that can be chosen. `probe` False: only where keys are."""
-    ids = [each for each in list_provider_ids(settings) if each != SCRIPTED]
+    ids = [each for each in list_provider_ids(settings) if each not in OUR_OWN]
     found = await asyncio.gather(*(_probe_provider(each, settings, probe=probe) for each in ids))
     names = {
         status.id: (status.problem, [model.id.partition("/")[2] for model in models])

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         masked: list[bytes]
         masks: bytes
         readable: list[bytes]
+        writable: list[bytes]
         repository: bytes
         repository_layer: bytes
         cache: bytes

@@ -253,6 +253,8 @@ def _bind_host(request: BoxRequest, state: Path) -> Iterator[str]:
     yield from _cover_paths(find_credentials(bound), request, bound)
     if request.cache is not None:
         yield from ("--bind", str(request.cache), os.path.join(home, ".cache"))
+    for path in request.writable:
+        yield from ("--bind", str(path), str(path))
 
 
 def _lay_over_repository(request: BoxRequest) -> list[str]:
@@ -273,7 +275,12 @@ def _cover_paths(paths: Iterable[Path], request: BoxRequest, bound: Iterable[Pat
 
     `bound`: what is bound again in such a place, besides what the user added.
     """
-    places_shown = (request.workspace, *request.readable, *(Path(os.path.realpath(each)) for each in bound))
+    places_shown = (
+        request.workspace,
+        *request.readable,
+        *request.writable,
+        *(Path(os.path.realpath(each)) for each in bound),
+    )
     for path in paths:
         real = Path(os.path.realpath(path))
         shown = any(real.is_relative_to(each) for each in places_shown)

@@ -47,6 +47,7 @@ def build_root(message: NamespaceLaunch, submounts: list[tuple[bytes, int]]) -> 
     for path in message["readable"]:
         plan_readable(plan, overlays, path)
     plan_cache(message, plan)
+    plan_writable(message, plan)
     plan_fresh_directories(message, plan)
     plan_repository(message, plan, message["owner"])
     plan_workspace(message, plan, overlays, submounts)
@@ -75,8 +76,8 @@ def build_overlay_root(root: OverlayRoot, scratch: int, submounts: list[tuple[by
             plan.add_directory(b"/" + name, 0o755)
     for path in root["readable"]:
         plan_readable(plan, overlays, path)
-    if root["cache"]:
-        plan.add_mount(kernel.clone_mount(root["cache"]), root["cache"], is_needed=True)
+    for path in (*([root["cache"]] if root["cache"] else []), *root["writable"]):
+        plan.add_mount(kernel.clone_mount(path), path, is_needed=True)
     plan_repository(root, plan)
     plan_workspace_overlay(root, plan)
     plan_submounts(plan, overlays, submounts)
@@ -124,6 +125,14 @@ def plan_cache(message: NamespaceLaunch, plan: MountPlan) -> None:
         taken = kernel.clone_mount(message["cache"])
         kernel.set_mount_attributes(taken, b"", add=kernel.NO_SUID | kernel.NO_DEVICES)
         plan.add_mount(taken, os.path.realpath(message["home"]) + b"/.cache", is_writable=True)
+
+
+def plan_writable(message: NamespaceLaunch, plan: MountPlan) -> None:
+    """Plan directories of the user's that the command may change, at their own places."""
+    for path in message["writable"]:
+        taken = kernel.clone_mount(path)
+        kernel.set_mount_attributes(taken, b"", add=kernel.NO_SUID | kernel.NO_DEVICES)
+        plan.add_mount(taken, os.path.realpath(path), is_writable=True)
 
 
 def enter_new_root() -> None:

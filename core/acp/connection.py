@@ -1,0 +1,188 @@
+"""One end of an ACP connection: JSON-RPC 2.0, one JSON object a line, requests in both directions.
+
+Bytes go in by `feed` and out by `send`, whatever carries them. What is heard is taken in its order: a notification has
+had its effect before the answer that came behind it wakes whoever waits. A line that is no message is counted and
+skipped: agents print to standard output what belongs to standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from core.errors import AgentTuiError
+from core.tasks import TaskOwner
+from core.text.well_formed import encode_record
+
+MAX_LINE: Final = 64 * 1024 * 1024  # bytes; pictures come in one line
+MAX_GARBAGE: Final = 400  # characters that are kept of what was no message
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
+AUTH_REQUIRED: Final = -32000
+NOT_FOUND: Final = -32002
+CANCELLED: Final = -32800
+
+_decoder = msgspec.json.Decoder()
+
+
+class RpcError(AgentTuiError):
+    """An error of JSON-RPC: one that the other side answered, or that it is to be answered. `number`: its code."""
+
+    def __init__(self, message: str, *, number: int = INTERNAL_ERROR, data: Any = None) -> None:
+        super().__init__(message, code="rpc_error")
+        self.number, self.data = number, data
+
+
+class PeerGone(AgentTuiError, code="peer_gone"):
+    """The other side ended, or is not listened to any more."""
+
+
+class Handler(Protocol):
+    """The ears of one end."""
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
+        """Return the result of a request (plain data or records). Raises `RpcError`."""
+
+    def notice(self, method: str, params: Mapping[str, Any]) -> None:
+        """Take a notification, at once."""
+
+
+class Connection:
+    """One end. `send` writes bytes to the other; it raises nothing."""
+
+    def __init__(self, send: Callable[[bytes], None], handler: Handler) -> None:
+        self.garbage = ""  # the beginning of what was no message
+        self._send, self._handler = send, handler
+        self._held = bytearray()
+        self._skips = False
+        self._number = 0
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._answering: dict[Any, asyncio.Task[None]] = {}
+        self._tasks = TaskOwner()
+        self._gone: PeerGone | None = None
+
+    async def request(self, method: str, params: Any, *, seconds: float | None = None) -> Any:
+        """Return the result of a request as plain data. Raises `RpcError`, `PeerGone`, `TimeoutError`; the other side
+        is told of a request that is not waited for any more."""
+        if self._gone is not None:
+            raise self._gone
+        self._number += 1
+        number = self._number
+        waiting = self._waiting[number] = asyncio.get_running_loop().create_future()
+        self._write({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        try:
+            async with asyncio.timeout(seconds):
+                return await waiting
+        except (TimeoutError, asyncio.CancelledError):
+            self.notify("$/cancel_request", {"requestId": number})
+            raise
+        finally:
+            self._waiting.pop(number, None)
+
+    def notify(self, method: str, params: Any) -> None:
+        """Send a notification."""
+        if self._gone is None:
+            self._write({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes from the other side, in whatever pieces they come."""
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            whole, self._held = bytes(self._held) + line, bytearray()
+            skipped, self._skips = self._skips, False
+            if not skipped and whole.strip():
+                self._take_line(whole)
+        self._held += rest
+        if len(self._held) > MAX_LINE:
+            self._held, self._skips = bytearray(), True
+            self._refuse(None, INVALID_REQUEST, f"a line was longer than {MAX_LINE >> 20} MB")
+
+    def _take_line(self, line: bytes) -> None:
+        try:
+            said = _decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            said = None
+        if not isinstance(said, dict) or not ({"method", "result", "error"} & said.keys()):
+            self._note_garbage(line)
+            return
+        if "method" not in said:
+            self._take_answer(said)
+        elif "id" in said:
+            self._start_answer(said["id"], str(said["method"]), _read_params(said))
+        elif said["method"] == "$/cancel_request":
+            self._cancel_answer(_read_params(said).get("requestId"))
+        else:
+            self._handler.notice(str(said["method"]), _read_params(said))
+
+    def _note_garbage(self, line: bytes) -> None:
+        self.garbage = (self.garbage + line.decode("utf-8", "replace") + "\n")[:MAX_GARBAGE]
+        if line.lstrip().startswith(b"{"):
+            self._refuse(None, PARSE_ERROR, "a line is not a message of JSON-RPC")
+
+    def _take_answer(self, said: Mapping[str, Any]) -> None:
+        waiting = self._waiting.get(said.get("id", -1)) if isinstance(said.get("id"), int) else None
+        if waiting is None or waiting.done():
+            return
+        if (error := said.get("error")) is None:
+            waiting.set_result(said.get("result"))
+            return
+        told = error if isinstance(error, dict) else {"message": str(error)}
+        code = told.get("code")
+        number = code if isinstance(code, int) else INTERNAL_ERROR
+        waiting.set_exception(RpcError(_describe_error(told), number=number, data=told.get("data")))
+
+    def _start_answer(self, identity: Any, method: str, params: Mapping[str, Any]) -> None:
+        task = self._tasks.start(self._answer(identity, method, params), name=f"answer to {method}")
+        self._answering[identity] = task
+        task.add_done_callback(lambda _: self._answering.pop(identity, None))
+
+    def _cancel_answer(self, identity: Any) -> None:
+        with contextlib.suppress(TypeError):  # an id that can't be one
+            if (task := self._answering.get(identity)) is not None:
+                task.cancel()
+
+    async def _answer(self, identity: Any, method: str, params: Mapping[str, Any]) -> None:
+        try:
+            result = await self._handler.answer(method, params)
+        except asyncio.CancelledError:
+            self._refuse(identity, CANCELLED, "the request was cancelled")
+            raise
+        except RpcError as problem:
+            self._refuse(identity, problem.number, problem.message, problem.data)
+        except AgentTuiError as problem:
+            self._refuse(identity, INTERNAL_ERROR, problem.format_with_hint())
+        except Exception as problem:  # a fault of ours in one answer must not end the connection
+            self._refuse(identity, INTERNAL_ERROR, f"unexpected fault: {type(problem).__name__}")
+        else:
+            self._write({"jsonrpc": "2.0", "id": identity, "result": result})
+
+    def _refuse(self, identity: Any, number: int, message: str, data: Any = None) -> None:
+        error = {"code": number, "message": message} | ({"data": data} if data is not None else {})
+        self._write({"jsonrpc": "2.0", "id": identity, "error": error})
+
+    def _write(self, message: Mapping[str, Any]) -> None:
+        if self._gone is None:
+            self._send(encode_record(message) + b"\n")
+
+    def close(self, reason: str = "the connection was closed") -> None:
+        """Take note that the other side is gone: whoever waits for it learns `reason`."""
+        self._gone = self._gone or PeerGone(reason)
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(self._gone)
+        self._tasks.request_cancel()
+
+
+def _read_params(said: Mapping[str, Any]) -> Mapping[str, Any]:
+    params = said.get("params")
+    return params if isinstance(params, dict) else {}
+
+
+def _describe_error(told: Mapping[str, Any]) -> str:
+    """Return the message of an error with what its data says more."""
+    message, data = str(told.get("message") or "an error without a message"), told.get("data")
+    more = data.get("details") or data.get("message") if isinstance(data, dict) else data
+    return f"{message}: {more}" if isinstance(more, str) and more and more not in message else message

@@ -1,0 +1,94 @@
+"""What a hosted agent asks while its turn runs: leave for a tool call.
+
+Whatever it does lands in its layer, so a call that only reads or edits needs nobody's leave. A command is decided as
+one of ours would be, by the user's rules and policy; whatever else it asks about the user decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from core.acp.connection import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
+from core.agent.turn.turn_context import TurnContext
+from core.engine.hosted.updates import HostedCall, UpdateReader
+from core.ids import new_id
+from core.modes import Access
+from core.permissions.policy import PolicyDecision
+from core.protocol.events import ApprovalDecision, ApprovalRequested
+from core.tools.base import Tool
+from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
+
+_HARMLESS: Final = frozenset({"read", "search", "think", "edit", "delete", "move"})
+_DECISIONS: Final[tuple[ApprovalDecision, ...]] = ("allow_once", "allow_always", "reject_once", "reject_always")
+_CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
+
+
+class AgentRequests:
+    """The answers to one agent's requests. `agent`: its name."""
+
+    def __init__(self, agent: str, context: TurnContext, reader: UpdateReader) -> None:
+        self._agent, self._context, self._reader = agent, context, reader
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
+        """Return the result of a request. Raises `RpcError`."""
+        if method == "session/request_permission":
+            return await self._answer_permission(params)
+        raise RpcError(f"{method} is not offered here", number=METHOD_NOT_FOUND)
+
+    async def _answer_permission(self, params: Mapping[str, Any]) -> Any:
+        asked, options = params.get("toolCall"), _read_options(params)
+        if not isinstance(asked, dict) or not options:
+            raise RpcError("a request for permission needs a toolCall and options", number=INVALID_PARAMS)
+        call = self._reader.describe_call(asked)
+        if call is None:
+            raise RpcError("the toolCall has no toolCallId", number=INVALID_PARAMS)
+        decided = self._decide(call)
+        if decided.choice == "allow" and "allow_once" in options:
+            return _select(options["allow_once"])
+        if decided.choice == "deny":
+            return _select(options["reject_once"]) if "reject_once" in options else _CANCELLED
+        decision, by_user = await self._ask_user(call, decided.reason, options)
+        # Nobody's answer is no refusal: the agent learns that the request was not answered.
+        return _select(options[decision]) if by_user and decision in options else _CANCELLED
+
+    def _decide(self, call: HostedCall) -> PolicyDecision:
+        """Decide on a call before anybody is asked."""
+        if call.kind in _HARMLESS:
+            return PolicyDecision(choice="allow")
+        if call.kind == "execute" and call.command:
+            command = cast("Tool[object]", RunTerminalCmd(command=call.command))
+            return self._context.permissions.decide(Access.EXEC, command)
+        return PolicyDecision(choice="ask", reason=f"{self._agent} asks before it does this.")
+
+    async def _ask_user(
+        self, call: HostedCall, reason: str, options: Mapping[ApprovalDecision, str]
+    ) -> tuple[ApprovalDecision, bool]:
+        is_command = call.kind == "execute" and bool(call.command)
+        resolved = await self._context.user.approve(
+            ApprovalRequested(
+                id=new_id("apr"),
+                call=call.id,
+                kind="command" if is_command else "tool",
+                subject=call.command if is_command else call.title,
+                containment=f"in the box of {self._agent}, over the shadow",
+                options=tuple(each for each in _DECISIONS if each in options),
+                reason=reason,
+                mode=self._context.state.mode,
+            )
+        )
+        return resolved.decision, resolved.by == "user"
+
+
+def _read_options(params: Mapping[str, Any]) -> dict[ApprovalDecision, str]:
+    """Return the ids of the offered options by their kind, the first of each."""
+    found: dict[ApprovalDecision, str] = {}
+    offered = params.get("options")
+    for each in offered if isinstance(offered, list) else ():
+        if isinstance(each, dict) and isinstance(each.get("optionId"), str) and each.get("kind") in _DECISIONS:
+            found.setdefault(each["kind"], each["optionId"])
+    return found
+
+
+def _select(option: str) -> Mapping[str, Any]:
+    return {"outcome": {"outcome": "selected", "optionId": option}}

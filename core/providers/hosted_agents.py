@@ -1,0 +1,156 @@
+"""Agents of others that speak ACP and can answer in the place of a model: `acp/NAME` as the model's id.
+
+They bring their own login, prompts and tools. This says how each is started, and what of the user's it may see; that
+they run in the box over the shadow is the engine's affair. Sources: the documentation of the agents and of their
+adapters, see docs/hosted-agents.md.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from core.config.settings import AgentServerSettings, Settings
+from core.errors import ConfigError, ProviderError
+from core.providers.base import Delta, ModelInfo, ModelRequest, StreamEnd
+
+ACP: Final = "acp"
+
+
+class HostedAgent(Struct, frozen=True, kw_only=True):
+    """How an agent is started. `commands`: command lines to try, the first whose program is there; `package`: what has
+    to be installed; `login`: directories below the home (`~/…`) that it may change; `env`: variables of the user's that
+    it gets, `hosts`: those that it may reach; `fixed`: variables that it is given in any case."""
+
+    name: str
+    commands: tuple[tuple[str, ...], ...]
+    package: str = ""
+    login: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    fixed: Mapping[str, str] = {}
+
+    def find_command(self) -> tuple[str, ...] | None:
+        """Return the command line with its program by its path; None: it is not installed."""
+        for program, *rest in self.commands:
+            if (found := shutil.which(program)) is not None:
+                return (found, *rest)
+        return None
+
+    def list_login_directories(self) -> tuple[Path, ...]:
+        """Return those of its directories that are there."""
+        named = (Path(each).expanduser() for each in self.login)
+        return tuple(path.resolve() for path in named if path.is_dir())
+
+
+_CLAUDE: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL")
+_OPENAI: Final = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
+_GEMINI: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "GOOGLE_GEMINI_BASE_URL")
+KNOWN_AGENTS: Final[Mapping[str, HostedAgent]] = {
+    each.name: each
+    for each in (
+        HostedAgent(
+            name="claude",
+            commands=(("claude-agent-acp",), ("claude-code-acp",)),
+            package="@agentclientprotocol/claude-agent-acp",
+            login=("~/.claude",),
+            env=(*_CLAUDE, "CLAUDE_CODE_OAUTH_TOKEN"),
+            hosts=("api.anthropic.com", "console.anthropic.com", "platform.claude.com", "claude.ai"),
+            # Its other file lies in the home itself, which no mount can make writable without all else in it.
+            fixed={"CLAUDE_CONFIG_DIR": "~/.claude", "DISABLE_AUTOUPDATER": "1", "DISABLE_TELEMETRY": "1"},
+        ),
+        HostedAgent(
+            name="codex",
+            commands=(("codex-acp",),),
+            package="@zed-industries/codex-acp",
+            login=("~/.codex",),
+            env=(*_OPENAI, "CODEX_API_KEY"),
+            hosts=("api.openai.com", "auth.openai.com", "chatgpt.com"),
+        ),
+        HostedAgent(
+            name="gemini",
+            commands=(("gemini", "--experimental-acp"),),
+            package="@google/gemini-cli",
+            login=("~/.gemini",),
+            env=_GEMINI,
+            hosts=("generativelanguage.googleapis.com", "cloudcode-pa.googleapis.com", "oauth2.googleapis.com"),
+        ),
+        HostedAgent(
+            name="opencode",
+            commands=(("opencode", "acp"),),
+            package="opencode-ai",
+            login=("~/.local/share/opencode", "~/.local/state/opencode", "~/.config/opencode"),
+            env=(*_CLAUDE, *_OPENAI),
+            hosts=("opencode.ai", "models.dev", "api.anthropic.com", "api.openai.com"),
+        ),
+    )
+}
+
+
+def find_agent(name: str, settings: Settings) -> HostedAgent:
+    """Return an agent by its name, or one for a command line that was given in its place. Raises `ConfigError`."""
+    known, own = KNOWN_AGENTS.get(name), settings.agent_servers.get(name)
+    if own is not None:
+        return _configure(name, known, own)
+    if known is not None:
+        return known
+    words = _split(name)
+    if len(words) > 1 or "/" in name:
+        return HostedAgent(name=Path(words[0]).name, commands=(tuple(words),))
+    listed = ", ".join((*KNOWN_AGENTS, *(each for each in settings.agent_servers if each not in KNOWN_AGENTS)))
+    raise ConfigError(
+        f"there is no agent {name!r}.",
+        hint=f"Known: {listed}. Another one: its command line, or [agent_servers.{name}] in your config.toml.",
+        code="agent_unknown",
+    )
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text) or [text]
+    except ValueError as problem:
+        raise ConfigError(f"{text!r} is not a command line: {problem}.", code="agent_unknown") from None
+
+
+def _configure(name: str, known: HostedAgent | None, own: AgentServerSettings) -> HostedAgent:
+    if known is None and not own.command:
+        raise ConfigError(f"[agent_servers.{name}] names no command.", hint='Set command = ["…"].')
+    base = known or HostedAgent(name=name, commands=())
+    return HostedAgent(
+        name=name,
+        commands=(own.command,) if own.command else base.commands,
+        package=base.package,
+        login=(*base.login, *own.login),
+        env=(*base.env, *own.env),
+        hosts=(*base.hosts, *own.hosts),
+        fixed=base.fixed,
+    )
+
+
+class HostedAgentProvider:
+    """What stands in the place of a provider where an agent answers: the engine hands it whole turns, and no single
+    request of ours. `agent`: the one that answers."""
+
+    def __init__(self, agent: HostedAgent) -> None:
+        self.name, self.agent = ACP, agent
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        """Refuse: an agent is given turns."""
+        for _ in request.messages:
+            raise ProviderError(
+                f"{self.agent.name} is an agent: it takes prompts, and no work of ours beside them.",
+                hint="Choose a model for this: /model",
+            )
+        yield StreamEnd("stop")
+
+    async def list_models(self) -> tuple[ModelInfo, ...]:
+        """Return the one that stands for the agent."""
+        return (ModelInfo(name=self.agent.name),)
+
+    async def close(self) -> None:
+        """Do nothing: its process belongs to a session."""

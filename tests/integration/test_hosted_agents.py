@@ -1,0 +1,236 @@
+"""Agents of others through the real engine, in a real box: whatever they do to the project waits for the review."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol.documents import FileEditDocument, TerminalCommandDocument
+from core.user_dirs import get_config_dir
+from tests.support.open_session import read_until, run_turn, session_in, submit
+
+AGENT = Path(__file__).parents[1] / "support" / "acp_agent.py"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "a.txt").write_text("one\n")
+    return root
+
+
+@pytest.fixture
+def login(tmp_path: Path, monkeypatch: Any) -> Path:
+    place = tmp_path / "login"
+    place.mkdir()
+    (place / "token").write_text("old")
+    monkeypatch.setenv("ACP_AGENT_HOME", str(place))
+    return place
+
+
+def configure(tmp_path: Path, *options: str, policy: str = "auto", login: str = "") -> str:
+    """The user's own configuration of the agent; returns the id that stands in the place of a model's."""
+    script = tmp_path / "agent" / "acp_agent.py"
+    script.parent.mkdir(exist_ok=True)
+    shutil.copy(AGENT, script)
+    place = get_config_dir()
+    place.mkdir(parents=True, exist_ok=True)
+    command = json.dumps([sys.executable, str(script), *options])
+    text = f'[commands]\npolicy = "{policy}"\n[agent_servers.small]\ncommand = {command}\nenv = ["ACP_AGENT_HOME"]\n'
+    (place / "config.toml").write_text(text + (f"login = [{json.dumps(login)}]\n" if login else ""))
+    return "acp/small"
+
+
+def text_of(events: list[Any]) -> str:
+    texts = [each.document for each in events if isinstance(each, ev.DocumentFinished)]
+    return "".join(str(each.content or "") for each in texts)
+
+
+def documents_of(events: list[Any], kind: type) -> list[Any]:
+    found = [each.document for each in events if isinstance(each, ev.DocumentFinished)]
+    return [each for each in found if isinstance(each, kind)]
+
+
+def running_agents() -> list[int]:
+    running = psutil.process_iter(["cmdline"])
+    return [each.pid for each in running if any("acp_agent.py" in part for part in each.info["cmdline"] or ())]
+
+
+async def test_what_an_agent_writes_is_hunks_and_the_disk_is_untouched_until_they_are_accepted(tmp_path, project):
+    model = configure(tmp_path)
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        events = await run_turn(engine, session, "edit command")
+        changes = engine.state(session).changes
+        assert sorted(changes) == ["a.txt", "b.txt", "made.txt"]
+        assert all(each.origin is not None and each.origin.tool == "acp/small" for each in changes.values())
+        assert [path.name for path in project.iterdir()] == ["a.txt"]
+        assert (project / "a.txt").read_text() == "one\n"
+        edits = documents_of(events, FileEditDocument)
+        assert [(each.metadata.file_path, each.metadata.operation) for each in edits] == [
+            ("a.txt", "edit"),
+            ("b.txt", "create"),
+        ]
+        [ran] = documents_of(events, TerminalCommandDocument)
+        assert ran.metadata.output == "written by the agent in a.txt\n"
+        assert "hunk" not in text_of(events)
+        hunk = changes["a.txt"].hunks[0].id
+        await submit(engine, cmd.HunkResolve(session=session, path="a.txt", hunks=(hunk,), verdict="accept"))
+        assert (project / "a.txt").read_text() == "written by the agent in a.txt\n"
+        assert not (project / "b.txt").exists()
+    assert running_agents() == []
+
+
+@pytest.mark.parametrize("mode", ["plan", "ask"])
+async def test_plan_and_ask_throw_away_what_an_agent_wrote(tmp_path, project, mode):
+    model = configure(tmp_path)
+    async with session_in(project, model=model, mode=mode, trust=True) as (engine, session):
+        events = await run_turn(engine, session, "edit command delete")
+        assert engine.state(session).changes == {}
+        assert "[plan] heard" in text_of(events)  # it was told by its own mode as well
+        assert "was thrown away" in text_of(events)
+    assert [path.name for path in project.iterdir()] == ["a.txt"]
+
+
+async def test_an_agent_sees_what_is_pending_and_is_told_of_verdicts(tmp_path, project):
+    model = configure(tmp_path)
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        await run_turn(engine, session, "edit")
+        await submit(engine, cmd.HunkResolve(session=session, path="b.txt", verdict="reject", reason="not that"))
+        events = await run_turn(engine, session, "command")
+        [ran] = documents_of(events, TerminalCommandDocument)
+        assert ran.metadata.output == "written by the agent in a.txt\n"  # pending, and not on disk
+        assert "rejected: b.txt (not that)" in text_of(events)
+        assert "REPLAYED" not in text_of(events)  # what it said when its session was loaded
+        assert "What was said before" not in text_of(events)
+
+
+async def test_a_plan_is_shown_thoughts_are_kept_and_a_long_line_or_garbage_ends_nothing(tmp_path, project):
+    model = configure(tmp_path)
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        events = await run_turn(engine, session, "plan think garbage long")
+        todos = engine.state(session).todos
+        assert [(each.content, each.status) for each in todos] == [("Look", "completed"), ("Write", "in_progress")]
+        assert len(text_of(events)) > 1 << 20
+        assert engine.state(session).turns[-1].reason == "done"
+
+
+async def test_edits_and_contained_commands_need_nobodys_leave_and_nobody_answering_is_no_refusal(tmp_path, project):
+    model = configure(tmp_path)
+    async with session_in(project, model=model, trust=True, interactive=False) as (engine, session):
+        events = await run_turn(engine, session, "ask other")
+        assert "edit: yes" in text_of(events)
+        assert "execute: yes" in text_of(events)
+        assert "other: cancelled" in text_of(events)
+
+
+async def test_a_command_is_asked_about_where_the_policy_says_so(tmp_path, project):
+    model = configure(tmp_path, policy="confirm")
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        before = engine.state(session).seq
+        await engine.submit(cmd.TurnSubmit(session=session, text="ask"))
+        asked = (await read_until(engine, session, ev.ApprovalRequested, after=before))[-1]
+        assert (asked.kind, asked.subject) == ("command", "ls")
+        await engine.submit(cmd.ApprovalAnswer(session=session, id=asked.id, decision="reject_once"))
+        events = await read_until(engine, session, ev.TurnFinished, after=before)
+        assert "execute: no" in text_of(events)
+
+
+async def test_an_agent_changes_its_login_and_nothing_else_outside_and_reaches_no_other_host(tmp_path, project, login):
+    model = configure(tmp_path, login=str(login))
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        events = await run_turn(engine, session, "login outside network")
+        assert (login / "token").read_text() == "refreshed"
+        assert "no network" in text_of(events)
+        assert not (project.parent / "outside.txt").exists()
+        assert not Path("/etc/outside.txt").exists()
+        assert engine.state(session).changes == {}
+
+
+async def test_an_agent_that_dies_is_told_with_its_last_words_and_its_work_is_kept(tmp_path, project):
+    model = configure(tmp_path)
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        await run_turn(engine, session, "edit die")
+        turn = engine.state(session).turns[-1]
+        assert turn.reason == "failed"
+        assert "small ended with code 7. It said: about to die" in turn.message
+        assert sorted(engine.state(session).changes) == ["a.txt", "b.txt"]
+    assert running_agents() == []
+
+
+async def test_escape_ends_an_agent_that_does_not_listen(tmp_path, project, monkeypatch):
+    monkeypatch.setattr("core.engine.hosted.agent_process.CANCEL_SECONDS", 0.2)
+    model = configure(tmp_path)
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        before = engine.state(session).seq
+        await engine.submit(cmd.TurnSubmit(session=session, text="edit hang"))
+        await read_until(engine, session, ev.DocumentStarted, after=before)
+        await engine.submit(cmd.TurnInterrupt(session=session))
+        await read_until(engine, session, ev.TurnFinished, after=before)
+        await engine.wait_idle(session)
+        assert engine.state(session).turns[-1].reason == "interrupted"
+    assert running_agents() == []
+
+
+async def test_what_is_said_while_an_agent_works_is_its_next_prompt(tmp_path, project):
+    model = configure(tmp_path, policy="confirm")
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        before = engine.state(session).seq
+        await engine.submit(cmd.TurnSubmit(session=session, text="ask"))
+        asked = (await read_until(engine, session, ev.ApprovalRequested, after=before))[-1]
+        await engine.submit(cmd.TurnSteer(session=session, text="think"))
+        await engine.submit(cmd.ApprovalAnswer(session=session, id=asked.id, decision="allow_once"))
+        events = await read_until(engine, session, ev.TurnFinished, after=before)
+        assert "heard: think" in text_of(events)
+        assert not any(isinstance(each, ev.SteerReturned) for each in events)
+
+
+async def test_a_session_goes_on_after_a_restart_and_an_agent_that_forgot_is_told(tmp_path, project):
+    for options, remembered in (((), True), (("--forgetful",), False)):
+        model = configure(tmp_path, *options)
+        async with session_in(project, model=model, trust=True) as (engine, session):
+            await run_turn(engine, session, "plan")
+        async with session_in(project, opening=cmd.SessionResume(session=session), trust=True) as (engine, _):
+            events = await run_turn(engine, session, "think")
+            assert ("What was said before" not in text_of(events)) is remembered
+
+
+async def test_a_rewind_takes_back_files_and_the_agents_own_session(tmp_path, project):
+    model = configure(tmp_path)
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        await run_turn(engine, session, "plan")
+        await run_turn(engine, session, "edit")
+        second = list(engine.state(session).checkpoints)[1]
+        await submit(engine, cmd.CheckpointRestore(session=session, id=second, what="both"))
+        assert engine.state(session).changes == {}
+        events = await run_turn(engine, session, "think")
+        assert "What was said before" in text_of(events)
+        assert "edit" not in text_of(events).replace("[default]", "")
+
+
+async def test_what_keeps_an_agent_from_working_is_said_plainly(tmp_path, project):
+    model = configure(tmp_path, "--login")
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        await run_turn(engine, session, "edit")
+        assert "small wants a login." in engine.state(session).turns[-1].message
+        await submit(engine, cmd.ModelSet(session=session, model="acp/gemini"))
+        await run_turn(engine, session, "edit")
+        assert "gemini is not installed" in engine.state(session).turns[-1].message
+        reply = await engine.submit(cmd.ModelSet(session=session, model="acp/nobody"))
+        await asyncio.sleep(0)
+        refused = (
+            reply
+            if isinstance(reply, cmd.Reject)
+            else await engine.submit(cmd.TurnSubmit(session=session, text="edit"))
+        )
+        assert isinstance(refused, cmd.Reject)
+        assert "Known: claude, codex, gemini, opencode, small" in refused.hint
