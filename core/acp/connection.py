@@ -25,10 +25,8 @@ AUTH_REQUIRED: Final = -32000
 NOT_FOUND: Final = -32002
 CANCELLED: Final = -32800
 
-_decoder = msgspec.json.Decoder()
 
-
-class RpcError(AgentTuiError):
+class AcpError(AgentTuiError):
     """An error of JSON-RPC: one that the other side answered, or that it is to be answered. `number`: its code."""
 
     def __init__(self, message: str, *, number: int = INTERNAL_ERROR, data: Any = None) -> None:
@@ -40,11 +38,11 @@ class PeerGone(AgentTuiError, code="peer_gone"):
     """The other side ended, or is not listened to any more."""
 
 
-class Handler(Protocol):
+class PeerRequests(Protocol):
     """The ears of one end."""
 
     async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
-        """Return the result of a request (plain data or records). Raises `RpcError`."""
+        """Return the result of a request (plain data or records). Raises `AcpError`."""
 
     def notice(self, method: str, params: Mapping[str, Any]) -> None:
         """Take a notification, at once."""
@@ -53,7 +51,7 @@ class Handler(Protocol):
 class Connection:
     """One end. `send` writes bytes to the other; it raises nothing."""
 
-    def __init__(self, send: Callable[[bytes], None], handler: Handler) -> None:
+    def __init__(self, send: Callable[[bytes], None], handler: PeerRequests) -> None:
         self.garbage = ""  # the beginning of what was no message
         self._send, self._handler = send, handler
         self._held = bytearray()
@@ -65,7 +63,7 @@ class Connection:
         self._gone: PeerGone | None = None
 
     async def request(self, method: str, params: Any, *, seconds: float | None = None) -> Any:
-        """Return the result of a request as plain data. Raises `RpcError`, `PeerGone`, `TimeoutError`; the other side
+        """Return the result of a request as plain data. Raises `AcpError`, `PeerGone`, `TimeoutError`; the other side
         is told of a request that is not waited for any more."""
         if self._gone is not None:
             raise self._gone
@@ -102,7 +100,7 @@ class Connection:
 
     def _take_line(self, line: bytes) -> None:
         try:
-            said = _decoder.decode(line)
+            said = msgspec.json.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
             said = None
         if not isinstance(said, dict) or not ({"method", "result", "error"} & said.keys()):
@@ -132,7 +130,7 @@ class Connection:
         told = error if isinstance(error, dict) else {"message": str(error)}
         code = told.get("code")
         number = code if isinstance(code, int) else INTERNAL_ERROR
-        waiting.set_exception(RpcError(_describe_error(told), number=number, data=told.get("data")))
+        waiting.set_exception(AcpError(_describe_error(told), number=number, data=told.get("data")))
 
     def _start_answer(self, identity: Any, method: str, params: Mapping[str, Any]) -> None:
         task = self._tasks.start(self._answer(identity, method, params), name=f"answer to {method}")
@@ -150,7 +148,7 @@ class Connection:
         except asyncio.CancelledError:
             self._refuse(identity, CANCELLED, "the request was cancelled")
             raise
-        except RpcError as problem:
+        except AcpError as problem:
             self._refuse(identity, problem.number, problem.message, problem.data)
         except AgentTuiError as problem:
             self._refuse(identity, INTERNAL_ERROR, problem.format_with_hint())

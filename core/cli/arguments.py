@@ -247,6 +247,10 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help="keep nothing of the session when the program ends; see docs/privacy.md",
     )
+    _add_limit_options(group)
+
+
+def _add_limit_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--max-steps", type=parse_count, metavar="N", help="end a turn after N model calls")
     group.add_argument("--max-cost", type=parse_dollars, metavar="USD", help="end a turn when it has cost this much")
     group.add_argument("--max-tokens", type=parse_count, metavar="N", help="end a turn after N tokens")

@@ -19,13 +19,13 @@ from msgspec import Struct
 
 from core.clock import monotonic
 from core.errors import AgentTuiError, ConfigError, StateError, ToolFailed
-from core.mcp.boxed_process import ServerLog, ServerProcess
 from core.mcp.server_config import ServerConfig, Variables, find_remote_host, parse_env_file
 from core.mcp.wire.elicitation import AskUser, Elicitation, ElicitationAnswer, answer_elicitation
 from core.mcp.wire.sdk_connection import AnswerServer, CallAnswer, MessagePipe, Progress, SdkConnection, ToolDefinition
 from core.protocol.review import Origin
 from core.sandbox.box import BoxService
 from core.shell.command_host import CommandHost
+from core.shell.servers.boxed_process import ServerLog, ServerProcess
 from core.tasks import TaskOwner
 
 if TYPE_CHECKING:

@@ -23,9 +23,10 @@ ACP: Final = "acp"
 
 
 class HostedAgent(Struct, frozen=True, kw_only=True):
-    """How an agent is started. `commands`: command lines to try, the first whose program is there; `package`: what has
-    to be installed; `login`: directories below the home (`~/…`) that it may change; `env`: variables of the user's that
-    it gets, `hosts`: those that it may reach; `fixed`: variables that it is given in any case."""
+    """An agent, and the way to start it. `commands`: command lines to try, the first whose program is there; `package`:
+    what has to be installed; `login`: directories below the home (`~/…`) that it may change; `env`: variables of the
+    user's that it gets, `hosts`: those that it may reach; `fixed`: variables that it is given in any case. `work_mode`:
+    a mode of its own in which it leaves containment to the box, since its own sandbox can't be built in one."""
 
     name: str
     commands: tuple[tuple[str, ...], ...]
@@ -34,6 +35,7 @@ class HostedAgent(Struct, frozen=True, kw_only=True):
     env: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     fixed: Mapping[str, str] = {}
+    work_mode: str = ""
 
     def find_command(self) -> tuple[str, ...] | None:
         """Return the command line with its program by its path; None: it is not installed."""
@@ -71,6 +73,7 @@ KNOWN_AGENTS: Final[Mapping[str, HostedAgent]] = {
             login=("~/.codex",),
             env=(*_OPENAI, "CODEX_API_KEY"),
             hosts=("api.openai.com", "auth.openai.com", "chatgpt.com"),
+            work_mode="full-access",
         ),
         HostedAgent(
             name="gemini",
@@ -129,12 +132,13 @@ def _configure(name: str, known: HostedAgent | None, own: AgentServerSettings) -
         env=(*base.env, *own.env),
         hosts=(*base.hosts, *own.hosts),
         fixed=base.fixed,
+        work_mode=base.work_mode,
     )
 
 
 class HostedAgentProvider:
-    """What stands in the place of a provider where an agent answers: the engine hands it whole turns, and no single
-    request of ours. `agent`: the one that answers."""
+    """A stand-in for a provider where an agent answers: the engine hands it whole turns, and no single request of
+    ours. `agent`: the one that answers."""
 
     def __init__(self, agent: HostedAgent) -> None:
         self.name, self.agent = ACP, agent

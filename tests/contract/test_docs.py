@@ -18,7 +18,7 @@ import pytest
 
 from core.cli.arguments import parse
 from core.config import loading, model_settings, narrowing
-from core.config.settings import ServerSettings, Settings, ToolSettings
+from core.config.settings import AgentServerSettings, ServerSettings, Settings, ToolSettings
 from core.protocol.commands import AnyCommand
 from core.protocol.events import AnyEvent
 from core.protocol.queries import AnyQuery
@@ -75,6 +75,8 @@ def settings(record: type[msgspec.Struct], above: str = "") -> dict[str, str]:
             found |= settings(model_settings.ProviderSettings, "providers.NAME.")
         elif (above, field.name) == ("", "lsp"):
             found |= settings(ServerSettings, "lsp.NAME.")
+        elif (above, field.name) == ("", "agent_servers"):
+            found |= settings(AgentServerSettings, "agent_servers.NAME.")
         elif (above, field.name) == ("", "tools"):
             found |= settings(ToolSettings, "tools.NAME.")
         elif (above, field.name) == ("", "models"):

@@ -27,7 +27,7 @@ WRITERS: dict[str, str] = {
     "core.agent.context.prefix": STATE,
     "core.shell.probe_overlay": LAYERS,
     "core.hooks.runner": LAYERS,
-    "core.mcp.boxed_process": LAYERS,
+    "core.shell.servers.boxed_process": LAYERS,
     "core.mcp.config_edits": "the file that names servers, when the user adds one or removes it",
     "core.mcp.remote.login": "nothing: opens the user's browser",
     "core.mcp.remote.logins": "locks in the state directory",

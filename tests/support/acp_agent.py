@@ -89,7 +89,7 @@ class Agent:
         return {"protocolVersion": 1, "agentCapabilities": capabilities, "authMethods": []}
 
     def open(self, params: dict[str, Any], name: str) -> Any:
-        if not os.path.isabs(params["cwd"]) or not isinstance(params["mcpServers"], list):
+        if not Path(params["cwd"]).is_absolute() or not isinstance(params["mcpServers"], list):
             raise Refused(-32602, "cwd has to be absolute, mcpServers a list")
         if "--login" in sys.argv:
             raise Refused(-32000, "Please run /login")

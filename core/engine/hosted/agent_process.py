@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from core import __version__
-from core.acp.connection import AUTH_REQUIRED, Connection, Handler, PeerGone, RpcError
+from core.acp.connection import AUTH_REQUIRED, AcpError, Connection, PeerGone, PeerRequests
 from core.engine.session.session import Session
 from core.errors import AgentTuiError, ToolFailed
-from core.mcp.boxed_process import ServerLog, ServerProcess
 from core.permissions.rules import PermissionRule, parse_rule
 from core.protocol.events import Notice
 from core.protocol.review import Origin
 from core.providers.hosted_agents import HostedAgent
 from core.sandbox.box import BoxService
 from core.shell.network_grants import NetworkGrants
+from core.shell.servers.boxed_process import ServerLog, ServerProcess
 from core.tasks import TaskOwner
 
 PROTOCOL_VERSION: Final = 1
@@ -38,7 +38,7 @@ class AgentFailed(AgentTuiError, code="agent_failed"):
 class AgentProcess:
     """One run of an agent. `keeps_effects`: what it writes waits for the review, else it is gone with it."""
 
-    def __init__(self, session: Session, agent: HostedAgent, handler: Handler, *, keeps_effects: bool) -> None:
+    def __init__(self, session: Session, agent: HostedAgent, requests: PeerRequests, *, keeps_effects: bool) -> None:
         self._session, self._agent = session, agent
         self._log = ServerLog()
         self._grants = NetworkGrants(
@@ -51,7 +51,7 @@ class AgentProcess:
             writable=agent.list_login_directories(),
         )
         self._tasks = TaskOwner()
-        self.connection = Connection(self._send, handler)
+        self.connection = Connection(self._send, requests)
         self.capabilities: Mapping[str, Any] = {}
         self.id = ""
 
@@ -120,11 +120,11 @@ class AgentProcess:
             ) from None
         except PeerGone as gone:
             raise AgentFailed(gone.message) from None
-        except RpcError as problem:
+        except AcpError as problem:
             raise self._explain(method, problem) from None
         return found if isinstance(found, dict) else {}
 
-    def _explain(self, method: str, problem: RpcError) -> AgentFailed:
+    def _explain(self, method: str, problem: AcpError) -> AgentFailed:
         if problem.number == AUTH_REQUIRED:
             hint = f"Log in once outside of agent-tui, with its own command, then ask again. It said: {problem.message}"
             return AgentFailed(f"{self._agent.name} wants a login.", hint=hint, code="login_required")
@@ -161,12 +161,13 @@ class AgentProcess:
         return "session/load" if self.capabilities.get("loadSession") is True else ""
 
     async def _settle_mode(self, opened: Mapping[str, Any]) -> None:
-        """Choose a mode of the agent's that only reads where nothing of its work is kept; it is thrown away anyway."""
+        """Choose a mode of the agent's: one that only reads where its work is thrown away, else the one for a box."""
         modes = opened.get("modes")
         offered = modes.get("availableModes") if isinstance(modes, dict) else None
         ids = [each.get("id") for each in offered if isinstance(each, dict)] if isinstance(offered, list) else []
-        wanted = next((each for each in READ_ONLY_MODES if each in ids), None)
-        if not self._process.keeps_effects and wanted is not None:
+        fitting = (self._agent.work_mode,) if self._process.keeps_effects else READ_ONLY_MODES
+        wanted = next((each for each in fitting if each in ids), None)
+        if wanted is not None:
             await self._ask("session/set_mode", {"sessionId": self.id, "modeId": wanted})
 
     async def prompt(self, blocks: list[Mapping[str, Any]]) -> str:
@@ -183,7 +184,7 @@ class AgentProcess:
             raise
         except PeerGone as gone:
             raise AgentFailed(gone.message) from None
-        except RpcError as problem:
+        except AcpError as problem:
             raise self._explain("the prompt", problem) from None
         return str(found.get("stopReason", "end_turn")) if isinstance(found, dict) else "end_turn"
 

@@ -1,4 +1,4 @@
-"""What a hosted agent asks while its turn runs: leave for a tool call.
+"""Requests of a hosted agent while its turn runs: leave for a tool call.
 
 Whatever it does lands in its layer, so a call that only reads or edits needs nobody's leave. A command is decided as
 one of ours would be, by the user's rules and policy; whatever else it asks about the user decides.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from core.acp.connection import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
+from core.acp.connection import INVALID_PARAMS, METHOD_NOT_FOUND, AcpError
 from core.agent.turn.turn_context import TurnContext
 from core.engine.hosted.updates import HostedCall, UpdateReader
 from core.ids import new_id
@@ -31,18 +31,18 @@ class AgentRequests:
         self._agent, self._context, self._reader = agent, context, reader
 
     async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
-        """Return the result of a request. Raises `RpcError`."""
+        """Return the result of a request. Raises `AcpError`."""
         if method == "session/request_permission":
             return await self._answer_permission(params)
-        raise RpcError(f"{method} is not offered here", number=METHOD_NOT_FOUND)
+        raise AcpError(f"{method} is not offered here", number=METHOD_NOT_FOUND)
 
     async def _answer_permission(self, params: Mapping[str, Any]) -> Any:
         asked, options = params.get("toolCall"), _read_options(params)
         if not isinstance(asked, dict) or not options:
-            raise RpcError("a request for permission needs a toolCall and options", number=INVALID_PARAMS)
+            raise AcpError("a request for permission needs a toolCall and options", number=INVALID_PARAMS)
         call = self._reader.describe_call(asked)
         if call is None:
-            raise RpcError("the toolCall has no toolCallId", number=INVALID_PARAMS)
+            raise AcpError("the toolCall has no toolCallId", number=INVALID_PARAMS)
         decided = self._decide(call)
         if decided.choice == "allow" and "allow_once" in options:
             return _select(options["allow_once"])

@@ -11,7 +11,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any, Final
 
-from core.acp.connection import METHOD_NOT_FOUND, RpcError
+from core.acp.connection import METHOD_NOT_FOUND, AcpError
 from core.agent.context.reminders import return_steers
 from core.agent.context.user_message import build_bare_message
 from core.agent.mentions.sources import PromptSurroundings
@@ -73,7 +73,7 @@ class HostedTurn:
     async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
         """Answer a request of the agent."""
         if not self._is_prompted:
-            raise RpcError("no prompt is being worked on", number=METHOD_NOT_FOUND)
+            raise AcpError("no prompt is being worked on", number=METHOD_NOT_FOUND)
         return await self._requests.answer(method, params)
 
     def notice(self, method: str, params: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What a hosted agent says of its turn (`session/update`), as documents and events of ours.
+"""Updates of a hosted agent on its turn (`session/update`), as documents and events of ours.
 
 Nothing of it has an effect: what it wrote is found in its layer. So whatever it says of files is shown, and not
 believed.
@@ -123,7 +123,7 @@ class UpdateReader:
         if not isinstance(identity, str):
             return None
         call = self.calls.get(identity)
-        if call is None:
+        if call is None or (call.is_over and update.get("sessionUpdate") == "tool_call"):  # some number them anew
             self._answer.close()
             self._thought += 1
             kind, title = str(update.get("kind") or "other"), str(update.get("title") or "a tool")
