@@ -46,7 +46,7 @@ def run_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str], *steps: Any) ->
         (project / name).write_text(text)
     (project / "shop/b.py").chmod(0o755)
     configured('[commands]\npolicy = "auto"\n')
-    said = PrintArguments(directory=project, prompt="Do it", output_format="json")
+    said = PrintArguments(directory=project, prompt="Do it", output_format="json", accept="all")
     run_print(said, models=access(list(steps)))
     response = json.loads(capsys.readouterr().out)
     schema = json.loads((ROOT / "docs" / "response.schema.json").read_text())
@@ -69,6 +69,7 @@ def test_each_file_of_a_patch_is_a_document_of_its_own(tmp_path, capsys):
     ]
     assert [bool(each["diff"]) for each in edits] == [True, False, False, True]
     assert edits[0]["diff"] == {"oldString": "x = 1\n", "newString": "x = 2\n", "startLine": 1, "endLine": 1}
+    assert (tmp_path / "project/shop/c.py").stat().st_mode & 0o777 == 0o755
     assert len({each["toolCallId"] for each in edits}) == 1
     assert [each["sequence"] for each in shown] == list(range(1, len(shown) + 1))
 
