@@ -46,7 +46,7 @@ def run_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str], *steps: Any) ->
         (project / name).write_text(text)
     (project / "shop/b.py").chmod(0o755)
     configured('[commands]\npolicy = "auto"\n')
-    said = PrintArguments(directory=project, prompt="Do it", output_format="json", accept="all")
+    said = PrintArguments(directory=project, prompt="Do it", output_format="json", accept=("all",))
     run_print(said, models=access(list(steps)))
     response = json.loads(capsys.readouterr().out)
     schema = json.loads((ROOT / "docs" / "response.schema.json").read_text())

@@ -48,7 +48,8 @@ class TurnContext(Struct, kw_only=True):
     `directory`: the session's own (`outputs/` and `prefix.json` go below it). `is_private`: the APIs are asked to keep
     nothing. `open_sources`: opens what a prompt can name; `search`: looks through the project; `outward`: opens the
     capabilities that lead out of session and machine; `offers`: what the model is told of beside its list of tools.
-    `hooks`: those of the session, to which every event is told. `budget`: what the turn has used.
+    `hooks`: those of the session, to which every event is told. `budget`: what the turn has used. `appended_prompt`:
+    ends the system prompt of a session that begins.
     """
 
     id: str
@@ -72,6 +73,7 @@ class TurnContext(Struct, kw_only=True):
     offers: tuple[Offer, ...] = ()
     hooks: SessionHooks = field(default_factory=SessionHooks)
     is_private: bool = False
+    appended_prompt: str = ""
     build: BuildTarget = BuildTarget()
     budget: TurnBudget = field(default_factory=lambda: TurnBudget(TurnLimits))
     working: asyncio.Task[None] | None = None

@@ -156,6 +156,7 @@ def build_context(session: Session) -> TurnContext:
         hooks=session.hooks,
         outward={Access.EXTERNAL: session.server_access.open_caller, **session.outward},
         is_private=session.state.is_private,
+        appended_prompt=services.appended_prompt,
     )
     return _install_context(session, context)
 
