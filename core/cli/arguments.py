@@ -10,30 +10,26 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from core import __version__
 from core.cli.parsing import (
-    ACCEPT_POLICIES,
     EFFORTS,
     MODES,
-    OUTPUT_FORMATS,
-    AcceptPolicy,
     Arguments,
     Front,
     OutputFormat,
     Parser,
     locate_subcommand,
     parse_agent,
-    parse_allowing_rule,
-    parse_candidates,
     parse_count,
     parse_directory,
     parse_dollars,
     parse_model,
     parse_session_id,
-    parse_tools,
 )
+from core.cli.print_mode.options import PRINT_OPTIONS, add_print_options, check_print_options, collect_print_values
 from core.exits import EXIT_MEANINGS, ExitCode
 from core.protocol.options import EngineOptions
 
@@ -64,7 +60,8 @@ WORDS: Final = ("sessions", "doctor")
 USAGE = """\
 agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
                  [--effort LEVEL]
-       agent-tui [DIR] -p [PROMPT] [--output-format FORMAT] [--accept WHICH]
+       agent-tui [DIR] -p [PROMPT] [--output-format FORMAT | --json-schema FILE]
+                 [--accept WHICH] [--allowed-tools NAMES]
        agent-tui box run [--mode MODE] [--tier TIER] [--keep] DIR COMMAND
        agent-tui review [DIR] [--print] [--accept PATH ... | --reject PATH ...]
        agent-tui review [DIR] --take N
@@ -161,17 +158,19 @@ class ScreenArguments(SessionArguments):
 class PrintArguments(SessionArguments):
     """`prompt` is None when it is to be read from stdin. `images`: files to send with it, "-" = stdin. `best`: the
     models that it is tried with, side by side, "" = the session's; () = it is answered once. `tools`: what they may do,
-    by their names."""
+    by their names. `accept`: "all", "verified", and patterns of paths to accept at the end. `json_schema`: the file of
+    the schema that the answer is valid under."""
 
     front: ClassVar[Front] = "print"
     interactive: bool = False
     watch: bool = False
     prompt: str | None = None
     output_format: OutputFormat = "text"
-    accept: AcceptPolicy = "none"
+    accept: tuple[str, ...] = ()
     images: tuple[str, ...] = ()
     best: tuple[str, ...] = ()
     tools: Mapping[str, ToolSettings] = field(default_factory=dict)
+    json_schema: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +198,7 @@ def _build_parser() -> Parser:
     project = parser.add_argument_group("project")
     project.add_argument("words", nargs="*", metavar="DIR", help="the directory to open (default: the current one)")
     _add_session_options(parser)
-    _add_print_options(parser)
+    add_print_options(parser)
     about = parser.add_argument_group("about")
     about.add_argument("-h", "--help", action="help", help="show this help and leave")
     about.add_argument("--version", action="version", version=f"agent-tui {__version__}", help="show the version")
@@ -256,55 +255,6 @@ def _add_limit_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--max-tokens", type=parse_count, metavar="N", help="end a turn after N tokens")
 
 
-def _add_print_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("without a screen")
-    group.add_argument(
-        "-p",
-        "--print",
-        dest="prompt",
-        nargs="?",
-        const="",
-        metavar="PROMPT",
-        help="run one prompt, print the answer and leave; stdin is read when it is piped",
-    )
-    group.add_argument(
-        "--output-format",
-        choices=OUTPUT_FORMATS,
-        metavar="FORMAT",
-        help="text (default), json: one response object, stream-json: one event a line",
-    )
-    group.add_argument("--image", action="append", metavar="FILE", help="send this picture or PDF along; - is stdin")
-    _add_rights_options(group)
-    group.add_argument(
-        "--best",
-        type=parse_candidates,
-        metavar="N|MODELS",
-        help="try the prompt N times, or with each of these models, and compare; `-c` and /best take one",
-    )
-    group.add_argument(
-        "--accept",
-        choices=ACCEPT_POLICIES,
-        metavar="WHICH",
-        help="edits to accept at the end: none (default; they wait for your review) or all",
-    )
-
-
-def _add_rights_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--allow",
-        action="append",
-        type=parse_allowing_rule,
-        metavar="RULE",
-        help="a permission rule that allows, in this run: 'WebFetch(example.org)', 'Machine(git push)'; see docs",
-    )
-    group.add_argument(
-        "--tools",
-        type=parse_tools,
-        metavar="JSON",
-        help='what tools may do in this run, as [tools.NAME] does: \'{"run_terminal_cmd": {"enabled": false}}\'',
-    )
-
-
 def _find_front(said: argparse.Namespace, parser: Parser) -> tuple[Front, list[str]]:
     words: list[str] = said.words
     if said.engine:
@@ -317,20 +267,13 @@ def _find_front(said: argparse.Namespace, parser: Parser) -> tuple[Front, list[s
     return ("screen" if said.prompt is None else "print"), words
 
 
-def _check_best(said: argparse.Namespace, parser: Parser) -> None:
-    if said.best and said.accept == "all":
-        parser.error("--best leaves the choice to you: leave out --accept all")
-    if said.best and said.tools is not None:
-        parser.error("--tools does not go with --best: write [tools.NAME] into the configuration")
-
-
 def _check_together(front: Front, said: argparse.Namespace, parser: Parser) -> None:
-    for name in ("output_format", "accept", "image", "allow", "tools", "best"):
+    for name in PRINT_OPTIONS:
         if front != "print" and getattr(said, name) is not None:
             parser.error(f"--{name.replace('_', '-')} only goes with -p")
     if said.probe and front != "doctor":
         parser.error("--probe only goes with doctor")
-    _check_best(said, parser)
+    check_print_options(said, parser)
     if said.demo and front == "print":
         parser.error("--demo shows the screen; it does not go with -p")
     if said.demo and said.resume:
@@ -364,12 +307,4 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Arguments:
         return EngineArguments(**session)
     if front == "screen":
         return ScreenArguments(**session, demo=said.demo, program=tuple(program))
-    return PrintArguments(
-        **session,
-        prompt=said.prompt or None,
-        output_format=said.output_format or "text",
-        accept=said.accept or "none",
-        images=tuple(said.image or ()),
-        best=said.best or (),
-        tools=said.tools or {},
-    )
+    return PrintArguments(**session, **collect_print_values(said))

@@ -39,12 +39,10 @@ Front = Literal[
 _PACKAGES: Final = {"skills": "extensions.skills", "commands": "extensions.commands", "mcp": "extensions.mcp"}
 ModeName = str
 OutputFormat = Literal["text", "json", "stream-json"]
-AcceptPolicy = Literal["none", "all"]
 
 MODES: tuple[ModeName, ...] = tuple(mode.value for mode in Mode)
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 OUTPUT_FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
-ACCEPT_POLICIES: tuple[AcceptPolicy, ...] = get_args(AcceptPolicy)
 
 
 def locate_subcommand(name: str) -> str:

@@ -139,8 +139,7 @@ class Engine:
             workspace = Workspace(self._directory)
             trust = ProjectTrust(workspace, for_now=self._options.trust)
             trust.set_callback(partial(asyncio.get_running_loop().call_soon_threadsafe, self._on_trusted_files_changed))
-            loaded = trust.load_settings()
-            settings = apply_limit_options(loaded, self._options)
+            settings = apply_limit_options(loaded := trust.load_settings(), self._options)
             store = self._privacy.open_store(workspace.root, settings)
             services = EngineServices(
                 workspace=workspace,
@@ -153,9 +152,10 @@ class Engine:
                 files=FileList(workspace.root),
                 index=ProjectIndex(workspace.root, store.path, self._announce_index, enabled=settings.index.enabled),
                 interactive=self._options.interactive,
+                appended_prompt=self._options.append_system_prompt or "",
             )
-            services.notices = [*loaded.notices, *self._privacy.list_notices()]
-            services.notices += Toolset().explain_unknown(settings.list_tool_keys())
+            unknown = Toolset().explain_unknown(settings.list_tool_keys())
+            services.notices = [*loaded.notices, *self._privacy.list_notices(), *unknown]
             prune_abandoned(services)
             self._boxes.use_directory(self._privacy.path)
             self._source = QuerySource(services, self._sessions)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 class EngineServices(Struct, eq=False, kw_only=True):
     """Made when the first session of a workspace is opened. `settings` may be replaced between turns. `bounds`:
-    settings of the project that can't be widened. `interactive`: a user can be asked. `notices` wait for the next
-    session."""
+    settings of the project that can't be widened. `interactive`: a user can be asked. `appended_prompt`: ends the
+    system prompt of new sessions. `notices` wait for the next session."""
 
     workspace: Workspace
     settings: Settings
@@ -36,6 +36,7 @@ class EngineServices(Struct, eq=False, kw_only=True):
     files: FileList
     index: ProjectIndex
     interactive: bool = True
+    appended_prompt: str = ""
     bounds: Mapping[tuple[str, str], Any] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
     _search: ProjectSearch | None = None

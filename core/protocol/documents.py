@@ -49,8 +49,12 @@ class FileEditDiff(DocumentMetadata, frozen=True, kw_only=True):
 
 
 class FileEditMetadata(DocumentMetadata, frozen=True, kw_only=True):
+    """One file of an edit. `renamed_from`: its old path if the operation is a rename, "" = it is none; what else was
+    changed in it meanwhile is its `diff`."""
+
     file_path: str
     operation: FileOperation
+    renamed_from: str = ""
     language: str = ""
     diff: FileEditDiff | None = None
     tool_name: str = ""
@@ -91,12 +95,12 @@ class ToolCallMetadata(DocumentMetadata, frozen=True, kw_only=True):
 class TerminalCommandMetadata(DocumentMetadata, frozen=True, kw_only=True):
     """`exit_code` is None when the command did not run (refused), was stopped before it ended, or goes on.
 
-    `effects` says in one line what it changed. `permissions`: what it was granted beside running, of what was asked for
-    (`requested_permissions`): "network", "git_write", "all".
+    `effects` says in one line what it changed. `permissions`: what it was granted beside running, asked for
+    (`requested_permissions`) or not: "network", "git_write", a service, "all". `working_directory` is absolute.
     """
 
     command: str
-    working_directory: str = "."
+    working_directory: str = ""
     exit_code: int | None = None
     output: str = ""
     duration_ms: int = field(default=0, name="duration_ms")
@@ -163,9 +167,13 @@ class QuestionAnswer(Struct, frozen=True, kw_only=True):
 
 
 class ErrorMetadata(DocumentMetadata, frozen=True, kw_only=True):
+    """`source`: the tool that failed, in the call `tool_call_id`, whose own document stands before this one. Both are
+    "" for what was no call."""
+
     error_code: str
     source: str = ""
     details: str = ""
+    tool_call_id: str = ""
 
 
 class TodoUpdateMetadata(DocumentMetadata, frozen=True, kw_only=True):

@@ -13,7 +13,8 @@ class EngineOptions:
     """Options on top of the configuration; None = not given, so that the configuration decides. `interactive`: a user
     can be asked. `watch`: report changes on disk. `tier`: the one tier of box to use. `trust`: trust the project for
     this run. `private`: keep nothing of it. `allow`: rules of the user that allow, in this run. `preload`: a prompt is
-    to come, so what it needs is made ready."""
+    to come, so what it needs is made ready. `append_system_prompt`: stands at the end of the system prompt of sessions
+    that begin in this run."""
 
     mode: str | None = None
     model: str | None = None
@@ -28,3 +29,4 @@ class EngineOptions:
     private: bool | None = None
     allow: tuple[str, ...] = ()
     preload: bool = True
+    append_system_prompt: str | None = None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
+OTHER_TOOLS: Final = "*"  # in a request: every tool that it does not name
 ToolScope = Literal["workspace", "changed"]
 
 

@@ -79,7 +79,7 @@ class UserCommand:
         output = "\n".join(filter(None, (*result.notes, result.output)))
         metadata = TerminalCommandMetadata(
             command=self.command,
-            working_directory=self._directory,
+            working_directory=str(self._terminal.host.workspace.root / self._directory),
             exit_code=result.exit_code,
             output=_shorten(output, MAX_REPORTED),
             duration_ms=result.duration_ms,

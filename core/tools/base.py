@@ -30,15 +30,23 @@ if TYPE_CHECKING:
 
 
 class FileEditDetail(Struct, frozen=True, kw_only=True):
-    """The work of a PROPOSE tool, for the `file_edit` document; `hunks` are those of the edit, where it is of text."""
+    """One file that a PROPOSE tool edited, for its `file_edit` document; `hunks` are those of the edit, where it is of
+    text. `renamed_from`: its old path, for the operation "rename"."""
 
     path: str
     operation: FileOperation
     content: str
+    renamed_from: str = ""
     diff: FileEditDiff | None = None
     hunks: tuple[Hunk, ...] = ()
     added: int = 0
     removed: int = 0
+
+
+class FileEditDetails(Struct, frozen=True):
+    """The files that one call edited, in the order in which it names them: two at least."""
+
+    edits: tuple[FileEditDetail, ...]
 
 
 class TerminalDetail(Struct, frozen=True, kw_only=True):
@@ -52,7 +60,7 @@ class TerminalDetail(Struct, frozen=True, kw_only=True):
     requested: tuple[str, ...] = ()
 
 
-Detail = FileEditDetail | TerminalDetail | Plan | tuple[TodoStatusUpdate, ...] | None
+Detail = FileEditDetail | FileEditDetails | TerminalDetail | Plan | tuple[TodoStatusUpdate, ...] | None
 
 
 class ToolOutcome(Struct, frozen=True, kw_only=True):
@@ -214,6 +222,9 @@ class Editor(Reader, Protocol):
         """Create or replace a file. Protected and unreachable paths raise `PathRefused`."""
 
     def delete(self, path: str) -> FileEditDetail: ...
+
+    def move(self, path: str, target: str, data: bytes) -> FileEditDetail:
+        """Rename a file, and give it these bytes. Raises `PathRefused` as `write` does, with nothing changed."""
 
     def has_read_current(self, path: str) -> bool:
         """Return True if the model has read (or written) this file in its present state."""

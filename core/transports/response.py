@@ -95,6 +95,7 @@ class ResponseMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
 
     `pending_changes` and `pending_bulks` wait for a review (`agent-tui -c`); `accepted_changes` were written to the
     workspace at the end. `candidates`: the ways in which it was tried, of which nothing is taken yet.
+    `structured_output`: the answer as a JSON value that is valid under the schema that was asked for.
     """
 
     duration_ms: int = field(name="duration_ms")
@@ -107,6 +108,7 @@ class ResponseMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
     pending_bulks: tuple[PendingBulk, ...] = ()
     accepted_changes: tuple[str, ...] = ()
     candidates: tuple[ResponseCandidate, ...] = ()
+    structured_output: Any = None
 
 
 class Response(Struct, frozen=True, kw_only=True, rename="camel"):

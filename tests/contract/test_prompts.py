@@ -40,7 +40,10 @@ VARIABLES = {
     "skill": {"called": "pdf", "path": "p/SKILL.md", "folder": "/p", "files": ["a.md"], "body": "Use the script."},
     "web": {"in_text": False, "fetches": True, "searches": True},
     "web_search_by_model": {"blocked": ["x.example"]},
+    "appended": {"text": "Answer like a pirate."},
     "compaction": {"words": 500},
+    "json_answer": {"schema": '{"type": "object"}'},
+    "json_answer_again": {"problem": "it is not one JSON value."},
     "init": {
         "there_is": True,
         "wish": "mind the tests",

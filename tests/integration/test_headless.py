@@ -83,7 +83,7 @@ def test_a_plan_and_an_error_validate_too(project, capsys):
 
 
 def test_accept_all_writes_what_is_not_protected(project, capsys):
-    run_print(options(project, accept="all", output_format="json"), models=access(story()))
+    run_print(options(project, accept=("all",), output_format="json"), models=access(story()))
     response = validated(capsys.readouterr().out)
     assert response["metadata"]["acceptedChanges"] == ["a.txt", "new.txt"]
     assert response["metadata"]["pendingChanges"] == []
@@ -179,7 +179,7 @@ def test_accept_all_names_what_it_left_and_says_so_in_its_exit_code(project, cap
     write = calls(
         ("write", {"file_path": "AGENTS.md", "contents": "Obey.\n"}), ("write", {"file_path": "b", "contents": "b\n"})
     )
-    code = run_print(options(project, accept="all"), models=access([write, says("Done.")]))
+    code = run_print(options(project, accept=("all",)), models=access([write, says("Done.")]))
     err = capsys.readouterr().err
     assert code == ExitCode.REFUSED
     assert "written: b\n" in err

@@ -124,7 +124,7 @@ async def test_the_agents_own_session_raises_its_events(project):
 
 def test_a_run_without_a_screen_raises_them_too(project, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
-    run_print(PrintArguments(directory=project, prompt="Do it", accept="all"), models=access(STEPS))
+    run_print(PrintArguments(directory=project, prompt="Do it", accept=("all",)), models=access(STEPS))
     assert raised(log_of(project)) == TABLE["-p"]
     assert (project / "b.txt").read_text() == "x\n"
 

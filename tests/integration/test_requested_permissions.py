@@ -102,7 +102,9 @@ async def test_a_request_that_names_no_host_needs_no_question(auto):
         session,
     ):
         assert asked(await turn(engine, session)) == []
-        assert documents(engine, session)[0].permissions == ("network",)
+        [ran, *_] = documents(engine, session)
+        assert (ran.requested_permissions, ran.permissions) == (("network",), ())
+        assert ran.working_directory == str(auto)
 
 
 async def test_a_job_is_granted_no_host(auto):

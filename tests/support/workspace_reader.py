@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.agent.answer.call_documents import build_edit_detail
+from core.agent.answer.call_documents import build_edit_detail, build_rename_detail
 from core.errors import ToolFailed
 from core.protocol.events import DiagnosticsReported
 from core.shadow.content.blob_store import BlobStore
@@ -75,6 +75,12 @@ class WorkspaceEditor:
     def delete(self, path: str) -> FileEditDetail:
         edited = self.shadow.edit(self.relative(path), None)
         return build_edit_detail(self.relative(path), edited)
+
+    def move(self, path: str, target: str, data: bytes) -> FileEditDetail:
+        before = self.read_bytes(path, 1 << 26)
+        self.write(target, data)
+        self.delete(path)
+        return build_rename_detail(self.relative(path), self.relative(target), before, data)
 
     async def apply_with_model(self, order: EditRequest) -> str:
         raise ToolFailed(f"Here is no model that could work out an edit of {order.path}: {order.problem}")

@@ -48,6 +48,14 @@ async def test_the_row_of_a_call_says_what_it_was_about_and_what_came_of_it(stag
         assert any(row in line for line in on.lines()), on.lines()
 
 
+def error_of(call_id: str, tool: str, told: str) -> list[e.AnyEvent]:
+    why = d.ErrorMetadata(error_code="PERMISSION_DENIED", source=tool, tool_call_id=call_id)
+    return [
+        e.DocumentStarted(id="why", kind="error", sequence=2, title=told),
+        e.DocumentFinished(document=d.ErrorDocument(id="why", sequence=2, content=told, metadata=why)),
+    ]
+
+
 async def test_a_running_call_says_what_it_is_about(stage):
     async with stage([*recorded.opening(), START, *call(*GREP, "", "completed")[:2]]) as on:
         assert any("◌ grep class Align in rich" in line for line in on.lines()), on.lines()
@@ -65,13 +73,30 @@ async def test_an_edit_that_the_mode_refuses_says_so_and_opens_to_what_the_model
         e.DocumentStarted(id="t", kind="file_edit", sequence=1, title="search_replace"),
         e.ToolRequested(call="c", tool="search_replace", arguments="{}", document="t", summary="rich/box.py"),
         e.DocumentFinished(document=d.FileEditDocument(id="t", sequence=1, content=REFUSAL, metadata=edit)),
+        *error_of("c", "search_replace", "edits are not granted in Plan mode"),
         e.ToolFinished(call="c", tool="search_replace", status="denied", summary=REFUSAL),
     ]
     async with stage([*recorded.opening("plan"), START, *events]) as on:
         assert any("⊘ edit rich/box.py · not in Plan mode" in line for line in on.lines()), on.lines()
-        assert not any("Nothing was changed" in line for line in on.lines())
+        assert not any("Nothing was changed" in line or "not granted" in line for line in on.lines())
         await on.pilot.press("ctrl+up", "enter")
         assert any("Nothing was changed" in line for line in on.lines())
+
+
+async def test_a_patch_over_two_files_is_a_row_for_each_and_a_rename_names_both(stage):
+    first = d.FileEditMetadata(file_path="a.py", operation="edit", tool_call_id="c", added=1, removed=1)
+    moved = replace(first, file_path="c.py", operation="rename", renamed_from="b.py")
+    events = [
+        e.DocumentStarted(id="t", kind="file_edit", sequence=1, title="apply_patch"),
+        e.ToolRequested(call="c", tool="apply_patch", arguments="{}", document="t", summary="a.py, b.py, c.py"),
+        e.DocumentFinished(document=d.FileEditDocument(id="t", sequence=1, content="", metadata=first)),
+        e.DocumentStarted(id="u", kind="file_edit", sequence=2, title="c.py"),
+        e.DocumentFinished(document=d.FileEditDocument(id="u", sequence=2, content="", metadata=moved)),
+        e.ToolFinished(call="c", tool="apply_patch", status="completed"),
+    ]
+    async with stage([*recorded.opening(), START, *events]) as on:
+        shown = [line.strip() for line in on.lines() if "+1 −1" in line]
+        assert [line.split("  ")[0] for line in shown] == ["▸ edit a.py", "▸ rename b.py → c.py"]
 
 
 async def test_a_command_that_the_user_refused_says_so(stage):

@@ -166,7 +166,8 @@ def render_edit(block: TranscriptBlock, width: int, is_open: bool) -> list[TextR
     edit = document.metadata
     failed = edit.status == "error"
     came: list[Piece] = []
-    pieces: list[Piece] = [(edit.operation, "bad" if failed else "tool"), (f" {format_path(edit.file_path, 300)}", "")]
+    path = " → ".join(format_path(each, 300) for each in (edit.renamed_from, edit.file_path) if each)
+    pieces: list[Piece] = [(edit.operation, "bad" if failed else "tool"), (f" {path}", "")]
     if failed:
         told, role = _format_outcome(block, block.summary or "failed")
         pieces += [(" · ", "muted"), (told, role or "bad")]

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from core.protocol import events
 from core.protocol.documents import (
     ClarificationDocument,
+    ErrorDocument,
     PlanDocument,
     QuestionAnswer,
     Todo,
@@ -101,8 +102,12 @@ class TranscriptState:
         return None
 
     def finish_document(self, envelope: events.Envelope, event: events.DocumentFinished) -> None:
-        """Put the whole document in place of what was streamed."""
+        """Put the whole document in place of what was streamed. The row of a call says why it failed."""
         document, kind = event.document, str(event.document.__struct_config__.tag)
+        if isinstance(document, ErrorDocument) and document.metadata.tool_call_id:
+            if begun := self.by_key.get(document.id):
+                self.drop(begun)
+            return
         block = self.by_key.get(document.id) or self.add(TranscriptBlock(document.id, kind, envelope.turn))
         block.kind, block.document, block.live, block.output = kind, document, "", ""
         if block.status == "running":

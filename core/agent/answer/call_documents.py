@@ -1,14 +1,18 @@
-"""Documents of tool calls: which kind shows a call in the chat, and what it holds when the call has finished."""
+"""Documents of tool calls: which kind shows a call in the chat, and what it holds when the call has finished.
+
+A call that edited several files has a document for each of them; one that failed has its own, and one with the error.
+"""
 
 from __future__ import annotations
 
 import json
+from pathlib import PurePosixPath
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.agent.answer.documents import OpenDocument
+from core.agent.answer.documents import OpenDocument, TurnDocuments
 from core.languages import detect_language
 from core.modes import Access
 from core.permissions.requested import list_requested
@@ -36,12 +40,14 @@ from core.protocol.documents import (
 from core.protocol.messages import Attachment
 from core.protocol.plans import Plan
 from core.shadow.content.blob_store import get_blob_path
+from core.shadow.diff.hunks import compare_texts
 from core.shadow.diff.text_lines import split_lines
 from core.shadow.review.proposals import ShadowEdit
-from core.tools.base import Detail, FileEditDetail, TerminalDetail, ToolType
+from core.tools.base import Detail, FileEditDetail, FileEditDetails, TerminalDetail, ToolType
 
 MAX_CONTENT = 200_000  # characters of an edit's content
 MAX_SHOWN = 16_000  # characters of a result in the document; the model is sent its own, longer text
+MAX_MESSAGE = 1_000  # characters of the first line of an error
 
 _KINDS = {
     Access.PROPOSE: "file_edit",
@@ -53,7 +59,9 @@ _OPERATIONS: dict[str, FileOperation] = {"write": "create", "delete_file": "dele
 
 
 class FinishedCall(Struct, frozen=True, kw_only=True):
-    """A finished call. `arguments`: the model's, parsed as far as possible; `text`: the answer to the call."""
+    """A finished call. `arguments`: the model's, parsed as far as possible; `text`: the answer to the call. `root`: the
+    workspace, "" = not known; `paths`: the files that it names; `error_code`: why it failed, "" = it did not;
+    `error_hint`: the end of `text` that says what to do."""
 
     document: OpenDocument
     tool: str
@@ -68,6 +76,10 @@ class FinishedCall(Struct, frozen=True, kw_only=True):
     title: str = ""
     questions: tuple[Question, ...] = ()
     answers: tuple[QuestionAnswer, ...] = ()
+    root: str = ""
+    paths: tuple[str, ...] = ()
+    error_code: str = ""
+    error_hint: str = ""
 
 
 def get_document_kind(tool: ToolType | None) -> str:
@@ -98,12 +110,38 @@ def shorten(text: str, limit: int = MAX_SHOWN, *, unit: str = "characters") -> s
     return f"{text[:head]}\n[… {len(text) - head - tail:,} {unit} …]\n{text[-tail:]}"
 
 
+def finish_call_documents(documents: TurnDocuments, finished: FinishedCall) -> None:
+    """Finish the document of a call, with one more for each further file that it edited, or for its error."""
+    documents.finish(build_document(finished))
+    if isinstance(finished.detail, FileEditDetails):
+        for edit in finished.detail.edits[1:]:
+            opened = documents.open("file_edit", title=edit.path, language=detect_language(edit.path))
+            documents.finish(build_document(replace(finished, document=opened, detail=edit)))
+    if finished.error_code:
+        _add_error(documents, finished)
+
+
+def _add_error(documents: TurnDocuments, finished: FinishedCall) -> None:
+    message, _, more = finished.text.removesuffix(finished.error_hint).strip().partition("\n")
+    details = "\n".join(filter(None, (more.strip(), finished.error_hint))) or ", ".join(finished.paths)
+    documents.add_error(
+        finished.error_code,
+        shorten(message, MAX_MESSAGE),
+        hint=shorten(details),
+        source=finished.tool,
+        call=finished.call,
+    )
+
+
 def build_document(finished: FinishedCall) -> AnyDocument:
-    """Build the finished document. A failed call keeps its kind where that can say so, else it is a `tool_call`."""
+    """Build the finished document: of a call that edited several files, that of the first one. A failed call keeps its
+    kind where that can say so, else it is a `tool_call`."""
     id_, sequence = finished.document.id, finished.document.sequence
     match finished.detail:
         case FileEditDetail() as edit:
             return _build_edit_document(finished, edit)
+        case FileEditDetails(edits=edits):
+            return _build_edit_document(finished, edits[0])
         case TerminalDetail() as terminal:
             return _build_terminal_document(finished, terminal)
         case Plan() as plan:
@@ -122,7 +160,7 @@ def _build_plain_document(finished: FinishedCall) -> AnyDocument:
         return ClarificationDocument(id=id_, sequence=sequence, content=finished.title or None, metadata=asked)
     if finished.document.kind == "file_edit" and not finished.has_succeeded:
         named = (finished.arguments.get(key) for key in ("file_path", "target_file", "path"))
-        path = next((str(value) for value in named if value), "")
+        path = next((str(value) for value in (*named, *finished.paths) if value), "")
         operation = _OPERATIONS.get(finished.tool, "edit")
         return _build_edit_document(finished, FileEditDetail(path=path, operation=operation, content=finished.text))
     if finished.document.kind == "terminal_command" and not finished.has_succeeded:
@@ -165,6 +203,7 @@ def _build_edit_document(finished: FinishedCall, edit: FileEditDetail) -> FileEd
     metadata = FileEditMetadata(
         file_path=edit.path,
         operation=edit.operation,
+        renamed_from=edit.renamed_from,
         language=detect_language(edit.path),
         diff=_limit_diff(edit.diff),
         tool_name=finished.tool,
@@ -186,7 +225,7 @@ def _limit_diff(diff: FileEditDiff | None) -> FileEditDiff | None:
 def _build_terminal_document(finished: FinishedCall, terminal: TerminalDetail) -> TerminalCommandDocument:
     metadata = TerminalCommandMetadata(
         command=terminal.command,
-        working_directory=terminal.directory,
+        working_directory=str(PurePosixPath(finished.root) / terminal.directory) if finished.root else "",
         exit_code=terminal.exit_code,
         output=shorten(terminal.output),
         duration_ms=finished.duration_ms,
@@ -202,10 +241,22 @@ def build_edit_detail(path: str, edit: ShadowEdit) -> FileEditDetail:
     """Build the detail of an edit from its hunks. Binary content is described, not shown."""
     before, after = edit.before or b"", edit.after or b""
     operation: FileOperation = "create" if edit.before is None else "delete" if edit.after is None else "edit"
+    return _build_detail(FileEditDetail(path=path, operation=operation, content="", hunks=edit.hunks), before, after)
+
+
+def build_rename_detail(old: str, new: str, before: bytes, after: bytes) -> FileEditDetail:
+    """Build the detail of a rename, with what was changed in the file besides."""
+    hunks = compare_texts(before, after)
+    renamed = FileEditDetail(path=new, operation="rename", content="", renamed_from=old, hunks=hunks)
+    return _build_detail(renamed, before, after)
+
+
+def _build_detail(edit: FileEditDetail, before: bytes, after: bytes) -> FileEditDetail:
+    """Return the detail with content, diff and counts of lines."""
     if b"\0" in before[:8192] or b"\0" in after[:8192]:
-        return FileEditDetail(path=path, operation=operation, content=f"[binary, {len(after):,} bytes]")
+        return replace(edit, content=f"[binary, {len(after):,} bytes]", hunks=())
     diff = None
-    if operation == "edit" and edit.hunks:  # the one region from the first hunk to the last
+    if edit.operation in {"edit", "rename"} and edit.hunks:  # the one region from the first hunk to the last
         first, last = edit.hunks[0], edit.hunks[-1]
         gone = split_lines(before)[first.old_start - 1 : last.old_start - 1 + last.old_lines]
         come = split_lines(after)[first.new_start - 1 : last.new_start - 1 + last.new_lines]
@@ -215,12 +266,10 @@ def build_edit_detail(path: str, edit: ShadowEdit) -> FileEditDetail:
             start_line=first.old_start,
             end_line=max(first.old_start + len(gone) - 1, first.old_start),
         )
-    return FileEditDetail(
-        path=path,
-        operation=operation,
+    return replace(
+        edit,
         content=(diff.new_string if diff else after.decode("utf-8", "replace"))[:MAX_CONTENT],
         diff=diff,
-        hunks=edit.hunks,
         added=sum(each.new_lines for each in edit.hunks),
         removed=sum(each.old_lines for each in edit.hunks),
     )

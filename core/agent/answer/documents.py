@@ -11,6 +11,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from core.agent.answer.code_purpose import CodeContext, guess_purpose
 from core.clock import monotonic
 from core.dialects.segments import SegmentDelta, Segmenter, SegmentEvent, SegmentFinished, SegmentStarted
 from core.ids import new_id
@@ -69,10 +70,10 @@ class TurnDocuments(Struct, eq=False):
         opened = self.open("text")
         self.finish(TextDocument(id=opened.id, sequence=opened.sequence, content=content))
 
-    def add_error(self, code: str, message: str, *, hint: str = "", source: str = "") -> None:
-        """Add an error as a document of its own."""
+    def add_error(self, code: str, message: str, *, hint: str = "", source: str = "", call: str = "") -> None:
+        """Add an error as a document of its own. `source`, `call`: the tool that failed, and its call."""
         opened = self.open("error", title=message)
-        metadata = ErrorMetadata(error_code=code.upper(), source=source, details=hint)
+        metadata = ErrorMetadata(error_code=code.upper(), source=source, details=hint, tool_call_id=call)
         self.finish(ErrorDocument(id=opened.id, sequence=opened.sequence, content=message, metadata=metadata))
 
 
@@ -80,6 +81,7 @@ class AnswerDocuments(Struct, eq=False):
     """Writer of one answer's text and reasoning into documents. `close` finishes the open one."""
 
     _documents: TurnDocuments
+    _context: CodeContext = CodeContext()
     _lane: Literal["", "text", "reasoning"] = ""
     _segmenter: Segmenter = field(default_factory=Segmenter)
     _opened: OpenDocument | None = None
@@ -140,13 +142,15 @@ class AnswerDocuments(Struct, eq=False):
                 case SegmentDelta(text) if self._opened is not None:
                     self._documents.add_delta(self._opened, text)
                 case SegmentFinished(content) if self._opened is not None:
-                    self._documents.finish(_build_segment_document(self._opened, self._segment, content))
+                    self._documents.finish(_build_segment_document(self._opened, self._segment, content, self._context))
                     self._opened = None
                 case _:
                     pass
 
 
-def _build_segment_document(opened: OpenDocument, segment: SegmentStarted, content: str) -> AnyDocument:
+def _build_segment_document(
+    opened: OpenDocument, segment: SegmentStarted, content: str, context: CodeContext
+) -> AnyDocument:
     id_, sequence = opened.id, opened.sequence
     match segment.kind:
         case "text":
@@ -160,12 +164,6 @@ def _build_segment_document(opened: OpenDocument, segment: SegmentStarted, conte
             )
             return CodeReferenceDocument(id=id_, sequence=sequence, content=content, metadata=reference)
         case "code_block":
-            block = CodeBlockMetadata(language=segment.language, purpose=_guess_purpose(segment))
+            purpose = guess_purpose(segment.info, segment.language, content, context)
+            block = CodeBlockMetadata(language=segment.language, purpose=purpose)
             return CodeBlockDocument(id=id_, sequence=sequence, content=content, metadata=block)
-
-
-def _guess_purpose(segment: SegmentStarted) -> Literal["new_code", "example", "suggestion"]:
-    """Guess the purpose of a code block: new code names its file, a shell fence is a suggestion."""
-    if "/" in segment.info or "title=" in segment.info:
-        return "new_code"
-    return "suggestion" if segment.language.lower() in {"sh", "bash", "shell", "zsh", "console"} else "example"

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from core.agent.context.project_facts import render_layout
-from core.agent.context.prompt_tags import render_rule_blocks
+from core.agent.context.prompt_tags import escape_tags, render_rule_blocks
 from core.agent.context.token_meter import measure_prefix
 from core.config.rules.loading import load_rule_files
 from core.config.rules.rule import choose_rules, list_loaded
@@ -59,15 +59,23 @@ def render_system_prompt(rules: Sequence[str], *, is_short: bool = False) -> str
 
 
 def build_setup(
-    workspace: Workspace, directory: Path, tools: Toolset, *, hears: TrustCheck | None = trust_everything
+    workspace: Workspace,
+    directory: Path,
+    tools: Toolset,
+    *,
+    hears: TrustCheck | None = trust_everything,
+    appended: str = "",
 ) -> PromptSetup:
     """Read rules and layout; build the prefix or load the one that the session began with. Runs in a thread.
 
     `hears` None: the project is not trusted, and no rule of it is read; those whose bytes are not heard are left out.
+    `appended`: what the user wants behind the rules.
     """
     files = load_rule_files(workspace, hears)
     choices = choose_rules(files)
     rules = render_rule_blocks(choices)
+    if appended.strip():
+        rules = (*rules, render("appended", text=escape_tags(appended.strip())))
     fresh = Prefix(system=render_system_prompt(rules), tools=tools.build_specs(load_tool_text))
     prefix, changed = load_or_save_prefix(directory, PREFIX_FILE, fresh)
     return PromptSetup(

@@ -76,6 +76,7 @@ async def _build_setup(context: TurnContext) -> PromptSetup:
         context.directory,
         context.tools,
         hears=context.permissions.rule_check,
+        appended=context.appended_prompt,
     )
     if made.loaded and made.loaded != context.state.rules:
         context.emit(RulesLoaded(rules=made.loaded))

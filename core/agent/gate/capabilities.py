@@ -231,7 +231,7 @@ class CapabilityFactory(Struct, frozen=True):
                 shadow, stamp = terminal.host.shadow, replace(origin, todo=todo)
                 return FileEditor(
                     **list_reading(permissions, self.digests, paths, origin.tool),
-                    edit=lambda path, data: shadow.edit(path, data, stamp),
+                    edit=lambda path, data, mode=None: shadow.edit(path, data, stamp, mode),
                     lease=lease,
                     apply_edit=self.apply_edit,
                     names=self.names,

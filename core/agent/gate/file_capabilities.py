@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.agent.answer.call_documents import build_edit_detail
+from core.agent.answer.call_documents import build_edit_detail, build_rename_detail
 from core.agent.context.told_rules import fetch_rules
 from core.agent.debug.debug_policy import check_no_marks
 from core.agent.gate.gated_call import CallLease
@@ -110,7 +110,7 @@ class FileReader(Struct, eq=False, kw_only=True):
 class FileEditor(FileReader, eq=False, kw_only=True):
     """PROPOSE: reading, and writes that land in the shadow."""
 
-    edit: Callable[[str, bytes | None], ShadowEdit]
+    edit: Callable[..., ShadowEdit]  # path, bytes (None: nothing), mode (left out: that of the file)
     lease: CallLease
     apply_edit: ApplyEdit
 
@@ -130,6 +130,19 @@ class FileEditor(FileReader, eq=False, kw_only=True):
         edited = self.edit(own, None)
         self.digests.pop(own, None)
         return build_edit_detail(own, edited)
+
+    def move(self, path: str, target: str, data: bytes) -> FileEditDetail:
+        self.lease.check()
+        old, new = self.relative(path), self.relative(target)
+        for each in (old, new):
+            self.check_path(Access.PROPOSE, each)
+        check_no_marks(data)
+        before, status = self.read(old, 1 << 26), self.look_up(old)
+        self.edit(new, data, status.mode if status is not None else None)
+        self.edit(old, None)
+        self.digests.pop(old, None)
+        self.digests[new] = hashlib.sha256(data).hexdigest()
+        return build_rename_detail(old, new, before, data)
 
     def has_read_current(self, path: str) -> bool:
         return self.digests.get(self.relative(path)) == self.compute_digest(path)

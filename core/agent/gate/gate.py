@@ -12,17 +12,17 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import groupby
-from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.agent.answer.call_documents import FinishedCall, build_document, decode_arguments
+from core.agent.answer.call_documents import finish_call_documents
 from core.agent.answer.documents import TurnDocuments
 from core.agent.debug.debug_policy import explain_held_back
 from core.agent.gate.approvals import LEAVE_BOX, Approver
 from core.agent.gate.call_hooks import CallHooks
+from core.agent.gate.call_record import build_finished_call, end_for
 from core.agent.gate.capabilities import CapabilityFactory, CommandRunner, UserPrompter
 from core.agent.gate.commands.machine_approval import (
     ask_for_machine,
@@ -36,14 +36,13 @@ from core.agent.gate.permissions import PATH_ACCESSES, CallPermissions
 from core.agent.gate.task_results import describe_interrupted
 from core.agent.turn.user_channel import QUESTION_STILL_OPEN
 from core.clock import monotonic
-from core.crash_reports import save_crash_report
-from core.errors import AgentTuiError, PathRefused, ToolInputInvalid
+from core.errors import PathRefused, ToolInputInvalid
 from core.modes import Access, find_modes_granting, is_granted
 from core.permissions.policy import PolicyDecision
 from core.protocol.events import AnyEvent, MessageAppended, ToolFinished, ToolRequested
 from core.protocol.messages import ToolMessage
 from core.protocol.review import Origin
-from core.shell.spill import clip_text, extract_first_line
+from core.shell.spill import clip_text
 from core.tools.arguments import convert_arguments
 from core.tools.base import Tool
 from core.tools.builtin.terminal.command_arguments import go_to
@@ -54,6 +53,7 @@ CANCEL_PATIENCE = 0.2  # seconds that a cancelled tool has to clean up
 SPAWN_PATIENCE = 15.0  # seconds that a subagent has to stop what it runs
 CANCELLED = "Cancelled by the user; it may have had a part of its effect."
 CUT_OFF = "The answer reached its length limit within this call, so it was not run. Send less."
+TIMED_OUT = "Stopped after {:.0f} seconds without a result. Ask for less at once."
 NOT_GIVEN = "Not run: {} ({}) is not among what you were given for this task. Nothing was changed. Do without it."
 NO_ANSWER = "\n[Nothing answered on the user's machine at {}: it may not be running.]"
 # Seconds that a call may take; what waits for the user, or has a limit of its own, has none here (a todo may have to be
@@ -121,14 +121,14 @@ class Gate(Struct):
                 await self._authorize(call)
                 await self._execute(call)
             except Exception as error:  # a fault of ours must not end the turn, nor show a traceback to anybody
-                _end_for(call, error)
+                end_for(call, error)
                 await self.hooks.report_failure(call)
         self._record(call)
 
     def _parse(self, call: GatedCall) -> None:
         try:
             if call.is_truncated:
-                raise CallStopped("failed", CUT_OFF)
+                raise CallStopped("failed", CUT_OFF, code="answer_cut")
             if call.problem:
                 raise ToolInputInvalid(call.problem)
             tool_type = self.tools.find(call.request.name)
@@ -136,7 +136,7 @@ class Gate(Struct):
             call.tool = self._place_command(convert_arguments(tool_type, call.request.arguments))
             call.subject = call.tool.subject()
         except Exception as error:  # as above
-            _end_for(call, error)
+            end_for(call, error)
 
     def _place_command(self, tool: Tool[object]) -> Tool[object]:
         """Return a command that names its directory with that as a part of its text, which is what the user sees and
@@ -269,7 +269,8 @@ class Gate(Struct):
         else:
             await self._run_tool(call)
         if call.access in _BOXED:
-            self.permissions.record_foreign(grants.take_received())
+            call.received = tuple(grants.take_received())
+            self.permissions.record_foreign(call.received)
         if call.access is Access.PROPOSE and call.status == "completed":
             call.text = "\n".join(filter(None, (call.text, await self.diagnostics.describe_edit())))
         if call.status == "completed":
@@ -300,7 +301,7 @@ class Gate(Struct):
             if work.done() and not work.cancelled():
                 work.exception()
         if not done:
-            raise CallStopped("failed", f"Stopped after {limit:.0f} seconds without a result. Ask for less at once.")
+            raise CallStopped("failed", TIMED_OUT.format(limit), code="timed_out")
         if work.cancelled():
             raise CallStopped("failed", "The tool gave up.")
         call.outcome = work.result()
@@ -325,6 +326,7 @@ class Gate(Struct):
                 call.text += f"\n[It wanted the network: {named}. It was not allowed to.]"
                 return
             self._check_granted(call)
+            call.hosts += tuple(each.host for each in wanted)
             call.approval = self.permissions.build_approval(call.subject, call.approval.permissions)
             call.lease = CallLease()
             await self._run_tool(call)
@@ -334,34 +336,17 @@ class Gate(Struct):
 
     def _record(self, call: GatedCall) -> None:
         call.is_recorded = True
-        asked = call.capability if isinstance(call.capability, UserPrompter) else None
         for attached in call.outcome.attachments:
             self.permissions.terminal.host.shadow.blobs.put(attached.data)
-        duration = round((monotonic() - call.started) * 1000)
-        summary = call.outcome.summary or ("" if call.status == "completed" else extract_first_line(call.text))
-        finished = FinishedCall(
-            document=call.document,
-            tool=call.name,
-            call=call.request.id,
-            arguments=_list_arguments(call),
-            has_succeeded=call.status == "completed",
-            text=call.text,
-            summary=summary,
-            duration_ms=duration,
-            detail=call.outcome.detail,
-            attachments=tuple(each.attachment for each in call.outcome.attachments),
-            title=asked.title if asked else "",
-            questions=asked.questions if asked else (),
-            answers=asked.answers if asked else (),
-        )
-        self.documents.finish(build_document(finished))
+        finished = build_finished_call(call, str(self.permissions.terminal.host.workspace.root))
+        finish_call_documents(self.documents, finished)
         self.emit(
             ToolFinished(
                 call=call.request.id,
                 tool=call.name,
                 status=call.status,
-                duration_ms=duration,
-                summary=summary,
+                duration_ms=finished.duration_ms,
+                summary=finished.summary,
                 spilled=call.spilled,
             )
         )
@@ -374,26 +359,3 @@ class Gate(Struct):
             attachments=tuple(each.attachment for each in call.outcome.attachments),
         )
         self.emit(MessageAppended(message=message))
-
-
-def _list_arguments(call: GatedCall) -> dict[str, Any]:
-    """Return the arguments as they were written; of a command what was decided on stands in their place."""
-    written, tool = decode_arguments(call.request.arguments), cast("object", call.tool)
-    if not isinstance(tool, RunTerminalCmd):
-        return written
-    return written | {"command": tool.command, "required_permissions": list(tool.required_permissions)}
-
-
-def _end_for(call: GatedCall, error: Exception) -> None:
-    """End a call for what went wrong with it, in words for the model."""
-    call.status = error.status if isinstance(error, CallStopped) else "failed"
-    if isinstance(error, CallStopped):
-        call.text = error.text
-    elif isinstance(error, AgentTuiError):
-        call.text = error.format_with_hint()
-        # What was found while it ran (nothing there, two places, not read yet) says nothing against the arguments.
-        call.is_malformed = isinstance(error, ToolInputInvalid) and call.tool is None
-    else:
-        name = Path(save_crash_report(error, f"the tool {call.name}")).name
-        kept = f" (kept as {name} among the faults)" if name else ""
-        call.text = f"The tool failed unexpectedly ({type(error).__name__}){kept}; try another way."

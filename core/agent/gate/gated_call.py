@@ -20,12 +20,13 @@ NOT_RUN = "Cancelled by the user before it ran."
 
 
 class CallStopped(Exception):
-    """Raised by a stage to end the call: the text for the model, and how the call counts."""
+    """Raised by a stage to end the call: the text for the model, and how the call counts. `code`: of the error."""
 
-    def __init__(self, status: ToolStatus, text: str) -> None:
+    def __init__(self, status: ToolStatus, text: str, *, code: str = "") -> None:
         super().__init__(text)
         self.status: ToolStatus = status
         self.text = text
+        self.code = code
 
 
 class CallLease(Struct):
@@ -49,7 +50,9 @@ class GatedCall(Struct, eq=False):
     """One tool call. `document` shows it; `problem`: why it must not be run; `is_truncated`: by the length limit.
 
     `name`: the tool's own, as soon as it is found; `subject`: the path, command or the like that the call is about.
-    `hosts`, `services`: granted to this command alone; `permission_notes`: what it asked for and was not granted.
+    `hosts`, `services`: granted to this command alone; `permission_notes`: what it asked for and was not granted;
+    `received`: hosts that it had an answer from. `error_code`: why it has failed, in a word for machines; `error_hint`:
+    what to do about it.
     `is_beside_others`: it runs at the same time as others of its step.
     `changed_by`: what hook changed its arguments, as a sentence. The loop learns from `has_failed`
     and `is_malformed`: no call could be made of what the model wrote, whatever the project holds.
@@ -76,6 +79,9 @@ class GatedCall(Struct, eq=False):
     hosts: tuple[str, ...] = ()
     services: tuple[str, ...] = ()
     permission_notes: tuple[str, ...] = ()
+    received: tuple[str, ...] = ()
+    error_code: str = ""
+    error_hint: str = ""
     changed_by: str = ""
     is_beside_others: bool = False
     is_recorded: bool = False

@@ -31,9 +31,10 @@ from core.permissions.policy import (
 from core.permissions.rules import PermissionRule
 from core.permissions.saved_rules import SavedRules
 from core.permissions.trusted_files import TrustCheck, trust_everything
-from core.protocol.events import ForeignReceived
-from core.protocol.tools import ToolSettings
+from core.protocol.events import ForeignReceived, NetworkRefused
+from core.protocol.tools import OTHER_TOOLS, ToolSettings
 from core.sandbox.box import Tier
+from core.sandbox.network.addresses import HostAndPort
 from core.shell.network_grants import NetworkGrants
 from core.shell.terminal import Terminal
 from core.tools.base import Tool
@@ -43,6 +44,7 @@ from core.workspace.secret_names import is_secret
 
 WANTS_TARGETS = "It asks to reach {} for this one command"
 UNTRUSTED = "The user has not said that they trust this project, and nothing holds what a command does."
+ALWAYS_GIVEN = frozenset({"call_tool", "finish", "search_tools"})
 PATH_ACCESSES = frozenset({Access.READ, Access.PROPOSE})
 
 
@@ -128,8 +130,14 @@ class CallPermissions(Struct):
 
     def find_tool_settings(self, name: str) -> ToolSettings:
         """Return what a tool may do now, by the settings, the mode and the request."""
-        own = self.settings.get_tool_settings(name, self.mode.value)
-        return narrow_tool(own, self.requested_tools[name]) if name in self.requested_tools else own
+        own, asked = self.settings.get_tool_settings(name, self.mode.value), self._find_requested(name)
+        return own if asked is None else narrow_tool(own, asked)
+
+    def _find_requested(self, name: str) -> ToolSettings | None:
+        """Return what the request lets a tool do, None = it says nothing of it. What work needs to come to its end is
+        no matter of "*"."""
+        others = None if name in ALWAYS_GIVEN else self.requested_tools.get(OTHER_TOOLS)
+        return self.requested_tools.get(name, others)
 
     def explain_tool_refusal(self, name: str, access: Access) -> str:
         """Explain why the settings of a tool keep it from being called at all, "" = they do not."""
@@ -137,7 +145,7 @@ class CallPermissions(Struct):
             return f"is switched off in the settings (tools.{name}.enabled)"
         limits = self.find_tool_settings(name)
         if not limits.enabled:
-            return f"is switched off {'by the request' if name in self.requested_tools else f'in {self.mode} mode'}"
+            return f"is switched off {'by the request' if self._find_requested(name) else f'in {self.mode} mode'}"
         if limits.is_narrowed and access not in PATH_ACCESSES:
             return "can't be kept to some paths of the project, as its settings want it"
         return ""
@@ -145,14 +153,17 @@ class CallPermissions(Struct):
     async def describe_tool_limits(self) -> str:
         """Describe to the model what narrows tools of its list now, "" = nothing does."""
         own = self.settings.get_mode_settings(self.mode).tools
-        told = []
-        for name in sorted({*self.settings.tools, *own, *self.requested_tools}):
+        told, named = [], sorted({*self.settings.tools, *own, *self.requested_tools} - {OTHER_TOOLS})
+        if OTHER_TOOLS in self.requested_tools and not self.requested_tools[OTHER_TOOLS].enabled:
+            told.append("All tools are switched off now but those that this names.")
+            named = sorted({*named, *(each for each in self.requested_tools if each != OTHER_TOOLS)})
+        for name in named:
             limits = self.find_tool_settings(name)
             if not limits.enabled:
                 told.append(f"`{name}`: switched off now")
                 continue
-            if where := _describe_narrowing(limits):
-                told.append(f"`{name}`: {where}")
+            if (where := _describe_narrowing(limits)) or name in self.requested_tools:
+                told.append(f"`{name}`: {where or 'to be called as usual'}")
         return escape_tags("\n".join(told))
 
     def describe_tool_narrowing(self, name: str) -> str:
@@ -311,11 +322,16 @@ class CallPermissions(Struct):
             if source not in self.terminal.host.state.foreign_sources:
                 self.terminal.host.emit(ForeignReceived(source=source))
 
+    def record_refused(self, targets: Sequence[HostAndPort]) -> None:
+        """Record hosts that were refused without a question, though no rule denies them."""
+        if named := tuple(dict.fromkeys(str(each) for each in targets if self.network_grants.can_be_asked(each.host))):
+            self.terminal.host.emit(NetworkRefused(targets=named))
+
     def record_exposure(self, access: Access, tool: Tool[object] | None, turn_id: str) -> None:
         """Record, before a call runs, what it will show to the model: it counts for what may go out in this turn."""
         if access is Access.EXEC:
             self.network_grants.begin_turn(turn_id)
-            self.network_grants.take_refused()
+            self.record_refused(self.network_grants.take_refused())
         elif access is Access.READ and tool is not None:
             ignored = self.terminal.host.shadow.ignore.is_ignored
             if any(is_secret(path, ignored) for path in self.list_named_paths(tool)):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from core.agent.answer.code_purpose import CodeContext
 from core.agent.answer.documents import AnswerDocuments, TurnDocuments
 from core.agent.answer.receiver import AnswerReceiver, ModelAnswer
 from core.agent.answer.side_requests import record_usage
@@ -24,7 +25,7 @@ from core.agent.turn.routes import FALLBACK_BUDGET, TurnRoutes
 from core.agent.turn.stages import build_compactor
 from core.agent.turn.turn_context import TurnContext
 from core.clock import pause
-from core.errors import ContextOverflow, ProviderError
+from core.errors import ContextOverflow, PathRefused, ProviderError
 from core.protocol.documents import Todo
 from core.protocol.events import AnyEvent, MessageAppended, Notice, StepFinished, StepRetried
 from core.providers.base import ModelRequest
@@ -95,9 +96,17 @@ class ModelCalls(Struct, eq=False):
             dialect.create_parser(job=self._context.memory.foreground_job),
             self._context.tools,
             self._emit,
-            AnswerDocuments(documents),
+            AnswerDocuments(documents, CodeContext(self._state.mode, self._has_file)),
             len(documents.ids),
         )
+
+    def _has_file(self, path: str) -> bool:
+        shadow = self._context.terminal.host.shadow
+        try:
+            found = shadow.stat(shadow.workspace.to_relative(path))
+        except PathRefused:
+            return False
+        return found is not None and found.kind == "file"
 
     async def _repair(self, reception: AnswerReceiver, error: ProviderError) -> bool:
         """True if the step can do without what the server refused, so that it is asked again at once."""

@@ -25,7 +25,7 @@ from core.protocol.documents import Todo, TodoStatus
 from core.protocol.events import AnyEvent, Notice
 from core.protocol.review import Origin
 from core.state.session import SessionState
-from core.tools.base import FileEditDetail
+from core.tools.base import FileEditDetail, FileEditDetails
 from core.tools.builtin.planning.todo_write import format_todos
 from core.tools.toolset import Toolset
 
@@ -86,8 +86,9 @@ class TodoFollower(Struct, eq=False):
     def _list_changed_paths(self, call: GatedCall) -> list[str]:
         """Return the files that a call changed, but for the plan's own; [""] for a command that changed none."""
         detail, plan = call.outcome.detail, self._state.todos_plan_path
-        if isinstance(detail, FileEditDetail):
-            return [detail.path] if detail.path != plan else []
+        if isinstance(detail, FileEditDetail | FileEditDetails):
+            edits = detail.edits if isinstance(detail, FileEditDetails) else (detail,)
+            return [each.path for each in edits if each.path != plan]
         changes = self._state.changes.items()
         made = [path for path, each in changes if each.origin is not None and each.origin.call == call.request.id]
         return [path for path in made if path != plan] or [""]

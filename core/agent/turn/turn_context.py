@@ -53,6 +53,7 @@ class TurnContext(Struct, kw_only=True):
     capabilities that lead out of session and machine; `offers`: what the model is told of beside its list of tools.
     `hooks`: those of the session, to which every event is told. `budget`: what the turn has used. `ask_agent`: has the
     hosted agent answer that stands in the place of a model, None = a model answers.
+    `appended_prompt`: ends the system prompt of a session that begins.
     """
 
     id: str
@@ -77,6 +78,7 @@ class TurnContext(Struct, kw_only=True):
     hooks: SessionHooks = field(default_factory=SessionHooks)
     is_private: bool = False
     ask_agent: AskAgent | None = None
+    appended_prompt: str = ""
     build: BuildTarget = BuildTarget()
     budget: TurnBudget = field(default_factory=lambda: TurnBudget(TurnLimits))
     working: asyncio.Task[None] | None = None

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from math import ceil
 from pathlib import Path
 from typing import Final, TextIO
 
 from core.cli.arguments import PrintArguments
+from core.cli.print_mode.json_answer import RETRIES, JsonAnswer, JsonAnswerPrinter, merge_responses, read_schema
 from core.cli.print_mode.printer import JsonPrinter, Printer, StreamPrinter, TextPrinter
 from core.clock import monotonic, now_ms, pause
 from core.engine import Engine
@@ -24,9 +26,10 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.documents import ErrorDocument
 from core.protocol.renames import list_changes
+from core.protocol.review import Change
 from core.state.session import SessionState, TurnState
 from core.tasks import TaskOwner
-from core.transports.response import build_refusal, build_response, list_pending_bulks
+from core.transports.response import Response, build_refusal, build_response
 from core.transports.session_view import SessionView
 
 MAX_STDIN = 16 * 1024 * 1024
@@ -37,6 +40,8 @@ PRINTERS: Final[Mapping[str, Callable[[TextIO, TextIO], Printer]]] = {
     "stream-json": StreamPrinter,
 }
 ENDS: Final = {"limit": ExitCode.LIMIT, "interrupted": ExitCode.INTERRUPTED}
+ACCEPT_ALL: Final = "all"
+ACCEPT_VERIFIED: Final = "verified"
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -81,7 +86,13 @@ class _PrintRun:
     def __init__(self, engine: Engine, arguments: PrintArguments, prompt: str) -> None:
         self._arguments = arguments
         self._prompt = prompt
-        self._printer = PRINTERS[arguments.output_format](sys.stdout, sys.stderr)
+        schema = arguments.json_schema
+        self._answer = JsonAnswer(read_schema(schema)) if schema is not None else None
+        printer = PRINTERS[arguments.output_format]
+        if self._answer is not None and printer is TextPrinter:
+            printer = JsonAnswerPrinter
+        self._printer = printer(sys.stdout, sys.stderr)
+        self._parts: list[Response] = []  # of the turns before the last one
         self._engine = engine
         self._session = ""
         self._printed = 0  # the seq up to which events are printed, or need not be
@@ -126,26 +137,38 @@ class _PrintRun:
         await view.settle()
         if (refused := await self._attach(view)) is not None:
             return refused
-        turns, loop = len(view.state.turns), asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         for number in STOP_SIGNALS:
             loop.add_signal_handler(number, self._interrupt)
         try:
-            reply = await self._engine.submit(self._build_submit())
-            if isinstance(reply, cmd.Reject):
-                return reply
-            await view.wait_until(lambda: len(view.state.turns) > turns and bool(view.state.turns[-1].reason))
-            return None
+            return await self._ask(view)
         finally:
             for number in STOP_SIGNALS:
                 loop.remove_signal_handler(number)
 
-    def _build_submit(self) -> cmd.AnyCommand:
+    async def _ask(self, view: SessionView) -> cmd.Reject | None:
+        """Run the prompt, and again while its answer is not the JSON that is wanted."""
+        answer = self._answer
+        prompt = self._prompt if answer is None else answer.add_request(self._prompt)
+        for attempt in range(RETRIES + 1):
+            turns = len(view.state.turns)
+            reply = await self._engine.submit(self._build_submit(prompt))
+            if isinstance(reply, cmd.Reject):
+                return reply
+            await view.wait_until(lambda: len(view.state.turns) > turns and bool(view.state.turns[-1].reason))  # noqa: B023
+            turn = view.state.turns[-1]
+            if answer is None or turn.reason != "done" or answer.read(turn.list_finished_documents()):
+                return None
+            if attempt < RETRIES:
+                self._parts.append(build_response(turn, view.state))
+                prompt, self._labels = answer.render_retry(), ()
+        return None
+
+    def _build_submit(self, prompt: str) -> cmd.AnyCommand:
         if best := self._arguments.best:
-            return cmd.BestRun(session=self._session, text=self._prompt, models=best, attachments=self._labels)
+            return cmd.BestRun(session=self._session, text=prompt, models=best, attachments=self._labels)
         limits = dict(self._arguments.tools)
-        return cmd.TurnSubmit(
-            session=self._session, text=self._prompt, attachments=self._labels, available_tools=limits
-        )
+        return cmd.TurnSubmit(session=self._session, text=prompt, attachments=self._labels, available_tools=limits)
 
     async def _attach(self, view: SessionView) -> cmd.Reject | None:
         """Attach what `--image` names. Returns the rejection; None = all of it was attached."""
@@ -191,7 +214,7 @@ class _PrintRun:
         self._stop_count_down()
         self._printer.event(envelope)
         match envelope.event:
-            case ev.ApprovalResolved(by="program"):
+            case ev.ApprovalResolved(by="program") | ev.NetworkRefused():
                 self._is_refused = True
             case ev.StepRetried(delay_ms=delay):
                 self._counting = self._tasks.start(self._count_down(delay / 1000), name="count-down")
@@ -211,23 +234,29 @@ class _PrintRun:
 
     async def _finish(self, view: SessionView) -> int:
         state, turn = view.state, view.state.turns[-1]
-        before = {change.path for change in list_changes(state.changes)}  # a rename is its new path
-        if self._arguments.accept == "all" and turn.reason == "done" and before:
-            self._printed = sys.maxsize  # the turn is over: what it still had to tidy is not printed
-            await view.settle()
-            self._printed = state.seq
-            await self._engine.submit(cmd.HunkResolve(session=self._session, path="", verdict="accept"))
-            await view.settle()  # what goes wrong is printed
-        accepted = tuple(sorted(before - set(state.changes)))
-        self._printer.end(build_response(turn, state, accepted=accepted))
+        has_failed = turn.reason != "done" or (self._answer is not None and not self._answer.text)
+        accepted = () if has_failed else await self._accept(view)
+        response = build_response(turn, state, accepted=accepted)
+        if self._answer is not None:
+            response = merge_responses([*self._parts, response], self._answer)
+        self._printer.end(response)
         if state.is_private:
             await self._keep_pending(state)
         if not self._is_resumed and _lacks_key(turn):  # nothing to go on with, and `-c` would open it
             await self._engine.submit(cmd.SessionClose(session=self._session, discard=True))
-        if turn.reason != "done":
+        if has_failed:
             return ENDS.get(turn.reason, ExitCode.FAILED)
-        left = self._arguments.accept == "all" and bool(state.changes or list_pending_bulks(state))
+        left = _has_left(state, self._arguments.accept)
         return ExitCode.REFUSED if self._is_refused or left else ExitCode.DONE
+
+    async def _accept(self, view: SessionView) -> tuple[str, ...]:
+        """Accept what `--accept` names. Returns the paths that were written."""
+        if not self._arguments.accept:
+            return ()
+        self._printed = sys.maxsize  # the turn is over: what it still had to tidy is not printed
+        await view.settle()
+        self._printed = view.state.seq
+        return await _accept_edits(self._engine, view, self._arguments.accept)
 
     async def _keep_pending(self, state: SessionState) -> None:
         """Keep what waits for a review without the conversation: it is work that nobody could be asked about."""
@@ -250,3 +279,41 @@ def _lacks_key(turn: TurnState) -> bool:
     return bool(said) and all(
         isinstance(each, ErrorDocument) and each.metadata.error_code == "KEY_MISSING" for each in said
     )
+
+
+async def _accept_edits(client: Engine, view: SessionView, wanted: Sequence[str]) -> tuple[str, ...]:
+    """Accept what is wanted. Returns the paths that were written, of a rename the new one."""
+    state = view.state
+    before = {change.path for change in list_changes(state.changes)}  # a rename is its new path
+    for verdict in _list_acceptances(state, wanted):
+        await client.submit(verdict)
+        await view.settle()  # what goes wrong is an event
+    return tuple(sorted(before - set(state.changes)))
+
+
+def _list_acceptances(state: SessionState, wanted: Sequence[str]) -> list[cmd.HunkResolve]:
+    """List the verdicts to give. What is protected is in none of them: it is never accepted unasked."""
+    session = state.session_id
+    if ACCEPT_ALL in wanted:
+        return [cmd.HunkResolve(session=session, path="", verdict="accept")] if state.changes else []
+    chosen = [each for each in list_changes(state.changes) if _is_wanted(each, wanted) and not each.protected]
+    return [cmd.HunkResolve(session=session, path=each.path, verdict="accept") for each in chosen]
+
+
+def _is_wanted(change: Change, wanted: Sequence[str]) -> bool:
+    """True if a change is among those to accept. A check counts as long as nothing was edited after it."""
+    if ACCEPT_VERIFIED in wanted and change.check is not None and change.check.has_passed:
+        return True
+    return any(_matches(path, each) for path in (change.path, change.renamed_from) if path for each in wanted)
+
+
+def _has_left(state: SessionState, wanted: Sequence[str]) -> bool:
+    """True if something waits that was to be accepted; with `verified`, if anything waits."""
+    if {ACCEPT_ALL, ACCEPT_VERIFIED} & set(wanted):
+        return bool(state.changes) or any(each.needs_verdict for each in state.review.bulks)
+    named = any(_is_wanted(each, wanted) for each in state.changes.values())
+    return named or any(_matches(each.root, pattern) for each in state.review.bulks for pattern in wanted)
+
+
+def _matches(path: str, pattern: str) -> bool:
+    return path == pattern or path.startswith(f"{pattern}/") or pattern == "." or fnmatchcase(path, pattern)

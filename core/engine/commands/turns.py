@@ -22,6 +22,7 @@ from core.ids import new_id
 from core.protocol import commands as cmd
 from core.protocol.events import ContextDropped, DraftKept, Notice
 from core.protocol.queries import ContextItem
+from core.protocol.tools import OTHER_TOOLS
 
 MAX_TEXT: Final = 4_000_000  # characters
 LOOK_AGAIN: Final = "Look at /context again: it has moved on."
@@ -52,7 +53,8 @@ async def prepare_submit(session: Session, command: cmd.TurnSubmit) -> Effect:
 
 
 def _check_tools(session: Session, command: cmd.TurnSubmit) -> None:
-    if unknown := session.tools.explain_unknown({name: name for name in command.available_tools}):
+    named = {name: name for name in command.available_tools if name != OTHER_TOOLS}
+    if unknown := session.tools.explain_unknown(named):
         raise CommandRejected(unknown[0], code="tool_unknown")
 
 

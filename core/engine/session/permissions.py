@@ -38,7 +38,6 @@ class SessionPermissions:
         settings: Callable[[], Settings],
         report_error: Callable[[AgentTuiError], None],
     ) -> None:
-        self._interactive = services.interactive
         self._settings = settings
         self._report_error = report_error
         self._audit = audit
@@ -85,11 +84,9 @@ class SessionPermissions:
         return None if rule is None else rule.choice == "allow"
 
     async def open_proxy(self) -> Path | None:
-        """Return the socket of the network proxy; None = no host can be granted and no probe sends its log."""
-        grants = self.network_grants
-        if not (self._interactive or grants.list_hosts() or grants.list_services() or grants.collector):
-            return None
-        return await grants.open_proxy()
+        """Return the socket of the network proxy; None = it can't be started, and there is no network. It is there also
+        where nobody can be asked: what it refuses is told."""
+        return await self.network_grants.open_proxy()
 
     def list_services(self) -> tuple[BoxService, ...]:
         """Return the granted services of the machine that a command which starts now can reach."""

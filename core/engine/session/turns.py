@@ -161,6 +161,7 @@ def build_context(session: Session) -> TurnContext:
         outward={Access.EXTERNAL: session.server_access.open_caller, **session.outward},
         is_private=session.state.is_private,
         ask_agent=_find_agent(session, route),
+        appended_prompt=services.appended_prompt,
     )
     return _install_context(session, context)
 

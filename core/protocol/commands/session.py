@@ -154,7 +154,7 @@ class TurnSubmit(Command, frozen=True, kw_only=True, tag="turn.submit"):
     place in the one on screen. What the labels in `text` name goes with it; `attachments` are labels that need not
     stand in it. So does what it mentions and names, see `PromptContextQuery`, for `pasted` and `excluded`, too.
     `anyway`: the model is meant, although the user types the commands (policy `human`). `available_tools`: by name,
-    what tools may do in this turn; it only narrows what the settings allow."""
+    what tools may do in this turn ("*": those that it does not name); it only narrows what the settings allow."""
 
     text: str
     open_files: tuple[str, ...] = ()

@@ -158,5 +158,12 @@ class CommandRan(IdEvent, frozen=True, kw_only=True, tag="command.ran"):
     effects: str = ""
 
 
+class NetworkRefused(Event, frozen=True, kw_only=True, tag="network.refused"):
+    """Hosts (`host:port`) that commands wanted and did not reach, which nobody was asked about: several ran at once, or
+    one in the background."""
+
+    targets: tuple[str, ...]
+
+
 class TerminalReported(IdsEvent, frozen=True, kw_only=True, tag="terminal.reported"):
     """The model has been told of these jobs' ends and user's commands (ids)."""

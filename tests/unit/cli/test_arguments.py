@@ -59,7 +59,7 @@ def test_every_option_of_a_printed_run_is_read(project):
         model="openai/a/b",
         prompt="hi there",
         output_format="json",
-        accept="all",
+        accept=("all",),
         max_steps=20,
         max_cost=0.5,
         max_tokens=10_000,

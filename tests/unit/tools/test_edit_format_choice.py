@@ -10,6 +10,7 @@ from core.edits.errors import EditError
 from core.errors import AgentTuiError, ToolFailed, ToolInputInvalid
 from core.prompts import load_tool_text
 from core.shadow.diff.hunks import compare_texts
+from core.tools.base import FileEditDetails
 from core.tools.builtin.editing.edit_outcome import format_regions
 from core.tools.edit_format_choice import OFFERED, choose_edit_format, guess_edit_format
 from core.tools.toolset import Toolset
@@ -87,8 +88,17 @@ async def test_a_patch_over_several_files_is_one_edit(four):
         "moved.py": b"keeps\nTWO\n",
     }
     assert (four.stat("old.py"), four.stat("b.py")) == (None, None)
-    assert outcome.summary == "5 files, +4 -4"
+    assert outcome.summary == "4 files, +3 -3"
     assert "Edited a.py: the patch was applied.\n     1|ONE" in outcome.content
+    assert "Edited moved.py: renamed from b.py, and the patch was applied." in outcome.content
+    assert isinstance(outcome.detail, FileEditDetails)
+    assert [(each.operation, each.path, each.renamed_from, each.added) for each in outcome.detail.edits] == [
+        ("edit", "a.py", "", 1),
+        ("create", "new.py", "", 1),
+        ("delete", "old.py", "", 0),
+        ("rename", "moved.py", "b.py", 1),
+    ]
+    assert (outcome.detail.edits[3].diff.old_string, outcome.detail.edits[3].diff.new_string) == ("two\n", "TWO\n")
     assert "Deleted old.py." in outcome.content
 
 

@@ -70,6 +70,7 @@ def tell_refused(calls: Sequence[GatedCall], permissions: CallPermissions) -> No
         return
     if wanted := permissions.network_grants.take_refused():
         named = ", ".join(dict.fromkeys(map(str, wanted)))
+        permissions.record_refused(wanted)
         for call in calls:
             call.text += REFUSED.format(named)
 

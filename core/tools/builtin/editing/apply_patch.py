@@ -14,17 +14,19 @@ from core.edits.formats.patch_parser import FilePatch, parse_patch
 from core.edits.text_file import TextFile
 from core.errors import AgentTuiError, ToolInputInvalid
 from core.modes import Access
-from core.tools.base import Editor, FileEditDetail, Tool, ToolOutcome
+from core.tools.base import Editor, FileEditDetail, FileEditDetails, Tool, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import describe_creation, describe_edit, describe_match
 from core.tools.builtin.editing.edit_targets import build_missing_error, read_editable, refuse_notebook
 
 
 class _FileState(Struct, frozen=True, kw_only=True):
-    """A file before and after a patch: `text` None = it is gone; `rungs` say how its hunks were matched."""
+    """A file before and after a patch: `text` None = it is gone; `rungs` say how its hunks were matched. `moved_from`:
+    the path that it had."""
 
     before: TextFile | None
     text: str | None
     rungs: tuple[str, ...] = ()
+    moved_from: str = ""
 
     @property
     def data(self) -> bytes | None:
@@ -67,13 +69,10 @@ class ApplyPatch(Tool[Editor], frozen=True, kw_only=True):
         outcomes = [await _describe_file(path, detail, sides[path]) for path, detail in details.items()]
         if len(outcomes) == 1:
             return outcomes[0]
-        first = next(iter(details.values()))
         added, removed = (sum(getattr(each, name) for each in details.values()) for name in ("added", "removed"))
-        detail = FileEditDetail(
-            path=first.path, operation=first.operation, content=self.input, added=added, removed=removed
-        )
         summary = f"{len(outcomes)} files, +{added} -{removed}"
-        return ToolOutcome(content="\n".join(each.content for each in outcomes), summary=summary, detail=detail)
+        content = "\n".join(each.content for each in outcomes)
+        return ToolOutcome(content=content, summary=summary, detail=FileEditDetails(tuple(details.values())))
 
 
 def _apply_file(reader: Editor, patch: FilePatch, sides: Mapping[str, _FileState]) -> dict[str, _FileState]:
@@ -91,7 +90,7 @@ def _apply_file(reader: Editor, patch: FilePatch, sides: Mapping[str, _FileState
         raise EditError(f"{patch.moved_to} exists, so nothing can be moved there.", hint="Nothing was changed.")
     return {
         path: _FileState(before=side.before, text=None),
-        target: _FileState(before=side.before, text=text, rungs=rungs),
+        target: _FileState(before=side.before, text=text, rungs=rungs, moved_from=side.moved_from or path),
     }
 
 
@@ -108,17 +107,29 @@ def _write_all(editor: Editor, sides: Mapping[str, _FileState]) -> dict[str, Fil
     before = {path: editor.read_bytes(path, 1 << 26) if editor.stat(path) else None for path in sides}
     if all(side.data == before[path] for path, side in sides.items()):
         raise ToolInputInvalid("The patch changes nothing: the files are already as it says.", hint="Go on.")
+    moved = {
+        path: side.moved_from
+        for path, side in sides.items()
+        if side.data is not None and before.get(path) is None and _is_left(side.moved_from, sides, before)
+    }
     done: dict[str, FileEditDetail] = {}
     try:
         for path, side in sides.items():
-            if side.data != before[path]:
+            if path in moved and side.data is not None:
+                done[path] = editor.move(moved[path], path, side.data)
+            elif side.data != before[path] and path not in moved.values():
                 done[path] = _write_one(editor, path, side.data)
     except AgentTuiError:
-        for path in done:
+        for path in {each for pair in done for each in (pair, moved.get(pair, ""))} - {""}:
             with suppress(AgentTuiError):
                 _write_one(editor, path, before[path])
         raise
     return done
+
+
+def _is_left(path: str, sides: Mapping[str, _FileState], before: Mapping[str, bytes | None]) -> bool:
+    """True if a patch leaves nothing where there was a file."""
+    return path in sides and sides[path].data is None and before[path] is not None
 
 
 def _write_one(editor: Editor, path: str, data: bytes | None) -> FileEditDetail:
@@ -129,10 +140,12 @@ async def _describe_file(path: str, detail: FileEditDetail, side: _FileState) ->
     match detail.operation:
         case "delete":
             return ToolOutcome(content=f"Deleted {path}.", summary=f"-{detail.removed} deleted", detail=detail)
+        case "rename" if not detail.hunks:
+            return ToolOutcome(content=f"Renamed {detail.renamed_from} to {path}.", summary="renamed", detail=detail)
         case "create":
             return await describe_creation(path, detail, side.text or "")
         case _:
             before = side.before.text if side.before else ""
-            return await describe_edit(
-                path, before, side.text or "", detail, how=f"the patch was applied.{describe_match(side.rungs)}"
-            )
+            moved = f"renamed from {detail.renamed_from}, and " if detail.renamed_from else ""
+            how = f"{moved}the patch was applied.{describe_match(side.rungs)}"
+            return await describe_edit(path, before, side.text or "", detail, how=how)

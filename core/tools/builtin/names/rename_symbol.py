@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from core.errors import AgentTuiError
 from core.modes import Access
-from core.tools.base import Editor, FileEditDetail, Tool, ToolOutcome
+from core.tools.base import Editor, FileEditDetail, FileEditDetails, Tool, ToolOutcome
 from core.tools.builtin.editing.edit_targets import read_editable
 from core.tools.builtin.names.named_place import PLACE_NAMES, PlaceLine, PlacePath, SymbolName, find_named_place
 
@@ -48,14 +48,8 @@ class RenameSymbol(Tool[Editor], frozen=True, kw_only=True):
     def _describe(self, done: dict[str, FileEditDetail]) -> ToolOutcome:
         added = sum(each.added for each in done.values())
         removed = sum(each.removed for each in done.values())
-        first = next(iter(done.values()))
-        detail = (
-            first
-            if len(done) == 1
-            else FileEditDetail(
-                path=first.path, operation=first.operation, content=self.subject(), added=added, removed=removed
-            )
-        )
+        edits = tuple(done.values())
+        detail = edits[0] if len(edits) == 1 else FileEditDetails(edits)
         rows = [f"Renamed {self.symbol} to {self.new_name} in {len(done)} file{'s' * (len(done) != 1)}:"]
         rows += [f"  {path}: {each.added} line{'s' * (each.added != 1)}" for path, each in done.items()]
         return ToolOutcome(content="\n".join(rows), summary=f"+{added} -{removed}", detail=detail)

@@ -142,7 +142,7 @@ async def test_each_kind_of_call_becomes_its_document(tmp_path):
     )  # fmt: skip
     case.answer_approvals("allow_once")
     await case.turn()
-    plan, todo, command, write, delete = finished_documents(case)
+    plan, todo, command, write, delete, why = finished_documents(case)
     assert isinstance(plan, d.PlanDocument)
     assert (plan.metadata.title, plan.metadata.path) == ("P", case.state.todos_plan_path)
     assert isinstance(todo, d.TodoUpdateDocument)
@@ -155,6 +155,10 @@ async def test_each_kind_of_call_becomes_its_document(tmp_path):
     assert (delete.metadata.operation, delete.metadata.status, delete.metadata.file_path) == (
         "delete", "error", "missing.py"
     )  # fmt: skip
+    assert isinstance(why, d.ErrorDocument)
+    assert (why.metadata.error_code, why.metadata.source) == ("FILE_NOT_FOUND", "delete_file")
+    assert (why.content, why.metadata.tool_call_id) == ("missing.py does not exist.", delete.metadata.tool_call_id)
+    assert command.metadata.working_directory == str(case.project)
     assert (case.project / case.state.todos_plan_path).read_text().count("completed") == 1
 
 

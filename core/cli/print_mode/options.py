@@ -1,0 +1,191 @@
+"""The options of `-p`, and their values as people write them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from core.cli.parsing import (
+    OUTPUT_FORMATS,
+    Parser,
+    parse_allowing_rule,
+    parse_candidates,
+    parse_tools,
+)
+
+if TYPE_CHECKING:
+    from core.protocol.tools import ToolSettings
+
+# What only goes with `-p`, by the name in the namespace.
+PRINT_OPTIONS: Final = (
+    "output_format",
+    "accept",
+    "image",
+    "allow",
+    "tools",
+    "allowed_tools",
+    "best",
+    "json_schema",
+    "append_system_prompt",
+)
+_KINDS: Final = frozenset({"none", "all", "verified"})
+
+
+def add_print_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a run without a screen."""
+    group = parser.add_argument_group("without a screen")
+    group.add_argument(
+        "-p",
+        "--print",
+        dest="prompt",
+        nargs="?",
+        const="",
+        metavar="PROMPT",
+        help="run one prompt, print the answer and leave; stdin is read when it is piped",
+    )
+    group.add_argument(
+        "--output-format",
+        choices=OUTPUT_FORMATS,
+        metavar="FORMAT",
+        help="text (default), json: one response object, stream-json: one event a line",
+    )
+    group.add_argument(
+        "--json-schema",
+        type=parse_json_schema,
+        metavar="FILE",
+        help="the answer is one JSON value that is valid under this schema, or the run has failed",
+    )
+    group.add_argument("--image", action="append", metavar="FILE", help="send this picture or PDF along; - is stdin")
+    group.add_argument(
+        "--append-system-prompt",
+        type=parse_instructions,
+        metavar="TEXT",
+        help="end the system prompt of the new session with this",
+    )
+    _add_rights_options(group)
+    _add_end_options(group)
+
+
+def _add_end_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--best",
+        type=parse_candidates,
+        metavar="N|MODELS",
+        help="try the prompt N times, or with each of these models, and compare; `-c` and /best take one",
+    )
+    group.add_argument(
+        "--accept",
+        action="append",
+        type=parse_accepted,
+        metavar="WHICH",
+        help="edits to accept at the end: none (default; they wait for your review), all, verified (a check has passed "
+        "over them), or a path or pattern of the project, as often as it is given",
+    )
+
+
+def _add_rights_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--allow",
+        action="append",
+        type=parse_allowing_rule,
+        metavar="RULE",
+        help="a permission rule that allows, in this run: 'WebFetch(example.org)', 'Machine(git push)'; see docs",
+    )
+    group.add_argument(
+        "--allowed-tools",
+        type=parse_tool_names,
+        metavar="NAMES",
+        help="the only tools that may be called in this run, with commas: read_file,grep",
+    )
+    group.add_argument(
+        "--tools",
+        type=parse_tools,
+        metavar="JSON",
+        help='what tools may do in this run, as [tools.NAME] does: \'{"run_terminal_cmd": {"enabled": false}}\'',
+    )
+
+
+def parse_json_schema(text: str) -> Path:
+    """Return the absolute path of a file that holds a JSON Schema."""
+    from core.cli.print_mode.json_answer import read_schema
+    from core.errors import ConfigError
+
+    path = Path(text).expanduser().absolute()
+    try:
+        read_schema(path)
+    except ConfigError as problem:
+        raise argparse.ArgumentTypeError(problem.format_with_hint()) from problem
+    return path
+
+
+def parse_instructions(text: str) -> str:
+    """Return text for the system prompt that says something."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("the text is empty")
+    return text
+
+
+def parse_accepted(text: str) -> str:
+    """Return `none`, `all`, `verified`, or a path or pattern below the project."""
+    path = text.removeprefix("./").rstrip("/")
+    if not path or path.startswith(("/", "~")) or ".." in path.split("/"):
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(sorted(_KINDS))}, and no path of the project")
+    return path
+
+
+def parse_tool_names(text: str) -> tuple[str, ...]:
+    """Return the own names of tools; those of other agents are understood (`Read,Bash`)."""
+    from core.tools.toolset import Toolset
+
+    tools, names = Toolset(), [each.strip() for each in text.split(",") if each.strip()]
+    if not names:
+        raise argparse.ArgumentTypeError("no tool is named")
+    found = {tools.resolve_name(each): each for each in names}
+    if unknown := tools.explain_unknown(found):
+        raise argparse.ArgumentTypeError(unknown[0])
+    return tuple(found)
+
+
+def combine_tools(said: argparse.Namespace) -> Mapping[str, ToolSettings]:
+    """Return what tools may do: `--tools`, and of those that `--allowed-tools` leaves out nothing."""
+    from msgspec.structs import replace
+
+    from core.protocol.tools import OTHER_TOOLS, ToolSettings
+
+    given: dict[str, ToolSettings] = said.tools or {}
+    if said.allowed_tools is None:
+        return given
+    kept = {name: given.get(name, ToolSettings()) for name in said.allowed_tools}
+    others = {name: replace(each, enabled=False) for name, each in given.items() if name not in kept}
+    return {OTHER_TOOLS: ToolSettings(enabled=False), **others, **kept}
+
+
+def check_print_options(said: argparse.Namespace, parser: Parser) -> None:
+    """Leave with what is wrong if options of `-p` contradict each other."""
+    accept = said.accept or []
+    if len(accept) > 1 and {"none", "all"} & set(accept):
+        parser.error("--accept none and --accept all stand alone")
+    if said.best and set(accept) - {"none"}:
+        parser.error(f"--best leaves the choice to you: leave out --accept {accept[0]}")
+    if said.best and (said.tools is not None or said.allowed_tools is not None):
+        name = "--tools" if said.tools is not None else "--allowed-tools"
+        parser.error(f"{name} does not go with --best: write [tools.NAME] into the configuration")
+    if said.best and said.json_schema is not None:
+        parser.error("--json-schema does not go with --best: nothing is answered until you take one")
+    if said.append_system_prompt is not None and (said.continue_last or said.resume):
+        parser.error("--append-system-prompt is for a new session: the system prompt of another is fixed")
+
+
+def collect_print_values(said: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of `PrintArguments` that these options give."""
+    return {
+        "prompt": said.prompt or None,
+        "output_format": said.output_format or "text",
+        "accept": tuple(each for each in said.accept or () if each != "none"),
+        "images": tuple(said.image or ()),
+        "best": said.best or (),
+        "tools": combine_tools(said),
+        "json_schema": said.json_schema,
+    }

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from core.cli.arguments import PrintArguments, parse
+from core.cli.print_mode.headless import run_print
+from core.exits import ExitCode
+from tests.support.agent_case import DirectedModel, calls, says
+from tests.support.configured import configured
+from tests.support.default_model import access_to
+from tests.support.story import MODEL, access, project_at
+
+AUTO = '[commands]\npolicy = "auto"\nchecks = ["curl *", "test *"]\n'
+WANTS = ("run_terminal_cmd", {"command": "curl -s --max-time 9 http://example.test/"})
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setattr("sys.stdin", None)
+    configured(AUTO)
+    return project_at(tmp_path / "project")
+
+
+def options(project: Path, *words: str) -> PrintArguments:
+    found = parse(["-p", "Do it", str(project), *words])
+    assert isinstance(found, PrintArguments)
+    return found
+
+
+@pytest.mark.parametrize("commands", [(WANTS,), (WANTS, WANTS)])
+def test_network_that_was_refused_to_a_command_has_its_exit_code(project, commands):
+    assert run_print(options(project), models=access([calls(*commands), says("No.")])) == ExitCode.REFUSED
+
+
+def test_network_that_nothing_wanted_changes_no_exit_code(project):
+    run = calls(("run_terminal_cmd", {"command": "true"}))
+    assert run_print(options(project), models=access([run, says("Done.")])) == ExitCode.DONE
+
+
+def test_only_allowed_tools_run_and_tools_narrow_them_further(project, capsys):
+    narrowed = json.dumps({"Read": {}, "read_file": {"allowed_paths": ["docs"]}, "grep": {"scope": "changed"}})
+    with pytest.raises(SystemExit):
+        options(project, "--allowed-tools", "Red")
+    assert "there is no tool of that name" in capsys.readouterr().err
+    said = options(project, "--allowed-tools", "Read,list_dir", "--tools", narrowed.replace('"Read": {}, ', ""))
+    steps = calls(
+        ("read_file", {"target_file": "a.txt"}),
+        ("list_dir", {"path": "."}),
+        ("grep", {"pattern": "one"}),
+        ("write", {"file_path": "b.txt", "contents": "b\n"}),
+    )
+    model = DirectedModel([steps, says("Done.")])
+    run_print(said, models=access_to(lambda *_: (model, "story"), MODEL))
+    results = [each.content for each in model.requests[-1].messages if type(each).__name__ == "ToolMessage"]
+    assert "kept to other paths" in results[0]
+    assert "a.txt" in results[1]
+    assert all("is switched off by the request" in each for each in results[2:])
+    told = "\n".join(str(each.content) for each in model.requests[0].messages)
+    assert "All tools are switched off now but those that this names." in told
+    assert "`list_dir`: to be called as usual" in told
+
+
+def test_appended_text_ends_the_system_prompt_of_a_new_session(project, capsys):
+    model = DirectedModel([says("Aye.")])
+    said = options(project, "--append-system-prompt", "Answer like a pirate.")
+    run_print(said, models=access_to(lambda *_: (model, "story"), MODEL))
+    [request] = model.requests
+    assert "<user_instructions>\nAnswer like a pirate.\n</user_instructions>" in request.system
+    with pytest.raises(SystemExit):
+        options(project, "-c", "--append-system-prompt", "x")
+    assert "for a new session" in capsys.readouterr().err
+
+
+EDITS = calls(
+    ("write", {"file_path": "src/a.txt", "contents": "a\n"}),
+    ("write", {"file_path": "doc.md", "contents": "d\n"}),
+    ("write", {"file_path": ".vscode/settings.json", "contents": "{}\n"}),
+)
+LATER = calls(("write", {"file_path": "late.txt", "contents": "l\n"}))
+CHECK = calls(("run_terminal_cmd", {"command": "test -e doc.md"}))
+
+
+@pytest.mark.parametrize(
+    ("words", "written", "code"),
+    [
+        (["none"], set(), ExitCode.DONE),
+        (["src"], {"src/a.txt"}, ExitCode.DONE),
+        (["*.md", "src/*"], {"src/a.txt", "doc.md"}, ExitCode.DONE),
+        ([".vscode"], set(), ExitCode.REFUSED),
+        (["verified"], {"src/a.txt", "doc.md"}, ExitCode.REFUSED),
+        (["all"], {"src/a.txt", "doc.md", "late.txt"}, ExitCode.REFUSED),
+    ],
+)
+def test_what_is_accepted_at_the_end_is_what_was_named(project, words, written, code):
+    said = options(project, *(word for each in words for word in ("--accept", each)))
+    assert run_print(said, models=access([EDITS, CHECK, LATER, says("Done.")])) == code
+    found = {each.relative_to(project).as_posix() for each in project.rglob("*") if each.is_file()}
+    assert found - {"a.txt"} == written
