@@ -61,9 +61,9 @@ def documents_of(events: list[Any], kind: type) -> list[Any]:
     return [each for each in found if isinstance(each, kind)]
 
 
-def running_agents() -> list[int]:
+def running_agents(place: Path) -> list[int]:
     running = psutil.process_iter(["cmdline"])
-    return [each.pid for each in running if any("acp_agent.py" in part for part in each.info["cmdline"] or ())]
+    return [each.pid for each in running if any(str(place) in part for part in each.info["cmdline"] or ())]
 
 
 async def test_what_an_agent_writes_is_hunks_and_the_disk_is_untouched_until_they_are_accepted(tmp_path, project):
@@ -87,7 +87,7 @@ async def test_what_an_agent_writes_is_hunks_and_the_disk_is_untouched_until_the
         await submit(engine, cmd.HunkResolve(session=session, path="a.txt", hunks=(hunk,), verdict="accept"))
         assert (project / "a.txt").read_text() == "written by the agent in a.txt\n"
         assert not (project / "b.txt").exists()
-    assert running_agents() == []
+    assert running_agents(tmp_path) == []
 
 
 @pytest.mark.parametrize("mode", ["plan", "ask"])
@@ -164,7 +164,7 @@ async def test_an_agent_that_dies_is_told_with_its_last_words_and_its_work_is_ke
         assert turn.reason == "failed"
         assert "small ended with code 7. It said: about to die" in turn.message
         assert sorted(engine.state(session).changes) == ["a.txt", "b.txt"]
-    assert running_agents() == []
+    assert running_agents(tmp_path) == []
 
 
 async def test_escape_ends_an_agent_that_does_not_listen(tmp_path, project, monkeypatch):
@@ -178,7 +178,7 @@ async def test_escape_ends_an_agent_that_does_not_listen(tmp_path, project, monk
         await read_until(engine, session, ev.TurnFinished, after=before)
         await engine.wait_idle(session)
         assert engine.state(session).turns[-1].reason == "interrupted"
-    assert running_agents() == []
+    assert running_agents(tmp_path) == []
 
 
 async def test_what_is_said_while_an_agent_works_is_its_next_prompt(tmp_path, project):
