@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 # Each is a module beside this one, with `parse(argv)` and `run(arguments)`.
 SUBCOMMANDS: Final = frozenset(
     [
+        "agents",
         "box",
         "commands",
         "hooks",
@@ -146,12 +147,11 @@ class SessionArguments(Arguments, EngineOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScreenArguments(SessionArguments):
-    """`pane` is open at the start. `program`: the argv prefix that starts this program again, as an engine."""
+    """`pane` is open at the start; `program` starts its engine."""
 
     front: ClassVar[Front] = "screen"
     demo: bool = False
     pane: str = ""
-    program: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,7 +291,8 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Arguments:
     `ExitCode.USAGE` with a message on stderr for anything wrong."""
     if argv and argv[0] in SUBCOMMANDS:
         subcommand: Arguments = import_module(locate_subcommand(argv[0])).parse(argv[1:])
-        return subcommand
+        told: Any = {"program": tuple(program)} if "program" in {each.name for each in fields(subcommand)} else {}
+        return replace(subcommand, **told)
     parser = _build_parser()
     said = parser.parse_intermixed_args(argv)
     front, words = _find_front(said, parser)
@@ -304,7 +305,7 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Arguments:
     session: dict[str, Any] = {each.name: given[each.name] for each in fields(SessionArguments) if each.name in given}
     session |= {"directory": directory, "allow": tuple(said.allow or ())}
     if front == "engine":
-        return EngineArguments(**session)
+        return EngineArguments(**session, program=tuple(program))
     if front == "screen":
         return ScreenArguments(**session, demo=said.demo, program=tuple(program))
     return PrintArguments(**session, **collect_print_values(said))

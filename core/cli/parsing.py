@@ -19,6 +19,7 @@ Front = Literal[
     "screen",
     "print",
     "engine",
+    "agents",
     "sessions",
     "doctor",
     "box",

@@ -142,6 +142,12 @@ class AgentServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     hosts: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
 
 
+class BackgroundSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`database`: address of the PostgreSQL database of a team, "" = background agents are kept on this machine."""
+
+    database: str = ""
+
+
 class DialectFiles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The user's files that replace the program's texts in a dialect; relative to the configuration directory."""
 
@@ -175,6 +181,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     dialects: DialectFiles = DialectFiles()
     permissions: PermissionSettings = PermissionSettings()
     lsp: dict[str, ServerSettings] = field(default_factory=dict)
+    background: BackgroundSettings = BackgroundSettings()
     agent_servers: dict[str, AgentServerSettings] = field(default_factory=dict)
     tools: dict[str, ToolSettings] = field(default_factory=dict)
 

@@ -140,7 +140,7 @@ class Engine:
             trust = ProjectTrust(workspace, for_now=self._options.trust)
             trust.set_callback(partial(asyncio.get_running_loop().call_soon_threadsafe, self._on_trusted_files_changed))
             settings = apply_limit_options(loaded := trust.load_settings(), self._options)
-            store = self._privacy.open_store(workspace.root, settings)
+            store = self._privacy.open_store(workspace.root, settings, self._options.home)
             services = EngineServices(
                 workspace=workspace,
                 settings=settings,

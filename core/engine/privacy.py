@@ -53,13 +53,13 @@ class Privacy:
     def is_on(self) -> bool:
         return self._place is not None
 
-    def open_store(self, workspace: Path, settings: Settings) -> SessionStore:
-        """Return the sessions of a workspace. Raises `StateError`."""
+    def open_store(self, workspace: Path, settings: Settings, home: Path | None = None) -> SessionStore:
+        """Return the sessions of a workspace, below `home` unless privacy is on. Raises `StateError`."""
         if self._place is None and (settings.privacy if self._wanted is None else self._wanted):
             self._place = PrivateDirectory.create()
             crash_reports.set_enabled(False)
             tempfile.tempdir = str(self._place.path)
-        return SessionStore(workspace, home=self.path)
+        return SessionStore(workspace, home=self.path or home)
 
     def list_notices(self) -> list[str]:
         """Return what the user has to know of where the private session lies."""

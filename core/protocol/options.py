@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -14,7 +15,8 @@ class EngineOptions:
     can be asked. `watch`: report changes on disk. `tier`: the one tier of box to use. `trust`: trust the project for
     this run. `private`: keep nothing of it. `allow`: rules of the user that allow, in this run. `preload`: a prompt is
     to come, so what it needs is made ready. `append_system_prompt`: stands at the end of the system prompt of sessions
-    that begin in this run."""
+    that begin in this run. `home`: where its sessions lie, None = the state directory.
+    `program`: the argv prefix that starts this program again, () = it is not known."""
 
     mode: str | None = None
     model: str | None = None
@@ -30,3 +32,5 @@ class EngineOptions:
     allow: tuple[str, ...] = ()
     preload: bool = True
     append_system_prompt: str | None = None
+    home: Path | None = None
+    program: tuple[str, ...] = ()

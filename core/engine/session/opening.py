@@ -39,4 +39,5 @@ def resume_session(directory: SessionDirectory, services: EngineServices) -> Ses
     session.recorder.turn_id = ""
     remove_probes(session, resumed=True)
     session.emit(SessionResumed(repaired=" ".join(filter(None, repaired))))
+    session.check_disk()  # the project may have moved on meanwhile
     return session

@@ -234,17 +234,21 @@ class Session:
 
     def on_disk_changed(self, paths: tuple[str, ...]) -> None:
         """Check pending changes against paths that changed on disk (none = too many to name) and notify the clients."""
+        self.check_disk(paths)
+        self.shadow.check_bulks()
+        self.languages.observe_disk(paths)
+        if not paths or self.state.todos_plan_path in paths:
+            self.plans.refresh()
+        self.emit(ev.FilesChanged(paths=paths))
+
+    def check_disk(self, paths: tuple[str, ...] = ()) -> None:
+        """Compare pending changes (none named: all) with what is on disk; what it clashes with is a conflict."""
         for path in list(self.review.changes):
             if not paths or path in paths:
                 try:
                     self.shadow.check_disk(path)
                 except AgentTuiError as problem:
                     self.report_error(problem)
-        self.shadow.check_bulks()
-        self.languages.observe_disk(paths)
-        if not paths or self.state.todos_plan_path in paths:
-            self.plans.refresh()
-        self.emit(ev.FilesChanged(paths=paths))
 
     def open_fetcher(self) -> WebFetcher:
         """Return what fetches the pages of this session, and keeps them for a while."""

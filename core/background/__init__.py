@@ -1,0 +1,1 @@
+"""Background agents: what is known of each, where that is kept, and the queue that workers take them from."""

@@ -1,0 +1,61 @@
+"""The places of background agents on this machine, and which store they are kept in."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from core.errors import ConfigError, StateError
+from core.user_dirs import get_state_dir
+
+if TYPE_CHECKING:
+    from core.background.store import AgentStore
+
+DATABASE_VARIABLE: Final = "AGENT_TUI_DATABASE"
+_AGENT_ID: Final = re.compile(r"bga_[0-9a-z]{16}")
+
+
+def get_agents_dir() -> Path:
+    """Return the directory of background agents; it need not exist."""
+    return get_state_dir() / "agents"
+
+
+def make_agents_dir() -> Path:
+    """Make that directory, for the user alone. Raises `StateError`."""
+    place = get_agents_dir()
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as problem:
+        raise StateError(f"the directory {place} can't be made: {problem.strerror}.") from problem
+    return place
+
+
+def get_agent_dir(name: str) -> Path:
+    """Return the directory of one agent: its clone (`project`) and the home of its session (`sessions`)."""
+    if not _AGENT_ID.fullmatch(name):
+        raise StateError(f"{name!r} is no id of a background agent.")
+    return get_agents_dir() / name
+
+
+def resolve_database(given: str = "", configured: str = "") -> str:
+    """Return the address of the team's database: the one given, that of the environment, the configured one; "" = the
+    agents are kept on this machine. Raises `ConfigError`."""
+    found = given or os.environ.get(DATABASE_VARIABLE, "").strip() or configured
+    if found and not found.startswith(("postgresql://", "postgres://")):
+        hint = "It looks like postgresql://user@host/database."
+        raise ConfigError(f"{found.partition('://')[0]!r} is no address of a PostgreSQL database.", hint=hint)
+    return found
+
+
+def open_store(database: str = "", *, lease: float = 30.0) -> AgentStore:
+    """Return the store of this machine, or of a team's database (`resolve_database`). `lease`: as in `PostgresStore`.
+    Raises `ConfigError`."""
+    if not database:
+        from core.background.sqlite_store import SqliteStore
+
+        return SqliteStore(make_agents_dir())
+    from core.background.postgres_store import PostgresStore
+
+    return PostgresStore(database, lease=lease)

@@ -1,0 +1,377 @@
+"""Background agents of a team, in PostgreSQL: any number of workers on any number of machines.
+
+The queue is procrastinate's: a job for each time an agent is to be taken up, woken by LISTEN/NOTIFY, and given to
+another worker when the heartbeat of its own has stopped. What an agent is, its messages, and log and files of its
+session stand in tables of ours. A worker that lost the database goes on with what it runs and comes back to the queue;
+the lease that it renews keeps others from its agents, and `attempt` fences a worker that others took for dead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from core.background.records import ENDED, AgentMessage, BackgroundAgent
+from core.background.store import LEASE_SECONDS, StoreUnavailable, Work
+from core.clock import now_ms, pause
+from core.errors import ConfigError
+from core.records import decode_json
+from core.tasks import TaskOwner
+
+if TYPE_CHECKING:
+    import procrastinate
+    import psycopg
+    from psycopg import sql
+
+QUEUE: Final = "agent_tui"
+CHANNEL: Final = "agent_tui"
+RECONNECT_SECONDS: Final = 2.0
+FALLBACK_SECONDS: Final = 5.0
+MISSING: Final = "PostgreSQL needs packages that are not installed."
+INSTALL: Final = "Install agent-tui with its extra `team`: pipx install 'agent-tui[team]'"
+_LOCK: Final = 0x6167656E74  # of the schema: one process makes it
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS agent_tui_agents (
+    id text PRIMARY KEY, state text NOT NULL, attempt int NOT NULL, record bytea NOT NULL,
+    seen timestamptz NOT NULL DEFAULT now());
+CREATE TABLE IF NOT EXISTS agent_tui_messages (
+    number bigserial PRIMARY KEY, agent text NOT NULL, command bytea NOT NULL);
+CREATE INDEX IF NOT EXISTS agent_tui_messages_by_agent ON agent_tui_messages (agent, number);
+CREATE TABLE IF NOT EXISTS agent_tui_log (
+    agent text NOT NULL, start bigint NOT NULL, data bytea NOT NULL, PRIMARY KEY (agent, start));
+CREATE TABLE IF NOT EXISTS agent_tui_files (
+    agent text NOT NULL, path text NOT NULL, data bytea NOT NULL, PRIMARY KEY (agent, path));
+"""
+
+
+class PostgresStore:
+    """The agents of a team. `lease`: seconds after which an agent of a silent worker is taken up by another."""
+
+    keeps_sessions = True
+
+    def __init__(self, database: str, *, lease: float = LEASE_SECONDS) -> None:
+        self._database, self._lease = database, lease
+        self._connection: psycopg.AsyncConnection[tuple[Any, ...]] | None = None
+        self._lock = asyncio.Lock()
+        self._queue: procrastinate.App | None = None
+
+    async def open(self) -> None:
+        """Connect and make the tables. Raises `ConfigError` without the packages, `StoreUnavailable`."""
+        await self._execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
+        try:
+            await self._execute(_SCHEMA)
+            queue = await self._open_queue()
+            found = await self._execute("SELECT to_regclass('procrastinate_jobs')")
+            if found[0][0] is None:
+                await queue.schema_manager.apply_schema_async()
+        finally:
+            await self._execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
+
+    async def close(self) -> None:
+        queue, self._queue = self._queue, None
+        if queue is not None:
+            with contextlib.suppress(Exception):  # the database may be away
+                await queue.close_async()
+        await self._disconnect()
+
+    async def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(Exception):  # as above
+                await connection.close()
+
+    async def _connect(self) -> psycopg.AsyncConnection[tuple[Any, ...]]:
+        try:
+            import psycopg
+        except ImportError:
+            raise ConfigError(MISSING, hint=INSTALL) from None
+        try:
+            return await psycopg.AsyncConnection.connect(self._database, autocommit=True, connect_timeout=10)
+        except psycopg.Error as problem:
+            lines = str(problem).strip().splitlines() or ["it does not say why"]
+            raise StoreUnavailable(f"The database can't be reached: {lines[0]}.") from None
+
+    async def _execute(self, query: str | sql.SQL, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement and return its rows. Raises `StoreUnavailable`; the next call connects again."""
+        async with self._lock:
+            if self._connection is None:
+                self._connection = await self._connect()
+            import psycopg
+
+            try:
+                cursor = await self._connection.execute(query, values or None)
+                return await cursor.fetchall() if cursor.description is not None else []
+            except psycopg.Error as problem:
+                await self._disconnect()
+                raise StoreUnavailable(f"The database did not answer: {str(problem).strip()}.") from None
+            except asyncio.CancelledError:
+                await self._disconnect()
+                raise
+
+    # agents
+
+    async def add(self, agent: BackgroundAgent) -> None:
+        await self._execute(
+            "INSERT INTO agent_tui_agents (id, state, attempt, record) VALUES (%s, %s, %s, %s)",
+            (agent.id, agent.state, agent.attempt, msgspec.json.encode(agent)),
+        )
+        await self._defer(agent.id)
+
+    async def find(self, name: str) -> BackgroundAgent | None:
+        rows = await self._execute("SELECT record FROM agent_tui_agents WHERE id = %s", (name,))
+        return _decode(rows[0][0]) if rows else None
+
+    async def list_agents(self) -> list[BackgroundAgent]:
+        rows = await self._execute("SELECT record FROM agent_tui_agents ORDER BY id DESC")
+        return [_decode(row[0]) for row in rows]
+
+    async def update(self, agent: BackgroundAgent, changes: Mapping[str, Any]) -> BackgroundAgent | None:
+        known = await self.find(agent.id)
+        if known is None or known.attempt != agent.attempt:
+            return None
+        return await self._replace(known, replace(known, **changes))
+
+    async def _replace(self, known: BackgroundAgent, changed: BackgroundAgent) -> BackgroundAgent | None:
+        """Write a record if nobody else wrote it meanwhile; None: somebody did."""
+        rows = await self._execute(
+            "UPDATE agent_tui_agents SET state = %s, attempt = %s, record = %s, seen = now()"
+            " WHERE id = %s AND record = %s RETURNING id",
+            (changed.state, changed.attempt, msgspec.json.encode(changed), known.id, msgspec.json.encode(known)),
+        )
+        if not rows:
+            again = await self.find(known.id)
+            if again is None or again.attempt != known.attempt or changed.attempt != known.attempt:
+                return None
+            fields = {
+                name: getattr(changed, name)
+                for name in changed.__struct_fields__
+                if getattr(changed, name) != getattr(known, name)
+            }
+            return await self._replace(again, replace(again, **fields))
+        await self._notify(known.id)
+        return changed
+
+    async def change_state(self, name: str, changes: Mapping[str, Any], *, only_in: frozenset[str]) -> bool:
+        known = await self.find(name)
+        if known is None or known.state not in only_in:
+            return False
+        return await self._replace(known, replace(known, **changes)) is not None
+
+    async def delete(self, name: str) -> None:
+        for table, column in (("agents", "id"), ("messages", "agent"), ("log", "agent"), ("files", "agent")):
+            await self._execute(f"DELETE FROM agent_tui_{table} WHERE {column} = %s", (name,))
+        await self._notify(name)
+
+    async def queue(self, name: str) -> None:
+        changes = {"state": "queued", "ended": 0, "pulled": False}
+        if await self.change_state(name, changes, only_in=ENDED):
+            await self._defer(name)
+
+    async def post(self, name: str, command: Mapping[str, Any]) -> None:
+        await self._execute(
+            "INSERT INTO agent_tui_messages (agent, command) VALUES (%s, %s)", (name, msgspec.json.encode(command))
+        )
+        await self._notify(name)
+
+    async def take_messages(self, name: str, after: int) -> list[AgentMessage]:
+        query = "SELECT number, command FROM agent_tui_messages WHERE agent = %s AND number > %s ORDER BY number"
+        rows = await self._execute(query, (name, after))
+        return [AgentMessage(number=number, command=msgspec.json.decode(bytes(command))) for number, command in rows]
+
+    async def _notify(self, name: str) -> None:
+        await self._execute("SELECT pg_notify(%s, %s)", (CHANNEL, name))
+
+    async def watch(self) -> AsyncIterator[str]:
+        """Yield "" at once, then the id of each agent that is news, and "" now and then."""
+        yield ""
+        while True:
+            with contextlib.suppress(StoreUnavailable):
+                async with contextlib.aclosing(self._listen()) as heard:
+                    async for name in heard:
+                        yield name
+            yield ""
+            await pause(RECONNECT_SECONDS)
+
+    async def _listen(self) -> AsyncGenerator[str]:
+        connection = await self._connect()
+        import psycopg
+
+        try:
+            await connection.execute(f"LISTEN {CHANNEL}")
+            while True:
+                yield ""
+                async for heard in connection.notifies(timeout=FALLBACK_SECONDS, stop_after=1):
+                    yield heard.payload
+        except psycopg.Error as problem:
+            raise StoreUnavailable(f"The database did not answer: {problem}.") from None
+        finally:
+            with contextlib.suppress(Exception):
+                await connection.close()
+
+    # the queue
+
+    async def _open_queue(self) -> procrastinate.App:
+        if self._queue is None:
+            self._queue = await self._build_queue(None)
+        return self._queue
+
+    async def _build_queue(self, run: Callable[[str], Any] | None) -> procrastinate.App:
+        """Return an open app of procrastinate. `run`: what its one task does with the id of an agent."""
+        try:
+            import procrastinate
+        except ImportError:
+            raise ConfigError(MISSING, hint=INSTALL) from None
+        app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=self._database, timeout=10))
+
+        @app.task(queue=QUEUE, name="agent_tui.run")
+        async def work(agent: str) -> None:
+            if run is not None:
+                await run(agent)
+
+        try:
+            await app.open_async()
+        except Exception as problem:  # the pool's own errors are of several kinds
+            raise StoreUnavailable(f"The database can't be reached: {problem}.") from None
+        return app
+
+    async def _defer(self, name: str, seconds: float = 0.0) -> None:
+        queue = await self._open_queue()
+        at = datetime.now(UTC) + timedelta(seconds=seconds) if seconds else None
+        try:
+            await queue.configure_task("agent_tui.run", schedule_at=at, queue=QUEUE).defer_async(agent=name)
+        except Exception as problem:  # as above
+            raise StoreUnavailable(f"The agent could not be queued: {problem}.") from None
+        await self._notify(name)
+
+    async def work(self, worker: str, concurrency: int, run: Work) -> None:
+        """Run queued agents, and those whose lease is over, until cancelled. The database may go and come back."""
+        running = TaskOwner()
+        busy: dict[str, asyncio.Task[None]] = {}
+
+        async def take(name: str) -> None:
+            if name in busy:
+                return
+            agent = await self._claim(name, worker)
+            if agent is None:
+                return
+            task = busy[name] = running.start(self._hold(agent, run), name=f"agent {name}")
+            task.add_done_callback(lambda _: busy.pop(name, None))
+            await asyncio.shield(task)
+
+        try:
+            while True:
+                with contextlib.suppress(StoreUnavailable):
+                    await self._serve(worker, concurrency, take)
+                await pause(RECONNECT_SECONDS)
+        finally:
+            await running.cancel()
+
+    async def _serve(self, worker: str, concurrency: int, take: Callable[[str], Any]) -> None:
+        """Take jobs until the database is gone."""
+        app = await self._build_queue(take)
+        beat = min(self._lease / 3, 10.0)
+        mending = asyncio.ensure_future(self._mend(app))
+        try:
+            await app.run_worker_async(
+                queues=[QUEUE],
+                name=worker,
+                concurrency=concurrency,
+                install_signal_handlers=False,
+                update_heartbeat_interval=beat,
+                stalled_worker_timeout=self._lease,
+                delete_jobs="successful",
+            )
+        except asyncio.CancelledError:
+            raise
+        except Exception as problem:  # of the pool, the driver or the queue: in each case it is opened again
+            raise StoreUnavailable(f"The queue was lost: {problem}.") from None
+        finally:
+            mending.cancel()
+            with contextlib.suppress(Exception):
+                await app.close_async()
+
+    async def _mend(self, app: procrastinate.App) -> None:
+        """Give jobs of workers that are gone to others, again and again."""
+        while True:
+            await pause(self._lease / 3)
+            with contextlib.suppress(Exception):  # the database is away: the queue finds that out itself
+                for job in await app.job_manager.get_stalled_jobs(seconds_since_heartbeat=self._lease):
+                    await app.job_manager.retry_job(job)
+
+    async def _claim(self, name: str, worker: str) -> BackgroundAgent | None:
+        """Take up an agent that nobody works on; None: it has ended, or somebody does, and it is looked at again."""
+        rows = await self._execute(
+            "SELECT record, seen < now() - make_interval(secs => %s) FROM agent_tui_agents WHERE id = %s",
+            (self._lease, name),
+        )
+        known = _decode(rows[0][0]) if rows else None
+        if known is None or known.state in ENDED:
+            return None
+        if known.state != "queued" and not rows[0][1]:
+            await self._defer(name, self._lease)
+            return None
+        changes = {"state": "running", "worker": worker, "attempt": known.attempt + 1, "ended": 0}
+        return await self._replace(known, replace(known, **changes, started=known.started or now_ms()))
+
+    async def _hold(self, agent: BackgroundAgent, run: Work) -> None:
+        """Run an agent, and renew its lease meanwhile."""
+        renewing = asyncio.ensure_future(self._renew(agent))
+        try:
+            await run(agent)
+        finally:
+            renewing.cancel()
+
+    async def _renew(self, agent: BackgroundAgent) -> None:
+        while True:
+            await pause(self._lease / 3)
+            with contextlib.suppress(StoreUnavailable):
+                await self._execute(
+                    "UPDATE agent_tui_agents SET seen = now() WHERE id = %s AND attempt = %s", (agent.id, agent.attempt)
+                )
+
+    # sessions
+
+    async def keep_log(self, agent: BackgroundAgent, start: int, data: bytes) -> bool:
+        rows = await self._execute(
+            "INSERT INTO agent_tui_log (agent, start, data) SELECT %s, %s, %s"
+            " WHERE EXISTS (SELECT 1 FROM agent_tui_agents WHERE id = %s AND attempt = %s)"
+            " ON CONFLICT (agent, start) DO UPDATE SET data = excluded.data RETURNING start",
+            (agent.id, start, data, agent.id, agent.attempt),
+        )
+        return bool(rows)
+
+    async def read_log(self, name: str) -> bytes:
+        rows = await self._execute("SELECT start, data FROM agent_tui_log WHERE agent = %s ORDER BY start", (name,))
+        found = bytearray()
+        for start, data in rows:
+            if start > len(found):
+                break  # what follows a gap was never whole
+            del found[start:]
+            found += bytes(data)
+        return bytes(found)
+
+    async def keep_file(self, name: str, path: str, data: bytes) -> None:
+        await self._execute(
+            "INSERT INTO agent_tui_files (agent, path, data) VALUES (%s, %s, %s)"
+            " ON CONFLICT (agent, path) DO UPDATE SET data = excluded.data",
+            (name, path, data),
+        )
+
+    async def read_files(self, name: str) -> AsyncIterator[tuple[str, bytes]]:
+        """Yield path and bytes of each file that is kept of a session."""
+        rows = await self._execute("SELECT path FROM agent_tui_files WHERE agent = %s ORDER BY path", (name,))
+        for (path,) in rows:
+            query = "SELECT data FROM agent_tui_files WHERE agent = %s AND path = %s"
+            found = await self._execute(query, (name, path))
+            if found:
+                yield path, bytes(found[0][0])
+
+
+def _decode(record: Any) -> BackgroundAgent:
+    return decode_json(bytes(record), BackgroundAgent)

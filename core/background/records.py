@@ -1,0 +1,98 @@
+"""Records of background agents, and the check of what one is to be started with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from core.background.repositories import check_repository_url
+from core.clock import now_ms
+from core.errors import CommandRejected
+from core.ids import new_id
+from core.modes import Mode
+
+AgentState = Literal["queued", "running", "waiting", "done", "failed", "stopped"]
+ENDED: Final[frozenset[AgentState]] = frozenset({"done", "failed", "stopped"})
+MAX_TASK: Final = 200_000  # characters
+
+
+class AgentLimits(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+    """Limits of one turn; None = those of the configuration. `max_cost` in US dollars; `answer_seconds`: how long it
+    waits for an answer before it gives up."""
+
+    max_steps: int | None = None
+    max_cost: float | None = None
+    max_tokens: int | None = None
+    answer_seconds: int | None = None
+
+
+class AgentRequest(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+    """What a background agent is started with: a task, and the workspace (an absolute path) or repository that it is
+    about. `branch` "" = the one that the repository stands on."""
+
+    task_description: str
+    workspace_path: str = ""
+    repository_url: str = ""
+    branch: str = ""
+    model: str = ""
+    mode: str = "agent"
+    limits: AgentLimits = AgentLimits()
+
+
+class BackgroundAgent(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A background agent. Times in ms since 1970, 0 = not yet. `session`: that of its work, "" = not begun; `worker`:
+    who works on it; `attempt`: how often it was taken up; `message`: its last words, or why it failed; `waits_for`:
+    what it asks; `pending`: files that wait for a review; `pulled`: it was brought under the user's own review."""
+
+    id: str
+    request: AgentRequest
+    state: AgentState = "queued"
+    created: int = 0
+    started: int = 0
+    ended: int = 0
+    session: str = ""
+    worker: str = ""
+    attempt: int = 0
+    message: str = ""
+    waits_for: str = ""
+    pending: int = 0
+    cost: float | None = None
+    pulled: bool = False
+
+    @property
+    def title(self) -> str:
+        """The first line of its task."""
+        return self.request.task_description.strip().partition("\n")[0][:100]
+
+
+class AgentMessage(Struct, frozen=True, kw_only=True):
+    """A message to an agent that runs, or is to run again: `command` is a command of the protocol as plain data, whose
+    session is the agent's."""
+
+    number: int
+    command: dict[str, Any]
+
+
+def build_agent(request: AgentRequest) -> BackgroundAgent:
+    """Return a queued agent. Raises `CommandRejected` for a request that can't be carried out."""
+    if not request.task_description.strip():
+        raise CommandRejected("the task is empty.", code="task_empty")
+    if len(request.task_description) > MAX_TASK:
+        raise CommandRejected(f"the task is longer than {MAX_TASK:,} characters.", code="task_too_long")
+    if request.mode not in {each.value for each in Mode}:
+        raise CommandRejected(f"there is no mode {request.mode!r}.", hint=", ".join(Mode), code="mode_unknown")
+    if bool(request.workspace_path) == bool(request.repository_url):
+        raise CommandRejected("name either a workspace or a repository.", code="workspace_unclear")
+    if request.repository_url:
+        check_repository_url(request.repository_url, request.branch)
+    elif request.branch:
+        raise CommandRejected(
+            "a branch goes with a repository; a workspace is taken as it stands.", code="branch_unfit"
+        )
+    elif not (path := Path(request.workspace_path)).is_absolute() or not path.is_dir():
+        raise CommandRejected(
+            f"{request.workspace_path!r} is no absolute path of a directory.", code="workspace_unknown"
+        )
+    return BackgroundAgent(id=new_id("bga"), request=request, created=now_ms())

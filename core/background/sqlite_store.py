@@ -1,0 +1,238 @@
+"""Background agents of one machine: an SQLite file, and a FIFO for each process that waits for news.
+
+Sessions lie on the disk of this machine, so nothing of them is kept here. Every call is short; it runs in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from core.background.records import ENDED, AgentMessage, BackgroundAgent
+from core.background.store import StoreUnavailable, Work
+from core.clock import now_ms
+from core.errors import StateError
+from core.ids import new_id
+from core.records import decode_json
+from core.tasks import TaskOwner, finish_in_thread
+
+FALLBACK_SECONDS: Final = 5.0  # at most that long a wake that was lost is waited for
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS agents (id TEXT PRIMARY KEY, state TEXT NOT NULL, record BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS by_state ON agents (state);
+CREATE TABLE IF NOT EXISTS messages (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, agent TEXT NOT NULL, command BLOB NOT NULL);
+"""
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """The agents of this machine, below `directory`."""
+
+    keeps_sessions = False
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / "agents.sqlite"
+        self._watchers = directory / "watchers"
+
+    async def open(self) -> None:
+        await self._run(lambda _: None)
+
+    async def close(self) -> None:
+        return
+
+    @contextlib.contextmanager
+    def _connect(self) -> Iterator[sqlite3.Connection]:
+        is_new = not self._path.exists()
+        connection = sqlite3.connect(self._path, timeout=20.0, isolation_level=None)
+        try:
+            if is_new:
+                self._path.chmod(0o600)
+                connection.execute("PRAGMA journal_mode=WAL")
+            connection.executescript(_SCHEMA)
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+
+    async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what `work` returns in one transaction; who is cancelled goes when that is over."""
+        return await finish_in_thread(self._call, work)
+
+    def _call(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            with self._connect() as connection:
+                return work(connection)
+        except sqlite3.Error as problem:
+            raise StoreUnavailable(f"{self._path} can't be used: {problem}.") from problem
+        except OSError as problem:
+            raise StateError(f"{self._path} can't be used: {problem.strerror}.") from problem
+
+    async def add(self, agent: BackgroundAgent) -> None:
+        await self._run(lambda db: _save(db, agent))
+        self._wake()
+
+    async def find(self, name: str) -> BackgroundAgent | None:
+        return await self._run(lambda db: _load(db, name))
+
+    async def list_agents(self) -> list[BackgroundAgent]:
+        rows = await self._run(lambda db: db.execute("SELECT record FROM agents ORDER BY id DESC").fetchall())
+        return [decode_json(row[0], BackgroundAgent) for row in rows]
+
+    async def update(self, agent: BackgroundAgent, changes: Mapping[str, Any]) -> BackgroundAgent | None:
+        def work(db: sqlite3.Connection) -> BackgroundAgent | None:
+            known = _load(db, agent.id)
+            if known is None or known.attempt != agent.attempt:
+                return None
+            return _save(db, replace(known, **changes))
+
+        changed = await self._run(work)
+        self._wake()
+        return changed
+
+    async def change_state(self, name: str, changes: Mapping[str, Any], *, only_in: frozenset[str]) -> bool:
+        def work(db: sqlite3.Connection) -> bool:
+            known = _load(db, name)
+            if known is None or known.state not in only_in:
+                return False
+            _save(db, replace(known, **changes))
+            return True
+
+        is_changed = await self._run(work)
+        self._wake()
+        return is_changed
+
+    async def delete(self, name: str) -> None:
+        def work(db: sqlite3.Connection) -> None:
+            db.execute("DELETE FROM agents WHERE id = ?", (name,))
+            db.execute("DELETE FROM messages WHERE agent = ?", (name,))
+
+        await self._run(work)
+        self._wake()
+
+    async def queue(self, name: str) -> None:
+        await self.change_state(name, {"state": "queued", "ended": 0, "pulled": False}, only_in=ENDED)
+
+    async def post(self, name: str, command: Mapping[str, Any]) -> None:
+        encoded = msgspec.json.encode(command)
+        await self._run(lambda db: db.execute("INSERT INTO messages (agent, command) VALUES (?, ?)", (name, encoded)))
+        self._wake()
+
+    async def take_messages(self, name: str, after: int) -> list[AgentMessage]:
+        query = "SELECT number, command FROM messages WHERE agent = ? AND number > ? ORDER BY number"
+        rows = await self._run(lambda db: db.execute(query, (name, after)).fetchall())
+        return [AgentMessage(number=number, command=msgspec.json.decode(command)) for number, command in rows]
+
+    async def work(self, worker: str, concurrency: int, run: Work) -> None:
+        """Run queued agents until cancelled. The caller is the one worker of this machine: what is marked as running
+        when this begins was left by one that is gone."""
+        running = TaskOwner()
+        room = asyncio.Semaphore(concurrency)
+        await self._run(_queue_abandoned)
+        try:
+            async for _ in self.watch():
+                while not room.locked() and (agent := await self._run(lambda db: _claim(db, worker))) is not None:
+                    await room.acquire()
+                    self._wake()
+                    running.start(run(agent), name=f"agent {agent.id}").add_done_callback(lambda _: self._free(room))
+        finally:
+            await running.cancel()
+
+    def _free(self, room: asyncio.Semaphore) -> None:
+        room.release()
+        self._wake()
+
+    def _wake(self) -> None:
+        """Wake whoever waits for news, in whatever process. Each has a FIFO of its own; one without a reader was left by
+        a process that was killed."""
+        for fifo in self._watchers.glob("*"):
+            try:
+                descriptor = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    fifo.unlink()
+                continue
+            with contextlib.suppress(OSError):  # it is full of wakes already
+                os.write(descriptor, b"w")
+            os.close(descriptor)
+
+    async def watch(self) -> AsyncIterator[str]:
+        """Yield "" at once, at each wake, and now and then."""
+        news, loop = asyncio.Event(), asyncio.get_running_loop()
+        fifo, descriptor = self._open_fifo()
+
+        def drain() -> None:
+            with contextlib.suppress(BlockingIOError):
+                os.read(descriptor, 4096)
+            news.set()
+
+        loop.add_reader(descriptor, drain)
+        try:
+            while True:
+                news.clear()
+                yield ""
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(news.wait(), FALLBACK_SECONDS)
+        finally:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+            fifo.unlink(missing_ok=True)
+
+    def _open_fifo(self) -> tuple[Path, int]:
+        fifo = self._watchers / new_id("wake")
+        try:
+            self._watchers.mkdir(mode=0o700, exist_ok=True)
+            os.mkfifo(fifo, 0o600)
+            # Opened for writing as well, so that it never ends when a writer goes.
+            return fifo, os.open(fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError as problem:
+            raise StateError(f"{fifo} can't be made: {problem.strerror}.") from problem
+
+    async def keep_log(self, agent: BackgroundAgent, start: int, data: bytes) -> bool:
+        return True
+
+    async def read_log(self, name: str) -> bytes:
+        return b""
+
+    async def keep_file(self, name: str, path: str, data: bytes) -> None:
+        return
+
+    async def read_files(self, name: str) -> AsyncIterator[tuple[str, bytes]]:
+        for _ in ():
+            yield "", b""
+
+
+def _load(db: sqlite3.Connection, name: str) -> BackgroundAgent | None:
+    row = db.execute("SELECT record FROM agents WHERE id = ?", (name,)).fetchone()
+    return decode_json(row[0], BackgroundAgent) if row is not None else None
+
+
+def _save(db: sqlite3.Connection, agent: BackgroundAgent) -> BackgroundAgent:
+    row = (agent.id, agent.state, msgspec.json.encode(agent))
+    db.execute("INSERT OR REPLACE INTO agents (id, state, record) VALUES (?, ?, ?)", row)
+    return agent
+
+
+def _claim(db: sqlite3.Connection, worker: str) -> BackgroundAgent | None:
+    row = db.execute("SELECT record FROM agents WHERE state = 'queued' ORDER BY id LIMIT 1").fetchone()
+    if row is None:
+        return None
+    agent = decode_json(row[0], BackgroundAgent)
+    taken = replace(
+        agent, state="running", worker=worker, attempt=agent.attempt + 1, started=agent.started or now_ms(), ended=0
+    )
+    return _save(db, taken)
+
+
+def _queue_abandoned(db: sqlite3.Connection) -> None:
+    for (record,) in db.execute("SELECT record FROM agents WHERE state IN ('running', 'waiting')").fetchall():
+        _save(db, replace(decode_json(record, BackgroundAgent), state="queued", worker=""))

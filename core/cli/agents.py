@@ -1,0 +1,274 @@
+"""`agent-tui agents`: start background agents, look after them, and bring what they did under one's own review."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import msgspec
+
+from core.background.control import delete_agent, send_message, start_agent, stop_agent
+from core.background.places import open_store, resolve_database
+from core.background.records import ENDED, AgentLimits, AgentRequest, BackgroundAgent
+from core.background.store import AgentStore, require
+from core.background.worker_process import WorkerLock
+from core.cli.parsing import MODES, Arguments, Front, build_parser, parse_count, parse_directory, parse_dollars
+from core.errors import CommandRejected
+from core.exits import ExitCode
+from core.text.display_names import to_one_line
+
+USAGE: Final = """\
+agent-tui agents start "TASK" [DIR | --repo URL [--branch NAME]] [--model NAME]
+                              [--mode MODE] [--max-steps N] [--max-cost USD]
+       agent-tui agents list [--json]
+       agent-tui agents show ID [--json] [--follow]
+       agent-tui agents attach ID
+       agent-tui agents message ID TEXT
+       agent-tui agents stop ID
+       agent-tui agents pull ID [DIR]
+       agent-tui agents delete ID
+       agent-tui agents worker [--concurrency N]"""
+TEXT: Final = """\
+A background agent works in the shadow of a project, or in a clone of a
+repository, without a screen. What it did waits for your review until you pull
+it. Agents are kept on this machine, or, with --database (or AGENT_TUI_DATABASE,
+or background.database), in the PostgreSQL database of a team, whose workers run
+on any number of machines."""
+VERBS: Final = ("start", "list", "show", "attach", "message", "stop", "pull", "delete", "worker")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentsArguments(Arguments):
+    """`verb` with its words: the task of `start`, the id and text of the others. `program`: the argv prefix that starts
+    this program again."""
+
+    front: ClassVar[Front] = "agents"
+    verb: str
+    name: str = ""
+    text: str = ""
+    request: AgentRequest | None = None
+    database: str = ""
+    as_json: bool = False
+    follows: bool = False
+    concurrency: int = 4
+    until_idle: bool = False
+    lease: int = 30
+    program: tuple[str, ...] = ()
+
+
+def build_command_line() -> argparse.ArgumentParser:
+    """Return the parser of this subcommand."""
+    parser = build_parser("agent-tui agents", USAGE, TEXT)
+    parser.add_argument("verb", choices=VERBS, metavar="|".join(VERBS))
+    parser.add_argument("words", nargs="*", metavar="WORD")
+    parser.add_argument("--repo", metavar="URL", default="", help="work in a clone of this repository")
+    parser.add_argument("--branch", metavar="NAME", default="", help="the branch to clone")
+    parser.add_argument("--model", metavar="NAME", default="", help="the model, or acp/NAME for another agent")
+    parser.add_argument("--mode", choices=MODES, metavar="MODE", default="agent", help=", ".join(MODES))
+    parser.add_argument("--max-steps", type=parse_count, metavar="N", help="end a turn after N model calls")
+    parser.add_argument("--max-cost", type=parse_dollars, metavar="USD", help="end a turn when it has cost this much")
+    parser.add_argument("--max-tokens", type=parse_count, metavar="N", help="end a turn after N tokens")
+    parser.add_argument("--database", metavar="URL", default="", help="the PostgreSQL database of a team")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--follow", action="store_true", help="go on printing until it has ended")
+    parser.add_argument("--concurrency", type=parse_count, metavar="N", default=4, help="agents at once in a worker")
+    parser.add_argument("--until-idle", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--lease", type=parse_count, metavar="SECONDS", default=30, help="take up what is silent so long"
+    )
+    return parser
+
+
+def parse(argv: Sequence[str]) -> AgentsArguments:
+    """Check the words behind `agent-tui agents`. Raises SystemExit."""
+    parser = build_command_line()
+    said = parser.parse_intermixed_args(argv)
+    words: list[str] = said.words
+    least, most = {"list": (0, 0), "worker": (0, 0), "start": (1, 2), "message": (2, 2), "pull": (1, 2)}.get(
+        said.verb, (1, 1)
+    )
+    if not least <= len(words) <= most:
+        parser.error(f"{said.verb} takes {least if least == most else f'{least} or {most}'} words, got {len(words)}")
+    takes_directory = said.verb in {"start", "pull"}
+    directory = parse_directory(words[1:] if takes_directory else [], parser)  # type: ignore[arg-type]
+    request = None
+    if said.verb == "start":
+        limits = AgentLimits(max_steps=said.max_steps, max_cost=said.max_cost, max_tokens=said.max_tokens)
+        request = AgentRequest(
+            task_description=words[0],
+            workspace_path="" if said.repo else str(directory),
+            repository_url=said.repo,
+            branch=said.branch,
+            model=said.model,
+            mode=said.mode,
+            limits=limits,
+        )
+    return AgentsArguments(
+        directory=directory,
+        verb=said.verb,
+        name=words[0] if words and said.verb != "start" else "",
+        text=words[1] if said.verb == "message" else "",
+        request=request,
+        database=said.database,
+        as_json=said.json,
+        follows=said.follow,
+        concurrency=said.concurrency,
+        until_idle=said.until_idle,
+        lease=said.lease,
+    )
+
+
+def run(arguments: AgentsArguments) -> int:
+    """Carry it out. Returns the exit code."""
+    database = resolve_database(arguments.database, _find_configured())
+    if arguments.verb == "worker":
+        return _run_worker(arguments, database)
+    return asyncio.run(_run(arguments, open_store(database)))
+
+
+def _find_configured() -> str:
+    from core.config.loading import load_settings
+
+    return load_settings().background.database
+
+
+def _run_worker(arguments: AgentsArguments, database: str) -> int:
+    from core.worker.worker import IDLE_SECONDS, run_worker
+
+    lock = WorkerLock() if not database else None
+    try:
+        asyncio.run(
+            run_worker(
+                open_store(database, lease=arguments.lease),
+                concurrency=arguments.concurrency,
+                idle_seconds=IDLE_SECONDS if arguments.until_idle else None,
+            )
+        )
+    finally:
+        if lock is not None:
+            lock.close()
+    return ExitCode.DONE
+
+
+async def _run(arguments: AgentsArguments, store: AgentStore) -> int:
+    await store.open()
+    try:
+        verb = {"start": _start, "list": _list, "show": _show, "pull": _pull, "delete": _delete}.get(arguments.verb)
+        if verb is not None:
+            return await verb(arguments, store)
+        agent = await require(store, arguments.name)
+        if arguments.verb == "attach":
+            return await _attach(arguments, agent)
+        if arguments.verb == "message":
+            await send_message(store, agent, arguments.text, arguments.program)
+        else:
+            await stop_agent(store, agent)
+        return ExitCode.DONE
+    finally:
+        await store.close()
+
+
+async def _start(arguments: AgentsArguments, store: AgentStore) -> int:
+    assert arguments.request is not None
+    agent = await start_agent(store, arguments.request, arguments.program)
+    sys.stdout.write(_encode(agent) if arguments.as_json else f"{agent.id}\n")
+    return ExitCode.DONE
+
+
+async def _list(arguments: AgentsArguments, store: AgentStore) -> int:
+    found = await store.list_agents()
+    if arguments.as_json:
+        sys.stdout.write(f"{msgspec.json.encode(found).decode()}\n")
+        return ExitCode.DONE
+    if not found:
+        sys.stdout.write('No background agents. Start one: agent-tui agents start "TASK"\n')
+        return ExitCode.DONE
+    rows = [(each.id, each.state, _format_age(each), str(each.pending), to_one_line(each.title)) for each in found]
+    heads = ("ID", "STATE", "AGE", "PENDING", "TASK")
+    widths = [max(len(row[column]) for row in (heads, *rows)) for column in range(4)]
+    for row in (heads, *rows):
+        cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)]
+        sys.stdout.write(f"{'  '.join((*cells, row[4]))}\n")
+    return ExitCode.DONE
+
+
+def _format_age(agent: BackgroundAgent) -> str:
+    seconds = max(0, round(time.time() - agent.created / 1000))
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+async def _show(arguments: AgentsArguments, store: AgentStore) -> int:
+    agent = await require(store, arguments.name)
+    _print(agent, as_json=arguments.as_json)
+    if not arguments.follows or agent.state in ENDED:
+        return ExitCode.DONE
+    last = agent
+    async with aclosing(store.watch()) as news:  # type: ignore[type-var]
+        async for _ in news:
+            found = await store.find(agent.id)
+            if found is None:
+                return ExitCode.DONE
+            if found != last:
+                _print(found, as_json=arguments.as_json)
+            last = found
+            if found.state in ENDED:
+                return ExitCode.DONE if found.state == "done" else ExitCode.FAILED
+    return ExitCode.DONE
+
+
+def _print(agent: BackgroundAgent, *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(_encode(agent))
+        return
+    request = agent.request
+    lines: list[tuple[str, Any]] = [
+        ("id", agent.id),
+        ("task", agent.title),
+        ("state", agent.state),
+        ("works in", request.repository_url or request.workspace_path),
+        ("waits for", agent.waits_for),
+        ("message", to_one_line(agent.message)),
+        ("pending", agent.pending or ""),
+        ("cost", f"${agent.cost:.4f}" if agent.cost else ""),
+    ]
+    for label, value in lines:
+        if value:
+            sys.stdout.write(f"{label:<10}{value}\n")
+    if agent.state in ENDED and agent.pending and not agent.pulled:
+        sys.stdout.write(f"Bring it under your review: agent-tui agents pull {agent.id}\n")
+
+
+def _encode(agent: BackgroundAgent) -> str:
+    return f"{json.dumps(msgspec.to_builtins(agent))}\n"
+
+
+async def _pull(arguments: AgentsArguments, store: AgentStore) -> int:
+    from core.worker.pulling import pull_agent
+
+    agent = await require(store, arguments.name)
+    session = await pull_agent(store, agent, arguments.directory)
+    sys.stdout.write(f"{agent.pending} files wait for your review: agent-tui --resume {session}\n")
+    return ExitCode.DONE
+
+
+async def _delete(arguments: AgentsArguments, store: AgentStore) -> int:
+    agent = await require(store, arguments.name)
+    await delete_agent(store, agent)
+    return ExitCode.DONE
+
+
+async def _attach(arguments: AgentsArguments, agent: BackgroundAgent) -> int:
+    if not agent.session:
+        raise CommandRejected("the agent has not begun yet.", code="nothing_to_attach")
+    sys.stdout.write(f"agent-tui attach {agent.session}\n")
+    return ExitCode.DONE

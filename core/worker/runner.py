@@ -1,0 +1,254 @@
+"""One background agent at work: its workspace, an engine in it, one turn, and what becomes of it.
+
+Everything that it does is in the log of its session, so whoever takes it up again, after a crash or for another
+message, resumes that session. What needs an answer waits for one, by whatever door it comes: a message through the
+store, a screen that is attached, the API.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from core.background.places import get_agent_dir
+from core.background.records import AgentState, BackgroundAgent
+from core.background.repositories import clone_repository
+from core.background.store import AgentStore, StoreUnavailable
+from core.clock import now_ms, pause
+from core.engine import Engine
+from core.engine.models import ModelAccess
+from core.errors import AgentTuiError
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol.documents import TextDocument
+from core.protocol.options import EngineOptions
+from core.records import convert
+from core.sessions.store import SessionStore
+from core.state.session import SessionState
+from core.tasks import TaskOwner
+from core.transports.session_view import SessionView, require_ack
+from core.worker.session_archive import SessionUpload, download_session
+
+ANSWER_SECONDS: Final = 3600
+SYNC_SECONDS: Final = 1.0
+GO_ON: Final = "The program that ran this was ended in the middle. Look at what is there, and go on with the task."
+_ENDS: Final[Mapping[str, AgentState]] = {"done": "done", "interrupted": "stopped", "limit": "done"}
+
+
+class AgentFenced(AgentTuiError, code="agent_taken"):
+    """Another worker has taken the agent up: this one has nothing more to say about it."""
+
+
+class AgentRunner:
+    """The run of one agent by one worker."""
+
+    def __init__(self, store: AgentStore, agent: BackgroundAgent, models: ModelAccess | None = None) -> None:
+        self._store, self._agent, self._models = store, agent, models
+        self._tasks = TaskOwner()
+        self._telling = asyncio.Lock()
+        self._heard = 0
+        self._is_stopped = False
+        self._giving_up: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Run it to its end, which is told to the store. Raises nothing but cancellation."""
+        ended: dict[str, Any]
+        try:
+            ended = await self._work()
+        except AgentFenced:
+            return
+        except AgentTuiError as problem:
+            ended = {"state": "failed", "message": problem.format_with_hint()}
+        except Exception as problem:  # a fault of ours with one agent must not end the worker
+            ended = {"state": "failed", "message": f"unexpected fault: {type(problem).__name__}: {problem}"}
+        finally:
+            await self._tasks.cancel()
+        await self._tell_surely({**ended, "ended": now_ms(), "waits_for": ""})
+
+    async def _tell(self, **changes: Any) -> None:
+        """Change what the store knows, one change after the other. Raises `AgentFenced`, `StoreUnavailable`."""
+        async with self._telling:
+            changed = await self._store.update(self._agent, changes)
+            if changed is None:
+                raise AgentFenced("Another worker has taken this agent up.")
+            self._agent = changed
+
+    async def _tell_surely(self, changes: Mapping[str, Any]) -> None:
+        """Tell it as soon as the store is there again."""
+        while True:
+            try:
+                await self._tell(**changes)
+            except StoreUnavailable:
+                await pause(SYNC_SECONDS)
+            except AgentFenced:
+                return
+            else:
+                return
+
+    async def _work(self) -> dict[str, Any]:
+        workspace = await self._prepare_workspace()
+        home = get_agent_dir(self._agent.id) / "sessions"
+        request, limits = self._agent.request, self._agent.request.limits
+        options = EngineOptions(
+            model=request.model or None,
+            max_steps=limits.max_steps,
+            max_cost=limits.max_cost,
+            max_tokens=limits.max_tokens,
+            watch=False,
+            private=False,
+            home=home,
+        )
+        known = 0
+        if self._agent.session and self._store.keeps_sessions:
+            known = await download_session(self._store, self._agent, SessionStore(workspace, home))
+        engine = self._engine = Engine(workspace, options=options, models=self._models)
+        try:
+            session = await self._open_session(engine, SessionStore(workspace, home))
+            self._upload = SessionUpload(self._store, SessionStore(workspace, home).sessions_path / session)
+            await self._upload.begin(known)
+            return await self._converse(engine, session)
+        finally:
+            await engine.close()
+
+    async def _prepare_workspace(self) -> Path:
+        """Return the directory to work in: the given one, or a clone that is made at the first attempt."""
+        request = self._agent.request
+        if request.workspace_path:
+            return Path(request.workspace_path)
+        place = get_agent_dir(self._agent.id)
+        target = place / "project"
+        await asyncio.to_thread(place.mkdir, mode=0o700, parents=True, exist_ok=True)
+        if not await asyncio.to_thread((target / ".git").exists):
+            await clone_repository(request.repository_url, request.branch, target)
+        return target
+
+    async def _open_session(self, engine: Engine, place: SessionStore) -> str:
+        request, known = self._agent.request, self._agent.session
+        if known and place.has_session(known):
+            return require_ack(await engine.submit(cmd.SessionResume(session=known))).session
+        mode: Any = request.mode
+        opened = require_ack(await engine.submit(cmd.SessionOpen(mode=mode, model=request.model)))
+        await self._tell(session=opened.session)
+        return opened.session
+
+    async def _converse(self, engine: Engine, session: str) -> dict[str, Any]:
+        """Run the turn that is due, then those of messages that came meanwhile."""
+        view = SessionView(engine, session, self._take_event)
+        self._view = view
+        try:
+            await view.settle()
+            state = view.state
+            self._tasks.spawn(self._hear(engine, session), name="messages of an agent")
+            self._tasks.spawn(self._keep_syncing(), name="log of an agent")
+            if prompt := await self._find_prompt(state):
+                await self._run_turn(engine, view, prompt)
+            while (message := await self._find_unheard(state)) is not None:
+                await self._run_turn(engine, view, message)
+            await view.settle()
+            if not await self._upload.sync(self._agent):
+                raise AgentFenced("Another worker has taken this agent up.")
+            return self._describe_end(state)
+        finally:
+            await view.close()
+
+    async def _find_prompt(self, state: SessionState) -> str:
+        """Return what is to be said first: the task, or that a crash came between; "" = a message is."""
+        if not state.turns:
+            return self._agent.request.task_description
+        last = state.turns[-1]
+        waits = await self._store.take_messages(self._agent.id, self._heard)
+        if last.reason == "interrupted" and self._agent.attempt > 1 and not waits:
+            return GO_ON
+        return ""
+
+    async def _find_unheard(self, state: SessionState) -> str | None:
+        """Return a message that no turn has been told of, as a prompt; None: there is none."""
+        if self._is_stopped:
+            return None
+        said = {turn.prompt for turn in state.turns}
+        for each in await self._store.take_messages(self._agent.id, 0):
+            text = each.command.get("text")
+            if each.command.get("type") == "turn.submit" and isinstance(text, str) and text not in said:
+                return text
+        return None
+
+    async def _run_turn(self, engine: Engine, view: SessionView, prompt: str) -> None:
+        count = len(view.state.turns)
+        require_ack(await engine.submit(cmd.TurnSubmit(session=view.state.session_id, text=prompt)))
+        await view.wait_until(lambda: len(view.state.turns) > count and bool(view.state.turns[-1].reason))
+
+    # while it runs
+
+    def _take_event(self, envelope: ev.Envelope) -> None:
+        match envelope.event:
+            case ev.ApprovalRequested(subject=subject):
+                self._note_waiting(subject)
+            case ev.QuestionAsked(questions=questions):
+                self._note_waiting(questions[0].text if questions else "?")
+            case ev.ApprovalResolved() | ev.QuestionAnswered():
+                self._note_waiting("")
+            case _:
+                pass
+
+    def _note_waiting(self, subject: str) -> None:
+        """Tell what an answer is waited for, "" = for none any more, and give up when it takes too long."""
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+        self._tasks.spawn(self._tell_waiting(subject), name="an agent waits")
+        self._giving_up = self._tasks.start(self._give_up(), name="an agent gives up") if subject else None
+
+    async def _tell_waiting(self, subject: str) -> None:
+        with contextlib.suppress(StoreUnavailable, AgentFenced):
+            await self._tell(state="waiting" if subject else "running", waits_for=subject[:500])
+
+    async def _give_up(self) -> None:
+        await pause(self._agent.request.limits.answer_seconds or ANSWER_SECONDS)
+        await self._engine.submit(cmd.TurnInterrupt(session=self._view.state.session_id))
+
+    async def _hear(self, engine: Engine, session: str) -> None:
+        """Carry out messages as they come. A prompt steers the turn that runs."""
+        async for _ in self._store.watch():
+            with contextlib.suppress(StoreUnavailable):
+                for each in await self._store.take_messages(self._agent.id, self._heard):
+                    self._heard = each.number
+                    await self._carry_out(engine, session, each.command)
+
+    async def _carry_out(self, engine: Engine, session: str, said: Mapping[str, Any]) -> None:
+        try:
+            command = convert({**said, "session": session}, cmd.AnyCommand)
+        except ValueError:
+            return  # of a program that is newer, or a message that is none
+        if isinstance(command, cmd.TurnInterrupt):
+            self._is_stopped = True
+        if isinstance(command, cmd.TurnSubmit):
+            if self._view.state.current_turn is None:
+                return  # it begins a turn when this one has ended
+            command = cmd.TurnSteer(session=session, text=command.text)
+        await engine.submit(command)
+
+    async def _keep_syncing(self) -> None:
+        while True:
+            await pause(SYNC_SECONDS)
+            with contextlib.suppress(StoreUnavailable):
+                if not await self._upload.sync(self._agent):
+                    return
+
+    def _describe_end(self, state: SessionState) -> dict[str, Any]:
+        turn = state.turns[-1] if state.turns else None
+        if turn is None:
+            return {"state": "failed", "message": "Nothing was done."}
+        said = [each.content or "" for each in turn.list_finished_documents() if isinstance(each, TextDocument)]
+        ended = "stopped" if self._is_stopped else _ENDS.get(turn.reason, "failed")
+        message = turn.message if ended == "failed" or not said else said[-1].strip()
+        waiting = len(state.changes) + sum(each.needs_verdict for each in state.review.bulks)
+        return {"state": ended, "message": message[:2000], "pending": waiting, "cost": state.usage.cost}
+
+
+async def run_agent(store: AgentStore, agent: BackgroundAgent, models: ModelAccess | None = None) -> None:
+    """Run an agent that a worker took from the store."""
+    await AgentRunner(store, replace(agent), models).run()

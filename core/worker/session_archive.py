@@ -1,0 +1,132 @@
+"""Sessions of background agents on their way: from a worker to the store, from there to another worker or a user.
+
+A session is its log and the files that the log names; the log comes after what it names, so whatever arrived is a whole
+session of that moment. Layers (what commands left beside the review) stay where they were made: they can be gigabytes,
+and nothing of them is under review.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from msgspec.structs import replace
+
+from core.background.records import BackgroundAgent
+from core.background.store import AgentStore
+from core.errors import StateError
+from core.protocol.events import SessionStarted
+from core.sessions.record_format import decode_record, encode_record
+from core.sessions.store import SessionStore
+
+_KEPT: Final = ("blobs", "outputs")  # directories; of the files beside the log, those of `prefix*.json`
+MAX_FILE: Final = 64 << 20  # bytes
+
+
+class SessionUpload:
+    """The upload of one session of an agent, as far as it has come."""
+
+    def __init__(self, store: AgentStore, session: Path) -> None:
+        self._store, self._session = store, session
+        self._sent: set[str] = set()
+        self._offset = 0
+        self._lock = asyncio.Lock()
+
+    async def begin(self, known: int) -> None:
+        """Go on behind what the store has of the log, in bytes."""
+        self._offset = known
+
+    async def sync(self, agent: BackgroundAgent) -> bool:
+        """Upload what is new. False: another worker has taken the agent up."""
+        if not self._store.keeps_sessions:
+            return True
+        async with self._lock:
+            data = await asyncio.to_thread(_read_whole_lines, self._session / "log.jsonl", self._offset)
+            for path in await asyncio.to_thread(_list_files, self._session):
+                if path not in self._sent:
+                    content = await asyncio.to_thread((self._session / path).read_bytes)
+                    await self._store.keep_file(agent.id, path, content)
+                    self._sent.add(path)
+            if data and not await self._store.keep_log(agent, self._offset, data):
+                return False
+            self._offset += len(data)
+            return True
+
+
+def _read_whole_lines(log: Path, offset: int) -> bytes:
+    with log.open("rb") as file:
+        file.seek(offset)
+        data = file.read()
+    return data[: data.rfind(b"\n") + 1]
+
+
+def _list_files(session: Path) -> list[str]:
+    """Return the files to keep, by their path below the session; those that are being written are left out."""
+    found = [path.name for path in session.glob("prefix*.json")]
+    for name in _KEPT:
+        for above, _, names in os.walk(session / name):
+            place = Path(above).relative_to(session)
+            found += [(place / each).as_posix() for each in names if not each.endswith(".tmp")]
+    return [each for each in found if (session / each).stat().st_size <= MAX_FILE]
+
+
+async def download_session(store: AgentStore, agent: BackgroundAgent, target: SessionStore) -> int:
+    """Write what the store has of an agent's session into its directory, if it is not there; return the bytes of the
+    log that the store has. Raises `StateError`."""
+    log = await store.read_log(agent.id)
+    place = target.sessions_path / agent.session
+    if log and not (place / "log.jsonl").is_file():
+        await _fill(place, log, store.read_files(agent.id))
+    return len(log)
+
+
+async def _fill(place: Path, log: bytes, files: AsyncIterator[tuple[str, bytes]]) -> None:
+    try:
+        for each in (place, *(place / name for name in _KEPT)):
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+        async for path, data in files:
+            await asyncio.to_thread(_write, place, path, data)
+        await asyncio.to_thread(_write, place, "log.jsonl", log)
+    except OSError as problem:
+        raise StateError(f"The session can't be written to {place}: {problem.strerror}.") from problem
+
+
+def _write(place: Path, path: str, data: bytes) -> None:
+    parts = PurePosixPath(path)
+    if parts.is_absolute() or ".." in parts.parts:
+        raise StateError(f"{path!r} is no path of a session's file.")
+    target = place / parts
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = target.with_name(f".{target.name}.tmp")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    draft.replace(target)
+
+
+async def import_session(source: Path, target: SessionStore) -> str:
+    """Copy a session into the store of a workspace, as one of that workspace; return its id. Raises `StateError`: it is
+    there already, or can't be read or written."""
+    place = target.sessions_path / source.name
+    if (place / "log.jsonl").exists():
+        raise StateError(f"the session {source.name} is in this workspace already.", code="session_exists")
+    try:
+        lines = await asyncio.to_thread(_read_whole_lines, source / "log.jsonl", 0)
+        first, rest = lines.split(b"\n", 1)
+    except (OSError, ValueError) as problem:
+        raise StateError(f"the session {source.name} can't be read: {problem}.") from problem
+    envelope = decode_record(first)
+    if envelope is None or not isinstance(envelope.event, SessionStarted):
+        raise StateError(f"the log of {source.name} does not begin as one of a session.")
+    started = replace(envelope.event, workspace=str(target.workspace))
+    target.create().close() if not target.sessions_path.exists() else None
+    await _fill(place, encode_record(replace(envelope, event=started)) + rest, _read_files(source))
+    return source.name
+
+
+async def _read_files(session: Path) -> AsyncIterator[tuple[str, bytes]]:
+    for path in await asyncio.to_thread(_list_files, session):
+        yield path, await asyncio.to_thread((session / path).read_bytes)

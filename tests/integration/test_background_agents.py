@@ -1,0 +1,310 @@
+"""Background agents through the real program: workers as processes, on SQLite and on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from watchfiles import awatch
+
+from core.background.control import delete_agent, send_message, start_agent, stop_agent
+from core.background.places import get_agent_dir, make_agents_dir, open_store
+from core.background.records import ENDED, AgentLimits, AgentRequest, BackgroundAgent
+from core.background.sqlite_store import SqliteStore
+from core.background.store import AgentStore
+from core.engine import Engine
+from core.errors import CommandRejected
+from core.protocol import commands as cmd
+from core.protocol.options import EngineOptions
+from core.worker.pulling import pull_agent
+from core.worker.runner import run_agent
+from tests.support.postgres import Server, find_programs, postgres_server
+
+PROGRAM = (sys.executable, str(Path(__file__).parents[2] / "agent_tui.py"))
+EDIT = {"name": "search_replace", "arguments": {"file_path": "a.txt", "old_string": "one", "new_string": "two"}}
+
+
+def play(tmp_path: Path, *turns: tuple[Any, ...], name: str = "script") -> str:
+    """A model that plays these steps, one list of them for each prompt."""
+    path = tmp_path / f"{name}.json"
+    played = [[each if isinstance(each, str) else {"tool_calls": [each]} for each in steps] for steps in turns]
+    path.write_text(json.dumps({"turns": [{"steps": steps} for steps in played]}))
+    return f"scripted/{path}"
+
+
+def command(text: str) -> dict[str, Any]:
+    return {"name": "run_terminal_cmd", "arguments": {"command": text}}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "a.txt").write_text("one\n")
+    return root
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> str:
+    root = tmp_path / "origin"
+    root.mkdir()
+    (root / "a.txt").write_text("one\n")
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"]):
+        subprocess.run(["git", *words], cwd=root, check=True)
+    return f"file://{root}"
+
+
+@contextlib.asynccontextmanager
+async def opened(store: AgentStore) -> AsyncIterator[AgentStore]:
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@contextlib.asynccontextmanager
+async def working(store: AgentStore, concurrency: int = 4) -> AsyncIterator[None]:
+    """A worker in this process."""
+    task = asyncio.ensure_future(store.work("here", concurrency, lambda agent: run_agent(store, agent)))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def wait_for(store: AgentStore, is_met: Callable[[list[BackgroundAgent]], bool]) -> list[BackgroundAgent]:
+    async for _ in store.watch():
+        found = await store.list_agents()
+        if is_met(found):
+            return found
+    raise AssertionError("the store ended")
+
+
+def all_ended(agents: list[BackgroundAgent]) -> bool:
+    return all(each.state in ENDED for each in agents)
+
+
+async def review(workspace: Path, session: str) -> dict[str, Any]:
+    """The pending changes of a session, as the user's own engine sees them."""
+    engine = Engine(workspace, options=EngineOptions(watch=False))
+    try:
+        reply = await engine.submit(cmd.SessionResume(session=session))
+        assert isinstance(reply, cmd.Ack), reply
+        await engine.wait_idle(session)
+        return dict(engine.state(session).changes)
+    finally:
+        await engine.close()
+
+
+async def test_an_agent_of_this_machine_is_run_by_a_process_of_its_own_and_pulled_as_hunks(tmp_path, project):
+    model = play(tmp_path, (EDIT, "Done."))
+    async with opened(open_store()) as store:
+        request = AgentRequest(task_description="Change it", workspace_path=str(project), model=model)
+        agent = await start_agent(store, request, PROGRAM)
+        [ended] = await wait_for(store, all_ended)
+        assert (ended.state, ended.message, ended.pending, ended.attempt) == ("done", "Done.", 1, 1)
+        assert (project / "a.txt").read_text() == "one\n"
+        assert ended.worker.endswith(tuple("0123456789"))
+        session = await pull_agent(store, ended, project)
+        changes = await review(project, session)
+        assert list(changes) == ["a.txt"]
+        found = await store.find(agent.id)
+        assert found is not None
+        assert found.pulled
+
+
+async def test_a_pulled_change_whose_file_moved_on_is_a_conflict(tmp_path, project):
+    async with opened(SqliteStore(make_agents_dir())) as store, working(store):
+        model = play(tmp_path, (EDIT, "Done."))
+        request = AgentRequest(task_description="Change it", workspace_path=str(project), model=model)
+        await start_agent(store, request, ())
+        [ended] = await wait_for(store, all_ended)
+        (project / "a.txt").write_text("another one\n")
+        changes = await review(project, await pull_agent(store, ended, project))
+        assert changes["a.txt"].conflict
+        with pytest.raises(Exception, match="already"):
+            await pull_agent(store, ended, project)
+
+
+async def test_a_message_is_the_next_prompt_of_an_agent_that_ended_and_stop_ends_one_that_runs(tmp_path, project):
+    async with opened(SqliteStore(make_agents_dir())) as store, working(store):
+        model = play(tmp_path, (EDIT, "Done."), (command("sleep 60"), "More."))
+        request = AgentRequest(task_description="Change it", workspace_path=str(project), model=model)
+        agent = await start_agent(store, request, ())
+        await wait_for(store, all_ended)
+        await send_message(store, agent, "And now run it", ())
+        await wait_for(store, lambda found: found[0].state == "running" and found[0].attempt == 2)
+        await stop_agent(store, agent)
+        [ended] = await wait_for(store, all_ended)
+        assert ended.state == "stopped"
+        await delete_agent(store, ended)
+        assert await store.list_agents() == []
+        assert not get_agent_dir(agent.id).exists()
+
+
+async def test_what_an_agent_asks_waits_for_an_answer_by_the_store_and_gives_up_after_its_time(tmp_path, project):
+    from core.user_dirs import get_config_dir
+
+    get_config_dir().mkdir(parents=True, exist_ok=True)
+    (get_config_dir() / "config.toml").write_text('[commands]\npolicy = "confirm"\n')
+    async with opened(SqliteStore(make_agents_dir())) as store, working(store):
+        model = play(tmp_path, (command("echo hi > b.txt"), "Done."))
+        request = AgentRequest(task_description="Run it", workspace_path=str(project), model=model)
+        agent = await start_agent(store, request, ())
+        [waiting] = await wait_for(store, lambda found: found[0].state == "waiting")
+        assert waiting.waits_for == "echo hi > b.txt"
+        engine_log = next(get_agent_dir(agent.id).rglob("log.jsonl")).read_text()
+        asked = engine_log.split('"type":"approval.requested","id":"')[1].split('"')[0]
+        await store.post(agent.id, {"type": "approval.answer", "session": "", "id": asked, "decision": "allow_once"})
+        [ended] = await wait_for(store, all_ended)
+        assert (ended.state, ended.pending) == ("done", 1)
+        limits = AgentLimits(answer_seconds=1)
+        request = AgentRequest(task_description="Run it", workspace_path=str(project), model=model, limits=limits)
+        await start_agent(store, request, ())
+        found = await wait_for(store, all_ended)
+        assert found[0].state == "stopped"
+
+
+async def test_an_agent_whose_worker_was_killed_is_taken_up_from_its_log(tmp_path, project):
+    model = play(tmp_path, (EDIT, command("sleep 60")), ("Went on.",))
+    async with opened(SqliteStore(make_agents_dir())) as store:
+        request = AgentRequest(task_description="Change it", workspace_path=str(project), model=model)
+        agent = await start_agent(store, request, PROGRAM)
+
+        def is_in_command() -> bool:
+            logs = list(get_agent_dir(agent.id).rglob("log.jsonl"))
+            return bool(logs) and b"sleep 60" in logs[0].read_bytes() and b"tool.requested" in logs[0].read_bytes()
+
+        async for _ in awatch(make_agents_dir(), step=50, rust_timeout=500, yield_on_timeout=True):
+            if is_in_command():
+                break
+        [running] = await store.list_agents()
+        os.kill(int(running.worker.rpartition(":")[2]), signal.SIGKILL)
+        await start_agent(store, request, PROGRAM)
+        found = await wait_for(store, lambda agents: agents[-1].state in ENDED)
+        assert (found[-1].state, found[-1].attempt, found[-1].pending) == ("done", 2, 1)
+        await stop_agent(store, found[0])
+        await wait_for(store, all_ended)
+
+
+@pytest.mark.parametrize(
+    ("url", "branch"),
+    [
+        ("ext::sh -c 'touch /tmp/x'", ""),
+        ("--upload-pack=touch /tmp/x", ""),
+        ("https://host/x.git; touch /tmp/x", ""),
+        ("ssh://-oProxyCommand=x/y", ""),
+        ("https://user:secret@host/x.git", ""),
+        ("http://host/x.git", ""),
+        ("/etc", ""),
+        ("https://host/x.git", "--upload-pack=x"),
+        ("https://host/x.git", "a..b"),
+    ],
+)
+async def test_an_address_with_a_shell_or_an_option_in_it_is_no_repository(url, branch):
+    async with opened(SqliteStore(make_agents_dir())) as store:
+        with pytest.raises(CommandRejected):
+            await start_agent(store, AgentRequest(task_description="x", repository_url=url, branch=branch), ())
+        assert await store.list_agents() == []
+
+
+async def test_a_repository_is_cloned_without_its_hooks_and_one_that_is_not_there_is_told(tmp_path, repository):
+    hook = tmp_path / "origin" / ".git" / "hooks" / "post-checkout"
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    hook.chmod(0o755)
+    async with opened(SqliteStore(make_agents_dir())) as store, working(store):
+        model = play(tmp_path, (EDIT, "Done."))
+        for url in (repository, "file:///nowhere/at/all"):
+            await start_agent(store, AgentRequest(task_description="x", repository_url=url, model=model), ())
+        failed, ended = await wait_for(store, all_ended)
+        assert (ended.state, ended.pending) == ("done", 1)
+        assert failed.state == "failed"
+        assert "can't be cloned" in failed.message
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.fixture
+def postgres() -> Iterator[Server]:
+    programs = find_programs()
+    if programs is None:
+        pytest.skip("no PostgreSQL server is installed here (apt install postgresql)")
+    with postgres_server(programs) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def workers(server: Server, count: int, tmp_path: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Workers as processes, each on a machine of its own: with its own state directory."""
+    started = []
+    for number in range(count):
+        state = tmp_path / f"machine-{number}"
+        environment = {**os.environ, "AGENT_TUI_STATE_DIR": str(state)}
+        words = ["agents", "worker", "--database", server.url, "--lease", "2", "--concurrency", "3"]
+        started.append(subprocess.Popen([*PROGRAM, *words], env=environment, stderr=subprocess.DEVNULL))
+    try:
+        yield started
+    finally:
+        for each in started:
+            each.terminate()
+        for each in started:
+            each.wait()
+
+
+async def test_six_agents_of_a_team_end_once_each_though_a_worker_is_killed_in_a_command(
+    tmp_path, repository, project, postgres
+):
+    model = play(tmp_path, (EDIT, command("sleep 3"), "Done."), ("Done.",))
+    async with opened(open_store(postgres.url, lease=2.0)) as store:
+        with workers(postgres, 2, tmp_path) as machines:
+            for number in range(6):
+                request = AgentRequest(task_description=f"Change {number}", repository_url=repository, model=model)
+                await start_agent(store, request, ())
+            await wait_for(store, lambda found: len({each.worker for each in found if each.session}) == 2)
+            victim = str(machines[0].pid)
+            machines[0].kill()
+            found = await wait_for(store, all_ended)
+        assert [each.state for each in found] == ["done"] * 6
+        assert all(each.pending == 1 for each in found)
+        taken_up = [each for each in found if each.attempt > 1]
+        assert taken_up
+        assert all(not each.worker.endswith(f":{victim}") for each in taken_up)
+        for each in found:  # each turn of the task was begun once
+            log = await store.read_log(each.id)
+            assert log.count(f'"type":"turn.started","prompt":"{each.title}"'.encode()) == 1
+        changes = await review(project, await pull_agent(store, taken_up[0], project))
+        assert list(changes) == ["a.txt"]
+
+
+async def test_a_database_that_goes_away_and_comes_back_costs_no_agent(tmp_path, repository, postgres):
+    model = play(tmp_path, (EDIT, command("sleep 2"), "Done."), ("Done.",))
+    store = open_store(postgres.url, lease=2.0)
+    async with opened(store), working(store):
+        agent = await start_agent(store, AgentRequest(task_description="x", repository_url=repository, model=model), ())
+        await wait_for(store, lambda found: bool(found[0].session))
+        await asyncio.to_thread(postgres.stop)
+        await asyncio.to_thread(postgres.start)
+        [ended] = await wait_for_reconnected(store)
+        assert (ended.id, ended.state, ended.pending) == (agent.id, "done", 1)
+
+
+async def wait_for_reconnected(store: AgentStore) -> list[BackgroundAgent]:
+    from core.background.store import StoreUnavailable
+
+    async for _ in store.watch():
+        with contextlib.suppress(StoreUnavailable):
+            found = await store.list_agents()
+            if all_ended(found):
+                return found
+    raise AssertionError("the store ended")

@@ -1,0 +1,75 @@
+"""A real PostgreSQL server of this test alone: on a socket and a port of loopback, in a directory that goes with it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def find_programs() -> Path | None:
+    """The directory of the server's programs; None: it is not installed."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), reverse=True)
+    if found:
+        return found[0].parent
+    named = shutil.which("initdb")
+    return Path(named).resolve().parent if named else None
+
+
+class Server:
+    """`url`: how it is connected to. It can be stopped and started again: its data stay."""
+
+    def __init__(self, programs: Path, place: Path, port: int) -> None:
+        self._programs, self._place, self.port = programs, place, port
+        self.url = f"postgresql://tester@127.0.0.1:{port}/postgres"
+
+    def _as_user(self) -> list[str]:
+        """It refuses to run as root."""
+        return ["runuser", "-u", "nobody", "--"] if os.geteuid() == 0 else []
+
+    def run(self, program: str, *words: str) -> None:
+        done = subprocess.run(
+            [*self._as_user(), str(self._programs / program), *words],
+            cwd=self._place,
+            env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "TZ": "UTC"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{program}: {done.stdout}{done.stderr}"
+
+    def start(self) -> None:
+        options = f"-c listen_addresses=127.0.0.1 -p {self.port} -k {self._place} -c fsync=off -c max_connections=60"
+        log = str(self._place / "log")
+        self.run("pg_ctl", "-D", str(self._place / "data"), "-l", log, "-w", "-t", "60", "-o", options, "start")
+
+    def stop(self) -> None:
+        self.run("pg_ctl", "-D", str(self._place / "data"), "-m", "immediate", "-w", "stop")
+
+
+@contextlib.contextmanager
+def postgres_server(programs: Path) -> Iterator[Server]:
+    place = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = Server(programs, place, port)
+    try:
+        if os.geteuid() == 0:
+            os.chown(place, pwd.getpwnam("nobody").pw_uid, -1)
+        server.run("initdb", "-D", str(place / "data"), "-U", "tester", "--auth=trust", "--no-sync", "-E", "UTF8")
+        server.start()
+        try:
+            yield server
+        finally:
+            with contextlib.suppress(AssertionError):
+                server.stop()
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
