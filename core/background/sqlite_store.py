@@ -152,7 +152,7 @@ class SqliteStore:
         self._wake()
 
     def _wake(self) -> None:
-        """Wake whoever waits for news, in whatever process. Each has a FIFO of its own; one without a reader was left by
+        """Wake whoever waits for news, in whatever process. Each has a FIFO of its own; one without reader was left by
         a process that was killed."""
         for fifo in self._watchers.glob("*"):
             try:
