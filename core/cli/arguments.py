@@ -75,6 +75,7 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui skills [list | check] [DIR] [--for FILE ...] [--json]
        agent-tui commands [list [DIR] | explain NAME [ARGUMENTS]] [--json]
        agent-tui mcp list | add | remove | test | login | logout [NAME]
+       agent-tui mcp serve [DIR]
        agent-tui hooks list [DIR] [--json] | test EVENT [--file INPUT.json]
        agent-tui image < PICTURE
        agent-tui models [DIR] [--json]
@@ -106,7 +107,8 @@ commands:
   commands              list what a prompt can call by /name, or show what a
                         call would send
   mcp                   list, add, remove or test MCP servers, which give the
-                        agent tools; agent-tui mcp --help says more
+                        agent tools, or be one for another agent;
+                        agent-tui mcp --help says more
   hooks                 list the hooks that run here, or test those of an event
   models                show which model does what: its effort, its fallbacks,
                         its window, and whether its price is known
