@@ -67,6 +67,7 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui box run [--mode MODE] [--tier TIER] [--keep] DIR COMMAND
        agent-tui review [DIR] [--print] [--accept PATH ... | --reject PATH ...]
        agent-tui review [DIR] --take N
+       agent-tui review [DIR] --format github --pr-diff FILE --commit SHA
        agent-tui plan list | show [FILE] | check [FILE] | set FILE TODO STATUS
        agent-tui sessions [list [DIR] | show ID | rename ID TITLE | delete ID]
        agent-tui permissions [DIR] [--remove ID]

@@ -1,4 +1,4 @@
-"""What our MCP server offers: its tools with their arguments, and what each call becomes."""
+"""The tools of our MCP server: their arguments, and what each call becomes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ReviewStateArguments(Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
 
-class OfferedTool(Struct, frozen=True, kw_only=True):
+class OutwardTool(Struct, frozen=True, kw_only=True):
     """A tool. `run` returns its answer, as text or as a JSON object, and whether it failed."""
 
     name: str
@@ -166,14 +166,14 @@ def _describe_hunk(hunk: Hunk) -> dict[str, Any]:
 
 
 TOOLS: Final = (
-    OfferedTool(
+    OutwardTool(
         name="codebase_search",
         title="Search the project by meaning",
         description="Find the places of this project that answer a question, with their code. Pending edits are seen.",
         arguments=CodebaseSearchArguments,
         run=_search,
     ),
-    OfferedTool(
+    OutwardTool(
         name="find_symbols",
         title="Find names",
         description="Find classes, functions and other names of this project, by a name or a part of it. While the "
@@ -181,21 +181,21 @@ TOOLS: Final = (
         arguments=FindSymbolsArguments,
         run=_find_symbols,
     ),
-    OfferedTool(
+    OutwardTool(
         name="find_definition",
         title="Find a definition",
         description="Find where a name that stands in a file is defined, by a language server.",
         arguments=SymbolPlaceArguments,
         run=_find_definition,
     ),
-    OfferedTool(
+    OutwardTool(
         name="find_references",
         title="Find uses of a name",
         description="Find where a name that stands in a file is used, by a language server.",
         arguments=SymbolPlaceArguments,
         run=_find_references,
     ),
-    OfferedTool(
+    OutwardTool(
         name="propose_edit",
         title="Propose an edit for the user's review",
         description="Propose an edit. It does not reach the file: it waits, hunk by hunk, for the user, who looks at "
@@ -204,7 +204,7 @@ TOOLS: Final = (
         run=_propose,
         is_reading=False,
     ),
-    OfferedTool(
+    OutwardTool(
         name="review_state",
         title="Look at the review",
         description="List what was proposed and waits for the user, and what the user accepted and rejected, and why.",
