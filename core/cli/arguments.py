@@ -39,9 +39,11 @@ if TYPE_CHECKING:
 # Each is a module beside this one, with `parse(argv)` and `run(arguments)`.
 SUBCOMMANDS: Final = frozenset(
     [
+        "_complete",
         "agents",
         "box",
         "commands",
+        "completion",
         "hooks",
         "image",
         "index",
@@ -52,11 +54,12 @@ SUBCOMMANDS: Final = frozenset(
         "plan",
         "review",
         "rules",
+        "sessions",
         "skills",
     ]
 )
-# Directories may well be called like these: they take a directory and stand among the words of the main command line.
-WORDS: Final = ("sessions", "doctor")
+# A word of the main command line that may stand behind its options.
+DOCTOR: Final = "doctor"
 
 USAGE = """\
 agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
@@ -66,17 +69,20 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui box run [--mode MODE] [--tier TIER] [--keep] DIR COMMAND
        agent-tui review [DIR] [--print] [--accept PATH ... | --reject PATH ...]
        agent-tui review [DIR] --take N
+       agent-tui review [DIR] --format github --pr-diff FILE --commit SHA
        agent-tui plan list | show [FILE] | check [FILE] | set FILE TODO STATUS
-       agent-tui sessions [DIR]
+       agent-tui sessions [list [DIR] | show ID | rename ID TITLE | delete ID]
        agent-tui permissions [DIR] [--remove ID]
        agent-tui memory [DIR] [--add TEXT | --accept ID | --reject ID] [--json]
        agent-tui rules [DIR] [--for FILE ...] [--json]
        agent-tui skills [list | check] [DIR] [--for FILE ...] [--json]
        agent-tui commands [list [DIR] | explain NAME [ARGUMENTS]] [--json]
        agent-tui mcp list | add | remove | test | login | logout [NAME]
+       agent-tui mcp serve [DIR]
        agent-tui hooks list [DIR] [--json] | test EVENT [--file INPUT.json]
        agent-tui image < PICTURE
        agent-tui models [DIR] [--json]
+       agent-tui completion bash | zsh | fish
        agent-tui index [status | build | search QUERY | clear] [DIR]
        agent-tui doctor [DIR] [--probe]
        agent-tui --demo [-c]"""
@@ -93,7 +99,8 @@ commands:
   review                show, accept or reject what waits for a review
   plan                  list, show or check the plans of this project, or set
                         the status of a todo; agent-tui plan --help says more
-  sessions              list the sessions of this workspace, newest first
+  sessions              list the sessions of this workspace, newest first; show,
+                        rename or delete one
   image                 keep a picture from standard input and print its path,
                         to be pasted into the prompt: for SSH
   permissions           list what you allowed and refused for good, or forget it
@@ -103,16 +110,18 @@ commands:
   commands              list what a prompt can call by /name, or show what a
                         call would send
   mcp                   list, add, remove or test MCP servers, which give the
-                        agent tools; agent-tui mcp --help says more
+                        agent tools, or be one for another agent;
+                        agent-tui mcp --help says more
   hooks                 list the hooks that run here, or test those of an event
   models                show which model does what: its effort, its fallbacks,
                         its window, and whether its price is known
+  completion            print a script that completes these command lines
   index                 search the project by meaning, or show, build or remove
                         its index; agent-tui index --help says more
   doctor                show versions, state directory, configuration, keys
                         found (names only), local model servers and what
                         contains commands; --probe tries every way anew
-                        (a directory of such a name is reached as ./sessions)
+                        (a directory of such a name is reached as ./doctor)
 
 examples:
   agent-tui                        open the current directory
@@ -185,7 +194,8 @@ def _format_epilog() -> str:
     return f"{EXAMPLES}\n\n{ENVIRONMENT}\n\nexit codes:\n{codes}"
 
 
-def _build_parser() -> Parser:
+def build_main_parser() -> Parser:
+    """Build the parser of everything that is no subcommand."""
     parser = Parser(
         prog="agent-tui",
         usage=USAGE,
@@ -259,11 +269,12 @@ def _find_front(said: argparse.Namespace, parser: Parser) -> tuple[Front, list[s
     words: list[str] = said.words
     if said.engine:
         return "engine", words
-    if words and words[0] in WORDS:
-        own = {"words", "probe"} if words[0] == "doctor" else {"words"}
-        if any(value not in (None, False) for name, value in vars(said).items() if name not in own):
+    if words and words[0] == DOCTOR:
+        if any(value not in (None, False) for name, value in vars(said).items() if name not in {"words", "probe"}):
             parser.error(f"{words[0]} takes no options; write ./{words[0]} for a directory of that name")
-        return ("sessions" if words[0] == "sessions" else "doctor"), words[1:]
+        return "doctor", words[1:]
+    if words and words[0] in SUBCOMMANDS and not Path(words[0]).is_dir():
+        parser.error(f"{words[0]} is a command, which stands first: agent-tui {words[0]} --help says what it takes")
     return ("screen" if said.prompt is None else "print"), words
 
 
@@ -293,14 +304,14 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Arguments:
         subcommand: Arguments = import_module(locate_subcommand(argv[0])).parse(argv[1:])
         told: Any = {"program": tuple(program)} if "program" in {each.name for each in fields(subcommand)} else {}
         return replace(subcommand, **told)
-    parser = _build_parser()
+    parser = build_main_parser()
     said = parser.parse_intermixed_args(argv)
     front, words = _find_front(said, parser)
     _check_together(front, said, parser)
     directory = parse_directory(words, parser)
-    if front in WORDS:
-        listed: Arguments = import_module(f"core.cli.{front}").build_arguments(directory, said)
-        return listed
+    if front == DOCTOR:
+        found: Arguments = import_module("core.cli.doctor").build_arguments(directory, said)
+        return found
     given = vars(said)
     session: dict[str, Any] = {each.name: given[each.name] for each in fields(SessionArguments) if each.name in given}
     session |= {"directory": directory, "allow": tuple(said.allow or ())}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import math
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, get_args
 
 from core.exits import ExitCode
 from core.modes import Mode
@@ -35,9 +36,17 @@ Front = Literal[
     "rules",
     "skills",
     "commands",
+    "completion",
+    "_complete",
 ]
 # Subcommands whose module stands in a package of its kind.
-_PACKAGES: Final = {"skills": "extensions.skills", "commands": "extensions.commands", "mcp": "extensions.mcp"}
+_PACKAGES: Final = {
+    "skills": "extensions.skills",
+    "commands": "extensions.commands",
+    "mcp": "extensions.mcp",
+    "completion": "completion.scripts",
+    "_complete": "completion.candidates",
+}
 ModeName = str
 OutputFormat = Literal["text", "json", "stream-json"]
 
@@ -59,11 +68,47 @@ class Arguments:
     directory: Path
 
 
+class ParserDescribed(BaseException):
+    """Raised in place of parsing: the parser is wanted, not what it makes of some words."""
+
+    def __init__(self, parser: Parser) -> None:
+        super().__init__()
+        self.parser = parser
+
+
 class Parser(argparse.ArgumentParser):
-    """A parser that says in two lines what was wrong and where help is."""
+    """A parser that says in two lines what was wrong and where help is. `is_described`: see `describe_subcommand`."""
+
+    is_described: ClassVar[bool] = False
+
+    def parse_known_args(self, *given: Any, **named: Any) -> Any:
+        """Parse, unless the parser itself is wanted."""
+        self._stop_if_described()
+        return super().parse_known_args(*given, **named)
+
+    def parse_known_intermixed_args(self, *given: Any, **named: Any) -> Any:
+        """Parse, unless the parser itself is wanted."""
+        self._stop_if_described()
+        return super().parse_known_intermixed_args(*given, **named)
+
+    def _stop_if_described(self) -> None:
+        if Parser.is_described:
+            raise ParserDescribed(self)
 
     def error(self, message: str) -> NoReturn:
         self.exit(ExitCode.USAGE, f"{self.prog}: {message}\n{' ' * len(self.prog)}  See {self.prog} --help.\n")
+
+
+def describe_subcommand(name: str) -> Parser:
+    """Return the parser of a subcommand, as its module builds it to parse with."""
+    Parser.is_described = True
+    try:
+        import_module(locate_subcommand(name)).parse([])
+    except ParserDescribed as described:
+        return described.parser
+    finally:
+        Parser.is_described = False
+    raise AssertionError(f"{name} parses nothing")
 
 
 def build_parser(prog: str, usage: str, text: str, codes: str = "") -> Parser:

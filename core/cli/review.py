@@ -6,40 +6,45 @@ Names and lines come from commands and models: what a terminal would act on is t
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from core.cli.box import bulk_line, find_kept_session
-from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_count, parse_directory
-from core.cli.print_mode.printer import format_rename, plain
+from core.cli.parsing import Arguments, Front, Parser, add_directory, build_parser, parse_count, parse_directory
+from core.cli.print_mode.printer import escape_hidden, format_rename
+from core.cli.review_output.patch_text import render_git_preview, render_links, render_patch
+from core.cli.review_output.suggestions import build_github_review
 from core.engine import Engine, EngineOptions
-from core.errors import CommandRejected, PathRefused
+from core.errors import CommandRejected
 from core.exits import ExitCode
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.renames import format_change_path, group_renames, list_changes
-from core.protocol.review import Bulk, Change, ChangeDiff, DiffLine, GitPreview, Verdict
+from core.protocol.review import Bulk, Verdict
 from core.sessions.listing import list_sessions
 from core.sessions.store import SessionStore
 from core.shadow.content.blob_store import BlobStore
 from core.state.session import SessionState
 from core.text.display_names import display_name, to_one_line
 from core.transports.session_view import SessionView, require_ack
-from core.workspace.file_names import to_os_name
 
-REVIEW_USAGE = "agent-tui review [DIR] [--print] [--accept all | PATH ...] [--reject all | PATH ...] [--take N]"
+REVIEW_USAGE = """\
+agent-tui review [DIR] [--print] [--accept all | PATH ...] [--reject all | PATH ...]
+       agent-tui review [DIR] --take N
+       agent-tui review [DIR] --format github --pr-diff FILE --commit SHA"""
 
 REVIEW_TEXT = """\
 Show what waits for a review in DIR: what `agent-tui box run --keep` left, else
 the last session with something pending. In a terminal this opens the screen on
 the review; with --print, or when the output is no terminal, the changes are
 printed as one unified diff, with what is kept beside it in lines that begin
-with #."""
+with #. --format github prints it as the review of a pull request, each hunk that
+lies in its diff as a suggestion: see docs/ci.md."""
 
 REVIEW_CODES = """\
 exit codes:
@@ -57,13 +62,17 @@ _LOOKED_AT = 50
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewArguments(Arguments):
     """`paths` get the `verdict`; without one, what waits is shown: on the screen, or with `print_only` as text. `take`:
-    the number of the candidate that is to wait for the review, None = none."""
+    the number of the candidate that is to wait for the review, None = none. `pull_diff`, `commit`: the unified diff of
+    a pull request and its last commit, for `format` "github"."""
 
     front: ClassVar[Front] = "review"
     paths: tuple[str, ...] = ()
     verdict: Literal["", "accept", "reject"] = ""
     print_only: bool = False
     take: int | None = None
+    format: Literal["text", "github"] = "text"
+    pull_diff: str = ""
+    commit: str = ""
 
 
 def parse(argv: Sequence[str]) -> ReviewArguments:
@@ -75,15 +84,32 @@ def parse(argv: Sequence[str]) -> ReviewArguments:
     which.add_argument("--accept", nargs="+", metavar="PATH", help="write these to the project; `all`: what is plain")
     which.add_argument("--reject", nargs="+", metavar="PATH", help="drop these; `all`: every change, but no bulk")
     which.add_argument("--take", type=parse_count, metavar="N", help="have candidate N of the last session wait here")
+    parser.add_argument("--format", choices=("text", "github"), default="text", help="print as a diff, or as a review")
+    parser.add_argument("--pr-diff", metavar="FILE", help="github: the diff of the pull request; - is standard input")
+    parser.add_argument("--commit", metavar="SHA", help="github: the commit that is reviewed")
     said = parser.parse_intermixed_args(argv)
+    is_github = said.format == "github"
+    if is_github != bool(said.pr_diff and said.commit) or (is_github and (said.accept or said.reject or said.take)):
+        parser.error("--format github takes --pr-diff FILE and --commit SHA, and prints only")
     verdict: Literal["", "accept", "reject"] = "accept" if said.accept else "reject" if said.reject else ""
     return ReviewArguments(
         directory=parse_directory(said.words, parser),
         paths=tuple(said.accept or said.reject or ()),
         verdict=verdict,
-        print_only=said.print_only or bool(verdict) or said.take is not None,
+        print_only=said.print_only or bool(verdict) or said.take is not None or is_github,
         take=said.take,
+        format=said.format,
+        pull_diff=_read_diff(said.pr_diff, parser) if is_github else "",
+        commit=said.commit or "",
     )
+
+
+def _read_diff(name: str, parser: Parser) -> str:
+    try:
+        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as problem:
+        parser.error(f"the diff can't be read: {problem}")
+    return data.decode("utf-8", "replace")
 
 
 def session_to_review(directory: Path) -> str:
@@ -122,6 +148,9 @@ async def _go(arguments: ReviewArguments) -> int:
             return await _Taking(engine, view, heard).take(arguments.take)
         if arguments.verdict:
             return await _Verdicts(engine, view, arguments).give()
+        if arguments.format == "github":
+            await _print_github(engine, view.state, arguments)
+            return ExitCode.DONE
         await _print(engine, view.state, BlobStore(store.sessions_path / session / "blobs"))
         return ExitCode.DONE
     finally:
@@ -256,6 +285,20 @@ class _Verdicts:
         ]
 
 
+async def _print_github(engine: Engine, state: SessionState, arguments: ReviewArguments) -> None:
+    """Print the body of a review of the pull request; nothing if nothing waits."""
+    found = []
+    for change in list_changes(state.changes):
+        answer = await engine.query(q.DiffQuery(session=state.session_id, path=change.path))
+        if isinstance(answer, q.DiffAnswer) and answer.diff is not None:
+            found.append(answer.diff)
+    if not found:
+        _say(NOTHING)
+        return
+    review = build_github_review(found, arguments.pull_diff, arguments.commit)
+    sys.stdout.write(escape_hidden(json.dumps(review, ensure_ascii=False, indent=2)) + "\n")
+
+
 async def _print(engine: Engine, state: SessionState, blobs: BlobStore) -> None:
     session = state.session_id
     bulks = state.review.bulks
@@ -270,7 +313,7 @@ async def _print(engine: Engine, state: SessionState, blobs: BlobStore) -> None:
         path = change.path
         answer = await engine.query(q.DiffQuery(session=session, path=path))
         if isinstance(answer, q.DiffAnswer) and answer.diff is not None:
-            for line in (*_patch(answer.diff), *_links(change, blobs)):
+            for line in (*render_patch(answer.diff), *render_links(change, blobs)):
                 sys.stdout.write(f"{line}\n")
         else:
             sys.stdout.write(f"# {display_name(path)}: {change.operation}\n")
@@ -278,122 +321,8 @@ async def _print(engine: Engine, state: SessionState, blobs: BlobStore) -> None:
         sys.stdout.write(f"# {bulk_line(bulk, display_name(bulk.root))}\n")
         if bulk.kind == "git":
             shown = await engine.query(q.GitPreviewQuery(session=session, root=bulk.root))
-            for line in _git_lines(shown.preview) if isinstance(shown, q.GitPreviewAnswer) else ():
+            for line in render_git_preview(shown.preview) if isinstance(shown, q.GitPreviewAnswer) else ():
                 sys.stdout.write(f"#   {to_one_line(line)}\n")
-
-
-def _git_lines(preview: GitPreview) -> Iterator[str]:
-    """Behind a mark that `git apply` passes over: the commits are no change of files."""
-    yield from preview.moves
-    if preview.refused:
-        yield f"can't be accepted: {preview.refused}"
-    yield from preview.notes
-    yield from preview.text.split("\n") if preview.text else ()
-    if preview.clipped:
-        yield "… there is more"
-
-
-def _patch(found: ChangeDiff) -> Iterator[str]:
-    """One change as git writes it. What else there is to say comes before it: within, git would take it for an end."""
-    change = found.change
-    old, new = _name("a", _old_name(change)), _name("b", change.path)
-    broken = change.broken and f"does not parse: {change.broken}"
-    conflict = change.conflict and f"conflict: {change.conflict}"
-    note = "" if _only_moved(change) else found.note
-    for remark in (conflict, change.protected and "protected", broken, note):
-        if remark:
-            yield f"# {display_name(change.path)}: {to_one_line(str(remark))}"
-    yield f"diff --git {old} {new}"
-    yield from _modes(change)
-    if change.binary:
-        yield f"Binary files {old} and {new} differ"
-        return
-    if not any(line.kind in {"added", "removed"} for line in found.lines):
-        return
-    yield from _sides(change)
-    for is_gap, group in groupby(found.lines, key=lambda line: line.kind == "gap"):
-        if not is_gap:
-            yield from _hunk(list(group))
-
-
-def _only_moved(change: Change) -> bool:
-    return change.operation == "rename" and all(each.moves for each in change.hunks)
-
-
-def _old_name(change: Change) -> str:
-    return change.renamed_from if change.operation == "rename" else change.path
-
-
-def _bare(path: str) -> str:
-    """A name without a side, as git writes it."""
-    return _name("a", path).replace("a/", "", 1)
-
-
-def _name(side: str, path: str) -> str:
-    """A name as git writes it: in quotes, byte by byte, when it has anything in it that is not to be taken as it is."""
-    name = f"{side}/{path}"
-    if display_name(name) == name and not set(name) & set('"\\'):
-        return name
-    try:
-        data = to_os_name(name)
-    except PathRefused:  # no file has this name, so that only its being printed matters
-        data = name.encode("utf-8", "surrogatepass")
-    letters = (chr(each) if 32 <= each < 127 and chr(each) not in '"\\' else f"\\{each:03o}" for each in data)
-    return f'"{"".join(letters)}"'
-
-
-def _sides(change: Change) -> Iterator[str]:
-    old, new = _name("a", _old_name(change)), _name("b", change.path)
-    for sign, name in (
-        ("---", "/dev/null" if change.operation == "create" else old),
-        ("+++", "/dev/null" if change.operation == "delete" else new),
-    ):
-        yield f"{sign} {name}{chr(9) if ' ' in name and name[0] != chr(34) else ''}"  # where a name with blanks ends
-
-
-def _links(change: Change, blobs: BlobStore) -> Iterator[str]:
-    """A symbolic link is to git a file with its target in it and no newline; what becomes one is only told."""
-    sides = [each for each in (change.base, change.pending) if each.kind != "absent"]
-    if not sides or any(each.kind != "symlink" for each in sides):
-        return
-    yield from _sides(change)
-    old, new = ("0,0" if each.kind == "absent" else "1" for each in (change.base, change.pending))
-    yield f"@@ -{old} +{new} @@"
-    for sign, state in (("-", change.base), ("+", change.pending)):
-        if state.kind == "symlink":
-            yield f"{sign}{plain(blobs.get(state.blob).decode('utf-8', 'replace'))}"
-            yield "\\ No newline at end of file"
-
-
-def _modes(change: Change) -> Iterator[str]:
-    before, after = (
-        {"file": f"100{each.mode:03o}", "symlink": "120000", "absent": ""}[each.kind]
-        for each in (change.counted_state, change.pending)
-    )
-    if change.operation == "create":
-        yield f"new file mode {after}"
-    elif change.operation == "delete":
-        yield f"deleted file mode {before}"
-    elif before != after:
-        yield f"old mode {before}"
-        yield f"new mode {after}"
-    if change.operation == "rename":
-        yield from ["similarity index 100%"] * _only_moved(change)
-        yield f"rename from {_bare(change.renamed_from)}"
-        yield f"rename to {_bare(change.path)}"
-
-
-def _hunk(lines: Sequence[DiffLine]) -> Iterator[str]:
-    if not any(line.kind in {"added", "removed"} for line in lines):
-        return
-    old = [line.old for line in lines if line.kind != "added"]
-    new = [line.new for line in lines if line.kind != "removed"]
-    yield f"@@ -{old[0] if old else 0},{len(old)} +{new[0] if new else 0},{len(new)} @@"
-    signs = {"added": "+", "removed": "-", "context": " "}
-    for line in lines:
-        yield f"{signs[line.kind]}{plain(line.text)}"
-        if line.eol == "none":
-            yield "\\ No newline at end of file"
 
 
 def _say(text: str) -> None:

@@ -17,6 +17,7 @@ import msgspec
 import pytest
 
 from core.cli.arguments import parse
+from core.cli.completion.parsers import build_parser_tree, iterate_parsers, list_options
 from core.config import loading, model_settings, narrowing
 from core.config.settings import AgentServerSettings, ServerSettings, Settings, ToolSettings
 from core.protocol.commands import AnyCommand
@@ -163,6 +164,23 @@ def test_the_page_of_keys_is_the_one_that_the_program_gives():
     told = text_of(DOCS / "keys.md")
     assert [key.id for key in KEYS if f"`{key.id}`" not in told] == []
     assert told == page(), "run: python docs/key_table.py"
+
+
+def test_the_man_page_is_written_from_the_parsers_and_has_every_option():
+    page = runpy.run_path(str(DOCS / "man_page.py"))["page"]
+    told = (DOCS / "man" / "agent-tui.1").read_text(encoding="utf-8")
+    assert told == page(), "run: python docs/man_page.py"
+    for parser in iterate_parsers(build_parser_tree()).values():
+        options = (name for action in list_options(parser) for name in action.option_strings)
+        assert [name for name in options if name.replace("-", "\\-") not in told] == []
+
+
+@pytest.mark.skipif(shutil.which("man") is None, reason="man is not installed")
+def test_the_man_page_is_rendered_without_a_warning():
+    page = str(DOCS / "man" / "agent-tui.1")
+    ran = subprocess.run(["man", "--warnings=w", "-l", page], capture_output=True, text=True, check=True, timeout=20)
+    assert ran.stderr == ""
+    assert all(word in ran.stdout for word in ("SYNOPSIS", "COMMANDS", "EXIT CODES", "--json-schema FILE"))
 
 
 def test_the_tables_of_models_are_those_that_the_program_gives():

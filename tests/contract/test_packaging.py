@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from core import __version__
 from tests.contract.source_tree import ROOT, project
 
 PIN = re.compile(r"([A-Za-z0-9._-]+)==([0-9][A-Za-z0-9.!+]*)")
@@ -53,12 +54,16 @@ def test_the_only_script_is_the_launcher():
     assert project()["scripts"] == {"agent-tui": "agent_tui:main"}
 
 
+MAN_PAGE = f"agent_tui-{__version__}.data/data/share/man/man1/agent-tui.1"
+
+
 def shipped() -> dict[str, bytes]:
     """What the wheel has to hold, by its path in there."""
     found = {"agent_tui.py": (ROOT / "agent_tui.py").read_bytes()}
     for top in ("core", "tui"):
         files = [path for path in (ROOT / top).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
         found |= {f"agent_tui_app/{path.relative_to(ROOT).as_posix()}": path.read_bytes() for path in files}
+    found[MAN_PAGE] = (ROOT / "docs/man/agent-tui.1").read_bytes()
     return found
 
 
@@ -87,7 +92,7 @@ def test_the_wheel_holds_every_file_of_the_program_and_no_other(wheel):
 
 def test_the_wheel_puts_no_core_and_no_tui_at_the_top_of_site_packages(wheel):
     tops = {name.split("/")[0] for name in wheel}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"agent_tui.py", "agent_tui_app"}
+    assert {top for top in tops if not top.endswith((".dist-info", ".data"))} == {"agent_tui.py", "agent_tui_app"}
 
 
 def test_the_sdist_builds_the_same_wheel(wheel, tmp_path):

@@ -39,7 +39,8 @@ agent-tui mcp [list] [DIR] [--json]
        agent-tui mcp remove NAME [--scope WHERE]
        agent-tui mcp test NAME [--dir DIR]
        agent-tui mcp login NAME [--no-browser]
-       agent-tui mcp logout NAME"""
+       agent-tui mcp logout NAME
+       agent-tui mcp serve [DIR]"""
 
 MCP_TEXT = """\
 List the MCP servers of DIR and what became of each; add one to your own
@@ -50,13 +51,16 @@ server as a session would, in the box, lists its tools and ends it; what it
 writes is dropped. A server of the project needs your yes first: /mcp on the
 screen. There, servers and their tools are also switched off and on. login
 shows the page where you log in to a remote server, opens it in your browser,
-and waits for you to come back; logout forgets what was kept."""
+and waits for you to come back; logout forgets what was kept.
+
+serve is a server itself, over standard input and output: another agent
+searches DIR and proposes edits, which wait for your review; see docs/mcp.md."""
 
 SIGNS: Final = {"unasked": "?", "refused": "-", "off": "-", "failed": "!"}
 _STATES: Final = {"unasked": "  (needs your yes)", "refused": "  (not allowed)", "off": "  (off)"}
 _SHOWN: Final = 200  # characters of a description
-_ACTIONS: Final = ("list", "add", "remove", "test", "login", "logout")
-Action = Literal["list", "add", "remove", "test", "login", "logout"]
+_ACTIONS: Final = ("list", "add", "remove", "test", "login", "logout", "serve")
+Action = Literal["list", "add", "remove", "test", "login", "logout", "serve"]
 Scope = Literal["user", "project"]
 
 
@@ -77,7 +81,7 @@ def parse(argv: Sequence[str]) -> McpArguments:
     """Check the words behind `agent-tui mcp`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui mcp", MCP_USAGE, MCP_TEXT)
     parser.add_argument(
-        "words", nargs="*", metavar="ACTION", help="list (default), add, remove, test, login or logout; NAME; DIR"
+        "words", nargs="*", metavar="ACTION", help="list (default), add, remove, test, login, logout, serve; NAME; DIR"
     )
     parser.add_argument("--scope", choices=("user", "project"), default="user", help="whose file is changed")
     parser.add_argument("--url", default="", help="where a remote server is")
@@ -93,8 +97,9 @@ def parse(argv: Sequence[str]) -> McpArguments:
     said, command = parser.parse_intermixed_args(words[:at]), words[at + 1 :]
     named = list(said.words)
     action: Action = cast("Action", named.pop(0)) if named and named[0] in _ACTIONS else "list"
-    if action == "list":
-        return McpArguments(directory=parse_directory(named or _list_given(said.dir), parser), json=said.json)
+    if action in {"list", "serve"}:
+        directory = parse_directory(named or _list_given(said.dir), parser)
+        return McpArguments(directory=directory, action=action, json=said.json)
     if len(named) != 1:
         parser.error(f"{action} takes one NAME" + ("; the command stands behind --" if action == "add" else ""))
     entry = _build_entry(said, command, parser) if action == "add" else None
@@ -148,6 +153,11 @@ def run(arguments: McpArguments) -> int:
             return _print_list(arguments)
         case "test":
             return asyncio.run(_test(arguments))
+        case "serve":
+            from core.transports.mcp.sdk_server import serve
+
+            serve(arguments.directory)
+            return ExitCode.DONE
         case "login" | "logout":
             return _log_in_or_out(arguments)
         case _:

@@ -182,7 +182,7 @@ def test_n14_a_plan_in_json_keeps_its_values(name):
 def test_n14_a_project_of_an_odd_name_has_no_line_that_its_name_made(tmp_path, capsys):
     place = tmp_path / "a\nSESSION  \u202e"
     place.mkdir()
-    sessions_print.run(cast("Any", SimpleNamespace(directory=place)))
+    sessions_print.run(sessions_print.SessionsArguments(directory=place))
     permissions_print.run(cast("Any", SimpleNamespace(directory=place, remove="")))
     told = capsys.readouterr().out.splitlines()
     assert len(told) == 3

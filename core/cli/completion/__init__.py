@@ -1,0 +1,1 @@
+"""Completion of command lines in shells, and the man page: both are made of the parsers."""

@@ -1,0 +1,108 @@
+"""`agent-tui _complete KIND [PREFIX]`: what a shell completes that only this machine knows, one candidate a line.
+
+It is run at every press of Tab, so it reads small files alone (summaries of sessions, the configuration, the caches of
+models), starts nothing, and says nothing of what goes wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from core.cli.completion.parsers import FIRST_WORDS
+from core.cli.parsing import MODES, Arguments, Front
+from core.exits import ExitCode
+from core.providers.catalog.presets import KNOWN
+from core.user_dirs import get_cache_dir, get_config_dir
+
+MAX_CANDIDATES: Final = 200
+MAX_BYTES: Final = 1_000_000  # of a file that is read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateArguments(Arguments):
+    front: ClassVar[Front] = "_complete"
+    kind: str
+    prefix: str = ""
+
+
+def parse(argv: Sequence[str]) -> CandidateArguments:
+    """Take the words as they come: a shell has nobody to tell what is wrong with them."""
+    return CandidateArguments(directory=Path(), kind="".join(argv[:1]), prefix="".join(argv[1:2]))
+
+
+def run(arguments: CandidateArguments) -> int:
+    """Print the candidates."""
+    found: dict[str, None] = {}
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        for each in _list_candidates(arguments.kind):
+            if each.startswith(arguments.prefix) and each.isprintable() and " " not in each:
+                found[each] = None
+            if len(found) == MAX_CANDIDATES:
+                break
+    sys.stdout.write("".join(f"{each}\n" for each in found))
+    return ExitCode.DONE
+
+
+def _list_candidates(kind: str) -> Iterator[str]:
+    yield from FIRST_WORDS.get(kind, ())
+    if kind in {"sessions", "session_ids"}:
+        yield from (each["id"] for each in _load_summaries())
+    elif kind == "models":
+        yield from _list_models()
+    elif kind == "modes":
+        yield from MODES
+    elif kind == "mcp":
+        yield from _list_servers()
+
+
+def _load_summaries() -> list[dict[str, Any]]:
+    """Load what lists show of the sessions of this directory, the one used last first."""
+    from core.sessions.store import SessionStore
+
+    found: list[dict[str, Any]] = []
+    for directory in SessionStore(Path()).list_directories()[:MAX_CANDIDATES]:
+        with suppress(OSError, ValueError, KeyError):
+            found.append(_load_json(directory / "summary.json")["info"])
+    return found
+
+
+def _load_json(path: Path) -> Any:
+    with path.open("rb") as file:
+        return json.loads(file.read(MAX_BYTES))
+
+
+def _load_config() -> dict[str, Any]:
+    with suppress(OSError, ValueError):
+        return tomllib.loads((get_config_dir() / "config.toml").read_text(encoding="utf-8"))
+    return {}
+
+
+def _list_models() -> Iterator[str]:
+    """List models that were used here, that are configured, that are suggested, and that endpoints have told of."""
+    config = _load_config()
+    yield from (each["model"] for each in _load_summaries() if each.get("model"))
+    yield from (str(config[key]) for key in ("model", "small_model", "apply_model") if config.get(key))
+    yield from config.get("models", {})
+    providers = {name: preset.base_url for name, preset in KNOWN.items()}
+    providers |= {name: str(each.get("base_url", "")) for name, each in config.get("providers", {}).items()}
+    for name, preset in KNOWN.items():
+        yield from (f"{name}/{each}" for each in preset.suggested)
+    for file in sorted((get_cache_dir() / "models").glob("*.json")):
+        with suppress(OSError, ValueError):
+            told = _load_json(file)
+            names = [name for name, address in providers.items() if address and told["origin"].startswith(address)]
+            yield from (f"{name}/{model}" for name in names for model in told["models"])
+
+
+def _list_servers() -> Iterator[str]:
+    """List the MCP servers of the user's and the project's files."""
+    for file in (get_config_dir() / "mcp.json", Path(".mcp.json"), Path(".cursor/mcp.json")):
+        with suppress(OSError, ValueError):
+            yield from _load_json(file)["mcpServers"]

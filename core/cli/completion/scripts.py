@@ -1,0 +1,99 @@
+"""`agent-tui completion SHELL`: the script that completes our command lines in bash, zsh or fish.
+
+The scripts are made of the parsers by shtab and need no Python while one types, but for what only this machine knows
+(sessions, models, servers), which they ask `agent-tui _complete` for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from core.cli.completion.parsers import FIRST_WORDS, build_parser_tree, iterate_parsers
+from core.cli.parsing import Arguments, Front, build_parser
+from core.exits import ExitCode
+
+SHELLS: Final = FIRST_WORDS["completion"]
+COMPLETION_USAGE: Final = "agent-tui completion bash | zsh | fish"
+COMPLETION_TEXT: Final = """\
+Print a script that completes the command lines of agent-tui.
+
+  bash   agent-tui completion bash > \\
+           ~/.local/share/bash-completion/completions/agent-tui
+  zsh    agent-tui completion zsh > DIR/_agent-tui, DIR being one of $fpath
+  fish   agent-tui completion fish > \\
+           ~/.config/fish/completions/agent-tui.fish"""
+_DIRECTORIES: Final = frozenset({"DIR"})
+_ASKED_FOR: Final = {"model": "models", "resume": "session_ids"}  # by the field of the option
+_ZSH_ASK: Final = """\
+_agent_tui_ask() {
+  local -a found
+  found=(${(f)"$(agent-tui _complete "${@[-1]}" 2>/dev/null)"})
+  compadd "${@[1,-2]}" -a found
+}"""
+_FILES: Final = frozenset({"FILE", "PATH", "INPUT.json"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionArguments(Arguments):
+    front: ClassVar[Front] = "completion"
+    shell: str
+
+
+def parse(argv: Sequence[str]) -> CompletionArguments:
+    """Check the words behind `agent-tui completion`; exits as `core.cli.arguments.parse` does."""
+    parser = build_parser("agent-tui completion", COMPLETION_USAGE, COMPLETION_TEXT)
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
+    return CompletionArguments(directory=Path(), shell=parser.parse_args(argv).shell)
+
+
+def run(arguments: CompletionArguments) -> int:
+    """Print the script."""
+    sys.stdout.write(f"{build_script(arguments.shell)}\n")
+    return ExitCode.DONE
+
+
+def build_script(shell: str) -> str:
+    """Build the completion script of a shell."""
+    import shtab
+
+    root = build_parser_tree()
+    for name, parser in iterate_parsers(root).items():
+        for action in parser._actions:
+            if (found := _choose_completion(name, action)) is not None:
+                action.complete = found  # type: ignore[attr-defined]  # how shtab is told
+    script: str = shtab.complete(root, shell=shell, preamble=_build_preamble()[shell])
+    # Where there is nothing of ours to complete, there may be a directory or a file.
+    return script.replace("complete -o bashdefault -F", "complete -o bashdefault -o default -F")
+
+
+def _ask_for(kind: str) -> dict[str, str]:
+    """Return how each shell asks this machine for candidates, when they are wanted and not before."""
+    fish = f"(agent-tui _complete {kind} 2>/dev/null)"
+    return {"bash": f"_agent_tui_ask_{kind}", "zsh": f"_agent_tui_ask {kind}", "fish": fish}
+
+
+def _build_preamble() -> dict[str, str]:
+    kinds = (*FIRST_WORDS, *_ASKED_FOR.values())
+    ask = "agent-tui _complete {} 2>/dev/null"
+    bash = [f'_agent_tui_ask_{each}() {{ compgen -W "$({ask.format(each)})" -- "$1"; }}' for each in kinds]
+    return {"bash": "\n".join(bash), "zsh": _ZSH_ASK, "fish": ""}
+
+
+def _choose_completion(command: str, action: argparse.Action) -> Any:
+    """Return what completes an argument, None = its choices or nothing."""
+    import shtab
+
+    if action.choices is not None or action.nargs == 0:
+        return None
+    if not action.option_strings and command in FIRST_WORDS:
+        return _ask_for(command)
+    if action.dest in _ASKED_FOR:
+        return _ask_for(_ASKED_FOR[action.dest])
+    if action.metavar in _DIRECTORIES:
+        return shtab.DIRECTORY
+    return shtab.FILE if action.metavar in _FILES else None

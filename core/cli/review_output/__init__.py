@@ -1,0 +1,1 @@
+"""What waits for a review, as other programs read it."""

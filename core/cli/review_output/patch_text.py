@@ -1,0 +1,133 @@
+"""Pending changes as a unified diff that `git apply` takes.
+
+Names and lines come from commands and models: what a terminal would act on is taken out of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from core.cli.print_mode.printer import plain
+from core.errors import PathRefused
+from core.protocol.review import Change, ChangeDiff, DiffLine, GitPreview
+from core.shadow.content.blob_store import BlobStore
+from core.text.display_names import display_name, to_one_line
+from core.workspace.file_names import to_os_name
+
+
+def render_git_preview(preview: GitPreview) -> Iterator[str]:
+    """Render the effects of a state of git, to stand behind a mark that `git apply` passes over: commits are no change
+    of files."""
+    yield from preview.moves
+    if preview.refused:
+        yield f"can't be accepted: {preview.refused}"
+    yield from preview.notes
+    yield from preview.text.split("\n") if preview.text else ()
+    if preview.clipped:
+        yield "… there is more"
+
+
+def render_patch(found: ChangeDiff) -> Iterator[str]:
+    """Render one change as git writes it. What else there is to say comes before it: within, git would take it for an
+    end."""
+    change = found.change
+    old, new = _name("a", _old_name(change)), _name("b", change.path)
+    broken = change.broken and f"does not parse: {change.broken}"
+    conflict = change.conflict and f"conflict: {change.conflict}"
+    note = "" if _only_moved(change) else found.note
+    for remark in (conflict, change.protected and "protected", broken, note):
+        if remark:
+            yield f"# {display_name(change.path)}: {to_one_line(str(remark))}"
+    yield f"diff --git {old} {new}"
+    yield from _modes(change)
+    if change.binary:
+        yield f"Binary files {old} and {new} differ"
+        return
+    if not any(line.kind in {"added", "removed"} for line in found.lines):
+        return
+    yield from _sides(change)
+    for is_gap, group in groupby(found.lines, key=lambda line: line.kind == "gap"):
+        if not is_gap:
+            yield from _hunk(list(group))
+
+
+def _only_moved(change: Change) -> bool:
+    return change.operation == "rename" and all(each.moves for each in change.hunks)
+
+
+def _old_name(change: Change) -> str:
+    return change.renamed_from if change.operation == "rename" else change.path
+
+
+def _bare(path: str) -> str:
+    """A name without a side, as git writes it."""
+    return _name("a", path).replace("a/", "", 1)
+
+
+def _name(side: str, path: str) -> str:
+    """A name as git writes it: in quotes, byte by byte, when it has anything in it that is not to be taken as it is."""
+    name = f"{side}/{path}"
+    if display_name(name) == name and not set(name) & set('"\\'):
+        return name
+    try:
+        data = to_os_name(name)
+    except PathRefused:  # no file has this name, so that only its being printed matters
+        data = name.encode("utf-8", "surrogatepass")
+    letters = (chr(each) if 32 <= each < 127 and chr(each) not in '"\\' else f"\\{each:03o}" for each in data)
+    return f'"{"".join(letters)}"'
+
+
+def _sides(change: Change) -> Iterator[str]:
+    old, new = _name("a", _old_name(change)), _name("b", change.path)
+    for sign, name in (
+        ("---", "/dev/null" if change.operation == "create" else old),
+        ("+++", "/dev/null" if change.operation == "delete" else new),
+    ):
+        yield f"{sign} {name}{chr(9) if ' ' in name and name[0] != chr(34) else ''}"  # where a name with blanks ends
+
+
+def render_links(change: Change, blobs: BlobStore) -> Iterator[str]:
+    """Render a symbolic link as git does: a file with its target in it and no newline; what becomes one is only
+    told."""
+    sides = [each for each in (change.base, change.pending) if each.kind != "absent"]
+    if not sides or any(each.kind != "symlink" for each in sides):
+        return
+    yield from _sides(change)
+    old, new = ("0,0" if each.kind == "absent" else "1" for each in (change.base, change.pending))
+    yield f"@@ -{old} +{new} @@"
+    for sign, state in (("-", change.base), ("+", change.pending)):
+        if state.kind == "symlink":
+            yield f"{sign}{plain(blobs.get(state.blob).decode('utf-8', 'replace'))}"
+            yield "\\ No newline at end of file"
+
+
+def _modes(change: Change) -> Iterator[str]:
+    before, after = (
+        {"file": f"100{each.mode:03o}", "symlink": "120000", "absent": ""}[each.kind]
+        for each in (change.counted_state, change.pending)
+    )
+    if change.operation == "create":
+        yield f"new file mode {after}"
+    elif change.operation == "delete":
+        yield f"deleted file mode {before}"
+    elif before != after:
+        yield f"old mode {before}"
+        yield f"new mode {after}"
+    if change.operation == "rename":
+        yield from ["similarity index 100%"] * _only_moved(change)
+        yield f"rename from {_bare(change.renamed_from)}"
+        yield f"rename to {_bare(change.path)}"
+
+
+def _hunk(lines: Sequence[DiffLine]) -> Iterator[str]:
+    if not any(line.kind in {"added", "removed"} for line in lines):
+        return
+    old = [line.old for line in lines if line.kind != "added"]
+    new = [line.new for line in lines if line.kind != "removed"]
+    yield f"@@ -{old[0] if old else 0},{len(old)} +{new[0] if new else 0},{len(new)} @@"
+    signs = {"added": "+", "removed": "-", "context": " "}
+    for line in lines:
+        yield f"{signs[line.kind]}{plain(line.text)}"
+        if line.eol == "none":
+            yield "\\ No newline at end of file"

@@ -1,0 +1,138 @@
+"""Pending hunks as a review of a pull request on GitHub: suggestions where its diff has the lines, else in the text.
+
+The review is one request (`POST /repos/…/pulls/N/reviews`), which GitHub refuses as a whole if one comment names a line
+that is not in the diff. So a hunk is a suggestion only if all of the lines that it replaces stand in one hunk of the
+diff. The project is the pull request's last commit, so the lines of the base are those of the diff's right side.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from core.cli.review_output.patch_text import render_patch
+from core.protocol.review import ChangeDiff, DiffLine, Hunk
+
+MAX_BODY: Final = 60_000  # characters; the API takes 65,536
+MAX_COMMENTS: Final = 100
+SUGGESTED: Final = "{} by agent-tui."
+OUTSIDE: Final = "Not in the lines of this pull request, so it can't be a suggestion:"
+_HUNK: Final = re.compile(r"@@ -\d+(?:,\d+)? \+(?P<start>\d+)(?:,(?P<count>\d+))? @@")
+
+
+class Suggestion(Struct, frozen=True):
+    """New lines in the place of the lines `start` to `end` (1-indexed, inclusive) of a file."""
+
+    start: int
+    end: int
+    lines: tuple[str, ...]
+
+
+def list_diff_ranges(diff: str) -> dict[str, list[range]]:
+    """List the lines of the right side that stand in a unified diff, by path, each hunk a range."""
+    found: dict[str, list[range]] = {}
+    path, left = "", 0
+    for line in diff.splitlines():
+        if left > 0 and line[:1] in {" ", "+", ""}:
+            left -= 1
+        elif line.startswith("+++ "):
+            path = _read_name(line[4:])
+        elif (hunk := _HUNK.match(line)) and path:
+            left = int(hunk["count"] or 1)
+            found.setdefault(path, []).append(range(int(hunk["start"]), int(hunk["start"]) + left))
+    return found
+
+
+def _read_name(text: str) -> str:
+    """Read the name behind `+++ `, "" = there is no such file on the right side."""
+    name = text.split("\t", maxsplit=1)[0].strip()
+    if name.startswith('"') and name.endswith('"'):  # as git quotes it: bytes in octal
+        raw = re.sub(r"\\([0-7]{3})", lambda each: chr(int(each[1], 8)), name[1:-1])
+        name = raw.encode("latin-1", "replace").decode("utf-8", "replace")
+    return "" if name == "/dev/null" else name.removeprefix("b/")
+
+
+def build_github_review(changes: Sequence[ChangeDiff], diff: str, commit: str) -> dict[str, Any]:
+    """Build the body of the request for these changes. `diff`: of the pull request, `commit`: its last one."""
+    ranges = list_diff_ranges(diff)
+    comments: list[dict[str, Any]] = []
+    outside: list[str] = []
+    for found in changes:
+        suggestions = _list_suggestions(found, ranges)
+        for at, suggestion in suggestions.items():
+            if suggestion is None or len(comments) == MAX_COMMENTS:
+                outside += _render_hunk(found, at)
+            else:
+                comments.append(_build_comment(found.change.path, suggestion))
+        if not suggestions:
+            outside += [*render_patch(found)]
+    count = f"{len(comments)} suggestion{'s' * (len(comments) != 1)}"
+    body = SUGGESTED.format(count)
+    if outside:
+        body += f"\n\n{OUTSIDE}\n\n{_fence('diff', outside)}"
+    return {"commit_id": commit, "event": "COMMENT", "body": _shorten(body), "comments": comments}
+
+
+def _list_suggestions(found: ChangeDiff, ranges: Mapping[str, list[range]]) -> dict[int, Suggestion | None]:
+    """List a suggestion for each hunk of an edited text file, None where the diff lacks its lines. {}: it is none."""
+    change = found.change
+    if change.operation != "edit" or change.binary or not change.hunks:
+        return {}
+    there = ranges.get(change.path, [])
+    made: dict[int, Suggestion | None] = {}
+    for at, hunk in enumerate(change.hunks):
+        choices = _place_hunk(hunk, at, found.lines)
+        made[at] = next((each for each in choices if any(each.start in r and each.end in r for r in there)), None)
+    return made
+
+
+def _place_hunk(hunk: Hunk, at: int, lines: Sequence[DiffLine]) -> Iterator[Suggestion]:
+    """Yield the ways to say a hunk as lines in the place of others; none if it is about the end of lines."""
+    mine = [line for line in lines if line.hunk == at]
+    if any(line.eol for line in mine):
+        return
+    added = tuple(line.text for line in mine if line.kind == "added")
+    removed = [line.old for line in mine if line.kind == "removed"]
+    if removed:
+        yield Suggestion(removed[0], removed[-1], added)
+        return
+    beside = {line.old: line.text for line in lines if line.kind == "context" and not line.eol}
+    above, below = hunk.old_start - 1, hunk.old_start
+    if above in beside:
+        yield Suggestion(above, above, (beside[above], *added))
+    if below in beside:
+        yield Suggestion(below, below, (*added, beside[below]))
+
+
+def _build_comment(path: str, wanted: Suggestion) -> dict[str, Any]:
+    comment: dict[str, Any] = {
+        "path": path,
+        "line": wanted.end,
+        "side": "RIGHT",
+        "body": _fence("suggestion", wanted.lines),
+    }
+    if wanted.start < wanted.end:
+        comment |= {"start_line": wanted.start, "start_side": "RIGHT"}
+    return comment
+
+
+def _render_hunk(found: ChangeDiff, at: int) -> list[str]:
+    signs = {"added": "+", "removed": "-"}
+    mine = [f"{signs[line.kind]}{line.text}" for line in found.lines if line.hunk == at and line.kind in signs]
+    hunk = found.change.hunks[at]
+    place = f"@@ -{hunk.old_start},{hunk.old_lines} +{hunk.new_start},{hunk.new_lines} @@"
+    return [f"--- a/{found.change.path}", f"+++ b/{found.change.path}", place, *mine]
+
+
+def _fence(kind: str, lines: Sequence[str]) -> str:
+    """Return lines in a fence that is longer than any in them."""
+    longest = max((len(each) for line in lines for each in re.findall(r"`{3,}", line)), default=2)
+    mark = "`" * max(3, longest + 1)
+    return "\n".join((f"{mark}{kind}", *lines, mark))
+
+
+def _shorten(body: str) -> str:
+    return body if len(body) <= MAX_BODY else f"{body[:MAX_BODY]}\n… (cut)"

@@ -1,0 +1,214 @@
+"""The tools of our MCP server: their arguments, and what each call becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, Struct
+
+from core.errors import ToolInputInvalid
+from core.protocol.renames import list_changes
+from core.protocol.review import Change, Hunk
+from core.records import convert
+from core.state.session import SessionState
+from core.transports.mcp.calling_model import WantedCall
+from core.transports.mcp.outside_agent import OutsideAgent
+
+MAX_SYMBOLS: Final = 50
+EDITS: Final = ("patch", "content", "old_string", "delete")
+Path_ = Annotated[str, Meta(min_length=1, description="Relative to the project, or absolute within it.")]
+Symbol = Annotated[str, Meta(min_length=1, max_length=200, description="The name, as it stands there.")]
+Line = Annotated[int, Meta(ge=0, description="The line it stands on, from 1; 0: anywhere in the file.")]
+
+
+class CodebaseSearchArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    query: Annotated[str, Meta(min_length=1, max_length=20_000, description="What is looked for, in words.")]
+    target_directories: Annotated[tuple[str, ...], Meta(description="Only below these.")] = ()
+
+
+class FindSymbolsArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    name: Annotated[str, Meta(min_length=1, max_length=200, description="A name or a part of it; compared fuzzily.")]
+    limit: Annotated[int, Meta(ge=1, le=MAX_SYMBOLS)] = 20
+
+
+class SymbolPlaceArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    symbol: Symbol
+    path: Path_
+    line: Line = 0
+
+
+class ProposeEditArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    path: Annotated[str, Meta(description="The file; not with patch, which names its files itself.")] = ""
+    old_string: Annotated[str, Meta(description="The text to replace; it has to be there exactly once.")] = ""
+    new_string: Annotated[str, Meta(description="What stands in its place.")] = ""
+    replace_all: bool = False
+    content: Annotated[str | None, Meta(description="The whole content of a new or existing file.")] = None
+    patch: Annotated[str, Meta(description="*** Begin Patch … *** End Patch, or a unified diff, of any files.")] = ""
+    delete: Annotated[bool, Meta(description="Remove the file.")] = False
+
+
+class ReviewStateArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class OutwardTool(Struct, frozen=True, kw_only=True):
+    """A tool. `run` returns its answer, as text or as a JSON object, and whether it failed."""
+
+    name: str
+    title: str
+    description: str
+    arguments: type[Struct]
+    run: Callable[[OutsideAgent, Any], Awaitable[tuple[str | dict[str, Any], bool]]]
+    is_reading: bool = True
+
+    def build_schema(self) -> dict[str, Any]:
+        """Build the JSON Schema of its arguments, without references, which some clients do not follow."""
+        (_, schemas) = msgspec.json.schema_components([self.arguments])
+        found: dict[str, Any] = schemas[self.arguments.__name__]
+        found.pop("title", None)
+        return {"properties": {}, **found, "additionalProperties": False}
+
+    async def call(self, agent: OutsideAgent, given: dict[str, Any]) -> tuple[str | dict[str, Any], bool]:
+        """Check the arguments and call it. Raises `ToolInputInvalid`, `CommandRejected`."""
+        try:
+            checked = convert(given, self.arguments)
+        except msgspec.ValidationError as problem:
+            raise ToolInputInvalid(f"{self.name}: {problem}.") from problem
+        return await self.run(agent, checked)
+
+
+async def _search(agent: OutsideAgent, wanted: CodebaseSearchArguments) -> tuple[str, bool]:
+    return await agent.call([WantedCall("codebase_search", msgspec.to_builtins(wanted))])
+
+
+async def _find_symbols(agent: OutsideAgent, wanted: FindSymbolsArguments) -> tuple[dict[str, Any], bool]:
+    answer = await agent.search_symbols(wanted.name, wanted.limit)
+    found = [
+        {"name": hit.symbol, "kind": hit.kind, "path": hit.path, "startLine": hit.start, "endLine": hit.end}
+        for hit in answer.hits
+    ]
+    return {"symbols": found, "index": answer.status.state}, False
+
+
+async def _find_definition(agent: OutsideAgent, wanted: SymbolPlaceArguments) -> tuple[str, bool]:
+    return await agent.call([WantedCall("find_definition", msgspec.to_builtins(wanted))])
+
+
+async def _find_references(agent: OutsideAgent, wanted: SymbolPlaceArguments) -> tuple[str, bool]:
+    return await agent.call([WantedCall("find_references", msgspec.to_builtins(wanted))])
+
+
+async def _propose(agent: OutsideAgent, wanted: ProposeEditArguments) -> tuple[str, bool]:
+    said = [name for name in EDITS if getattr(wanted, name) not in ("", None, False)]
+    if len(said) != 1:
+        raise ToolInputInvalid(f"propose_edit takes one of {', '.join(EDITS)}, and was given {len(said)}.")
+    if bool(wanted.path) == (said == ["patch"]):
+        raise ToolInputInvalid("propose_edit takes a path with all but patch, which names its files itself.")
+    return await agent.call(_list_edit_calls(wanted, said[0]))
+
+
+def _list_edit_calls(wanted: ProposeEditArguments, kind: str) -> list[WantedCall]:
+    """List the calls of an edit. A file that is replaced as a whole is read first: it may be another one by now."""
+    match kind:
+        case "patch":
+            return [WantedCall("apply_patch", {"input": wanted.patch})]
+        case "content":
+            read = WantedCall("read_file", {"target_file": wanted.path})
+            return [read, WantedCall("write", {"file_path": wanted.path, "contents": wanted.content})]
+        case "delete":
+            return [WantedCall("delete_file", {"target_file": wanted.path})]
+        case _:
+            replaced = {"old_string": wanted.old_string, "new_string": wanted.new_string}
+            more = {"file_path": wanted.path, "replace_all": wanted.replace_all}
+            return [WantedCall("search_replace", {**more, **replaced})]
+
+
+async def _tell_review(agent: OutsideAgent, _: ReviewStateArguments) -> tuple[dict[str, Any], bool]:
+    return describe_review(await agent.read_state()), False
+
+
+def describe_review(state: SessionState) -> dict[str, Any]:
+    """Return what waits for a verdict, hunk by hunk, and the verdicts that were given."""
+    waiting = [
+        {
+            "path": change.path,
+            "operation": change.operation,
+            "renamedFrom": change.renamed_from,
+            "protected": change.protected,
+            "conflict": change.conflict,
+            "check": _describe_check(change),
+            "hunks": [_describe_hunk(hunk) for hunk in change.hunks],
+        }
+        for change in list_changes(state.changes)
+    ]
+    given = [
+        {"path": each.path, "verdict": each.verdict, "reason": each.reason}
+        for each in (*state.reported_verdicts.values(), *state.unreported_verdicts.values())
+    ]
+    return {"session": state.session_id, "pending": waiting, "verdicts": given}
+
+
+def _describe_check(change: Change) -> dict[str, Any] | None:
+    check = change.check
+    return None if check is None else {"command": check.command, "passed": check.has_passed}
+
+
+def _describe_hunk(hunk: Hunk) -> dict[str, Any]:
+    return {
+        "id": hunk.id,
+        "oldStart": hunk.old_start,
+        "oldLines": hunk.old_lines,
+        "newStart": hunk.new_start,
+        "newLines": hunk.new_lines,
+    }
+
+
+TOOLS: Final = (
+    OutwardTool(
+        name="codebase_search",
+        title="Search the project by meaning",
+        description="Find the places of this project that answer a question, with their code. Pending edits are seen.",
+        arguments=CodebaseSearchArguments,
+        run=_search,
+    ),
+    OutwardTool(
+        name="find_symbols",
+        title="Find names",
+        description="Find classes, functions and other names of this project, by a name or a part of it. While the "
+        "index is `off` or `building`, more may come of a later call.",
+        arguments=FindSymbolsArguments,
+        run=_find_symbols,
+    ),
+    OutwardTool(
+        name="find_definition",
+        title="Find a definition",
+        description="Find where a name that stands in a file is defined, by a language server.",
+        arguments=SymbolPlaceArguments,
+        run=_find_definition,
+    ),
+    OutwardTool(
+        name="find_references",
+        title="Find uses of a name",
+        description="Find where a name that stands in a file is used, by a language server.",
+        arguments=SymbolPlaceArguments,
+        run=_find_references,
+    ),
+    OutwardTool(
+        name="propose_edit",
+        title="Propose an edit for the user's review",
+        description="Propose an edit. It does not reach the file: it waits, hunk by hunk, for the user, who looks at "
+        "it in agent-tui review. Give a path with old_string and new_string, with content, or with delete; or a patch.",
+        arguments=ProposeEditArguments,
+        run=_propose,
+        is_reading=False,
+    ),
+    OutwardTool(
+        name="review_state",
+        title="Look at the review",
+        description="List what was proposed and waits for the user, and what the user accepted and rejected, and why.",
+        arguments=ReviewStateArguments,
+        run=_tell_review,
+    ),
+)
