@@ -54,6 +54,7 @@ SUBCOMMANDS: Final = frozenset(
         "plan",
         "review",
         "rules",
+        "serve",
         "skills",
     ]
 )
@@ -78,6 +79,7 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui hooks list [DIR] [--json] | test EVENT [--file INPUT.json]
        agent-tui image < PICTURE
        agent-tui models [DIR] [--json]
+       agent-tui serve [DIR] [--host HOST] [--port N | --socket PATH]
        agent-tui index [status | build | search QUERY | clear] [DIR]
        agent-tui doctor [DIR] [--probe]
        agent-tui --demo [-c]"""
@@ -108,6 +110,7 @@ commands:
   hooks                 list the hooks that run here, or test those of an event
   models                show which model does what: its effort, its fallbacks,
                         its window, and whether its price is known
+  serve                 serve the chat API by HTTP, on this machine
   index                 search the project by meaning, or show, build or remove
                         its index; agent-tui index --help says more
   doctor                show versions, state directory, configuration, keys

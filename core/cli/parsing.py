@@ -32,11 +32,17 @@ Front = Literal[
     "mcp",
     "memory",
     "rules",
+    "serve",
     "skills",
     "commands",
 ]
 # Subcommands whose module stands in a package of its kind.
-_PACKAGES: Final = {"skills": "extensions.skills", "commands": "extensions.commands", "mcp": "extensions.mcp"}
+_PACKAGES: Final = {
+    "skills": "extensions.skills",
+    "commands": "extensions.commands",
+    "mcp": "extensions.mcp",
+    "serve": "remote.serve",
+}
 ModeName = str
 OutputFormat = Literal["text", "json", "stream-json"]
 AcceptPolicy = Literal["none", "all"]

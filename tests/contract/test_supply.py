@@ -64,7 +64,7 @@ NAMED_ELSEWHERE = {
     "lxml-html-clean": ("core/web/page_reader.py", '"trafilatura"'),
 }
 # The project was given these to build on; what does not use them yet is still to come.
-GIVEN = {"gitpython", "jsonschema", "litestar", "shtab", "textual-serve", "uvicorn", "websockets"}
+GIVEN = {"gitpython", "jsonschema", "shtab", "textual-serve", "websockets"}
 
 
 def entries(lock: str) -> dict[str, tuple[str, str, list[str]]]:

@@ -1,0 +1,45 @@
+"""The application: every route by its module, what each needs, and the one guard before them.
+
+A group of routes is a module with `HANDLERS`; each handler says `opt=READS`, `DRIVES`, `APPROVES` or `PUBLIC`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from litestar import Litestar
+from litestar.di import Provide
+from litestar.openapi import OpenAPIConfig
+
+from core import __version__
+from core.transports.http import session_routes
+from core.transports.http.access import AccessRules
+from core.transports.http.guard import Application, Guard
+from core.transports.http.problems import ANSWERS
+from core.transports.http.service import HttpService, check_grant
+
+# Routes are added here: the list of a module of their own.
+HANDLERS: Final[tuple[Any, ...]] = (*session_routes.HANDLERS,)
+# Paths without a token: exact ones, and with a slash at their end all below. None of them may tell anything.
+PUBLIC_PATHS: Final[tuple[str, ...]] = ()
+
+
+def build_routes(service: HttpService, handlers: Sequence[Any] = HANDLERS) -> Litestar:
+    """Return the routes alone: without the guard before them, nobody is granted anything."""
+    return Litestar(
+        list(handlers),
+        dependencies={"service": Provide(lambda: service, sync_to_thread=False)},
+        exception_handlers=dict(ANSWERS),
+        guards=[check_grant],
+        logging_config=None,
+        openapi_config=OpenAPIConfig(title="agent-tui", version=__version__, path="/api/v1/schema", render_plugins=[]),
+        request_max_body_size=None,  # the guard counts
+        debug=False,
+    )
+
+
+def build_application(service: HttpService, rules: AccessRules) -> Application:
+    """Return what a server serves."""
+    routes: Any = build_routes(service)
+    return Guard(routes, rules)

@@ -1,0 +1,69 @@
+"""One connection as uvicorn keeps it, with an end for clients that do not speak and for those that do not read.
+
+uvicorn waits for ever for the headers of a request, and for a reader to take what was written for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEADER_LIMIT: Final = 15.0  # seconds until a connection has said what it wants
+READER_LIMIT: Final = 30.0  # seconds in which a reader has to take what fills its buffer
+MAX_HEADERS: Final = 32 * 1024  # bytes
+
+
+class GuardedProtocol(H11Protocol):
+    """A connection with limits. Who is dropped can come back: events are read again from the log."""
+
+    header_limit = HEADER_LIMIT
+    reader_limit = READER_LIMIT
+    _waiting: asyncio.TimerHandle | None = None
+    _stuck: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Wait for the first request, but not for long."""
+        super().connection_made(transport)
+        self._waiting = self.loop.call_later(self.header_limit, self._drop)
+
+    def handle_events(self) -> None:
+        """Read on. Once the headers of a request are whole its route has the time, else the client has."""
+        before: Any = self.cycle
+        super().handle_events()
+        if self.cycle is not before or self.transport.is_closing() or self.transport.get_protocol() is not self:
+            self._stop_waiting()
+        elif self._waiting is None and (before is None or before.response_complete):
+            self._waiting = self.loop.call_later(self.header_limit, self._drop)
+
+    def pause_writing(self) -> None:
+        """The reader lags: what was written for it waits here."""
+        super().pause_writing()
+        if self._stuck is None:
+            self._stuck = self.loop.call_later(self.reader_limit, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The reader has caught up."""
+        super().resume_writing()
+        self._stop_stuck()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the clocks of a connection that is gone."""
+        self._stop_waiting()
+        self._stop_stuck()
+        super().connection_lost(exc)
+
+    def _drop(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.close()
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _stop_stuck(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
