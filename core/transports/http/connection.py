@@ -30,9 +30,9 @@ class GuardedProtocol(H11Protocol):
 
     def handle_events(self) -> None:
         """Read on. Once the headers of a request are whole its route has the time, else the client has."""
-        before: Any = self.cycle
+        before = _get_cycle(self)
         super().handle_events()
-        if self.cycle is not before or self.transport.is_closing() or self.transport.get_protocol() is not self:
+        if _get_cycle(self) is not before or self.transport.is_closing() or self.transport.get_protocol() is not self:
             self._stop_waiting()
         elif self._waiting is None and (before is None or before.response_complete):
             self._waiting = self.loop.call_later(self.header_limit, self._drop)
@@ -67,3 +67,8 @@ class GuardedProtocol(H11Protocol):
         if self._stuck is not None:
             self._stuck.cancel()
             self._stuck = None
+
+
+def _get_cycle(connection: H11Protocol) -> Any:
+    """Return the request at work or the last one, None before the first, whatever uvicorn declares."""
+    return connection.cycle

@@ -8,14 +8,18 @@ from typing import Annotated, Any, Final
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 from litestar.params import Dependency
-from msgspec import Struct
+from msgspec import Struct, field
 
 from core.errors import CommandRejected
+from core.protocol import commands as cmd
 from core.protocol.client import Client
 from core.protocol.queries import AnyAnswer, AnyQuery, RefusedAnswer
+from core.sessions.listing import find_workspace
 from core.transports.engines import Engines
 from core.transports.http.access import Grant, HttpRefused
 from core.transports.http.guard import get_grant
+from core.transports.http.sse import StreamCounter
+from core.transports.session_view import require_ack
 
 READS: Final = {"needs": Grant.READ}
 DRIVES: Final = {"needs": Grant.DRIVE}
@@ -24,10 +28,38 @@ PUBLIC: Final = {"needs": Grant.NONE}
 
 
 class HttpService(Struct, frozen=True, eq=False):
-    """`directory`: the workspace of requests that name none."""
+    """`directory`: the workspace of requests that name none; whatever is served lies in it."""
 
     engines: Engines
     directory: Path
+    streams: StreamCounter = field(default_factory=StreamCounter)
+
+    def find_directory(self, path: str) -> Path:
+        """Return the workspace that a request names ("" = the one that is served). Raises `CommandRejected`."""
+        if not path:
+            return self.directory
+        try:
+            found = Path(path).resolve(strict=True) if Path(path).is_absolute() and "\0" not in path else None
+        except (OSError, RuntimeError):
+            found = None
+        if found is None or not found.is_dir() or not found.is_relative_to(self.directory):
+            raise CommandRejected(
+                f"{path[:300]!r} is no directory that is served.",
+                hint=f"It has to be {self.directory}, or lie in it.",
+                code="workspace_refused",
+            )
+        return found
+
+    async def find(self, session: str) -> Client:
+        """Return the engine of a session, which is resumed where it is not open. Raises `CommandRejected`."""
+        workspace = find_workspace(session)
+        if workspace is None or not workspace.resolve().is_relative_to(self.directory):
+            raise CommandRejected(f"there is no session {session[:100]!r}.", code="session_unknown")
+        return await self.engines.find(session)
+
+    async def submit(self, client: Client, command: cmd.AnyCommand) -> cmd.Ack:
+        """Have a command carried out. Raises `CommandRejected` for one that is not accepted."""
+        return require_ack(await client.submit(command))
 
     async def ask(self, client: Client, query: AnyQuery) -> AnyAnswer:
         """Return the answer to a question. Raises `CommandRejected` if it can't be answered."""
