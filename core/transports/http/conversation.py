@@ -60,6 +60,7 @@ class Conversation:
     async def finish_answer(self) -> Response:
         """Return the response object when the turn ends, or when it waits for somebody's yes."""
         while not self._is_ended and not self.state.approvals:
+            self._ready.clear()
             if not await self._step():
                 break
         return build_answer(self.state.turns[-1], self.state)
