@@ -13,14 +13,15 @@ from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
 
 from core import __version__
-from core.transports.http import chat_routes, session_routes
 from core.transports.http.access import AccessRules
+from core.transports.http.chat.routes import HANDLERS as CHAT_HANDLERS
 from core.transports.http.guard import Application, Guard
 from core.transports.http.problems import ANSWERS
 from core.transports.http.service import HttpService, check_grant
+from core.transports.http.sessions.routes import HANDLERS as SESSION_HANDLERS
 
 # Routes are added here: the list of a module of their own.
-HANDLERS: Final[tuple[Any, ...]] = (*chat_routes.HANDLERS, *session_routes.HANDLERS)
+HANDLERS: Final[tuple[Any, ...]] = (*CHAT_HANDLERS, *SESSION_HANDLERS)
 # Paths without a token: exact ones, and with a slash at their end all below. None of them may tell anything.
 PUBLIC_PATHS: Final[tuple[str, ...]] = ()
 

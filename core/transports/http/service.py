@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -28,11 +29,13 @@ PUBLIC: Final = {"needs": Grant.NONE}
 
 
 class HttpService(Struct, frozen=True, eq=False):
-    """`directory`: the workspace of requests that name none; whatever is served lies in it."""
+    """`directory`: the workspace of requests that name none; whatever is served lies in it.
+    `answering` is held while an approval is answered, so that the second answer sees the first."""
 
     engines: Engines
     directory: Path
     streams: StreamCounter = field(default_factory=StreamCounter)
+    answering: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def find_directory(self, path: str) -> Path:
         """Return the workspace that a request names ("" = the one that is served). Raises `CommandRejected`."""

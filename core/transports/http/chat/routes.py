@@ -14,7 +14,8 @@ from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.protocol.client import Client
 from core.protocol.queries import ToolsAnswer, ToolsQuery
-from core.transports.http.chat_requests import (
+from core.transports.http.chat.conversation import Conversation
+from core.transports.http.chat.requests import (
     ChatRequest,
     build_tool_limits,
     check_open_files,
@@ -22,10 +23,9 @@ from core.transports.http.chat_requests import (
     to_conversation_id,
     to_session_id,
 )
-from core.transports.http.conversation import Conversation
+from core.transports.http.chat.stream_events import build_answer
 from core.transports.http.service import DRIVES, READS, HttpService, Served
 from core.transports.http.sse import EVENT_STREAM
-from core.transports.http.stream_events import build_answer
 from core.transports.response import Response as Answer
 
 AnyRequest = Request[Any, Any, Any]

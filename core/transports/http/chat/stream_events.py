@@ -4,7 +4,7 @@ A document has the same id while it streams and in the response. When a model ca
 documents of the failed attempt are void: their ids are given again, and a second `document_start` of an id begins that
 document anew. A document that has not ended when the answer is done is void, too.
 
-`docs/stream.schema.json` is generated from these records (`python -m core.transports.http.stream_events`).
+`docs/stream.schema.json` is generated from these records (`python -m core.transports.http.chat.stream_events`).
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from core.protocol import events as ev
 from core.protocol.client import Client
 from core.protocol.queries import IdleAnswer, IdleQuery
 from core.state.session import SessionState
+from core.transports.http.chat.stream_events import ChatProjection, StreamEvent, build_answer, build_done
 from core.transports.http.sse import DONE, encode_event
-from core.transports.http.stream_events import ChatProjection, StreamEvent, build_answer, build_done
 from core.transports.response import Response
 from core.transports.session_view import SessionView
 
