@@ -232,9 +232,9 @@ def build_schema() -> dict[str, Any]:
     return found
 
 
-def close_records(node: object, *, required: bool = True) -> None:
-    """Close every record of a schema: it has exactly its fields, and (`required`) the program always writes all of
-    them.
+def close_records(node: object, *, required: bool = True, closed: bool = True) -> None:
+    """Close every record of a schema (`closed`): it has exactly its fields, and (`required`) the program always writes
+    all of them.
 
     Descriptions come from docstrings, whose indentation is not the same in every version of Python.
     """
@@ -243,13 +243,14 @@ def close_records(node: object, *, required: bool = True) -> None:
             node["description"] = inspect.cleandoc(text)
         fields = node.get("properties")
         if node.get("type") == "object" and isinstance(fields, dict):
-            node["additionalProperties"] = False
+            if closed:
+                node["additionalProperties"] = False
             if required:
                 node["required"] = sorted(fields)
         node = list(node.values())
     if isinstance(node, list):
         for each in node:
-            close_records(each, required=required)
+            close_records(each, required=required, closed=closed)
 
 
 def format_schema() -> str:

@@ -10,12 +10,11 @@ from typing import Any, Final
 
 from litestar import Litestar
 from litestar.di import Provide
-from litestar.openapi import OpenAPIConfig
 
-from core import __version__
 from core.transports.http.access import AccessRules
 from core.transports.http.chat.routes import HANDLERS as CHAT_HANDLERS
 from core.transports.http.guard import Application, Guard
+from core.transports.http.openapi import build_route
 from core.transports.http.problems import ANSWERS
 from core.transports.http.service import HttpService, check_grant
 from core.transports.http.sessions.routes import HANDLERS as SESSION_HANDLERS
@@ -29,12 +28,12 @@ PUBLIC_PATHS: Final[tuple[str, ...]] = ()
 def build_routes(service: HttpService, handlers: Sequence[Any] = HANDLERS) -> Litestar:
     """Return the routes alone: without the guard before them, nobody is granted anything."""
     return Litestar(
-        list(handlers),
+        [*handlers, build_route(handlers)],
         dependencies={"service": Provide(lambda: service, sync_to_thread=False)},
         exception_handlers=dict(ANSWERS),
         guards=[check_grant],
         logging_config=None,
-        openapi_config=OpenAPIConfig(title="agent-tui", version=__version__, path="/api/v1/schema", render_plugins=[]),
+        openapi_config=None,
         request_max_body_size=None,  # the guard counts
         debug=False,
     )

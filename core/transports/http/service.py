@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
+from litestar.openapi import ResponseSpec
 from litestar.params import Dependency
 from msgspec import Struct, field
 
@@ -74,6 +75,11 @@ class HttpService(Struct, frozen=True, eq=False):
 
 # How a route asks for it: `async def get_x(service: Served)`.
 Served = Annotated[HttpService, Dependency(skip_validation=True)]
+
+
+def answer_with(kind: Any, status: int = 200) -> dict[int, ResponseSpec]:
+    """Return how a route describes the record that it answers with, where it encodes that itself."""
+    return {status: ResponseSpec(kind, generate_examples=False, description="The answer.")}
 
 
 def check_grant(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:

@@ -24,7 +24,7 @@ from core.transports.http.chat.requests import (
     to_session_id,
 )
 from core.transports.http.chat.stream_events import build_answer
-from core.transports.http.service import DRIVES, READS, HttpService, Served
+from core.transports.http.service import DRIVES, READS, HttpService, Served, answer_with
 from core.transports.http.sse import EVENT_STREAM
 from core.transports.response import Response as Answer
 
@@ -33,14 +33,28 @@ Place = Annotated[int | None, Parameter(ge=0, description="The `id:` of the last
 LastEvent = Annotated[str | None, Parameter(header="Last-Event-ID", description="As `after`, by a browser.")]
 
 
-@post("/api/v1/chat/completions", opt=DRIVES, status_code=200, summary="Send a prompt")
+@post(
+    "/api/v1/chat/completions",
+    opt=DRIVES,
+    status_code=200,
+    summary="Send a prompt",
+    operation_id="complete_chat",
+    responses=answer_with(Answer),
+)
 async def complete_chat(request: AnyRequest, data: ChatRequest, service: Served) -> Any:
     """Let the agent answer the last message. With `stream`, or where the client accepts `text/event-stream` alone, the
     answer is a stream of the seven events and `[DONE]`; else it is one response object."""
     return await _answer(request, data, service)
 
 
-@post("/api/v1/chat/plan", opt=DRIVES, status_code=200, summary="Have a plan made")
+@post(
+    "/api/v1/chat/plan",
+    opt=DRIVES,
+    status_code=200,
+    summary="Have a plan made",
+    operation_id="plan_chat",
+    responses=answer_with(Answer),
+)
 async def plan_chat(request: AnyRequest, data: ChatRequest, service: Served) -> Any:
     """Let the agent look, ask and plan; nothing is changed. The answer holds `plan` and `clarification` documents; the
     next message of the conversation answers what was asked."""
@@ -49,7 +63,13 @@ async def plan_chat(request: AnyRequest, data: ChatRequest, service: Served) -> 
     return await _answer(request, structs.replace(data, mode="plan"), service)
 
 
-@get("/api/v1/chat/{conversation_id:str}", opt=READS, summary="The latest answer of a conversation")
+@get(
+    "/api/v1/chat/{conversation_id:str}",
+    opt=READS,
+    summary="The latest answer of a conversation",
+    operation_id="read_answer",
+    responses=answer_with(Answer),
+)
 async def read_answer(conversation_id: str, service: Served) -> Response[bytes]:
     """Return the response object of the latest prompt, with the status `streaming` while it is at work."""
     session = to_session_id(conversation_id)
@@ -63,7 +83,12 @@ async def read_answer(conversation_id: str, service: Served) -> Response[bytes]:
         await talk.close()
 
 
-@get("/api/v1/chat/{conversation_id:str}/events", opt=READS, summary="Come back to the stream of a conversation")
+@get(
+    "/api/v1/chat/{conversation_id:str}/events",
+    opt=READS,
+    summary="Come back to the stream of a conversation",
+    operation_id="replay_chat",
+)
 async def replay_chat(
     conversation_id: str, service: Served, after: Place = None, last_event_id: LastEvent = None
 ) -> Stream:
@@ -73,7 +98,13 @@ async def replay_chat(
     return service.streams.build_stream(talk.replay(read_place(after, last_event_id)), _name(session))
 
 
-@post("/api/v1/chat/{conversation_id:str}/interrupt", opt=DRIVES, status_code=202, summary="Stop an answer")
+@post(
+    "/api/v1/chat/{conversation_id:str}/interrupt",
+    opt=DRIVES,
+    status_code=202,
+    summary="Stop an answer",
+    operation_id="interrupt_chat",
+)
 async def interrupt_chat(conversation_id: str, service: Served) -> cmd.Ack:
     """Stop the turn at work. A client that only goes away does not stop it."""
     session = to_session_id(conversation_id)

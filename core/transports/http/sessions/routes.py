@@ -18,7 +18,7 @@ from core.protocol import queries as q
 from core.protocol.client import Client
 from core.state.session import SessionState
 from core.transports.http.chat.routes import LastEvent, Place, read_place
-from core.transports.http.service import APPROVES, DRIVES, READS, HttpService, Served, require_grant
+from core.transports.http.service import APPROVES, DRIVES, READS, HttpService, Served, answer_with, require_grant
 from core.transports.http.sessions.commands import check_command, find_answer
 from core.transports.http.sessions.records import (
     ApprovalRequest,
@@ -43,7 +43,13 @@ ChangedPath = Annotated[str, Parameter(description="A file that waits for a verd
 Context = Annotated[int, Parameter(ge=-1, le=100_000, description="Unchanged lines around hunks; -1 = the whole file.")]
 
 
-@get(BASE, opt=READS, summary="Sessions of a workspace, the one written last first")
+@get(
+    BASE,
+    opt=READS,
+    summary="Sessions of a workspace, the one written last first",
+    operation_id="list_sessions",
+    responses=answer_with(q.SessionsAnswer),
+)
 async def list_sessions(service: Served, limit: Limit = 50, workspace: Workspace = "") -> Response[bytes]:
     """Return what a list of sessions shows."""
     client = service.engines.get(service.find_directory(workspace))
@@ -79,7 +85,13 @@ async def list_hunks(session: str, service: Served) -> ChangesAnswer:
     return ChangesAnswer(changes=tuple(state.changes.values()), bulks=list_pending_bulks(state))
 
 
-@get(ONE + "/diff", opt=READS, summary="The lines of a change")
+@get(
+    ONE + "/diff",
+    opt=READS,
+    summary="The lines of a change",
+    operation_id="read_diff",
+    responses=answer_with(q.DiffAnswer),
+)
 async def read_diff(session: str, service: Served, path: ChangedPath, context: Context = 3) -> Response[bytes]:
     """Return a pending change with its lines."""
     client = await service.find(session)
@@ -96,13 +108,25 @@ async def list_plans(session: str, service: Served) -> PlansAnswer:
     return PlansAnswer(current=state.current_plan_path, plans=tuple(state.plans.values()))
 
 
-@get(ONE + "/checkpoints", opt=READS, summary="Checkpoints of a session")
+@get(
+    ONE + "/checkpoints",
+    opt=READS,
+    summary="Checkpoints of a session",
+    operation_id="list_checkpoints",
+    responses=answer_with(q.CheckpointsAnswer),
+)
 async def list_checkpoints(session: str, service: Served) -> Response[bytes]:
     """Return the moments that can be gone back to, oldest first."""
     return encode_answer(await service.ask(await service.find(session), q.CheckpointsQuery(session=session)))
 
 
-@post(ONE + "/checkpoints/{checkpoint:str}/restore", opt=APPROVES, status_code=202, summary="Go back to a checkpoint")
+@post(
+    ONE + "/checkpoints/{checkpoint:str}/restore",
+    opt=APPROVES,
+    status_code=202,
+    summary="Go back to a checkpoint",
+    operation_id="restore_checkpoint",
+)
 async def restore_checkpoint(session: str, checkpoint: str, data: RestoreRequest, service: Served) -> cmd.Ack:
     """Return to a checkpoint, with files that were accepted since."""
     command = cmd.CheckpointRestore(session=session, id=checkpoint, what=data.what)
@@ -117,7 +141,14 @@ async def send_command(request: Request[Any, Any, Any], session: str, data: cmd.
     return await service.submit(await service.find(session), command.command)
 
 
-@post(ONE + "/queries", opt=READS, status_code=200, summary="Ask a question")
+@post(
+    ONE + "/queries",
+    opt=READS,
+    status_code=200,
+    summary="Ask a question",
+    operation_id="send_query",
+    responses=answer_with(q.AnyAnswer),
+)
 async def send_query(session: str, data: q.AnyQuery, service: Served) -> Response[bytes]:
     """Ask any question of the protocol; it has no effect."""
     return encode_answer(await service.ask(await service.find(session), replace(data, session=session)))
@@ -137,7 +168,13 @@ async def give_verdict(session: str, data: VerdictRequest, service: Served) -> c
     return await service.submit(await service.find(session), command)
 
 
-@post(ONE + "/approvals/{approval:str}", opt=APPROVES, status_code=202, summary="Answer an approval")
+@post(
+    ONE + "/approvals/{approval:str}",
+    opt=APPROVES,
+    status_code=202,
+    summary="Answer an approval",
+    operation_id="answer_approval",
+)
 async def answer_approval(session: str, approval: str, data: ApprovalRequest, service: Served) -> cmd.Ack:
     """Let a call run or not. The second of two answers is refused with the first."""
     client = await service.find(session)
@@ -152,13 +189,25 @@ async def answer_approval(session: str, approval: str, data: ApprovalRequest, se
         return accepted
 
 
-@get("/api/v1/models", opt=READS, summary="Models that can be chosen")
+@get(
+    "/api/v1/models",
+    opt=READS,
+    summary="Models that can be chosen",
+    operation_id="list_models",
+    responses=answer_with(q.ModelsAnswer),
+)
 async def list_models(service: Served, discover: bool = True) -> Response[bytes]:
     """Return the models of the providers with a key, and of the local servers that answer."""
     return encode_answer(await service.ask(service.engines.get(service.directory), q.ModelsQuery(discover=discover)))
 
 
-@get("/api/v1/settings", opt=READS, summary="Settings of the user")
+@get(
+    "/api/v1/settings",
+    opt=READS,
+    summary="Settings of the user",
+    operation_id="read_settings",
+    responses=answer_with(q.SettingsAnswer),
+)
 async def read_settings(service: Served) -> Response[bytes]:
     """Return the settings of the screen. Keys of models are none of them."""
     return encode_answer(await service.ask(service.engines.get(service.directory), q.SettingsQuery()))
