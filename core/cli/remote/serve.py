@@ -108,6 +108,7 @@ def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
     from core.engine import Engine
     from core.transports.engines import Engines
     from core.transports.http import server, token_file
+    from core.transports.http.service import HttpService
 
     place = arguments.build_place()
     path = _choose_token_file(arguments)
@@ -125,11 +126,10 @@ def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
         sys.stderr.write(f"Serving {arguments.directory}. The tokens (read, drive, approve) are in {path}.\n")
 
     engines = Engines(EngineOptions(preload=False), lambda at, options: Engine(at, options=options, models=models))
-    serving = server.run_server(
-        listening, engines, directory=arguments.directory, rules=rules, place=place, on_ready=announce
-    )
+    service = HttpService(engines, arguments.directory)
+    serving = server.HttpServer(listening, service, rules=rules, place=place, on_ready=announce)
     try:
-        asyncio.run(serving)
+        asyncio.run(serving.run())
     finally:
         if arguments.token_file is None:
             path.unlink(missing_ok=True)

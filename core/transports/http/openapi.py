@@ -82,7 +82,7 @@ class _Records:
 
 
 def _find_records(handler: Any) -> dict[tuple[str, str], Any]:
-    name, hints = handler.fn.__name__, get_type_hints(handler.fn, include_extras=True)
+    name, hints = handler.fn.__name__, get_type_hints(handler.fn)
     found = {(name, "body"): hints["data"]} if "data" in hints else {}
     told = [each.data_container for each in (handler.responses or {}).values()]
     answer = told[0] if told else hints.get("return")

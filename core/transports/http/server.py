@@ -14,14 +14,15 @@ import uvicorn
 from msgspec import Struct
 
 from core.errors import ConfigError
-from core.transports.engines import Engines
 from core.transports.http.access import AccessRules, Tokens
 from core.transports.http.app import PUBLIC_PATHS, build_application
 from core.transports.http.connection import MAX_HEADERS, GuardedProtocol
 from core.transports.http.service import HttpService
 
 MAX_CONNECTIONS: Final = 2_000
-CLOSE_LIMIT: Final = 5  # seconds for streams that are open when the server ends
+KEEP_ALIVE: Final = 30  # seconds
+MAX_FRAME: Final = 16 * 1024 * 1024  # bytes of a message of a WebSocket
+CLOSE_LIMIT: Final = 3  # seconds for streams that are open when the server ends
 BACKLOG: Final = 512
 
 
@@ -114,42 +115,52 @@ def build_url(place: ServerPlace, port: int) -> str:
     return f"{scheme}://{_bracket(place.host)}:{port}/"
 
 
-async def run_server(
-    listening: socket.socket,
-    engines: Engines,
-    *,
-    directory: Path,
-    rules: AccessRules,
-    place: ServerPlace,
-    on_ready: Callable[[], None],
-) -> None:
-    """Serve until the process is told to end; then the engines are closed. `on_ready`: requests are answered now."""
-    application: Any = build_application(HttpService(engines, directory), rules)
-    config = uvicorn.Config(
-        application,
-        http=GuardedProtocol,
-        ws="websockets-sansio",
-        ws_max_size=16 * 1024 * 1024,
-        lifespan="on",
-        log_config=None,
-        log_level="critical",
-        access_log=False,
-        server_header=False,
-        date_header=True,
-        proxy_headers=False,
-        limit_concurrency=MAX_CONNECTIONS,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=CLOSE_LIMIT,
-        h11_max_incomplete_event_size=MAX_HEADERS,
-        ssl_certfile=place.certificate,
-        ssl_keyfile=place.key,
-    )
-    try:
-        await _Server(config, on_ready).serve(sockets=[listening])
-    finally:
-        await engines.close()
-        if place.socket_path is not None:
-            place.socket_path.unlink(missing_ok=True)
+class HttpServer:
+    """A server over a listening socket. `on_ready`: requests are answered now."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        service: HttpService,
+        *,
+        rules: AccessRules,
+        place: ServerPlace,
+        on_ready: Callable[[], None],
+    ) -> None:
+        self._listening, self._service, self._place = listening, service, place
+        application: Any = build_application(service, rules)
+        config = uvicorn.Config(
+            application,
+            http=GuardedProtocol,
+            ws="websockets-sansio",
+            ws_max_size=MAX_FRAME,
+            lifespan="on",
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=MAX_CONNECTIONS,
+            timeout_keep_alive=KEEP_ALIVE,
+            timeout_graceful_shutdown=CLOSE_LIMIT,
+            h11_max_incomplete_event_size=MAX_HEADERS,
+            ssl_certfile=place.certificate,
+            ssl_keyfile=place.key,
+        )
+        self._server = _Server(config, on_ready)
+
+    async def run(self) -> None:
+        """Serve until the process is told to end, or `stop`; then the engines are closed."""
+        try:
+            await self._server.serve(sockets=[self._listening])
+        finally:
+            await self._service.engines.close()
+            if self._place.socket_path is not None:
+                self._place.socket_path.unlink(missing_ok=True)
+
+    def stop(self) -> None:
+        """Have `run` end soon."""
+        self._server.should_exit = True
 
 
 class _Server(uvicorn.Server):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from litestar.connection import ASGIConnection
+from litestar.di import NamedDependency
 from litestar.handlers import BaseRouteHandler
 from litestar.openapi import ResponseSpec
-from litestar.params import Dependency
 from msgspec import Struct, field
 
 from core.errors import CommandRejected
@@ -74,7 +74,7 @@ class HttpService(Struct, frozen=True, eq=False):
 
 
 # How a route asks for it: `async def get_x(service: Served)`.
-Served = Annotated[HttpService, Dependency(skip_validation=True)]
+Served = NamedDependency[HttpService]
 
 
 def answer_with(kind: Any, status: int = 200) -> dict[int, ResponseSpec]:

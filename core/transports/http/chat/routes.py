@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 from litestar import MediaType, Request, Response, get, post
-from litestar.params import Parameter
+from litestar.params import FromPath, HeaderParameter, JSONBody, QueryParameter
 from litestar.response import Stream
 from msgspec import structs
 
@@ -29,8 +29,8 @@ from core.transports.http.sse import EVENT_STREAM
 from core.transports.response import Response as Answer
 
 AnyRequest = Request[Any, Any, Any]
-Place = Annotated[int | None, Parameter(ge=0, description="The `id:` of the last event that was received.")]
-LastEvent = Annotated[str | None, Parameter(header="Last-Event-ID", description="As `after`, by a browser.")]
+Place = Annotated[int | None, QueryParameter(ge=0, description="The `id:` of the last event that was received.")]
+LastEvent = Annotated[str | None, HeaderParameter(name="Last-Event-ID", description="As `after`, by a browser.")]
 
 
 @post(
@@ -41,7 +41,7 @@ LastEvent = Annotated[str | None, Parameter(header="Last-Event-ID", description=
     operation_id="complete_chat",
     responses=answer_with(Answer),
 )
-async def complete_chat(request: AnyRequest, data: ChatRequest, service: Served) -> Any:
+async def complete_chat(request: AnyRequest, data: JSONBody[ChatRequest], service: Served) -> Any:
     """Let the agent answer the last message. With `stream`, or where the client accepts `text/event-stream` alone, the
     answer is a stream of the seven events and `[DONE]`; else it is one response object."""
     return await _answer(request, data, service)
@@ -55,7 +55,7 @@ async def complete_chat(request: AnyRequest, data: ChatRequest, service: Served)
     operation_id="plan_chat",
     responses=answer_with(Answer),
 )
-async def plan_chat(request: AnyRequest, data: ChatRequest, service: Served) -> Any:
+async def plan_chat(request: AnyRequest, data: JSONBody[ChatRequest], service: Served) -> Any:
     """Let the agent look, ask and plan; nothing is changed. The answer holds `plan` and `clarification` documents; the
     next message of the conversation answers what was asked."""
     if data.mode not in {None, "plan"}:
@@ -70,7 +70,7 @@ async def plan_chat(request: AnyRequest, data: ChatRequest, service: Served) -> 
     operation_id="read_answer",
     responses=answer_with(Answer),
 )
-async def read_answer(conversation_id: str, service: Served) -> Response[bytes]:
+async def read_answer(conversation_id: FromPath[str], service: Served) -> Response[bytes]:
     """Return the response object of the latest prompt, with the status `streaming` while it is at work."""
     session = to_session_id(conversation_id)
     talk = Conversation(await service.find(session), session)
@@ -90,7 +90,7 @@ async def read_answer(conversation_id: str, service: Served) -> Response[bytes]:
     operation_id="replay_chat",
 )
 async def replay_chat(
-    conversation_id: str, service: Served, after: Place = None, last_event_id: LastEvent = None
+    conversation_id: FromPath[str], service: Served, after: Place = None, last_event_id: LastEvent = None
 ) -> Stream:
     """Stream the events behind `after`, and those of the turn at work until it ends."""
     session = to_session_id(conversation_id)
@@ -105,7 +105,7 @@ async def replay_chat(
     summary="Stop an answer",
     operation_id="interrupt_chat",
 )
-async def interrupt_chat(conversation_id: str, service: Served) -> cmd.Ack:
+async def interrupt_chat(conversation_id: FromPath[str], service: Served) -> cmd.Ack:
     """Stop the turn at work. A client that only goes away does not stop it."""
     session = to_session_id(conversation_id)
     return await service.submit(await service.find(session), cmd.TurnInterrupt(session=session))

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 from litestar import MediaType, Request, Response, get, post
-from litestar.params import Parameter
+from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 from litestar.response import Stream
 from msgspec.structs import replace
 
@@ -37,10 +37,12 @@ from core.transports.session_view import SessionView
 
 BASE: Final = "/api/v1/sessions"
 ONE: Final = BASE + "/{session:str}"
-Workspace = Annotated[str, Parameter(description="Absolute path of the project; by default the directory served.")]
-Limit = Annotated[int, Parameter(ge=1, le=1_000, description="So many at most.")]
-ChangedPath = Annotated[str, Parameter(description="A file that waits for a verdict.")]
-Context = Annotated[int, Parameter(ge=-1, le=100_000, description="Unchanged lines around hunks; -1 = the whole file.")]
+Workspace = Annotated[str, QueryParameter(description="Absolute path of the project; by default the directory served.")]
+Limit = Annotated[int, QueryParameter(ge=1, le=1_000, description="So many at most.")]
+ChangedPath = Annotated[str, QueryParameter(description="A file that waits for a verdict.")]
+Context = Annotated[
+    int, QueryParameter(ge=-1, le=100_000, description="Unchanged lines around hunks; -1 = the whole file.")
+]
 
 
 @get(
@@ -57,7 +59,7 @@ async def list_sessions(service: Served, limit: Limit = 50, workspace: Workspace
 
 
 @post(BASE, opt=DRIVES, summary="Open a session")
-async def open_session(data: SessionRequest, service: Served) -> OpenedSession:
+async def open_session(data: JSONBody[SessionRequest], service: Served) -> OpenedSession:
     """Open a new session, in which nothing was said yet."""
     command = cmd.SessionOpen(mode=data.mode, model=data.model, effort=data.effort)
     _, opened = await service.engines.open(service.find_directory(data.workspace_path), command)
@@ -66,20 +68,22 @@ async def open_session(data: SessionRequest, service: Served) -> OpenedSession:
 
 
 @get(ONE, opt=READS, summary="A session in short")
-async def read_session(session: str, service: Served) -> SessionSummaryAnswer:
+async def read_session(session: FromPath[str], service: Served) -> SessionSummaryAnswer:
     """Return mode, model, what is pending, and what waits for an answer."""
     return summarize_session(await load_state(service, session))
 
 
 @get(ONE + "/events", opt=READS, summary="Events of a session")
-async def follow_session(session: str, service: Served, after: Place = None, last_event_id: LastEvent = None) -> Stream:
+async def follow_session(
+    session: FromPath[str], service: Served, after: Place = None, last_event_id: LastEvent = None
+) -> Stream:
     """Stream every event behind `after`, as docs/architecture.md names them, and go on with those that come."""
     client = await service.find(session)
     return service.streams.build_stream(_stream_events(client, session, read_place(after, last_event_id)))
 
 
 @get(ONE + "/hunks", opt=READS, summary="Changes that wait for a verdict, with their hunks")
-async def list_hunks(session: str, service: Served) -> ChangesAnswer:
+async def list_hunks(session: FromPath[str], service: Served) -> ChangesAnswer:
     """Return the pending changes."""
     state = await load_state(service, session)
     return ChangesAnswer(changes=tuple(state.changes.values()), bulks=list_pending_bulks(state))
@@ -92,7 +96,9 @@ async def list_hunks(session: str, service: Served) -> ChangesAnswer:
     operation_id="read_diff",
     responses=answer_with(q.DiffAnswer),
 )
-async def read_diff(session: str, service: Served, path: ChangedPath, context: Context = 3) -> Response[bytes]:
+async def read_diff(
+    session: FromPath[str], service: Served, path: ChangedPath, context: Context = 3
+) -> Response[bytes]:
     """Return a pending change with its lines."""
     client = await service.find(session)
     answer = await service.ask(client, q.DiffQuery(session=session, path=path, context=context))
@@ -102,7 +108,7 @@ async def read_diff(session: str, service: Served, path: ChangedPath, context: C
 
 
 @get(ONE + "/plans", opt=READS, summary="Plans of a session")
-async def list_plans(session: str, service: Served) -> PlansAnswer:
+async def list_plans(session: FromPath[str], service: Served) -> PlansAnswer:
     """Return the plans that the session made or works on."""
     state = await load_state(service, session)
     return PlansAnswer(current=state.current_plan_path, plans=tuple(state.plans.values()))
@@ -115,7 +121,7 @@ async def list_plans(session: str, service: Served) -> PlansAnswer:
     operation_id="list_checkpoints",
     responses=answer_with(q.CheckpointsAnswer),
 )
-async def list_checkpoints(session: str, service: Served) -> Response[bytes]:
+async def list_checkpoints(session: FromPath[str], service: Served) -> Response[bytes]:
     """Return the moments that can be gone back to, oldest first."""
     return encode_answer(await service.ask(await service.find(session), q.CheckpointsQuery(session=session)))
 
@@ -127,14 +133,18 @@ async def list_checkpoints(session: str, service: Served) -> Response[bytes]:
     summary="Go back to a checkpoint",
     operation_id="restore_checkpoint",
 )
-async def restore_checkpoint(session: str, checkpoint: str, data: RestoreRequest, service: Served) -> cmd.Ack:
+async def restore_checkpoint(
+    session: FromPath[str], checkpoint: FromPath[str], data: JSONBody[RestoreRequest], service: Served
+) -> cmd.Ack:
     """Return to a checkpoint, with files that were accepted since."""
     command = cmd.CheckpointRestore(session=session, id=checkpoint, what=data.what)
     return await service.submit(await service.find(session), command)
 
 
 @post(ONE + "/commands", opt=DRIVES, status_code=202, summary="Send a command")
-async def send_command(request: Request[Any, Any, Any], session: str, data: cmd.AnyCommand, service: Served) -> cmd.Ack:
+async def send_command(
+    request: Request[Any, Any, Any], session: FromPath[str], data: JSONBody[cmd.AnyCommand], service: Served
+) -> cmd.Ack:
     """Send any command of the protocol. What accepts, approves or trusts needs the `approve` token."""
     command = check_command(data, session)
     require_grant(request.scope, command.needs)
@@ -149,13 +159,13 @@ async def send_command(request: Request[Any, Any, Any], session: str, data: cmd.
     operation_id="send_query",
     responses=answer_with(q.AnyAnswer),
 )
-async def send_query(session: str, data: q.AnyQuery, service: Served) -> Response[bytes]:
+async def send_query(session: FromPath[str], data: JSONBody[q.AnyQuery], service: Served) -> Response[bytes]:
     """Ask any question of the protocol; it has no effect."""
     return encode_answer(await service.ask(await service.find(session), replace(data, session=session)))
 
 
 @post(ONE + "/verdicts", opt=APPROVES, status_code=202, summary="Accept or reject")
-async def give_verdict(session: str, data: VerdictRequest, service: Served) -> cmd.Ack:
+async def give_verdict(session: FromPath[str], data: JSONBody[VerdictRequest], service: Served) -> cmd.Ack:
     """Give a verdict on hunks. What is accepted is written to the project."""
     command = cmd.HunkResolve(
         session=session,
@@ -175,7 +185,9 @@ async def give_verdict(session: str, data: VerdictRequest, service: Served) -> c
     summary="Answer an approval",
     operation_id="answer_approval",
 )
-async def answer_approval(session: str, approval: str, data: ApprovalRequest, service: Served) -> cmd.Ack:
+async def answer_approval(
+    session: FromPath[str], approval: FromPath[str], data: JSONBody[ApprovalRequest], service: Served
+) -> cmd.Ack:
     """Let a call run or not. The second of two answers is refused with the first."""
     client = await service.find(session)
     command = cmd.ApprovalAnswer(
@@ -196,7 +208,7 @@ async def answer_approval(session: str, approval: str, data: ApprovalRequest, se
     operation_id="list_models",
     responses=answer_with(q.ModelsAnswer),
 )
-async def list_models(service: Served, discover: bool = True) -> Response[bytes]:
+async def list_models(service: Served, discover: FromQuery[bool] = True) -> Response[bytes]:
     """Return the models of the providers with a key, and of the local servers that answer."""
     return encode_answer(await service.ask(service.engines.get(service.directory), q.ModelsQuery(discover=discover)))
 
