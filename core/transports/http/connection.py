@@ -11,7 +11,8 @@ from typing import Any, Final
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_LIMIT: Final = 15.0  # seconds until a connection has said what it wants
-READER_LIMIT: Final = 30.0  # seconds in which a reader has to take what fills its buffer
+READER_LIMIT: Final = 30.0  # seconds in which a reader that lags has to take so much:
+LEAST_READ: Final = 32 * 1024  # bytes
 MAX_HEADERS: Final = 32 * 1024  # bytes
 
 
@@ -40,8 +41,7 @@ class GuardedProtocol(H11Protocol):
     def pause_writing(self) -> None:
         """The reader lags: what was written for it waits here."""
         super().pause_writing()
-        if self._stuck is None:
-            self._stuck = self.loop.call_later(self.reader_limit, self.transport.abort)
+        self._watch_reader()
 
     def resume_writing(self) -> None:
         """The reader has caught up."""
@@ -53,6 +53,18 @@ class GuardedProtocol(H11Protocol):
         self._stop_waiting()
         self._stop_stuck()
         super().connection_lost(exc)
+
+    def _watch_reader(self) -> None:
+        self._stop_stuck()
+        held = self.transport.get_write_buffer_size()
+        self._stuck = self.loop.call_later(self.reader_limit, self._check_reader, held)
+
+    def _check_reader(self, before: int) -> None:
+        """Drop a reader that took too little meanwhile."""
+        if before - self.transport.get_write_buffer_size() < LEAST_READ:
+            self.transport.abort()
+        else:
+            self._watch_reader()
 
     def _drop(self) -> None:
         if not self.transport.is_closing():

@@ -45,22 +45,15 @@ def encode_problem(code: str, message: str, hint: str = "") -> bytes:
 
 
 class Guard:
-    """Lets requests of an application in. `body_limit`: seconds; `max_body`: bytes; `max_requests`: at once."""
+    """Lets requests of an application in. `max_body`: bytes; `body_limit`: seconds; `max_requests`: at work at once."""
 
-    def __init__(
-        self,
-        application: Application,
-        rules: AccessRules,
-        *,
-        max_body: int = MAX_BODY,
-        body_limit: float = BODY_LIMIT,
-        max_requests: int = MAX_REQUESTS,
-    ) -> None:
+    max_body = MAX_BODY
+    body_limit = BODY_LIMIT
+    max_requests = MAX_REQUESTS
+
+    def __init__(self, application: Application, rules: AccessRules) -> None:
         self._application = application
         self._rules = rules
-        self._max_body = max_body
-        self._body_limit = body_limit
-        self._max_requests = max_requests
         self._count = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,9 +74,7 @@ class Guard:
             return
         self._count += 1
         try:
-            exchange = _Exchange(
-                scope, receive, send, rules=self._rules, max_body=self._max_body, limit=self._body_limit
-            )
+            exchange = _Exchange(scope, receive, send, self._rules, max_body=self.max_body, limit=self.body_limit)
             await self._application(scope, exchange.receive, exchange.send)
         finally:
             self._count -= 1
@@ -97,7 +88,7 @@ class Guard:
         grant = self._rules.check_request(scope)
         if scope["type"] == "http":
             self._check_body(scope, headers)
-            if self._count >= self._max_requests:
+            if self._count >= self.max_requests:
                 raise HttpRefused(503, "server_busy", "too many requests are at work.", retry_after=1)
         return grant
 
@@ -110,8 +101,8 @@ class Guard:
         if kind != b"application/json" and (has_body or scope["method"] != "DELETE"):
             hint = "Send the header `Content-Type: application/json`."
             raise HttpRefused(415, "content_type_refused", "the body has to be JSON, and say so.", hint=hint)
-        if length.isdigit() and int(length) > self._max_body:
-            raise _build_too_large(self._max_body)
+        if length.isdigit() and int(length) > self.max_body:
+            raise _build_too_large(self.max_body)
 
     async def _answer_preflight(self, scope: Scope, send: Send) -> None:
         origin = read_headers(scope["headers"])[b"origin"]
@@ -130,7 +121,7 @@ class _Exchange:
     """One request at work: counts and times its body, and adds to the headers of its answer."""
 
     def __init__(
-        self, scope: Scope, receive: Receive, send: Send, *, rules: AccessRules, max_body: int, limit: float
+        self, scope: Scope, receive: Receive, send: Send, rules: AccessRules, *, max_body: int, limit: float
     ) -> None:
         self._scope, self._receive, self._send = scope, receive, send
         self._rules = rules
