@@ -55,6 +55,7 @@ SUBCOMMANDS: Final = frozenset(
         "review",
         "rules",
         "sessions",
+        "serve",
         "skills",
     ]
 )
@@ -83,6 +84,7 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui image < PICTURE
        agent-tui models [DIR] [--json]
        agent-tui completion bash | zsh | fish
+       agent-tui serve [DIR] [--host HOST] [--port N | --socket PATH]
        agent-tui index [status | build | search QUERY | clear] [DIR]
        agent-tui doctor [DIR] [--probe]
        agent-tui --demo [-c]"""
@@ -116,6 +118,7 @@ commands:
   models                show which model does what: its effort, its fallbacks,
                         its window, and whether its price is known
   completion            print a script that completes these command lines
+  serve                 serve the chat API by HTTP, on this machine
   index                 search the project by meaning, or show, build or remove
                         its index; agent-tui index --help says more
   doctor                show versions, state directory, configuration, keys

@@ -34,6 +34,7 @@ Front = Literal[
     "mcp",
     "memory",
     "rules",
+    "serve",
     "skills",
     "commands",
     "completion",
@@ -46,6 +47,7 @@ _PACKAGES: Final = {
     "mcp": "extensions.mcp",
     "completion": "completion.scripts",
     "_complete": "completion.candidates",
+    "serve": "remote.serve",
 }
 ModeName = str
 OutputFormat = Literal["text", "json", "stream-json"]

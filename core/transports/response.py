@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 else:
     ResponseDocument = Union[(*(each for each in get_args(d.AnyDocument) if each is not d.ReasoningDocument),)]
 Status = Literal["completed", "streaming", "error"]
-StopReason = Literal["done", "interrupted", "limit", "failed"]
+StopReason = Literal["done", "interrupted", "limit", "failed", "running"]
 
 
 class ResponseUsage(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -94,8 +94,9 @@ class ResponseMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
     """`turn_count`: model calls. `stop_reason`: why the turn ended; `stop_message` says more where there is more.
 
     `pending_changes` and `pending_bulks` wait for a review (`agent-tui -c`); `accepted_changes` were written to the
-    workspace at the end. `candidates`: the ways in which it was tried, of which nothing is taken yet.
-    `structured_output`: the answer as a JSON value that is valid under the schema that was asked for.
+    workspace at the end. `candidates`: the ways in which it was tried, of which nothing is taken yet. `waits_for`: ids
+    of approvals and questions that are open. `structured_output`: the answer as a JSON value that is valid under the
+    schema that was asked for.
     """
 
     duration_ms: int = field(name="duration_ms")
@@ -109,6 +110,7 @@ class ResponseMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
     accepted_changes: tuple[str, ...] = ()
     candidates: tuple[ResponseCandidate, ...] = ()
     structured_output: Any = None
+    waits_for: tuple[str, ...] = ()
 
 
 class Response(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -126,15 +128,16 @@ class Response(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def build_response(turn: TurnState, state: SessionState, *, accepted: tuple[str, ...] = ()) -> Response:
-    """Return the response object of a turn that has ended."""
-    reason: Any = turn.reason or "interrupted"
+    """Return the response object of a turn, one that goes on as it is so far."""
+    reason: Any = turn.reason or "running"
+    status: Status = "streaming" if reason == "running" else "completed"
     return Response(
         id=f"chat_{turn.id.partition('_')[2]}",
         conversation_id=f"conv_{state.session_id.partition('_')[2]}",
         model=turn.model,
         mode=turn.mode,
         created=_format_time(turn.started),
-        status="completed" if reason in {"done", "limit"} else "error",
+        status="error" if reason in {"failed", "interrupted"} else status,
         documents=_number_documents(turn),
         usage=_to_usage(turn.usage),
         metadata=ResponseMetadata(
@@ -148,6 +151,7 @@ def build_response(turn: TurnState, state: SessionState, *, accepted: tuple[str,
             pending_bulks=list_pending_bulks(state),
             accepted_changes=accepted,
             candidates=_list_candidates(turn, state),
+            waits_for=(*state.approvals, *state.questions),
         ),
     )
 
@@ -226,12 +230,13 @@ def _format_time(at_ms: int) -> str:
 def build_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of `Response`."""
     found = {"title": "agent-tui response", **msgspec.json.schema(Response)}
-    _close_records(found)
+    close_records(found)
     return found
 
 
-def _close_records(node: object) -> None:
-    """Close every record: it has exactly its fields, and the program always writes all of them.
+def close_records(node: object, *, required: bool = True, closed: bool = True) -> None:
+    """Close every record of a schema (`closed`): it has exactly its fields, and (`required`) the program always writes
+    all of them.
 
     Descriptions come from docstrings, whose indentation is not the same in every version of Python.
     """
@@ -240,12 +245,14 @@ def _close_records(node: object) -> None:
             node["description"] = inspect.cleandoc(text)
         fields = node.get("properties")
         if node.get("type") == "object" and isinstance(fields, dict):
-            node["additionalProperties"] = False
-            node["required"] = sorted(fields)
+            if closed:
+                node["additionalProperties"] = False
+            if required:
+                node["required"] = sorted(fields)
         node = list(node.values())
     if isinstance(node, list):
         for each in node:
-            _close_records(each)
+            close_records(each, required=required, closed=closed)
 
 
 def format_schema() -> str:

@@ -14,14 +14,21 @@ from core.state.session import SessionState
 
 
 class SessionView:
-    """Follows one session of a client. `on_event` gets every event, after it counts."""
+    """Follows one session of a client. `on_event` gets every event, after it counts. `brief`: see `Client.events`."""
 
-    def __init__(self, client: Client, session: str, on_event: Callable[[Envelope], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        session: str,
+        on_event: Callable[[Envelope], None] = lambda _: None,
+        *,
+        brief: bool = True,
+    ) -> None:
         self.state = SessionState(session_id=session)
         self._client = client
         self._session = session
         self._on_event = on_event
-        self._stream = client.events(session, brief=True)
+        self._stream = client.events(session, brief=brief)
 
     async def wait_until(self, is_met: Callable[[], bool]) -> None:
         """Take events in until the condition holds or the session ends. Raises what client and `on_event` raise."""

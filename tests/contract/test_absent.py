@@ -18,6 +18,7 @@ LISTENERS = {
     "core.mcp.remote.login": "the user's browser, on loopback, while a login goes on; with a state",
     "core.sandbox.network.proxy": "one box, by a socket in the state directory",
     "core.sandbox.inside.port_forward": "programs inside of a box, on its own loopback",
+    "core.transports.http.server": "who holds a token, when the user starts `agent-tui serve`",
     "core.sandbox.tiers.self_test": "nobody: what the attempts of a box must not reach",
 }
 # `listen` of our own, where no socket is: to standard input, a project's words, what `forward` opened, a server's news.

@@ -64,7 +64,7 @@ NAMED_ELSEWHERE = {
     "lxml-html-clean": ("core/web/page_reader.py", '"trafilatura"'),
 }
 # The project was given these to build on; what does not use them yet is still to come.
-GIVEN = {"gitpython", "litestar", "textual-serve", "uvicorn", "websockets"}
+GIVEN = {"gitpython", "textual-serve", "websockets"}
 
 
 def entries(lock: str) -> dict[str, tuple[str, str, list[str]]]:

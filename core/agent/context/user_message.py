@@ -29,6 +29,7 @@ from core.agent.turn.offers import render_offers
 from core.agent.turn.turn_context import TurnContext
 from core.agent.web.opening import fetch_mentioned
 from core.protocol.attachment_labels import LABEL_PATTERN, find_attachments
+from core.protocol.commands import EarlierMessage
 from core.protocol.events import Notice
 from core.protocol.messages import Attachment, UserMessage
 
@@ -58,6 +59,8 @@ async def compose_user_message(
     parts += _tag_if_changed(announced, "git_status", escape_tags(git))
     viewed = escape_tags("\n".join(_describe_viewed(surroundings)))
     parts += _tag_if_changed(announced, "open_and_recently_viewed_files", viewed)
+    parts += _tag_if_changed(announced, "client_rules", escape_tags("\n\n".join(surroundings.rules)))
+    parts += _tag_if_changed(announced, "earlier_conversation", "\n".join(map(_render_earlier, surroundings.earlier)))
     items = surroundings.items if surroundings.items is not None else (await resolve_mentions(sources, prompt)).items
     taking = partial(fetch_mentioned, context), partial(read_mentioned, context)
     attached = await BlockWriter(sources, sent, *taking).write(items)
@@ -77,6 +80,10 @@ async def compose_user_message(
     for unknown in [each for each in LABEL_PATTERN.findall(prompt) if each not in context.state.attachments]:
         context.emit(Notice(level="warning", message=f"{unknown} names nothing of this session: it was sent as text."))
     return UserMessage(content="\n\n".join(parts), attachments=(*named, *shown.attachments))
+
+
+def _render_earlier(message: EarlierMessage) -> str:
+    return wrap_tag(message.role, escape_tags(message.text))
 
 
 async def _build_map(sources: ContextSources, surroundings: PromptSurroundings) -> str:

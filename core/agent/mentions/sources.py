@@ -15,7 +15,7 @@ from core.agent.mentions.project_names import ProjectNames
 from core.errors import MentionRefused, PathRefused
 from core.index.reader import SymbolPlace
 from core.notebooks.reading import choose_limit, find_notebook_text
-from core.protocol.commands import Viewing
+from core.protocol.commands import EarlierMessage, Viewing
 from core.protocol.queries import ContextItem
 from core.syntax.symbols import Symbol, find_symbols, match_symbol
 from core.text.lines import split_whole_lines
@@ -77,11 +77,13 @@ async def build_no_map(_: Sequence[str]) -> str:
 
 class PromptSurroundings(Struct, frozen=True, kw_only=True):
     """The surroundings that a prompt was sent in. `open_files`: latest first; `viewing`: the place in the first of
-    them. `items`: what goes with it; None = what it mentions."""
+    them. `items`: what goes with it; None = what it mentions. `rules`, `earlier`: see `TurnSubmit`."""
 
     open_files: tuple[str, ...] = ()
     viewing: Viewing | None = None
     items: tuple[ContextItem, ...] | None = None
+    rules: tuple[str, ...] = ()
+    earlier: tuple[EarlierMessage, ...] = ()
 
 
 class ContextSources(Struct, eq=False, kw_only=True):

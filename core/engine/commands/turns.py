@@ -38,7 +38,13 @@ async def prepare_submit(session: Session, command: cmd.TurnSubmit) -> Effect:
     expanded = await expand_prompt(session, command.text)
     items = await _find_items(session, command, text, expanded)
     await check_pictures_accepted(session, items)
-    surroundings = PromptSurroundings(open_files=command.open_files, viewing=command.viewing, items=items)
+    surroundings = PromptSurroundings(
+        open_files=command.open_files,
+        viewing=command.viewing,
+        items=items,
+        rules=command.rules,
+        earlier=command.earlier,
+    )
     instruction = await _render_instruction(session, text, text.removesuffix(command.text), expanded)
     await reserve_turn(session)
     ask = partial(ask_model, prompt=text, surroundings=surroundings, instruction=instruction)

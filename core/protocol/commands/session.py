@@ -149,12 +149,20 @@ class Viewing(Struct, frozen=True, kw_only=True, omit_defaults=True):
     selected: str = ""
 
 
+class EarlierMessage(Struct, frozen=True, kw_only=True):
+    """A message of a conversation that a client had elsewhere."""
+
+    role: Literal["user", "assistant"]
+    text: str
+
+
 class TurnSubmit(Command, frozen=True, kw_only=True, tag="turn.submit"):
     """`open_files`: workspace-relative paths that the user has on screen or looked at, latest first; `viewing`: the
     place in the one on screen. What the labels in `text` name goes with it; `attachments` are labels that need not
     stand in it. So does what it mentions and names, see `PromptContextQuery`, for `pasted` and `excluded`, too.
     `anyway`: the model is meant, although the user types the commands (policy `human`). `available_tools`: by name,
-    what tools may do in this turn ("*": those that it does not name); it only narrows what the settings allow."""
+    what tools may do in this turn ("*": those that it does not name); it only narrows what the settings allow. `rules`:
+    texts of the client that bind from now on; `earlier`: what was said before, for a session that begins with it."""
 
     text: str
     open_files: tuple[str, ...] = ()
@@ -164,6 +172,8 @@ class TurnSubmit(Command, frozen=True, kw_only=True, tag="turn.submit"):
     excluded: tuple[str, ...] = ()
     anyway: bool = False
     available_tools: dict[str, ToolSettings] = field(default_factory=dict)
+    rules: tuple[str, ...] = ()
+    earlier: tuple[EarlierMessage, ...] = ()
 
 
 class TurnSteer(Command, frozen=True, kw_only=True, tag="turn.steer"):

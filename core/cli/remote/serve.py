@@ -1,0 +1,150 @@
+"""`agent-tui serve`: the engine behind a door of HTTP, on this machine, for programs that hold a token of it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
+from core.errors import ConfigError
+from core.exits import ExitCode
+from core.protocol.options import EngineOptions
+
+if TYPE_CHECKING:
+    from core.engine.models import ModelAccess
+    from core.transports.http.server import ServerPlace
+
+SERVE_USAGE = """\
+agent-tui serve [DIR] [--host HOST] [--port N | --socket PATH]
+                       [--token-file FILE] [--tls-cert FILE --tls-key FILE]
+                       [--allow-origin ORIGIN ...] [--allow-host HOST ...]"""
+
+SERVE_TEXT = """\
+Serve the chat API and the sessions of DIR by HTTP (docs/api.md). Only programs
+that hold a token are let in: one may read, one drives, one approves. They are
+made at the start and stand in a file that you alone can read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeArguments(Arguments):
+    """`port` 0: any that is free. `token_file` None: one for this run, in the state directory."""
+
+    front: ClassVar[Front] = "serve"
+    host: str = "127.0.0.1"
+    port: int = 0
+    socket_path: Path | None = None
+    token_file: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    origins: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+    def build_place(self) -> ServerPlace:
+        """Return where to listen. Raises `ConfigError` if others could listen in."""
+        from core.transports.http.server import ServerPlace
+
+        place = ServerPlace(
+            host=self.host,
+            port=self.port,
+            socket_path=self.socket_path,
+            certificate=self.certificate,
+            key=self.key,
+        )
+        place.check_reach()
+        return place
+
+
+def _parse_port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number up to 65535, 0 = any that is free")
+    return int(text)
+
+
+def _parse_path(text: str) -> Path:
+    return Path(text).expanduser().absolute()
+
+
+def parse(argv: Sequence[str]) -> ServeArguments:
+    """Check the words behind `agent-tui serve`; exits as `core.cli.arguments.parse` does."""
+    parser = build_parser("agent-tui serve", SERVE_USAGE, SERVE_TEXT)
+    add_directory(parser)
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen at (default: 127.0.0.1)")
+    parser.add_argument("--port", type=_parse_port, metavar="N", help="port to listen at (default: any that is free)")
+    parser.add_argument("--socket", type=_parse_path, metavar="PATH", help="listen at a Unix socket instead")
+    parser.add_argument("--token-file", type=_parse_path, metavar="FILE", help="file of the tokens, kept between runs")
+    parser.add_argument("--tls-cert", type=_parse_path, metavar="FILE", help="certificate, in PEM")
+    parser.add_argument("--tls-key", type=_parse_path, metavar="FILE", help="its key, in PEM")
+    parser.add_argument(
+        "--allow-origin", action="append", metavar="ORIGIN", help="page that may call: http://HOST:PORT"
+    )
+    parser.add_argument(
+        "--allow-host", action="append", metavar="HOST", help="another name of this server: HOST[:PORT]"
+    )
+    said = parser.parse_intermixed_args(argv)
+    if (said.tls_cert is None) != (said.tls_key is None):
+        parser.error("--tls-cert and --tls-key go together")
+    if said.socket is not None and (said.port is not None or said.tls_cert is not None):
+        parser.error("--socket takes the place of a port, and of TLS")
+    return ServeArguments(
+        directory=parse_directory(said.words, parser),
+        host=said.host,
+        port=said.port or 0,
+        socket_path=said.socket,
+        token_file=said.token_file,
+        certificate=said.tls_cert,
+        key=said.tls_key,
+        origins=tuple(said.allow_origin or ()),
+        hosts=tuple(said.allow_host or ()),
+    )
+
+
+def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
+    """Serve until told to end. Returns the exit code. Raises `ConfigError`."""
+    from core.engine import Engine
+    from core.transports.engines import Engines
+    from core.transports.http import server, token_file
+    from core.transports.http.service import HttpService
+
+    place = arguments.build_place()
+    path = _choose_token_file(arguments)
+    tokens = token_file.load_tokens(path)
+    listening = server.open_socket(place)
+    port = 0 if place.socket_path is not None else int(listening.getsockname()[1])
+    rules = server.build_rules(place, port, tokens, origins=arguments.origins, hosts=arguments.hosts)
+    url = "" if place.socket_path is not None else server.build_url(place, port)
+    token_file.save_tokens(path, tokens, url=url, socket=str(place.socket_path or ""))
+
+    def announce() -> None:
+        where = f"{url}#{tokens.approve}" if url else f"unix:{place.socket_path}"
+        sys.stdout.write(f"{where}\n")
+        sys.stdout.flush()
+        sys.stderr.write(f"Serving {arguments.directory}. The tokens (read, drive, approve) are in {path}.\n")
+
+    engines = Engines(EngineOptions(preload=False), lambda at, options: Engine(at, options=options, models=models))
+    service = HttpService(engines, arguments.directory)
+    serving = server.HttpServer(listening, service, rules=rules, place=place, on_ready=announce)
+    try:
+        asyncio.run(serving.run())
+    finally:
+        if arguments.token_file is None:
+            path.unlink(missing_ok=True)
+    return ExitCode.DONE
+
+
+def _choose_token_file(arguments: ServeArguments) -> Path:
+    """Return the place of the tokens. Raises `ConfigError` for one where the agent could read them."""
+    from core.transports.http.token_file import get_default_path
+
+    path = arguments.token_file or get_default_path()
+    if path.resolve().is_relative_to(arguments.directory):
+        raise ConfigError(
+            f"{path} lies in the project, where its agent could read the tokens.",
+            hint="Name a file outside of it.",
+            code="token_file_in_project",
+        )
+    return path

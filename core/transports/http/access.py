@@ -1,0 +1,161 @@
+"""The one check of every request and every WebSocket, before anything else looks at it: host, origin, token.
+
+A page in a browser of this machine can send requests here, and can have its own name resolve to this machine. So a
+request has to name a host that is served, come from no foreign page, and carry a token, which no page knows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections import deque
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+from core.clock import monotonic
+from core.errors import AgentTuiError
+
+FAILURES_COUNTED: Final = 20  # wrong tokens of one address
+FAILURE_WINDOW: Final = 60.0  # seconds
+TOKEN_PROTOCOL: Final = "agent-tui.token."  # a WebSocket of a browser has no other place for a token
+WEB_PROTOCOLS: Final = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
+Headers = Mapping[bytes, bytes]
+
+
+class Grant(IntEnum):
+    """The rights of a token; each includes those before it. `APPROVE`: verdicts, approvals, policy and trust."""
+
+    NONE = 0
+    READ = 1
+    DRIVE = 2
+    APPROVE = 3
+
+
+class HttpRefused(AgentTuiError, code="request_refused"):
+    """A request that is not let in. `status` is that of HTTP; `retry_after` in seconds, 0 = not said."""
+
+    def __init__(self, status: int, code: str, message: str, *, hint: str = "", retry_after: int = 0) -> None:
+        super().__init__(message, hint=hint, code=code)
+        self.status = status
+        self.retry_after = retry_after
+
+
+class Tokens(Struct, frozen=True, kw_only=True):
+    """The tokens of a server, 256 random bits each."""
+
+    read: str
+    drive: str
+    approve: str
+
+    def find_grant(self, presented: str) -> Grant:
+        """Return what a token grants. It takes as long for a wrong one as for any of them."""
+        given = hashlib.sha256(presented.encode("utf-8", "surrogatepass")).digest()
+        found = Grant.NONE
+        for grant, known in ((Grant.READ, self.read), (Grant.DRIVE, self.drive), (Grant.APPROVE, self.approve)):
+            if hmac.compare_digest(given, hashlib.sha256(known.encode()).digest()):
+                found = grant
+        return found
+
+
+class AccessRules(Struct, kw_only=True, eq=False):
+    """The rules of one server. `hosts`: as the Host header may name them; `origins`: pages of other origins that may
+    call it; `public`: exact paths, or with a slash at their end all below, that are served without a token."""
+
+    tokens: Tokens
+    hosts: frozenset[str]
+    origins: frozenset[str] = frozenset()
+    public: tuple[str, ...] = ()
+    _failures: dict[str, deque[float]] = field(default_factory=dict)
+
+    def check_request(self, scope: Mapping[str, Any]) -> Grant:
+        """Return what the request of an ASGI scope is granted. Raises `HttpRefused`."""
+        headers = read_headers(scope["headers"])
+        self.check_host(headers)
+        self.check_origin(scope, headers)
+        if scope["type"] == "http" and self._is_public(scope):
+            return Grant.NONE
+        return self._check_token(scope, headers)
+
+    def check_host(self, headers: Headers) -> None:
+        """Raises `HttpRefused` for a host that is not this one: its name was made to lead here."""
+        if (host := headers.get(b"host", b"").decode("latin-1").lower()) not in self.hosts:
+            raise HttpRefused(
+                421,
+                "host_refused",
+                f"this server is not {host[:200]!r}." if host else "the request names no host.",
+                hint="Another name for it is allowed by --allow-host.",
+            )
+
+    def check_origin(self, scope: Mapping[str, Any], headers: Headers) -> None:
+        """Raises `HttpRefused` for a request that a page of another origin sends."""
+        origin = headers.get(b"origin", b"").decode("latin-1").lower()
+        own = f"{WEB_PROTOCOLS.get(scope.get('scheme', 'http'), 'http')}://{headers[b'host'].decode('latin-1').lower()}"
+        if origin in self.origins or (origin and origin == own):
+            return
+        if origin:
+            raise HttpRefused(
+                403,
+                "origin_refused",
+                f"pages of {origin[:200]!r} may not call this server.",
+                hint="A page that is yours is allowed by --allow-origin.",
+            )
+        if headers.get(b"sec-fetch-site", b"none") not in {b"none", b"same-origin"}:
+            raise HttpRefused(403, "origin_refused", "pages of other origins may not call this server.")
+
+    def is_foreign_origin(self, headers: Headers) -> bool:
+        """True if an allowed page of another origin asks, which has to be told that it may read the answer."""
+        return headers.get(b"origin", b"").decode("latin-1").lower() in self.origins
+
+    def _is_public(self, scope: Mapping[str, Any]) -> bool:
+        path = scope["path"]
+        return scope["method"] in {"GET", "HEAD"} and any(
+            path == each or (each.endswith("/") and each != "/" and path.startswith(each)) for each in self.public
+        )
+
+    def _check_token(self, scope: Mapping[str, Any], headers: Headers) -> Grant:
+        token = find_token(scope, headers)
+        grant = self.tokens.find_grant(token) if token else Grant.NONE
+        if grant is not Grant.NONE:
+            return grant
+        hint = "Send the header `Authorization: Bearer TOKEN`; the file that the server names at its start has it."
+        if token:
+            self._count_failure(str((scope.get("client") or ("",))[0]))
+            raise HttpRefused(401, "token_wrong", "the token is not one of this server.", hint=hint)
+        raise HttpRefused(401, "token_missing", "the request has no token.", hint=hint)
+
+    def _count_failure(self, address: str) -> None:
+        """Count a wrong token. The right one is always let in: nobody can lock its owner out."""
+        now = monotonic()
+        if len(self._failures) > 1_000:
+            self._failures.clear()
+        recent = self._failures.setdefault(address, deque(maxlen=FAILURES_COUNTED))
+        if len(recent) == FAILURES_COUNTED and now - recent[0] < FAILURE_WINDOW:
+            wait = max(1, round(FAILURE_WINDOW - (now - recent[0])))
+            raise HttpRefused(429, "too_many_failures", "too many wrong tokens from there.", retry_after=wait)
+        recent.append(now)
+
+
+def read_headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Return the headers of a request by their names in lower case. Of one that stands twice, both: no rule fits it."""
+    found: dict[bytes, bytes] = {}
+    for name, value in pairs:
+        key = name.lower()
+        found[key] = (
+            f"{found[key].decode('latin-1')}, {value.decode('latin-1')}".encode("latin-1") if key in found else value
+        )
+    return found
+
+
+def find_token(scope: Mapping[str, Any], headers: Headers) -> str:
+    """Return the token that a request carries, "" = none. One in the address counts for nothing: those are logged."""
+    kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    if kind.lower() == "bearer":
+        return token.strip()
+    if scope["type"] == "websocket":
+        for each in scope.get("subprotocols", ()):
+            if each.startswith(TOKEN_PROTOCOL):
+                return str(each).removeprefix(TOKEN_PROTOCOL)
+    return ""

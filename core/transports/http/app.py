@@ -1,0 +1,45 @@
+"""The application: every route by its module, what each needs, and the one guard before them.
+
+A group of routes is a module with `HANDLERS`; each handler says `opt=READS`, `DRIVES`, `APPROVES` or `PUBLIC`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from litestar import Litestar
+from litestar.di import Provide
+
+from core.transports.http.access import AccessRules
+from core.transports.http.chat.routes import HANDLERS as CHAT_HANDLERS
+from core.transports.http.guard import Application, Guard
+from core.transports.http.openapi import build_route
+from core.transports.http.problems import ANSWERS
+from core.transports.http.service import HttpService, check_grant
+from core.transports.http.sessions.routes import HANDLERS as SESSION_HANDLERS
+
+# Routes are added here: the list of a module of their own.
+HANDLERS: Final[tuple[Any, ...]] = (*CHAT_HANDLERS, *SESSION_HANDLERS)
+# Paths without a token: exact ones, and with a slash at their end all below. None of them may tell anything.
+PUBLIC_PATHS: Final[tuple[str, ...]] = ()
+
+
+def build_routes(service: HttpService, handlers: Sequence[Any] = HANDLERS) -> Litestar:
+    """Return the routes alone: without the guard before them, nobody is granted anything."""
+    return Litestar(
+        [*handlers, build_route(handlers)],
+        dependencies={"service": Provide(lambda: service, sync_to_thread=False)},
+        exception_handlers=dict(ANSWERS),
+        guards=[check_grant],
+        logging_config=None,
+        openapi_config=None,
+        request_max_body_size=None,  # the guard counts
+        debug=False,
+    )
+
+
+def build_application(service: HttpService, rules: AccessRules) -> Application:
+    """Return what a server serves."""
+    routes: Any = build_routes(service)
+    return Guard(routes, rules)

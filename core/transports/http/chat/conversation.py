@@ -1,0 +1,135 @@
+"""A conversation of the chat API: a session, followed through one answer.
+
+A question of the model ends the answer: the turn is interrupted, the question stays open, and the next message answers
+it. An approval does not, as other doors may give it; who did not ask for a stream is told of it at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncGenerator
+
+import msgspec
+
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol.client import Client
+from core.protocol.queries import IdleAnswer, IdleQuery
+from core.state.session import SessionState
+from core.transports.http.chat.stream_events import ChatProjection, StreamEvent, build_answer, build_done
+from core.transports.http.sse import DONE, encode_event
+from core.transports.response import Response
+from core.transports.session_view import SessionView
+
+
+class Conversation:
+    """Follows the session of a conversation. Close it."""
+
+    def __init__(self, client: Client, session: str, *, brief: bool = True) -> None:
+        self._client = client
+        self._session = session
+        self._view = SessionView(client, session, self._take_in, brief=brief)
+        self._projection = ChatProjection()
+        self._ready = deque[tuple[int, list[StreamEvent]]]()
+        self._after: int | None = None  # None: nothing is told yet
+        self._is_ended = False
+        self._asked = False
+
+    @property
+    def state(self) -> SessionState:
+        """The state of the session, as far as it was followed."""
+        return self._view.state
+
+    async def settle(self) -> None:
+        """Take in all that was accepted so far."""
+        await self._view.settle()
+
+    def tell_after(self, seq: int) -> None:
+        """Tell of the events behind this one that are taken in from here on."""
+        self._after = seq
+
+    async def close(self) -> None:
+        """End it. The turn goes on."""
+        await self._view.close()
+
+    def find_open_question(self) -> ev.QuestionAsked | None:
+        """Return the question that the next message answers."""
+        asked = [each for each in self.state.questions.values() if not each.subagent]
+        return asked[-1] if asked else None
+
+    async def finish_answer(self) -> Response:
+        """Return the response object when the turn ends, or when it waits for somebody's yes."""
+        while not self._is_ended and not self.state.approvals:
+            self._ready.clear()
+            if not await self._step():
+                break
+        return build_answer(self.state.turns[-1], self.state)
+
+    async def stream_answer(self) -> AsyncGenerator[bytes]:
+        """Yield the events of the answer until it ends."""
+        try:
+            while True:
+                while self._ready:
+                    seq, events = self._ready.popleft()
+                    for piece in _encode(seq, events):
+                        yield piece
+                if self._is_ended or not await self._step():
+                    yield DONE
+                    return
+        finally:
+            await self.close()
+
+    async def replay(self, after: int) -> AsyncGenerator[bytes]:
+        """Yield the events behind `after`, and go on until the turn that runs has ended."""
+        answer = await self._client.query(IdleQuery(session=self._session))
+        last = answer.seq if isinstance(answer, IdleAnswer) else 0
+        self.tell_after(after)
+        try:
+            while not self._is_over(last):
+                if not await self._step():
+                    break
+                while self._ready:
+                    seq, events = self._ready.popleft()
+                    for piece in _encode(seq, events):
+                        yield piece
+            yield DONE
+        finally:
+            await self.close()
+
+    def _is_over(self, last: int) -> bool:
+        return self.state.seq >= last and self.state.current_turn is None
+
+    async def _step(self) -> bool:
+        """Take events in until there is something to tell. False: the session is gone."""
+        before, seen = self._is_ended, self.state.seq
+
+        def has_news() -> bool:
+            return bool(self._ready) or self._is_ended != before or self._asked or self.state.seq != seen
+
+        await self._view.wait_until(has_news)
+        if self._asked:
+            self._asked = False
+            await self._client.submit(cmd.TurnInterrupt(session=self._session))
+            return True
+        return has_news()
+
+    def _take_in(self, envelope: ev.Envelope) -> None:
+        event, after = envelope.event, self._after
+        found = self._projection.project(envelope)
+        is_new = after is not None and (envelope.seq > after or isinstance(event, ev.LossyEvent))
+        if isinstance(event, ev.TurnFinished) and self.state.turns:
+            found.append(build_done(build_answer(self.state.turns[-1], self.state)))
+            self._is_ended = is_new
+        if is_new and isinstance(event, ev.QuestionAsked) and event.lasting and not event.subagent:
+            self._asked = True
+        if found and is_new:
+            self._ready.append((envelope.seq, found))
+
+
+def _encode(seq: int, events: list[StreamEvent]) -> list[bytes]:
+    """Return the frames of one event of the log. The last of them has its number: until then it was not told whole."""
+    last = len(events) - 1
+    return [
+        encode_event(each.name, msgspec.json.encode(each), seq=seq if at == last else None)
+        for at, each in enumerate(events)
+    ]

@@ -1,0 +1,158 @@
+"""A request of the chat API, in the names of the integration concept, and the command that it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta, Struct, field
+
+from core.errors import CommandRejected
+from core.protocol import commands as cmd
+from core.protocol.documents import Question, QuestionAnswer
+from core.protocol.events import ModeName, QuestionAsked
+from core.protocol.tools import ToolRow, ToolScope, ToolSettings
+from core.records import convert
+
+MAX_MESSAGES: Final = 1_000
+_CONVERSATION: Final = r"^conv_[0-9a-z]{1,40}$"
+
+
+class ApiRecord(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Base of what a client sends: a field that is not known is refused."""
+
+
+class ChatMessage(ApiRecord, frozen=True, kw_only=True):
+    """One message of the conversation. Those of the system are rules."""
+
+    role: Literal["system", "user", "assistant"]
+    content: Annotated[str, Meta(description="Plain text, Markdown.")]
+
+
+class ChatContext(ApiRecord, frozen=True, kw_only=True):
+    """The place that a prompt is about."""
+
+    workspace_path: Annotated[
+        str, Meta(description="Absolute path of the project, in the directory that is served; that itself by default.")
+    ] = ""
+    open_files: Annotated[
+        tuple[str, ...], Meta(description="Files that the user looks at, latest first; relative to the project.")
+    ] = ()
+    project_layout: Annotated[
+        str, Meta(description="Accepted, and not used: the server lists the files of the project itself.")
+    ] = ""
+    rules: Annotated[tuple[str, ...], Meta(description="Rules that bind for this conversation from now on.")] = ()
+
+
+class ToolAvailability(ApiRecord, frozen=True, kw_only=True):
+    """Limits of a tool for one turn. They only narrow what the settings allow."""
+
+    enabled: Annotated[bool, Meta(description="It may be called.")] = True
+    scope: Annotated[ToolScope, Meta(description="`changed`: only files that wait for a verdict.")] = "workspace"
+    allowed_paths: Annotated[
+        tuple[Annotated[str, Meta(min_length=1)], ...],
+        Meta(description="Directories, files and patterns that it is kept to; none: all of the project."),
+    ] = ()
+    require_approval: Annotated[bool, Meta(description="The user is asked about each call.")] = False
+
+
+class ChatRequest(ApiRecord, frozen=True, kw_only=True):
+    """A prompt, and all that goes with it. The last message is the user's prompt."""
+
+    messages: Annotated[
+        tuple[ChatMessage, ...],
+        Meta(min_length=1, max_length=MAX_MESSAGES, description="The conversation; its last message is the prompt."),
+    ]
+    model: Annotated[str, Meta(description="`provider/name`; by default the configured one.")] = ""
+    mode: Annotated[ModeName | None, Meta(description="By default `agent`, or that of the conversation.")] = None
+    context: ChatContext = ChatContext()
+    tools: Annotated[
+        tuple[str, ...] | None, Meta(description="Names of the only tools that may be called; by default all.")
+    ] = None
+    available_tools: Annotated[dict[str, ToolAvailability], Meta(description="Limits of tools, by their names.")] = (
+        field(default_factory=dict)
+    )
+    conversation_id: Annotated[
+        Annotated[str, Meta(pattern=_CONVERSATION)] | None,
+        Meta(description="The conversation to go on with; by default a new one."),
+    ] = None
+    stream: Annotated[bool, Meta(description="Answer with server-sent events.")] = False
+
+    def find_prompt(self) -> str:
+        """Return the words of the user. Raises `CommandRejected` if the last message is none of theirs."""
+        last = self.messages[-1]
+        if last.role != "user":
+            raise CommandRejected("the last message has to be the user's.", code="prompt_missing")
+        return last.content
+
+    def list_rules(self) -> tuple[str, ...]:
+        """Return the rules of the context, and the words of the system."""
+        said = [each.content for each in self.messages if each.role == "system"]
+        return tuple(each for each in (*self.context.rules, *said) if each.strip())
+
+    def list_earlier(self) -> tuple[cmd.EarlierMessage, ...]:
+        """Return what was said before the prompt."""
+        said = [each for each in self.messages[:-1] if each.role != "system" and each.content.strip()]
+        return tuple(
+            cmd.EarlierMessage(role="user" if each.role == "user" else "assistant", text=each.content) for each in said
+        )
+
+
+def check_open_files(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return paths that lie in a project. Raises `CommandRejected`."""
+    for path in paths:
+        pure = PurePosixPath(path)
+        if not path or pure.is_absolute() or ".." in pure.parts or "\0" in path:
+            raise CommandRejected(
+                f"openFiles has {path[:200]!r}, which is no path in the project.", code="path_refused"
+            )
+    return tuple(paths)
+
+
+def build_tool_limits(request: ChatRequest, rows: Sequence[ToolRow]) -> dict[str, ToolSettings]:
+    """Return what tools may do in the turn. `rows`: the tools that there are. Raises `CommandRejected`."""
+    limits = {
+        name: convert({key: getattr(each, key) for key in each.__struct_fields__}, ToolSettings)
+        for name, each in request.available_tools.items()
+    }
+    if request.tools is None:
+        return limits
+    names = {alias: row.name for row in rows for alias in (row.name, *row.aliases)}
+    if unknown := [each for each in request.tools if each not in names]:
+        listed = ", ".join(sorted(row.name for row in rows))
+        raise CommandRejected(
+            f"there is no tool {unknown[0][:100]!r}.", hint=f"There are {listed}.", code="tool_unknown"
+        )
+    wanted = {names[each] for each in request.tools}
+    off = {row.name: ToolSettings(enabled=False) for row in rows if row.name not in wanted and not row.server}
+    return {**limits, **off}
+
+
+def parse_answers(asked: QuestionAsked, text: str) -> tuple[QuestionAnswer, ...]:
+    """Return the answers that a message gives to questions: lines like `q1: jwt`, or all of it for the first one."""
+    lines = [line.partition(":") for line in text.splitlines() if ":" in line]
+    said: Mapping[str, str] = {key.strip().casefold(): value.strip() for key, _, value in lines}
+    named = [(each, said[each.id.casefold()]) for each in asked.questions if said.get(each.id.casefold())]
+    pairs = named or [(asked.questions[0], text.strip())]
+    return tuple(_build_answer(question, value) for question, value in pairs if value)
+
+
+def _build_answer(question: Question, text: str) -> QuestionAnswer:
+    """Return the options that a text names, by their ids or labels; one that names none is the answer itself."""
+    known = {word.casefold(): each.id for each in question.options for word in (each.label, each.id)}
+    words = [each.strip().casefold() for each in ([text] if text.casefold() in known else text.split(","))]
+    chosen = tuple(dict.fromkeys(known[each] for each in words if each in known))
+    if len(chosen) == len(words) and (len(chosen) == 1 or question.allow_multiple):
+        return QuestionAnswer(question=question.id, options=chosen)
+    return QuestionAnswer(question=question.id, text=text)
+
+
+def to_session_id(conversation: str) -> str:
+    """Return the session of a conversation."""
+    return f"ses_{conversation.removeprefix('conv_')}"
+
+
+def to_conversation_id(session: str) -> str:
+    """Return the conversation of a session."""
+    return f"conv_{session.partition('_')[2]}"

@@ -1,0 +1,189 @@
+"""The chat API: a prompt in, documents out, whole or as a stream of events."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import msgspec
+from litestar import MediaType, Request, Response, get, post
+from litestar.params import FromPath, HeaderParameter, JSONBody, QueryParameter
+from litestar.response import Stream
+from msgspec import structs
+
+from core.errors import CommandRejected
+from core.protocol import commands as cmd
+from core.protocol.client import Client
+from core.protocol.queries import ToolsAnswer, ToolsQuery
+from core.transports.http.chat.conversation import Conversation
+from core.transports.http.chat.requests import (
+    ChatRequest,
+    build_tool_limits,
+    check_open_files,
+    parse_answers,
+    to_conversation_id,
+    to_session_id,
+)
+from core.transports.http.chat.stream_events import build_answer
+from core.transports.http.service import DRIVES, READS, HttpService, Served, answer_with
+from core.transports.http.sse import EVENT_STREAM
+from core.transports.response import Response as Answer
+
+AnyRequest = Request[Any, Any, Any]
+Place = Annotated[int | None, QueryParameter(ge=0, description="The `id:` of the last event that was received.")]
+LastEvent = Annotated[str | None, HeaderParameter(name="Last-Event-ID", description="As `after`, by a browser.")]
+
+
+@post(
+    "/api/v1/chat/completions",
+    opt=DRIVES,
+    status_code=200,
+    summary="Send a prompt",
+    operation_id="complete_chat",
+    responses=answer_with(Answer),
+)
+async def complete_chat(request: AnyRequest, data: JSONBody[ChatRequest], service: Served) -> Any:
+    """Let the agent answer the last message. With `stream`, or where the client accepts `text/event-stream` alone, the
+    answer is a stream of the seven events and `[DONE]`; else it is one response object."""
+    return await _answer(request, data, service)
+
+
+@post(
+    "/api/v1/chat/plan",
+    opt=DRIVES,
+    status_code=200,
+    summary="Have a plan made",
+    operation_id="plan_chat",
+    responses=answer_with(Answer),
+)
+async def plan_chat(request: AnyRequest, data: JSONBody[ChatRequest], service: Served) -> Any:
+    """Let the agent look, ask and plan; nothing is changed. The answer holds `plan` and `clarification` documents; the
+    next message of the conversation answers what was asked."""
+    if data.mode not in {None, "plan"}:
+        raise CommandRejected(f"the mode is plan here, not {data.mode}.", code="mode_refused")
+    return await _answer(request, structs.replace(data, mode="plan"), service)
+
+
+@get(
+    "/api/v1/chat/{conversation_id:str}",
+    opt=READS,
+    summary="The latest answer of a conversation",
+    operation_id="read_answer",
+    responses=answer_with(Answer),
+)
+async def read_answer(conversation_id: FromPath[str], service: Served) -> Response[bytes]:
+    """Return the response object of the latest prompt, with the status `streaming` while it is at work."""
+    session = to_session_id(conversation_id)
+    talk = Conversation(await service.find(session), session)
+    try:
+        await talk.settle()
+        if not talk.state.turns:
+            raise CommandRejected("the conversation has no answer yet.", code="session_unknown")
+        return _encode(build_answer(talk.state.turns[-1], talk.state))
+    finally:
+        await talk.close()
+
+
+@get(
+    "/api/v1/chat/{conversation_id:str}/events",
+    opt=READS,
+    summary="Come back to the stream of a conversation",
+    operation_id="replay_chat",
+)
+async def replay_chat(
+    conversation_id: FromPath[str], service: Served, after: Place = None, last_event_id: LastEvent = None
+) -> Stream:
+    """Stream the events behind `after`, and those of the turn at work until it ends."""
+    session = to_session_id(conversation_id)
+    talk = Conversation(await service.find(session), session, brief=False)
+    return service.streams.build_stream(talk.replay(read_place(after, last_event_id)), _name(session))
+
+
+@post(
+    "/api/v1/chat/{conversation_id:str}/interrupt",
+    opt=DRIVES,
+    status_code=202,
+    summary="Stop an answer",
+    operation_id="interrupt_chat",
+)
+async def interrupt_chat(conversation_id: FromPath[str], service: Served) -> cmd.Ack:
+    """Stop the turn at work. A client that only goes away does not stop it."""
+    session = to_session_id(conversation_id)
+    return await service.submit(await service.find(session), cmd.TurnInterrupt(session=session))
+
+
+def read_place(after: int | None, last_event_id: str | None) -> int:
+    """Return where a client wants to go on. Raises `CommandRejected`."""
+    if after is not None:
+        return after
+    if last_event_id and not (last_event_id.isascii() and last_event_id.isdecimal() and len(last_event_id) < 16):
+        raise CommandRejected("Last-Event-ID is not the id of an event.", code="request_invalid")
+    return int(last_event_id or 0)
+
+
+async def _answer(request: AnyRequest, data: ChatRequest, service: HttpService) -> Any:
+    prompt = data.find_prompt()
+    client, session = await _open(data, service)
+    talk = Conversation(client, session)
+    try:
+        await talk.settle()
+        await _submit(data, prompt, service, client, talk)
+        if data.stream or request.headers.get("accept", "").strip().lower().startswith(EVENT_STREAM):
+            return service.streams.build_stream(talk.stream_answer(), _name(session))
+        whole = await talk.finish_answer()
+    except BaseException:
+        await talk.close()
+        raise
+    await talk.close()
+    return _encode(whole, _name(session))
+
+
+async def _open(data: ChatRequest, service: HttpService) -> tuple[Client, str]:
+    """Return the session of a conversation, with the mode and the model that are wanted."""
+    if data.conversation_id is None:
+        command = cmd.SessionOpen(mode=data.mode or "agent", model=data.model)
+        client, opened = await service.engines.open(service.find_directory(data.context.workspace_path), command)
+        return client, opened.session
+    session = to_session_id(data.conversation_id)
+    return await service.find(session), session
+
+
+async def _submit(data: ChatRequest, prompt: str, service: HttpService, client: Client, talk: Conversation) -> None:
+    """Send the prompt, or the answers that it is, and tell of what follows."""
+    state, session = talk.state, talk.state.session_id
+    if data.mode is not None and data.mode != state.mode:
+        await service.submit(client, cmd.ModeSet(session=session, mode=data.mode))
+    if data.model and data.model != state.model:
+        await service.submit(client, cmd.ModelSet(session=session, model=data.model))
+    if (asked := talk.find_open_question()) is not None and (answers := parse_answers(asked, prompt)):
+        command: cmd.AnyCommand = cmd.QuestionReply(session=session, id=asked.id, answers=answers)
+    else:
+        command = await _build_submit(data, prompt, service, client, talk)
+    accepted = await service.submit(client, command)
+    talk.tell_after(accepted.seq)
+
+
+async def _build_submit(
+    data: ChatRequest, prompt: str, service: HttpService, client: Client, talk: Conversation
+) -> cmd.TurnSubmit:
+    session = talk.state.session_id
+    tools = await service.ask(client, ToolsQuery(session=session)) if data.tools is not None else ToolsAnswer()
+    rows = tools.tools if isinstance(tools, ToolsAnswer) else ()
+    return cmd.TurnSubmit(
+        session=session,
+        text=prompt,
+        open_files=check_open_files(data.context.open_files),
+        available_tools=build_tool_limits(data, rows),
+        rules=data.list_rules(),
+        earlier=() if talk.state.turns else data.list_earlier(),
+    )
+
+
+def _name(session: str) -> dict[str, str]:
+    return {"X-Conversation-Id": to_conversation_id(session)}
+
+
+def _encode(whole: Answer, headers: dict[str, str] | None = None) -> Response[bytes]:
+    return Response(msgspec.json.encode(whole), media_type=MediaType.JSON, headers=headers or {})
+
+
+HANDLERS: Final[tuple[Any, ...]] = (complete_chat, plan_chat, read_answer, replay_chat, interrupt_chat)

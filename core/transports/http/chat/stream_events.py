@@ -1,0 +1,291 @@
+"""The seven events of a streamed answer, made of the events of a turn as they come.
+
+A document has the same id while it streams and in the response. When a model call failed and is tried again, the
+documents of the failed attempt are void: their ids are given again, and a second `document_start` of an id begins that
+document anew. A document that has not ended when the answer is done is void, too.
+
+`docs/stream.schema.json` is generated from these records (`python -m core.transports.http.chat.stream_events`).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any, ClassVar, Final
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
+
+from core.protocol import documents as d
+from core.protocol import events as ev
+from core.state.session import SessionState, TurnState
+from core.transports.response import (
+    Response,
+    ResponseDocument,
+    ResponseMetadata,
+    ResponseUsage,
+    Status,
+    build_response,
+    close_records,
+)
+
+_WRITTEN: Final = frozenset({"text", "code_block", "code_reference"})
+WAITS: Final = "A question waits for you: the next message of the conversation answers it."
+_CALLED: Final = frozenset({"tool_call", "file_edit", "terminal_command"})
+
+
+class StreamEvent(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Base of the data of an event; `name` stands in its `event:` line."""
+
+    name: ClassVar[str] = ""
+
+
+class DocumentStart(StreamEvent, frozen=True, kw_only=True):
+    """A document begins."""
+
+    name: ClassVar[str] = "document_start"
+    id: str
+    type: str
+    sequence: int
+
+
+class ContentDelta(StreamEvent, frozen=True, kw_only=True):
+    """A piece of the text of a document. Pieces may be missing for a slow reader; `document_end` has all of it."""
+
+    name: ClassVar[str] = "content_delta"
+    document_id: str
+    delta: str
+
+
+class ToolCallStart(StreamEvent, frozen=True, kw_only=True):
+    """A tool is called."""
+
+    name: ClassVar[str] = "tool_call_start"
+    document_id: str
+    tool_name: str
+    tool_call_id: str
+
+
+class WaitingApproval(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A call that waits for the user's yes: `POST /api/v1/sessions/{session}/approvals/{id}` answers it. `subject` is
+    exactly what will run."""
+
+    id: str
+    kind: str
+    subject: str
+    reason: str
+    options: tuple[ev.ApprovalDecision, ...]
+
+
+class ToolCallArguments(StreamEvent, frozen=True, kw_only=True):
+    """The arguments of a call. They come once more, with `approval`, when the call has to wait for a yes."""
+
+    name: ClassVar[str] = "tool_call_arguments"
+    document_id: str
+    arguments: dict[str, Any]
+    approval: WaitingApproval | UnsetType = UNSET
+
+
+class ToolResultEvent(StreamEvent, frozen=True, kw_only=True):
+    """The result of a call."""
+
+    name: ClassVar[str] = "tool_result"
+    document_id: str
+    result: d.ToolResult
+
+
+class DocumentEnd(StreamEvent, frozen=True, kw_only=True):
+    """A document is whole. `final_content`: its text, of what was written; `document`: all of it, of all but text."""
+
+    name: ClassVar[str] = "document_end"
+    document_id: str
+    final_content: str | UnsetType = UNSET
+    document: ResponseDocument | UnsetType = UNSET
+
+
+class Done(StreamEvent, frozen=True, kw_only=True):
+    """The answer has ended; the other fields are those of the response."""
+
+    name: ClassVar[str] = "done"
+    usage: ResponseUsage
+    id: Annotated[str, Meta(description="Of the response.")] = ""
+    conversation_id: str = ""
+    model: str = ""
+    mode: str = ""
+    created: str = ""
+    status: Status | UnsetType = UNSET
+    metadata: ResponseMetadata | UnsetType = UNSET
+
+
+STREAM_EVENTS: Final[tuple[type[StreamEvent], ...]] = (
+    DocumentStart,
+    ContentDelta,
+    ToolCallStart,
+    ToolCallArguments,
+    ToolResultEvent,
+    DocumentEnd,
+    Done,
+)
+
+
+class ChatProjection:
+    """Makes stream events of the events of a session, turn by turn. Reasoning is no document of an answer."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._kinds: dict[str, str] = {}
+        self._calls: dict[str, tuple[str, str, dict[str, Any]]] = {}
+        self._turn = ""
+
+    def project(self, envelope: ev.Envelope) -> list[StreamEvent]:
+        """Return what an event of the session says in the stream. The end of a turn is `build_done`."""
+        event = envelope.event
+        if isinstance(event, ev.TurnStarted):
+            self._begin(envelope.turn)
+        if envelope.turn != self._turn and not isinstance(event, ev.ApprovalRequested):
+            return []
+        found: list[StreamEvent] = []
+        match event:
+            case ev.DocumentStarted() if event.kind != "reasoning":
+                found = [self._start(event)]
+            case ev.DocumentDelta() if self._kinds.get(event.id) in _WRITTEN:
+                found = [ContentDelta(document_id=self._name(event.id), delta=event.text)]
+            case ev.ToolRequested() if self._kinds.get(event.document) in _CALLED:
+                found = self._call(event.document, event.tool, event.call, _parse_arguments(event.arguments))
+            case ev.ApprovalRequested():
+                found = self._ask(event)
+            case ev.DocumentFinished() if event.document.id in self._numbers:
+                found = self._finish(event.document)
+            case ev.StepRetried():
+                self._void(event.void_documents)
+            case _:
+                pass
+        return found
+
+    def _begin(self, turn: str) -> None:
+        self._numbers.clear()
+        self._kinds.clear()
+        self._calls.clear()
+        self._turn = turn
+
+    def _name(self, document: str) -> str:
+        return f"doc_{self._numbers[document]:03}"
+
+    def _start(self, event: ev.DocumentStarted) -> StreamEvent:
+        taken = set(self._numbers.values())
+        number = next(each for each in range(1, len(taken) + 2) if each not in taken)
+        self._numbers[event.id], self._kinds[event.id] = number, event.kind
+        return DocumentStart(id=self._name(event.id), type=event.kind, sequence=number)
+
+    def _void(self, documents: tuple[str, ...]) -> None:
+        for each in documents:
+            self._numbers.pop(each, None)
+            self._kinds.pop(each, None)
+
+    def _call(self, document: str, tool: str, call: str, arguments: dict[str, Any]) -> list[StreamEvent]:
+        self._calls[document] = (tool, call, arguments)
+        name = self._name(document)
+        return [
+            ToolCallStart(document_id=name, tool_name=tool, tool_call_id=call),
+            ToolCallArguments(document_id=name, arguments=arguments),
+        ]
+
+    def _ask(self, asked: ev.ApprovalRequested) -> list[StreamEvent]:
+        waiting = WaitingApproval(
+            id=asked.id, kind=asked.kind, subject=asked.subject, reason=asked.reason, options=asked.options
+        )
+        return [
+            ToolCallArguments(document_id=self._name(document), arguments=arguments, approval=waiting)
+            for document, (_, call, arguments) in self._calls.items()
+            if call == asked.call and document in self._numbers
+        ]
+
+    def _finish(self, document: Any) -> list[StreamEvent]:
+        number, kind = self._numbers[document.id], self._kinds[document.id]
+        name = self._name(document.id)
+        whole = structs.replace(document, id=name, sequence=number)
+        if kind == "text" and isinstance(document, d.TextDocument):
+            return [DocumentEnd(document_id=name, final_content=document.content or "")]
+        found: list[StreamEvent] = []
+        if (result := _find_result(document)) is not None:
+            if document.id not in self._calls:  # it shows a part of a call that was told with another document
+                found += self._call(document.id, *_describe_call(document))
+            found.append(ToolResultEvent(document_id=name, result=result))
+        final = document.content if isinstance(document, d.CodeBlockDocument | d.CodeReferenceDocument) else None
+        return [*found, DocumentEnd(document_id=name, final_content=UNSET if final is None else final, document=whole)]
+
+
+def _parse_arguments(text: str) -> dict[str, Any]:
+    """Return the arguments of a call; what is no JSON object, under `raw`."""
+    try:
+        found = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        found = None
+    return found if isinstance(found, dict) else {"raw": text}
+
+
+def _find_result(document: d.Document) -> d.ToolResult | None:
+    match document:
+        case d.ToolCallDocument():
+            return document.metadata.result or d.ToolResult(status="error")
+        case d.FileEditDocument():
+            return d.ToolResult(status=document.metadata.status, data=document.content)
+        case d.TerminalCommandDocument():
+            ended_well = document.metadata.exit_code == 0
+            return d.ToolResult(status="success" if ended_well else "error", data=document.metadata.output)
+        case _:
+            return None
+
+
+def _describe_call(document: Any) -> tuple[str, str, dict[str, Any]]:
+    """Return tool, call and arguments of a document that shows one."""
+    told = document.metadata
+    match document:
+        case d.ToolCallDocument():
+            return told.tool_name, told.tool_call_id, told.arguments
+        case d.TerminalCommandDocument():
+            return "run_terminal_cmd", told.tool_call_id, {"command": told.command}
+        case _:
+            return told.tool_name, told.tool_call_id, {"file_path": told.file_path}
+
+
+def build_answer(turn: TurnState, state: SessionState) -> Response:
+    """Return the response object of a turn. One that ended with a question to the user has done what it could."""
+    whole = build_response(turn, state)
+    has_asked = any(isinstance(each, d.ClarificationDocument) and not each.metadata.answers for each in whole.documents)
+    if turn.reason == "interrupted" and has_asked and any(each.lasting for each in state.questions.values()):
+        told = structs.replace(whole.metadata, stop_reason="done", stop_message=WAITS)
+        return structs.replace(whole, status="completed", metadata=told)
+    return whole
+
+
+def build_done(whole: Response) -> Done:
+    """Return the last event of an answer."""
+    names = [each for each in Done.__struct_fields__ if each != "documents"]
+    return Done(**{name: getattr(whole, name) for name in names})
+
+
+def build_stream_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a streamed event: its name and its data."""
+    kinds, definitions = msgspec.json.schema_components(STREAM_EVENTS, ref_template="#/$defs/{name}")
+    close_records(definitions, required=False)
+    options = [
+        {
+            "type": "object",
+            "properties": {"event": {"const": each.name}, "data": kind},
+            "required": ["event", "data"],
+            "additionalProperties": False,
+        }
+        for each, kind in zip(STREAM_EVENTS, kinds, strict=True)
+    ]
+    schema = "https://json-schema.org/draft/2020-12/schema"
+    return {"$schema": schema, "title": "agent-tui stream event", "oneOf": options, "$defs": definitions}
+
+
+def format_stream_schema() -> str:
+    """Return the schema as it stands in `docs/stream.schema.json`."""
+    return json.dumps(build_stream_schema(), indent=2, sort_keys=True) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(format_stream_schema())

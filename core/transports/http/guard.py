@@ -1,0 +1,205 @@
+"""The one middleware: nothing reaches a route that is not let in, too large, too slow, or of no declared type.
+
+It stands before routing, so a route that does not exist tells nothing either. Routes read what was granted by
+`get_grant`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, Final
+
+import msgspec
+
+from core.transports.http.access import AccessRules, Grant, HttpRefused, read_headers
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+MAX_BODY: Final = 32 * 1024 * 1024  # bytes
+BODY_LIMIT: Final = 30.0  # seconds for all of a body
+MAX_REQUESTS: Final = 1_000  # at work at once
+PREFLIGHT_SECONDS: Final = b"600"
+_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_GRANT: Final = "agent_tui_grant"
+_SAFE_HEADERS: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+)
+
+
+def get_grant(scope: Mapping[str, Any]) -> Grant:
+    """Return what a request or WebSocket that was let in is granted."""
+    return Grant(scope.get(_GRANT, Grant.NONE))
+
+
+def encode_problem(code: str, message: str, hint: str = "") -> bytes:
+    """Return the body of an answer that says what was wrong."""
+    return msgspec.json.encode({"error": {"code": code, "message": message, "hint": hint}})
+
+
+class Guard:
+    """Lets requests of an application in. `max_body`: bytes; `body_limit`: seconds; `max_requests`: at work at once."""
+
+    max_body = MAX_BODY
+    body_limit = BODY_LIMIT
+    max_requests = MAX_REQUESTS
+
+    def __init__(self, application: Application, rules: AccessRules) -> None:
+        self._application = application
+        self._rules = rules
+        self._count = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection of ASGI."""
+        if scope["type"] == "lifespan":
+            await self._application(scope, receive, send)
+            return
+        try:
+            scope[_GRANT] = self._let_in(scope)
+        except HttpRefused as problem:
+            await _refuse(scope, send, problem)
+            return
+        if scope["type"] == "websocket":
+            await self._application(scope, receive, send)
+            return
+        if scope[_GRANT] is None:
+            await self._answer_preflight(scope, send)
+            return
+        self._count += 1
+        try:
+            exchange = _Exchange(scope, receive, send, self._rules, max_body=self.max_body, limit=self.body_limit)
+            await self._application(scope, exchange.receive, exchange.send)
+        finally:
+            self._count -= 1
+
+    def _let_in(self, scope: Scope) -> Grant | None:
+        """Return what is granted; None: the question of a browser whether a page may ask. Raises `HttpRefused`."""
+        headers = read_headers(scope["headers"])
+        if scope["type"] == "http" and _is_preflight(scope, headers) and self._rules.is_foreign_origin(headers):
+            self._rules.check_host(headers)
+            return None
+        grant = self._rules.check_request(scope)
+        if scope["type"] == "http":
+            self._check_body(scope, headers)
+            if self._count >= self.max_requests:
+                raise HttpRefused(503, "server_busy", "too many requests are at work.", retry_after=1)
+        return grant
+
+    def _check_body(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
+        if scope["method"] not in _WITH_BODY:
+            return
+        length = headers.get(b"content-length", b"")
+        has_body = b"transfer-encoding" in headers or length not in {b"", b"0"}
+        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        if kind != b"application/json" and (has_body or scope["method"] != "DELETE"):
+            hint = "Send the header `Content-Type: application/json`."
+            raise HttpRefused(415, "content_type_refused", "the body has to be JSON, and say so.", hint=hint)
+        if length.isdigit() and int(length) > self.max_body:
+            raise _build_too_large(self.max_body)
+
+    async def _answer_preflight(self, scope: Scope, send: Send) -> None:
+        origin = read_headers(scope["headers"])[b"origin"]
+        headers = [
+            (b"access-control-allow-origin", origin),
+            (b"access-control-allow-methods", b"GET, POST, DELETE"),
+            (b"access-control-allow-headers", b"authorization, content-type, last-event-id"),
+            (b"access-control-max-age", PREFLIGHT_SECONDS),
+            (b"vary", b"origin"),
+        ]
+        await send({"type": "http.response.start", "status": 204, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+
+class _Exchange:
+    """One request at work: counts and times its body, and adds to the headers of its answer."""
+
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, rules: AccessRules, *, max_body: int, limit: float
+    ) -> None:
+        self._scope, self._receive, self._send = scope, receive, send
+        self._rules = rules
+        self._max_body = max_body
+        self._size = 0
+        self._deadline = asyncio.get_running_loop().time() + limit
+        self._is_whole = False
+        self._is_started = False
+        self._is_refused = False
+
+    async def receive(self) -> Message:
+        """Return the next message of the client; the client is gone for the route once the body was refused."""
+        if self._is_refused:
+            return {"type": "http.disconnect"}
+        if self._is_whole:
+            return await self._receive()
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                message = await self._receive()
+        except TimeoutError:
+            hint = "Send it in one go."
+            return await self._refuse(HttpRefused(408, "body_too_slow", "the body did not come in time.", hint=hint))
+        self._size += len(message.get("body", b""))
+        if self._size > self._max_body:
+            return await self._refuse(_build_too_large(self._max_body))
+        self._is_whole = not message.get("more_body", False)
+        return message
+
+    async def _refuse(self, problem: HttpRefused) -> Message:
+        self._is_refused = True
+        if not self._is_started:
+            await _refuse(self._scope, self._send, problem)
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        """Send what the route answers, unless the guard has answered."""
+        if self._is_refused:
+            return
+        if message["type"] == "http.response.start":
+            self._is_started = True
+            message = {**message, "headers": [*message.get("headers", ()), *self._list_headers()]}
+        await self._send(message)
+
+    def _list_headers(self) -> list[tuple[bytes, bytes]]:
+        headers = read_headers(self._scope["headers"])
+        if not self._rules.is_foreign_origin(headers):
+            return list(_SAFE_HEADERS)
+        shared = (b"cross-origin-resource-policy", b"cross-origin")
+        told = [(b"access-control-allow-origin", headers[b"origin"]), (b"vary", b"origin"), shared]
+        return [*(each for each in _SAFE_HEADERS if each[0] != shared[0]), *told]
+
+
+def _is_preflight(scope: Scope, headers: Mapping[bytes, bytes]) -> bool:
+    return scope["method"] == "OPTIONS" and b"access-control-request-method" in headers
+
+
+def _build_too_large(limit: int) -> HttpRefused:
+    return HttpRefused(413, "body_too_large", f"the body is larger than {limit:,} bytes.")
+
+
+async def _refuse(scope: Scope, send: Send, problem: HttpRefused) -> None:
+    """Answer a request that is not let in, and end its connection: what is left of its body is not read."""
+    body = encode_problem(problem.code, problem.message, problem.hint)
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+        *_SAFE_HEADERS,
+    ]
+    if problem.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if problem.retry_after:
+        headers.append((b"retry-after", str(problem.retry_after).encode()))
+    kind = "http.response"
+    if scope["type"] == "websocket":
+        if "websocket.http.response" not in scope.get("extensions", {}):
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        kind = "websocket.http.response"
+    await send({"type": f"{kind}.start", "status": problem.status, "headers": headers})
+    await send({"type": f"{kind}.body", "body": body})

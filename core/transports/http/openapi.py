@@ -1,0 +1,135 @@
+"""The description of every route, OpenAPI 3.1: served at `/api/v1/openapi.json` and kept as `docs/openapi.json`.
+
+`python -m core.transports.http.openapi` writes it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, Final, get_type_hints
+
+import msgspec
+from litestar import Litestar, Response, get
+from litestar.di import Provide
+from litestar.openapi import OpenAPIConfig
+
+from core import __version__
+from core.transports.http.service import READS
+from core.transports.response import close_records
+
+PATH: Final = "/api/v1/openapi.json"
+STREAMED: Final = frozenset({"complete_chat", "plan_chat"})
+STREAMS: Final = frozenset({"replay_chat", "follow_session"})
+_ABOUT: Final = "The chat API and the sessions of agent-tui. docs/api.md explains it."
+_PROBLEM: Final = {
+    "type": "object",
+    "title": "Problem",
+    "description": "A request that was not carried out. `code` is a stable word, `hint` says what to do.",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["code", "message", "hint"],
+            "properties": {name: {"type": "string"} for name in ("code", "message", "hint")},
+        }
+    },
+}
+_REFERENCE: Final = "#/components/schemas/{name}"
+_EVENTS: Final = {"text/event-stream": {"schema": {"type": "string"}}}
+
+
+def build_document(handlers: Sequence[Any]) -> dict[str, Any]:
+    """Return the description of routes."""
+    config = OpenAPIConfig(
+        title="agent-tui",
+        version=__version__,
+        description=_ABOUT,
+        use_handler_docstrings=True,
+        operation_id_creator=lambda handler, _method, _path: str(handler.fn.__name__),
+    )
+    nothing = Provide(lambda: None, sync_to_thread=False)
+    routes = Litestar(list(handlers), dependencies={"service": nothing}, openapi_config=config, logging_config=None)
+    found: dict[str, Any] = msgspec.to_builtins(routes.openapi_schema.to_schema(), str_keys=True)
+    records = _Records(handlers)
+    for handler, operation in _list_operations(found):
+        _describe_answers(handler, operation, records)
+        if (body := records.find(handler, "body")) is not None:
+            operation["requestBody"]["content"] = {"application/json": {"schema": body}}
+    found["components"] = {
+        "schemas": {**records.schemas, "Problem": _PROBLEM},
+        "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+    }
+    found["security"] = [{"token": []}]
+    found["servers"] = [{"url": "/"}]
+    return found
+
+
+class _Records:
+    """The records that routes take and answer with, as msgspec describes them: litestar misreads its tuples."""
+
+    def __init__(self, handlers: Sequence[Any]) -> None:
+        kinds = {key: kind for handler in handlers for key, kind in _find_records(handler).items()}
+        described, self.schemas = msgspec.json.schema_components(kinds.values(), ref_template=_REFERENCE)
+        self._found = dict(zip(kinds, described, strict=True))
+        close_records(self.schemas, required=False, closed=False)
+
+    def find(self, handler: str, what: str) -> dict[str, Any] | None:
+        """Return the schema of the body of a route, or of its answer; None: it has none."""
+        return self._found.get((handler, what))
+
+
+def _find_records(handler: Any) -> dict[tuple[str, str], Any]:
+    name, hints = handler.fn.__name__, get_type_hints(handler.fn)
+    found = {(name, "body"): hints["data"]} if "data" in hints else {}
+    told = [each.data_container for each in (handler.responses or {}).values()]
+    answer = told[0] if told else hints.get("return")
+    if told or (isinstance(answer, type) and issubclass(answer, msgspec.Struct)):
+        found[(name, "answer")] = answer
+    return found
+
+
+def _list_operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Iterate over operations, each with the name of its handler."""
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            yield operation["operationId"], operation
+
+
+def _describe_answers(handler: str, operation: dict[str, Any], records: _Records) -> None:
+    answers = operation["responses"]
+    for status in [each for each in answers if each >= "400"]:
+        del answers[status]
+    for answer in answers.values():
+        schema = records.find(handler, "answer")
+        content = {"application/json": {"schema": schema}} if schema is not None else {}
+        answer["content"] = content | (_EVENTS if handler in STREAMED or handler in STREAMS else {})
+    problem = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    answers["default"] = {"description": "It was not carried out.", "content": problem}
+
+
+def build_route(handlers: Sequence[Any]) -> Any:
+    """Return the route that serves the description of others."""
+
+    @cache
+    def render() -> bytes:
+        return format_document(handlers).encode()
+
+    @get(PATH, opt=READS, include_in_schema=False)
+    async def read_openapi() -> Response[bytes]:
+        return Response(render(), media_type="application/json")
+
+    return read_openapi
+
+
+def format_document(handlers: Sequence[Any]) -> str:
+    """Return the description as it stands in `docs/openapi.json`."""
+    return json.dumps(build_document(handlers), indent=1, sort_keys=True) + "\n"
+
+
+if __name__ == "__main__":
+    from core.transports.http.app import HANDLERS
+
+    sys.stdout.write(format_document(HANDLERS))

@@ -1,0 +1,176 @@
+"""The server: a socket, uvicorn over it, and the engines behind it, until a signal ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import socket
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import uvicorn
+from msgspec import Struct
+
+from core.errors import ConfigError
+from core.transports.http.access import AccessRules, Tokens
+from core.transports.http.app import PUBLIC_PATHS, build_application
+from core.transports.http.connection import MAX_HEADERS, GuardedProtocol
+from core.transports.http.service import HttpService
+
+MAX_CONNECTIONS: Final = 2_000
+KEEP_ALIVE: Final = 30  # seconds
+MAX_FRAME: Final = 16 * 1024 * 1024  # bytes of a message of a WebSocket
+CLOSE_LIMIT: Final = 3  # seconds for streams that are open when the server ends
+BACKLOG: Final = 512
+
+
+class ServerPlace(Struct, frozen=True, kw_only=True):
+    """Where a server listens: `host` and `port` (0 = any that is free), or `socket_path`."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    socket_path: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def check_reach(self) -> None:
+        """Raise `ConfigError` for a place that other machines reach without TLS."""
+        if self.socket_path is None and self.certificate is None and not is_loopback(self.host):
+            raise ConfigError(
+                f"other machines reach {self.host}, and what is said there could be read on the way.",
+                hint="Give --tls-cert and --tls-key, or stay on 127.0.0.1 and come by ssh -L.",
+                code="tls_missing",
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """True if only this machine reaches a host."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def open_socket(place: ServerPlace) -> socket.socket:
+    """Return the listening socket. Raises `ConfigError`."""
+    try:
+        if place.socket_path is not None:
+            return _open_unix_socket(place.socket_path)
+        return socket.create_server(
+            (place.host, place.port), family=socket.AF_INET6 if ":" in place.host else socket.AF_INET, backlog=BACKLOG
+        )
+    except (OSError, OverflowError) as problem:
+        where = place.socket_path or f"{place.host}:{place.port}"
+        raise ConfigError(f"nothing can listen at {where}: {problem}.", code="address_refused") from problem
+
+
+def _open_unix_socket(path: Path) -> socket.socket:
+    """Return a socket that only its owner can reach, whatever the umask says."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            if path.is_socket() and not _is_answered(path):
+                path.unlink()
+        listening.bind(str(path))
+    except OSError:
+        listening.close()
+        raise
+    finally:
+        os.umask(before)
+    listening.listen(BACKLOG)
+    return listening
+
+
+def _is_answered(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        return probe.connect_ex(str(path)) == 0
+
+
+def build_rules(
+    place: ServerPlace, port: int, tokens: Tokens, *, origins: Iterable[str] = (), hosts: Iterable[str] = ()
+) -> AccessRules:
+    """Return the rules of a server that listens at a port."""
+    named = {each.lower() for each in hosts}
+    if place.socket_path is not None:
+        named |= {"localhost"}
+    else:
+        own = ["127.0.0.1", "localhost", "[::1]"] if is_loopback(place.host) else [_bracket(place.host)]
+        named |= {f"{each}:{port}" for each in own}
+        if port == (443 if place.certificate is not None else 80):
+            named |= set(own)
+    allowed = frozenset(each.rstrip("/").lower() for each in origins)
+    return AccessRules(tokens=tokens, hosts=frozenset(named), origins=allowed, public=PUBLIC_PATHS)
+
+
+def _bracket(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def build_url(place: ServerPlace, port: int) -> str:
+    """Return where the server is, as one opens it."""
+    scheme = "https" if place.certificate is not None else "http"
+    return f"{scheme}://{_bracket(place.host)}:{port}/"
+
+
+class HttpServer:
+    """A server over a listening socket. `on_ready`: requests are answered now."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        service: HttpService,
+        *,
+        rules: AccessRules,
+        place: ServerPlace,
+        on_ready: Callable[[], None],
+    ) -> None:
+        self._listening, self._service, self._place = listening, service, place
+        application: Any = build_application(service, rules)
+        config = uvicorn.Config(
+            application,
+            http=GuardedProtocol,
+            ws="websockets-sansio",
+            ws_max_size=MAX_FRAME,
+            lifespan="on",
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=MAX_CONNECTIONS,
+            timeout_keep_alive=KEEP_ALIVE,
+            timeout_graceful_shutdown=CLOSE_LIMIT,
+            h11_max_incomplete_event_size=MAX_HEADERS,
+            ssl_certfile=place.certificate,
+            ssl_keyfile=place.key,
+        )
+        self._server = _Server(config, on_ready)
+
+    async def run(self) -> None:
+        """Serve until the process is told to end, or `stop`; then the engines are closed."""
+        try:
+            await self._server.serve(sockets=[self._listening])
+        finally:
+            await self._service.engines.close()
+            if self._place.socket_path is not None:
+                self._place.socket_path.unlink(missing_ok=True)
+
+    def stop(self) -> None:
+        """Have `run` end soon."""
+        self._server.should_exit = True
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, which says when it is ready."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._on_ready()

@@ -1,0 +1,95 @@
+"""The server as its routes have it: its engines, and the check of what a request was granted."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, Final
+
+from litestar.connection import ASGIConnection
+from litestar.di import NamedDependency
+from litestar.handlers import BaseRouteHandler
+from litestar.openapi import ResponseSpec
+from msgspec import Struct, field
+
+from core.errors import CommandRejected
+from core.protocol import commands as cmd
+from core.protocol.client import Client
+from core.protocol.queries import AnyAnswer, AnyQuery, RefusedAnswer
+from core.sessions.listing import find_workspace
+from core.transports.engines import Engines
+from core.transports.http.access import Grant, HttpRefused
+from core.transports.http.guard import get_grant
+from core.transports.http.sse import StreamCounter
+from core.transports.session_view import require_ack
+
+READS: Final = {"needs": Grant.READ}
+DRIVES: Final = {"needs": Grant.DRIVE}
+APPROVES: Final = {"needs": Grant.APPROVE}
+PUBLIC: Final = {"needs": Grant.NONE}
+
+
+class HttpService(Struct, frozen=True, eq=False):
+    """`directory`: the workspace of requests that name none; whatever is served lies in it.
+    `answering` is held while an approval is answered, so that the second answer sees the first."""
+
+    engines: Engines
+    directory: Path
+    streams: StreamCounter = field(default_factory=StreamCounter)
+    answering: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def find_directory(self, path: str) -> Path:
+        """Return the workspace that a request names ("" = the one that is served). Raises `CommandRejected`."""
+        if not path:
+            return self.directory
+        try:
+            found = Path(path).resolve(strict=True) if Path(path).is_absolute() and "\0" not in path else None
+        except (OSError, RuntimeError):
+            found = None
+        if found is None or not found.is_dir() or not found.is_relative_to(self.directory):
+            raise CommandRejected(
+                f"{path[:300]!r} is no directory that is served.",
+                hint=f"It has to be {self.directory}, or lie in it.",
+                code="workspace_refused",
+            )
+        return found
+
+    async def find(self, session: str) -> Client:
+        """Return the engine of a session, which is resumed where it is not open. Raises `CommandRejected`."""
+        workspace = find_workspace(session)
+        if workspace is None or not workspace.resolve().is_relative_to(self.directory):
+            raise CommandRejected(f"there is no session {session[:100]!r}.", code="session_unknown")
+        return await self.engines.find(session)
+
+    async def submit(self, client: Client, command: cmd.AnyCommand) -> cmd.Ack:
+        """Have a command carried out. Raises `CommandRejected` for one that is not accepted."""
+        return require_ack(await client.submit(command))
+
+    async def ask(self, client: Client, query: AnyQuery) -> AnyAnswer:
+        """Return the answer to a question. Raises `CommandRejected` if it can't be answered."""
+        answer = await client.query(query)
+        if isinstance(answer, RefusedAnswer):
+            raise CommandRejected(answer.message, hint=answer.hint, code=answer.code)
+        return answer
+
+
+# How a route asks for it: `async def get_x(service: Served)`.
+Served = NamedDependency[HttpService]
+
+
+def answer_with(kind: Any, status: int = 200) -> dict[int, ResponseSpec]:
+    """Return how a route describes the record that it answers with, where it encodes that itself."""
+    return {status: ResponseSpec(kind, generate_examples=False, description="The answer.")}
+
+
+def check_grant(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    """Raise `HttpRefused` unless the token grants what the route needs; one that says nothing needs all."""
+    require_grant(connection.scope, handler.opt.get("needs", Grant.APPROVE))
+
+
+def require_grant(scope: Any, needed: Grant) -> None:
+    """Raise `HttpRefused` unless a request was granted that much."""
+    if get_grant(scope) < needed:
+        word = needed.name.lower()
+        hint = f"Send the `{word}` token of the server."
+        raise HttpRefused(403, "grant_missing", f"this needs a token that may {word}.", hint=hint)

@@ -1,0 +1,118 @@
+"""Server-sent events: their frames, the comments that keep a quiet stream open, and how many streams there may be.
+
+A reader that lags is not buffered for: the connection waits with what it has (`connection`), the engine's queue is
+bounded, and what was missed is read from the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import suppress
+from typing import Any, Final
+
+from anyio import CancelScope
+from litestar.response import Stream
+from litestar.response.base import ASGIResponse
+from litestar.response.streaming import ASGIStreamingResponse
+
+from core.errors import AgentTuiError
+from core.transports.http.access import HttpRefused
+
+PING_SECONDS: Final = 15.0
+MAX_STREAMS: Final = 500
+RETRY_MS: Final = 2_000
+DONE: Final = b"data: [DONE]\n\n"
+_PING: Final = b": ping\n\n"
+EVENT_STREAM: Final = "text/event-stream"
+_HEADERS: Final = {"Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+def encode_event(name: str, data: bytes, *, seq: int | None = None) -> bytes:
+    """Return one event; `data` is JSON, which has no line ends. `seq`: the place to come back to, None = none."""
+    place = b"" if seq is None else b"id: %d\n" % seq
+    return b"%sevent: %s\ndata: %s\n\n" % (place, name.encode(), data)
+
+
+class EventStream(Stream):
+    """The answer that sends events as they come. litestar leaves the generator of a reader that is gone to the
+    collector of garbage; this one is closed."""
+
+    def to_asgi_response(self, app: Any, request: Any, **said: Any) -> ASGIResponse:
+        """Return what sends it."""
+        names = ("cookies", "encoded_headers")
+        iterator: Any = self.iterator
+        return _ClosingResponse(
+            iterator=iterator,
+            headers={**(said.get("headers") or {}), **self.headers},
+            media_type=EVENT_STREAM,
+            status_code=200,
+            **{name: said[name] for name in names if said.get(name) is not None},
+        )
+
+
+class _ClosingResponse(ASGIStreamingResponse):
+    async def send_body(self, send: Any, receive: Any) -> None:
+        try:
+            await super().send_body(send, receive)
+        finally:
+            with CancelScope(shield=True):
+                await self.iterator.aclose()  # type: ignore[union-attr]
+
+
+class StreamCounter:
+    """Counts the streams of a server."""
+
+    def __init__(self, most: int = MAX_STREAMS) -> None:
+        self.count = 0
+        self._most = most
+        self._empty = asyncio.Event()
+
+    def build_stream(self, pieces: AsyncGenerator[bytes], headers: dict[str, str] | None = None) -> EventStream:
+        """Return the answer that sends events as they come. Raises `HttpRefused` when there are too many."""
+        if self.count >= self._most:
+            raise HttpRefused(503, "streams_full", f"{self._most} streams are open.", retry_after=2)
+        return EventStream(self._count(pieces), headers={**_HEADERS, **(headers or {})})
+
+    async def wait_empty(self) -> None:
+        """Wait until no stream is open, where one was."""
+        await self._empty.wait()
+
+    async def _count(self, pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+        self.count += 1
+        self._empty.clear()
+        try:
+            yield b"retry: %d\n\n" % RETRY_MS
+            async for piece in add_pings(pieces):
+                yield piece
+        finally:
+            self.count -= 1
+            if not self.count:
+                self._empty.set()
+
+
+async def add_pings(pieces: AsyncGenerator[bytes], seconds: float = PING_SECONDS) -> AsyncGenerator[bytes]:
+    """Yield what comes, and a comment whenever nothing came for so long."""
+    waiting: asyncio.Future[bytes] | None = None
+    try:
+        while True:
+            waiting = waiting or asyncio.ensure_future(_take(pieces))
+            done, _ = await asyncio.wait({waiting}, timeout=seconds)
+            if not done:
+                yield _PING
+                continue
+            found, waiting = waiting.result(), None
+            if not found:
+                return
+            yield found
+    finally:
+        if waiting is not None:
+            waiting.cancel()
+            with suppress(asyncio.CancelledError, AgentTuiError):
+                await waiting
+        await pieces.aclose()
+
+
+async def _take(pieces: AsyncIterator[bytes]) -> bytes:
+    """Return the next piece, b"" = there is none."""
+    return await anext(pieces, b"")

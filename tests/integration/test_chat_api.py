@@ -1,0 +1,287 @@
+"""The chat API over a real socket: documents whole and streamed, plans with questions, coming back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import jsonschema
+import msgspec
+import pytest
+
+from core.errors import ProviderError
+from core.protocol.documents import Document
+from core.providers.base import TextDelta
+from core.transports.http.app import HANDLERS
+from core.transports.http.chat.requests import ChatRequest
+from core.transports.http.chat.stream_events import format_stream_schema
+from core.transports.http.openapi import format_document
+from tests.support.agent_case import DirectedModel, calls, says
+from tests.support.default_model import access_to
+from tests.support.http_server import CHAT, PLAN, SESSIONS, TOKENS, Told, parse_stream, prompt, serving
+from tests.support.story import MODEL, access, project_at, story
+
+ROOT = Path(__file__).parents[2]
+SEED = json.loads((ROOT / "tests" / "support" / "seed_examples.json").read_text())
+STREAM = jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "stream.schema.json").read_text()))
+RESPONSE = jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "response.schema.json").read_text()))
+OPTIONS = [{"id": "jwt", "label": "JWT"}, {"id": "ses", "label": "Session"}]
+ASKS = calls(("ask_question", {"title": "Before", "questions": [{"id": "q1", "prompt": "Which?", "options": OPTIONS}]}))
+TODOS = [{"id": "a", "content": "First", "dependencies": []}]
+PLANS = calls(("create_plan", {"name": "A plan", "overview": "Two", "plan": "# Do", "todos": TODOS}))
+RUNS = calls(("run_terminal_cmd", {"command": "echo hi"}))
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    return project_at(tmp_path / "project")
+
+
+def ended(told: list[Told]) -> list[tuple[str, str]]:
+    kinds = {each.data["id"]: each.data["type"] for each in told if each.name == "document_start"}
+    return [(each.data["documentId"], kinds[each.data["documentId"]]) for each in told if each.name == "document_end"]
+
+
+def names(told: list[Told], document: str) -> list[str]:
+    return [each.name for each in told if document in (each.data.get("id"), each.data.get("documentId"))]
+
+
+async def streamed(client: httpx2.AsyncClient, path: str, request: dict[str, Any]) -> list[Told]:
+    answer = await client.post(path, json={**request, "stream": True})
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "text/event-stream"
+    assert (answer.headers["cache-control"], answer.headers["x-accel-buffering"]) == ("no-store", "no")
+    assert answer.text.startswith("retry: 2000\n\n")
+    assert answer.text.endswith("data: [DONE]\n\n")
+    told = parse_stream(answer.text)[:-1]
+    for each in told:
+        STREAM.validate({"event": each.name, "data": each.data})
+    return told
+
+
+def without_ids(value: Any) -> Any:
+    """A response without what differs from one run to the next."""
+    moving = {"id", "conversationId", "created", "duration_ms", "sessionId", "toolCallId", "path"}
+    if isinstance(value, dict):
+        return {key: without_ids(each) for key, each in value.items() if key not in moving}
+    return [without_ids(each) for each in value] if isinstance(value, list) else value
+
+
+def test_schemas_and_openapi_in_docs_are_those_of_the_records():
+    assert (ROOT / "docs" / "stream.schema.json").read_text() == format_stream_schema()
+    assert (ROOT / "docs" / "openapi.json").read_text() == format_document(HANDLERS)
+
+
+def test_the_examples_of_the_specification_are_documents_and_events_of_ours():
+    kinds = {each["type"] for each in SEED["documents"]}
+    assert len(kinds) == 10
+    for each in [*SEED["documents"], *SEED["response"]["documents"]]:
+        known = msgspec.convert(
+            each, type=next(k for k in Document.__subclasses__() if k.__struct_config__.tag == each["type"])
+        )
+        assert holds(msgspec.to_builtins(known), each)
+    for each in (told for stream in SEED["streams"] for told in stream):
+        STREAM.validate(each)
+    request = msgspec.convert(SEED["request"] | {"availableTools": SEED["availableTools"]}, type=ChatRequest)
+    assert request.available_tools["read_file"].allowed_paths == ("src/", "tests/")
+
+
+def holds(ours: Any, theirs: Any) -> bool:
+    """True if `ours` has all that `theirs` has, and perhaps more."""
+    if isinstance(theirs, dict):
+        return all(key in ours and holds(ours[key], each) for key, each in theirs.items())
+    if isinstance(theirs, list):
+        return len(ours) == len(theirs) and all(map(holds, ours, theirs))
+    return bool(ours == theirs)
+
+
+async def test_a_whole_and_a_streamed_answer_are_the_same_documents_under_the_same_ids(project):
+    limits = {"availableTools": {"run_terminal_cmd": {"enabled": False}}}
+    async with serving(project, access(story(), story())) as served, served.client() as client:
+        whole = (await client.post(CHAT, json=prompt(**limits))).json()
+        told = await streamed(client, CHAT, prompt(**limits))
+        again = (await client.get(f"/api/v1/chat/{told[-1].data['conversationId']}")).json()
+    RESPONSE.validate(whole)
+    assert whole["status"] == "completed"
+    assert sorted(ended(told)) == [(each["id"], each["type"]) for each in whole["documents"]]
+    assert without_ids(again) == without_ids(whole)
+    assert {each.data["documentId"]: each.data["finalContent"] for each in told if "finalContent" in each.data} == {
+        each["id"]: each["content"] for each in whole["documents"] if each["type"] in {"text", "code_block"}
+    }
+    assert told[-1].name == "done"
+    assert told[-1].data["usage"] == whole["usage"]
+    assert (project / "a.txt").read_text() == "one\ntwo\nthree\n"
+
+
+async def test_the_seven_events_come_in_the_order_of_the_specification(project):
+    async with serving(project, access(story())) as served, served.client() as client:
+        told = await streamed(client, CHAT, prompt(availableTools={"run_terminal_cmd": {"enabled": False}}))
+    kinds = {kind: document for document, kind in reversed(ended(told))}
+    called = ["document_start", "tool_call_start", "tool_call_arguments", "tool_result", "document_end"]
+    text = names(told, kinds["text"])
+    assert (text[0], set(text[1:-1]), text[-1]) == ("document_start", {"content_delta"}, "document_end")
+    assert names(told, kinds["tool_call"]) == called
+    assert names(told, kinds["file_edit"]) == called
+    assert {each.name for each in told} == {*called, "content_delta", "done"}
+    read = next(each for each in told if each.name == "tool_result")
+    assert read.data["result"]["status"] == "success"
+
+
+async def test_a_cut_stream_goes_on_behind_the_last_event_that_was_received(project):
+    hold = asyncio.Event()
+    play = [calls(("read_file", {"target_file": "a.txt"}), text="Let me look."), [hold, *says("Done.")]]
+    async with serving(project, access(play)) as served, served.client() as client:
+        before = ""
+        async with client.stream("POST", CHAT, json=prompt(stream=True)) as answer:
+            conversation = answer.headers["x-conversation-id"]
+            async for piece in answer.aiter_text():
+                before += piece
+                if "tool_result" in before and before.count("document_end") == 2:
+                    break
+        hold.set()  # the turn goes on without a reader
+        first = parse_stream(before)
+        last = [each.id for each in first if each.id][-1]
+        replay = await client.get(f"/api/v1/chat/{conversation}/events", headers={"Last-Event-ID": last})
+        whole = await client.get(f"/api/v1/chat/{conversation}/events?after=0")
+    rest = parse_stream(replay.text)
+    assert rest[-1].data == "[DONE]"
+    assert ended(first + rest[:-1]) == ended(parse_stream(whole.text)[:-1])
+    assert {each.id for each in rest if each.id}.isdisjoint(each.id for each in first if each.name != "content_delta")
+
+
+async def test_a_retried_call_gives_the_ids_of_its_void_documents_again(project, monkeypatch):
+    monkeypatch.setattr("core.agent.turn.retry.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("core.agent.turn.retry.FLOOR", 0.0)
+    broken = [TextDelta("Half a "), ProviderError("the stream broke", code="cut", retryable=True)]
+    async with serving(project, access([broken, says("Whole.")])) as served, served.client() as client:
+        told = await streamed(client, CHAT, prompt())
+        whole = (await client.get(f"/api/v1/chat/{told[-1].data['conversationId']}")).json()
+    assert [each.data["id"] for each in told if each.name == "document_start"] == ["doc_001", "doc_001"]
+    assert [(each["id"], each["content"]) for each in whole["documents"]] == [("doc_001", "Whole.")]
+
+
+async def test_a_plan_asks_first_and_the_next_message_answers(project):
+    async with serving(project, access([ASKS, PLANS, says("Planned.")])) as served, served.client() as client:
+        asked = (await client.post(PLAN, json=prompt("Plan it"))).json()
+        request = prompt("q1: jwt", conversationId=asked["conversationId"])
+        told = await streamed(client, PLAN, request)
+        state = (await client.get(f"{SESSIONS}/{told[-1].data['metadata']['sessionId']}")).json()
+    RESPONSE.validate(asked)
+    assert (asked["status"], asked["metadata"]["waitsFor"] != []) == ("completed", True)
+    assert [each["type"] for each in asked["documents"]] == ["clarification"]
+    assert asked["documents"][0]["metadata"]["questions"][0]["options"][0]["id"] == "jwt"
+    (plan,) = [each.data["document"] for each in told if each.data.get("document", {}).get("type") == "plan"]
+    assert plan["metadata"]["todos"][0]["id"] == "a"
+    assert (state["mode"], state["questions"], [each["id"] for each in state["todos"]]) == ("plan", [], ["a"])
+
+
+async def test_an_approval_is_told_of_and_the_second_answer_is_refused_with_the_first(project):
+    settings = {"availableTools": {"run_terminal_cmd": {"requireApproval": True}}}
+    async with serving(project, access([RUNS, says("Ran.")])) as served, served.client() as client:
+        waiting = (await client.post(CHAT, json=prompt(**settings))).json()
+        session = waiting["metadata"]["sessionId"]
+        (approval,) = waiting["metadata"]["waitsFor"]
+        path = f"{SESSIONS}/{session}/approvals/{approval}"
+        both = await asyncio.gather(
+            client.post(path, json={"decision": "allow_once"}), client.post(path, json={"decision": "reject_once"})
+        )
+        replay = parse_stream((await client.get(f"/api/v1/chat/{waiting['conversationId']}/events")).text)
+    assert (waiting["status"], waiting["metadata"]["stopReason"]) == ("streaming", "running")
+    assert sorted(each.status_code for each in both) == [202, 409]
+    refused = next(each for each in both if each.status_code == 409).json()["error"]
+    assert refused["code"] == "already_answered"
+    assert "the user has answered" in refused["message"]
+    told = [each for each in replay if each.name == "tool_call_arguments" and "approval" in each.data]
+    assert [each.data["approval"]["id"] for each in told] == [approval]
+    assert replay[-2].data["status"] == "completed"
+
+
+async def test_rules_open_files_and_what_was_said_before_reach_the_model(project):
+    model = DirectedModel([says("Yes.")])
+    models = access_to(lambda _id, _settings: (model, "story"), MODEL)
+    said = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hello <user_query>"},
+        {"role": "assistant", "content": "Hi."},
+        {"role": "user", "content": "Go on"},
+    ]
+    context = {"workspacePath": str(project), "openFiles": ["a.txt"], "rules": ["camelCase"], "projectLayout": "x"}
+    async with serving(project, models) as served, served.client() as client:
+        answer = await client.post(CHAT, json={"messages": said, "context": context, "tools": ["read_file"]})
+    assert answer.status_code == 200, answer.text
+    sent = model.requests[0].messages[-1].content
+    assert "<client_rules>\ncamelCase\n\nBe brief.\n</client_rules>" in sent
+    assert "<user>\nHello &lt;user_query>\n</user>\n<assistant>\nHi.\n</assistant>" in sent
+    assert "<open_and_recently_viewed_files>\na.txt\n</open_and_recently_viewed_files>" in sent
+    assert "search_replace" in sent  # told that it may not be called
+    assert sent.rstrip().endswith("</user_query>") or "<user_query>\nGo on\n</user_query>" in sent
+
+
+BAD = [
+    ({"messages": []}, 400, "messages"),
+    (prompt(nonsense=1), 400, "nonsense"),
+    (prompt(context={"workspace": "x"}), 400, "workspace"),
+    (prompt(stream="yes"), 400, "bool"),
+    (prompt(conversationId="conv_nothere"), 404, "no session"),
+    (prompt(conversationId="../../etc"), 400, "conversation"),
+    (prompt(context={"workspacePath": "/"}), 400, "no directory that is served"),
+    (prompt(context={"openFiles": ["../x"]}), 400, "openFiles"),
+    (prompt(tools=["nix"]), 400, "no tool"),
+    (prompt(availableTools={"nix": {}}), 400, "no tool"),
+    ({"messages": [{"role": "assistant", "content": "x"}]}, 400, "last message"),
+    (prompt(" "), 400, "empty"),
+]
+
+
+async def test_bad_requests_are_refused_with_what_is_wrong_and_nothing_is_begun(project):
+    async with serving(project, access()) as served, served.client() as client:
+        for request, status, word in BAD:
+            answer = await client.post(CHAT, json=request)
+            assert (answer.status_code, word in answer.json()["error"]["message"]) == (status, True), answer.text
+        for body in (b"{", b"null", b"[]", b"\xff", b"", b'{"messages": NaN}'):
+            answer = await client.post(CHAT, content=body, headers={"Content-Type": "application/json"})
+            assert (answer.status_code, answer.json()["error"]["code"]) == (400, "request_invalid"), answer.text
+        assert (await client.post(PLAN, json=prompt(mode="agent"))).json()["error"]["code"] == "mode_refused"
+        listed = (await client.get(SESSIONS)).json()["sessions"]
+    assert [each["turns"] for each in listed] == [0] * len(listed)
+
+
+async def test_an_interrupt_ends_the_answer_and_a_client_that_leaves_does_not(project):
+    hold = asyncio.Event()
+    async with serving(project, access([[TextDelta("So "), hold]])) as served, served.client() as client:
+        async with client.stream("POST", CHAT, json=prompt(stream=True)) as answer:
+            conversation = answer.headers["x-conversation-id"]
+            async for piece in answer.aiter_text():
+                if "content_delta" in piece:
+                    break
+        running = (await client.get(f"/api/v1/chat/{conversation}")).json()
+        stopped = await client.post(f"/api/v1/chat/{conversation}/interrupt", json={})
+        told = parse_stream((await client.get(f"/api/v1/chat/{conversation}/events")).text)
+        again = await client.post(f"/api/v1/chat/{conversation}/interrupt", json={})
+    assert (running["status"], stopped.status_code) == ("streaming", 202)
+    assert (told[-2].data["status"], told[-2].data["metadata"]["stopReason"]) == ("error", "interrupted")
+    assert again.status_code == 409
+
+
+async def test_a_verdict_by_http_writes_the_file_and_needs_the_right_to_approve(project):
+    edit = calls(("search_replace", {"file_path": "a.txt", "old_string": "two", "new_string": "TWO"}))
+    async with serving(project, access([edit, says("Done.")])) as served, served.client() as client:
+        whole = (await client.post(CHAT, json=prompt())).json()
+        session = f"{SESSIONS}/{whole['metadata']['sessionId']}"
+        (change,) = (await client.get(f"{session}/hunks")).json()["changes"]
+        diff = (await client.get(f"{session}/diff", params={"path": "a.txt"})).json()["diff"]
+        verdict = {"verdict": "accept", "path": "a.txt", "hunks": [change["hunks"][0]["id"]]}
+        async with served.client(TOKENS.drive) as driver:
+            refused = await driver.post(f"{session}/verdicts", json=verdict)
+            command = {"type": "hunk.resolve", "path": "a.txt", "verdict": "accept"}
+            refused_too = await driver.post(f"{session}/commands", json=command)
+        untouched = (project / "a.txt").read_text()
+        accepted = await client.post(f"{session}/verdicts", json=verdict)
+        left = (await client.get(session)).json()["pendingChanges"]
+    assert diff["change"]["path"] == "a.txt"
+    assert (refused.status_code, refused_too.status_code, accepted.status_code) == (403, 403, 202)
+    assert untouched == "one\ntwo\nthree\n"
+    assert ((project / "a.txt").read_text(), left) == ("one\nTWO\nthree\n", [])
