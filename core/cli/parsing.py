@@ -47,6 +47,7 @@ _PACKAGES: Final = {
     "mcp": "extensions.mcp",
     "completion": "completion.scripts",
     "_complete": "completion.candidates",
+    "agents": "remote.agents",
     "serve": "remote.serve",
 }
 ModeName = str

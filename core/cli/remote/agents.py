@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import json
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from core.background.records import ENDED, AgentLimits, AgentRequest, Background
 from core.background.store import AgentStore, require
 from core.background.worker_process import WorkerLock
 from core.cli.parsing import MODES, Arguments, Front, build_parser, parse_count, parse_directory, parse_dollars
+from core.clock import now_ms
 from core.errors import CommandRejected
 from core.exits import ExitCode
 from core.text.display_names import to_one_line
@@ -200,7 +200,7 @@ async def _list(arguments: AgentsArguments, store: AgentStore) -> int:
 
 
 def _format_age(agent: BackgroundAgent) -> str:
-    seconds = max(0, round(time.time() - agent.created / 1000))
+    seconds = max(0, (now_ms() - agent.created) // 1000)
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= size:
             return f"{seconds // size}{unit}"
