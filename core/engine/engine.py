@@ -15,6 +15,7 @@ from typing import Any
 from core import demo
 from core.agent.turn.offers import Offer
 from core.config.settings import LoadedSettings
+from core.engine.background.link import BackgroundLink
 from core.engine.commands import COMMANDS
 from core.engine.commands.checkpoints import check_idle, find_checkpoint
 from core.engine.commands.limits import announce_limits, apply_limit_options
@@ -31,7 +32,7 @@ from core.engine.server_access import ServerAccess
 from core.engine.services import EngineServices
 from core.engine.session.event_bus import Subscription
 from core.engine.session.fork import fork_session
-from core.engine.session.opening import create_session, resume_session
+from core.engine.session.opening import create_session, fill_directory, resume_session
 from core.engine.session.session import Session
 from core.engine.session.turns import on_trust_changed, preload, suggest_prompt
 from core.engine.settings_file import save_provider, save_settings
@@ -46,6 +47,7 @@ from core.protocol.events import (
     EffortChanged,
     Envelope,
     IndexProgressed,
+    LossyEvent,
     Notice,
     SessionRenamed,
     SessionStarted,
@@ -151,6 +153,7 @@ class Engine:
                 trust=trust,
                 files=FileList(workspace.root),
                 index=ProjectIndex(workspace.root, store.path, self._announce_index, enabled=settings.index.enabled),
+                background=BackgroundLink(lambda: services.settings, self._options.program, self._announce),
                 interactive=self._options.interactive,
                 appended_prompt=self._options.append_system_prompt or "",
             )
@@ -222,7 +225,7 @@ class Engine:
                 session.emit(EffortChanged(effort=effort))
             return session
 
-        return self._register(_fill(services.store.create(), create))
+        return self._register(fill_directory(services.store.create(), create))
 
     async def _choose_model(self, command: cmd.SessionOpen, services: EngineServices) -> str:
         if command.demo:
@@ -263,7 +266,7 @@ class Engine:
             session.emit(SessionRenamed(title=f"{source.state.title} (fork)".strip()))
             return session
 
-        return self._register(_fill(services.store.create(), fork))
+        return self._register(fill_directory(services.store.create(), fork))
 
     async def _keep_pending(self, command: cmd.PendingKeep) -> cmd.Ack:
         kept = await keep_pending(self._sessions, command.session, self._load().services)
@@ -291,11 +294,15 @@ class Engine:
             self._watch = FileWatcher(services.workspace, self._on_disk_changed)
             self._watch.start()
             services.index.start_soon(self._watch)
+            services.background.begin()
         return opened
 
     def _announce_index(self, status: IndexStatus) -> None:
+        self._announce(IndexProgressed(status=status))
+
+    def _announce(self, event: LossyEvent) -> None:
         for session in self._sessions.values():
-            session.emit(IndexProgressed(status=status))
+            session.emit(event)
 
     async def _announce_box(self, session: Session) -> None:
         """Find the box while the user still types, and report its tier when that is news."""
@@ -384,16 +391,6 @@ class Engine:
             await self._source.services.close()
         await self._boxes.close()
         self._privacy.close()
-
-
-def _fill(directory: SessionDirectory, create: Callable[[SessionDirectory], Session]) -> Session:
-    """Create a session in its new directory, which goes if that fails."""
-    try:
-        return create(directory)
-    except BaseException:
-        directory.discard()
-        directory.close()
-        raise
 
 
 def _ack(session: Session) -> cmd.Ack:

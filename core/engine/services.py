@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from core.config.settings import Settings
+from core.engine.background.link import BackgroundLink
 from core.engine.file_list import FileList
 from core.engine.index.project_index import ProjectIndex
 from core.engine.models import ModelAccess
@@ -35,6 +36,7 @@ class EngineServices(Struct, eq=False, kw_only=True):
     trust: ProjectTrust
     files: FileList
     index: ProjectIndex
+    background: BackgroundLink
     interactive: bool = True
     appended_prompt: str = ""
     bounds: Mapping[tuple[str, str], Any] = field(default_factory=dict)
@@ -61,4 +63,5 @@ class EngineServices(Struct, eq=False, kw_only=True):
         """Stop what works beside the sessions. Safe to call twice."""
         if self._search is not None:
             await self._search.close()
+        await self.background.close()
         await self.index.close()

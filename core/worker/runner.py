@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from core.background.places import get_agent_dir
 from core.background.records import AgentState, BackgroundAgent
 from core.background.repositories import clone_repository
+from core.background.session_archive import SessionUpload, download_session
 from core.background.store import AgentStore, StoreUnavailable
 from core.clock import now_ms, pause
 from core.engine import Engine
@@ -32,7 +33,6 @@ from core.sessions.store import SessionStore
 from core.state.session import SessionState
 from core.tasks import TaskOwner
 from core.transports.session_view import SessionView, require_ack
-from core.worker.session_archive import SessionUpload, download_session
 
 ANSWER_SECONDS: Final = 3600
 SYNC_SECONDS: Final = 1.0

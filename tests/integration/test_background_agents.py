@@ -25,7 +25,7 @@ from core.engine import Engine
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.protocol.options import EngineOptions
-from core.worker.pulling import pull_agent
+from core.background.pulling import pull_agent
 from core.worker.runner import run_agent
 from tests.support.postgres import Server, find_programs, postgres_server
 

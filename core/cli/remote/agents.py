@@ -253,7 +253,7 @@ def _encode(agent: BackgroundAgent) -> str:
 
 
 async def _pull(arguments: AgentsArguments, store: AgentStore) -> int:
-    from core.worker.pulling import pull_agent
+    from core.background.pulling import pull_agent
 
     agent = await require(store, arguments.name)
     session = await pull_agent(store, agent, arguments.directory)

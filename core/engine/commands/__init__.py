@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from core.engine.commands import (
     attachments,
+    background,
     best,
     checkpoints,
     limits,
@@ -57,6 +58,11 @@ COMMANDS: Final[Mapping[type, Check]] = {
     cmd.TodoSet: plans.prepare_todo_status,
     cmd.BestRun: best.prepare_best_run,
     cmd.BestTake: best.prepare_best_take,
+    cmd.BackgroundStart: background.prepare_start,
+    cmd.BackgroundMessage: background.prepare_message,
+    cmd.BackgroundStop: background.prepare_stop,
+    cmd.BackgroundDelete: background.prepare_delete,
+    cmd.BackgroundPull: background.prepare_pull,
     cmd.SessionRename: settings.prepare_rename,
     cmd.ModeSet: settings.prepare_mode,
     cmd.ModelSet: settings.prepare_model,

@@ -17,6 +17,7 @@ Answer = Callable[[QuerySource, Any], q.AnyAnswer | Awaitable[q.AnyAnswer]]
 QUERIES: Final[Mapping[type, Answer]] = {
     q.SettingsQuery: sessions.answer_settings,
     q.SessionsQuery: sessions.answer_sessions,
+    q.BackgroundQuery: sessions.answer_background,
     q.PromptHistoryQuery: sessions.answer_prompt_history,
     q.IdleQuery: sessions.answer_idle,
     q.ModelsQuery: sessions.answer_models,

@@ -35,6 +35,10 @@ async def answer_sessions(source: QuerySource, query: q.SessionsQuery) -> q.Sess
     return q.SessionsAnswer(sessions=await asyncio.to_thread(list_sessions, store, limit=query.limit, known=known))
 
 
+async def answer_background(source: QuerySource, _: q.BackgroundQuery) -> q.BackgroundAnswer:
+    return q.BackgroundAnswer(agents=await source.services.background.list_agents())
+
+
 async def answer_prompt_history(source: QuerySource, query: q.PromptHistoryQuery) -> q.PromptHistoryAnswer:
     known, store = _summarize_open(source), source.services.store
     return q.PromptHistoryAnswer(prompts=await asyncio.to_thread(load_prompts, store, limit=query.limit, known=known))

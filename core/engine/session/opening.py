@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from core.engine.services import EngineServices
 from core.engine.session.probe_cleanup import prune_killed_runs, remove_probes
 from core.engine.session.recovery import close_open_turn
@@ -41,3 +43,13 @@ def resume_session(directory: SessionDirectory, services: EngineServices) -> Ses
     session.emit(SessionResumed(repaired=" ".join(filter(None, repaired))))
     session.check_disk()  # the project may have moved on meanwhile
     return session
+
+
+def fill_directory(directory: SessionDirectory, create: Callable[[SessionDirectory], Session]) -> Session:
+    """Create a session in its new directory, which goes if that fails."""
+    try:
+        return create(directory)
+    except BaseException:
+        directory.discard()
+        directory.close()
+        raise

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from core.protocol.background import BackgroundAgentInfo
 from core.protocol.events.base import Event, IdEvent, LossyEvent, ModeName
 from core.protocol.messages import Effort, ModelJob, Usage
 from core.protocol.queries.search import IndexStatus
@@ -171,3 +172,9 @@ class IndexProgressed(LossyEvent, frozen=True, kw_only=True, tag="index.progress
     """The index of the project has come further; `IndexQuery` tells the same at any time."""
 
     status: IndexStatus
+
+
+class BackgroundReported(LossyEvent, frozen=True, kw_only=True, tag="background.reported"):
+    """The background agents, the newest first, whenever one of them is news. `BackgroundQuery` tells the same."""
+
+    agents: tuple[BackgroundAgentInfo, ...]

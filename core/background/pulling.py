@@ -6,10 +6,10 @@ from pathlib import Path
 
 from core.background.places import get_agent_dir
 from core.background.records import ENDED, BackgroundAgent
+from core.background.session_archive import download_session, import_session
 from core.background.store import AgentStore
 from core.errors import CommandRejected
 from core.sessions.store import SessionStore
-from core.worker.session_archive import download_session, import_session
 
 
 async def pull_agent(store: AgentStore, agent: BackgroundAgent, workspace: Path) -> str:
