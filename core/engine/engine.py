@@ -152,7 +152,7 @@ class Engine:
                 files=FileList(workspace.root),
                 index=ProjectIndex(workspace.root, store.path, self._announce_index, enabled=settings.index.enabled),
                 interactive=self._options.interactive,
-                appended_prompt=self._options.append_system_prompt or "",
+                options=self._options,
             )
             unknown = Toolset().explain_unknown(settings.list_tool_keys())
             services.notices = [*loaded.notices, *self._privacy.list_notices(), *unknown]

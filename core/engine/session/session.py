@@ -106,6 +106,7 @@ class Session:
         self.call_permissions = CallPermissions(
             self.terminal, self.settings, self.permissions.saved_rules, self.permissions.network_grants
         )
+        self.call_permissions.added_directories = services.added_directories
         self.languages, self.server_access = self._open_languages(), self._open_servers()
         self.memory: ModelMemory | None = None
         self.context: TurnContext | None = None
