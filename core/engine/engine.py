@@ -155,7 +155,7 @@ class Engine:
                 index=ProjectIndex(workspace.root, store.path, self._announce_index, enabled=settings.index.enabled),
                 background=BackgroundLink(lambda: services.settings, self._options.program, self._announce),
                 interactive=self._options.interactive,
-                appended_prompt=self._options.append_system_prompt or "",
+                options=self._options,
             )
             unknown = Toolset().explain_unknown(settings.list_tool_keys())
             services.notices = [*loaded.notices, *self._privacy.list_notices(), *unknown]

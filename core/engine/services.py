@@ -14,8 +14,10 @@ from core.engine.index.project_index import ProjectIndex
 from core.engine.models import ModelAccess
 from core.engine.project_trust import ProjectTrust
 from core.engine.shared_box import SharedBox
+from core.protocol.options import EngineOptions
 from core.sessions.store import SessionStore
 from core.workspace import Workspace
+from core.workspace.added_directories import AddedDirectories
 
 if TYPE_CHECKING:
     from core.engine.index.project_search import ProjectSearch
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
 
 class EngineServices(Struct, eq=False, kw_only=True):
     """Made when the first session of a workspace is opened. `settings` may be replaced between turns. `bounds`:
-    settings of the project that can't be widened. `interactive`: a user can be asked. `appended_prompt`: ends the
-    system prompt of new sessions. `notices` wait for the next session."""
+    settings of the project that can't be widened. `interactive`: a user can be asked. `options`: those of
+    the run. `notices` wait for the next session."""
 
     workspace: Workspace
     settings: Settings
@@ -38,10 +40,15 @@ class EngineServices(Struct, eq=False, kw_only=True):
     index: ProjectIndex
     background: BackgroundLink
     interactive: bool = True
-    appended_prompt: str = ""
+    options: EngineOptions = EngineOptions()
     bounds: Mapping[tuple[str, str], Any] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
     _search: ProjectSearch | None = None
+
+    @property
+    def added_directories(self) -> AddedDirectories | None:
+        """The directories beside the workspace that may be read."""
+        return AddedDirectories(self.options.add_dirs) if self.options.add_dirs else None
 
     async def search(self, query: SearchQuery, reader: Reader) -> SearchAnswer:
         """Return the places that answer a question best, of the files that `reader` reads."""

@@ -15,8 +15,9 @@ class EngineOptions:
     can be asked. `watch`: report changes on disk. `tier`: the one tier of box to use. `trust`: trust the project for
     this run. `private`: keep nothing of it. `allow`: rules of the user that allow, in this run. `preload`: a prompt is
     to come, so what it needs is made ready. `append_system_prompt`: stands at the end of the system prompt of sessions
-    that begin in this run. `home`: where its sessions lie, None = the state directory.
-    `program`: the argv prefix that starts this program again, () = it is not known."""
+    that begin in this run. `home`: where its sessions lie, None = the state directory. `program`: the argv prefix that
+    starts this program again, () = it is not known. `add_dirs`: directories (absolute) that may be read beside the
+    project."""
 
     mode: str | None = None
     model: str | None = None
@@ -34,3 +35,4 @@ class EngineOptions:
     append_system_prompt: str | None = None
     home: Path | None = None
     program: tuple[str, ...] = ()
+    add_dirs: tuple[Path, ...] = ()

@@ -40,6 +40,7 @@ VARIABLES = {
     "skill": {"called": "pdf", "path": "p/SKILL.md", "folder": "/p", "files": ["a.md"], "body": "Use the script."},
     "web": {"in_text": False, "fetches": True, "searches": True},
     "web_search_by_model": {"blocked": ["x.example"]},
+    "added_directories": {"roots": ["/srv/other", "/srv/more"]},
     "appended": {"text": "Answer like a pirate."},
     "compaction": {"words": 500},
     "json_answer": {"schema": '{"type": "object"}'},

@@ -99,3 +99,43 @@ def test_what_is_accepted_at_the_end_is_what_was_named(project, words, written, 
     assert run_print(said, models=access([EDITS, CHECK, LATER, says("Done.")])) == code
     found = {each.relative_to(project).as_posix() for each in project.rglob("*") if each.is_file()}
     assert found - {"a.txt"} == written
+
+
+def test_an_added_directory_is_read_and_never_written(project, tmp_path, capsys):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "notes.txt").write_text("from beside\n")
+    (other / ".env").write_text("KEY=hidden\n")
+    (other / "kept.txt").write_text("hidden\n")
+    (other / ".cursorignore").write_text("kept.txt\n")
+    (other / "link.txt").symlink_to(tmp_path / "outside.txt")
+    (tmp_path / "outside.txt").write_text("hidden\n")
+    names = ("notes.txt", ".env", "kept.txt", "link.txt", "../outside.txt")
+    reads = [("read_file", {"target_file": f"{other}/{name}"}) for name in names]
+    steps = calls(
+        *reads,
+        ("list_dir", {"path": str(other)}),
+        ("grep", {"pattern": "beside", "path": str(other)}),
+        ("write", {"file_path": f"{other}/new.txt", "contents": "x\n"}),
+        ("delete_file", {"target_file": f"{other}/notes.txt"}),
+    )
+    model = DirectedModel([steps, says("Done.")])
+    run_print(options(project, "--add-dir", str(other)), models=access_to(lambda *_: (model, "story"), MODEL))
+    results = [each.content for each in model.requests[-1].messages if type(each).__name__ == "ToolMessage"]
+    assert "from beside" in results[0]
+    assert not any("hidden" in each for each in results)
+    assert "notes.txt" in results[5]
+    assert "kept.txt" not in results[5]
+    assert "read_file and list_dir reach it" in results[6]
+    assert all("can only be read" in each for each in results[7:]), results[7:]
+    assert sorted(each.name for each in other.iterdir()) == [
+        ".cursorignore",
+        ".env",
+        "kept.txt",
+        "link.txt",
+        "notes.txt",
+    ]
+    assert f"- {other}" in "\n".join(str(each.content) for each in model.requests[0].messages)
+    with pytest.raises(SystemExit):
+        options(project, "--add-dir", "/")
+    assert "--add-dir" in capsys.readouterr().err

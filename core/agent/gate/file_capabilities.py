@@ -18,7 +18,7 @@ from core.agent.debug.debug_policy import check_no_marks
 from core.agent.gate.gated_call import CallLease
 from core.agent.gate.lint_runner import run_linter
 from core.agent.gate.name_lookup import NO_LOOKUP, NameLookup, SearchProject, search_nothing
-from core.agent.gate.permissions import CallPermissions
+from core.agent.gate.permissions import CallPermissions, PathGuard
 from core.agent.skills.activation import open_skill
 from core.errors import PathRefused
 from core.modes import Access
@@ -30,6 +30,7 @@ from core.shell.spill import read_spilled
 from core.tools.base import EditRequest, FetchedRules, FileEditDetail, LintRun, SkillRequest, SkillText
 from core.tools.linters import LintJob
 from core.workspace import DirectoryEntry, PathStat
+from core.workspace.added_directories import AddedDirectories
 
 if TYPE_CHECKING:
     from core.lsp.questions import LocationKind, NamePosition
@@ -71,7 +72,8 @@ class FileReader(Struct, eq=False, kw_only=True):
     def mark_read(self, path: str) -> None:
         own = self.relative(path)
         self.digests[own] = self.compute_digest(path)
-        self.names.note_read(own)
+        if not own.startswith("/"):
+            self.names.note_read(own)
 
     async def diagnose(self, paths: tuple[str, ...]) -> tuple[DiagnosticsReported, ...]:
         return await self.names.diagnose(tuple(map(self.relative, paths)))
@@ -166,7 +168,7 @@ def list_reading(
 
     directory, shadow = permissions.terminal.host.directory, permissions.terminal.host.shadow
     guard = permissions.build_path_guard(approved, tool)
-    return {
+    reading: dict[str, Any] = {
         "root": str(shadow.workspace.root),
         "digests": digests,
         "relative": detach(shadow.workspace.to_relative),
@@ -179,6 +181,40 @@ def list_reading(
         "find_rules": lambda names: fetch_rules(permissions, names, tuple(digests)),
         "find_skill": lambda request: open_skill(permissions, request),
         "run_linter": lambda job, pending: run_linter(permissions, job, pending=pending),
+    }
+    added = permissions.added_directories
+    return reading if added is None else reading | _reach_added(reading, added, guard)
+
+
+def _reach_added(reading: dict[str, Any], added: AddedDirectories, guard: PathGuard) -> dict[str, Any]:
+    """Return the functions that differ where further directories can be read, by absolute paths."""
+
+    def relative(path: str) -> str:
+        try:
+            own: str = reading["relative"](path)
+        except PathRefused:
+            if found := added.locate(path):
+                return found
+            raise
+        return own
+
+    def check(access: Access, path: str) -> None:
+        if not path.startswith("/"):
+            reading["check_path"](access, path)
+        elif access is not Access.READ:
+            raise PathRefused(f"{path!r} is not in the project: it can only be read.", code="read_only")
+        elif guard.allowed or guard.decide_added(path, is_secret=added.is_secret(path)).choice != "allow":
+            raise PathRefused(f"{path!r} is kept from the agent.", code="path_denied")
+
+    def choose(name: str, other: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda path, *more: (other if path.startswith("/") else reading[name])(path, *more)
+
+    return {
+        "relative": relative,
+        "check_path": check,
+        "look_up": choose("look_up", added.stat),
+        "read": choose("read", added.read),
+        "list_entries": choose("list_entries", added.list_dir),
     }
 
 

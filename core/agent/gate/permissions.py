@@ -31,6 +31,7 @@ from core.permissions.policy import (
 from core.permissions.rules import PermissionRule
 from core.permissions.saved_rules import SavedRules
 from core.permissions.trusted_files import TrustCheck, trust_everything
+from core.prompts import render
 from core.protocol.events import ForeignReceived, NetworkRefused
 from core.protocol.tools import OTHER_TOOLS, ToolSettings
 from core.sandbox.box import Tier
@@ -40,6 +41,7 @@ from core.shell.terminal import Terminal
 from core.tools.base import Tool
 from core.tools.external import ExternalTool, SearchTools
 from core.workspace import IgnoreRules
+from core.workspace.added_directories import AddedDirectories
 from core.workspace.secret_names import is_secret
 
 WANTS_TARGETS = "It asks to reach {} for this one command"
@@ -70,6 +72,10 @@ class PathGuard(Struct, frozen=True):
         ]
         return max(found, key=lambda each: ("allow", "ask", "deny").index(each.choice))
 
+    def decide_added(self, path: str, *, is_secret: bool) -> PolicyDecision:
+        """Decide on reading a file beside the project, by its absolute path."""
+        return decide_path(Access.READ, path, rules=self.rules, is_secret=is_secret)
+
     def check(self, access: Access, rel: str) -> None:
         """Raise `PathRefused` for what is refused, or must be asked about and was not."""
         if rel in self.approved and not self.allowed:
@@ -90,7 +96,7 @@ class CallPermissions(Struct):
 
     `subagent_limits`: what a subagent may at most; None: it is the user's own session. What a mode grants depends on
     whether commands are contained, which is known once `terminal.find_box` was awaited. `requested_tools`: what the
-    request of this turn lets tools do.
+    request of this turn lets tools do. `added_directories`: what may be read beside the project.
     """
 
     terminal: Terminal
@@ -101,6 +107,7 @@ class CallPermissions(Struct):
     hears: TrustCheck = trust_everything
     subagent_limits: SubagentLimits | None = None
     requested_tools: Mapping[str, ToolSettings] = {}
+    added_directories: AddedDirectories | None = None
 
     def __post_init__(self) -> None:
         self.network_grants.list_foreign = lambda: self.terminal.host.state.foreign_sources
@@ -149,6 +156,12 @@ class CallPermissions(Struct):
         if limits.is_narrowed and access not in PATH_ACCESSES:
             return "can't be kept to some paths of the project, as its settings want it"
         return ""
+
+    async def describe_added(self) -> str:
+        """Describe to the model what it may read beside the project, "" = nothing."""
+        if self.added_directories is None:
+            return ""
+        return escape_tags(render("added_directories", roots=self.added_directories.roots))
 
     async def describe_tool_limits(self) -> str:
         """Describe to the model what narrows tools of its list now, "" = nothing does."""

@@ -28,6 +28,7 @@ PRINT_OPTIONS: Final = (
     "allowed_tools",
     "best",
     "json_schema",
+    "add_dir",
     "append_system_prompt",
 )
 _KINDS: Final = frozenset({"none", "all", "verified"})
@@ -63,6 +64,9 @@ def add_print_options(parser: argparse.ArgumentParser) -> None:
         type=parse_instructions,
         metavar="TEXT",
         help="end the system prompt of the new session with this",
+    )
+    group.add_argument(
+        "--add-dir", action="append", type=parse_added, metavar="DIR", help="a further directory that may be read"
     )
     _add_rights_options(group)
     _add_end_options(group)
@@ -118,6 +122,17 @@ def parse_json_schema(text: str) -> Path:
     except ConfigError as problem:
         raise argparse.ArgumentTypeError(problem.format_with_hint()) from problem
     return path
+
+
+def parse_added(text: str) -> Path:
+    """Return the absolute path of a directory that is not too wide to be read as a whole."""
+    from core.errors import PathRefused
+    from core.workspace import Workspace
+
+    try:
+        return Workspace(Path(text)).root
+    except PathRefused as problem:
+        raise argparse.ArgumentTypeError(problem.format_with_hint()) from problem
 
 
 def parse_instructions(text: str) -> str:
@@ -188,4 +203,5 @@ def collect_print_values(said: argparse.Namespace) -> dict[str, Any]:
         "best": said.best or (),
         "tools": combine_tools(said),
         "json_schema": said.json_schema,
+        "add_dirs": tuple(said.add_dir or ()),
     }

@@ -1,1 +1,1 @@
-"""What waits for a review, as other programs read it."""
+"""Renderings of what waits for a review, for other programs to read."""

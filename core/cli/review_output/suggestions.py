@@ -23,7 +23,7 @@ OUTSIDE: Final = "Not in the lines of this pull request, so it can't be a sugges
 _HUNK: Final = re.compile(r"@@ -\d+(?:,\d+)? \+(?P<start>\d+)(?:,(?P<count>\d+))? @@")
 
 
-class Suggestion(Struct, frozen=True):
+class SuggestedLines(Struct, frozen=True):
     """New lines in the place of the lines `start` to `end` (1-indexed, inclusive) of a file."""
 
     start: int
@@ -76,20 +76,20 @@ def build_github_review(changes: Sequence[ChangeDiff], diff: str, commit: str) -
     return {"commit_id": commit, "event": "COMMENT", "body": _shorten(body), "comments": comments}
 
 
-def _list_suggestions(found: ChangeDiff, ranges: Mapping[str, list[range]]) -> dict[int, Suggestion | None]:
+def _list_suggestions(found: ChangeDiff, ranges: Mapping[str, list[range]]) -> dict[int, SuggestedLines | None]:
     """List a suggestion for each hunk of an edited text file, None where the diff lacks its lines. {}: it is none."""
     change = found.change
     if change.operation != "edit" or change.binary or not change.hunks:
         return {}
     there = ranges.get(change.path, [])
-    made: dict[int, Suggestion | None] = {}
+    made: dict[int, SuggestedLines | None] = {}
     for at, hunk in enumerate(change.hunks):
         choices = _place_hunk(hunk, at, found.lines)
         made[at] = next((each for each in choices if any(each.start in r and each.end in r for r in there)), None)
     return made
 
 
-def _place_hunk(hunk: Hunk, at: int, lines: Sequence[DiffLine]) -> Iterator[Suggestion]:
+def _place_hunk(hunk: Hunk, at: int, lines: Sequence[DiffLine]) -> Iterator[SuggestedLines]:
     """Yield the ways to say a hunk as lines in the place of others; none if it is about the end of lines."""
     mine = [line for line in lines if line.hunk == at]
     if any(line.eol for line in mine):
@@ -97,17 +97,17 @@ def _place_hunk(hunk: Hunk, at: int, lines: Sequence[DiffLine]) -> Iterator[Sugg
     added = tuple(line.text for line in mine if line.kind == "added")
     removed = [line.old for line in mine if line.kind == "removed"]
     if removed:
-        yield Suggestion(removed[0], removed[-1], added)
+        yield SuggestedLines(removed[0], removed[-1], added)
         return
     beside = {line.old: line.text for line in lines if line.kind == "context" and not line.eol}
     above, below = hunk.old_start - 1, hunk.old_start
     if above in beside:
-        yield Suggestion(above, above, (beside[above], *added))
+        yield SuggestedLines(above, above, (beside[above], *added))
     if below in beside:
-        yield Suggestion(below, below, (*added, beside[below]))
+        yield SuggestedLines(below, below, (*added, beside[below]))
 
 
-def _build_comment(path: str, wanted: Suggestion) -> dict[str, Any]:
+def _build_comment(path: str, wanted: SuggestedLines) -> dict[str, Any]:
     comment: dict[str, Any] = {
         "path": path,
         "line": wanted.end,

@@ -103,9 +103,7 @@ class Session:
         self.user = UserChannel(self.emit, is_interactive=services.interactive)
         self.python = PythonRepl(self.terminal)
         self.tools = Toolset()
-        self.call_permissions = CallPermissions(
-            self.terminal, self.settings, self.permissions.saved_rules, self.permissions.network_grants
-        )
+        self.call_permissions = self._build_call_permissions()
         self.languages, self.server_access = self._open_languages(), self._open_servers()
         self.memory: ModelMemory | None = None
         self.context: TurnContext | None = None
@@ -147,6 +145,15 @@ class Session:
             audit=audit,
             settings=lambda: self.settings,
             report_error=self.report_error,
+        )
+
+    def _build_call_permissions(self) -> CallPermissions:
+        return CallPermissions(
+            self.terminal,
+            self.settings,
+            self.permissions.saved_rules,
+            self.permissions.network_grants,
+            added_directories=self.services.added_directories,
         )
 
     def _build_command_host(self) -> CommandHost:

@@ -161,7 +161,7 @@ def build_context(session: Session) -> TurnContext:
         outward={Access.EXTERNAL: session.server_access.open_caller, **session.outward},
         is_private=session.state.is_private,
         ask_agent=_find_agent(session, route),
-        appended_prompt=services.appended_prompt,
+        appended_prompt=services.options.append_system_prompt or "",
     )
     return _install_context(session, context)
 
@@ -179,7 +179,8 @@ def _install_context(session: Session, context: TurnContext) -> TurnContext:
     """Complete a context with what needs one, and make it the session's unless a turn runs."""
     servers = session.server_access.build_offer(context.window)
     narrowed = Offer("available_tools", context.permissions.describe_tool_limits)
-    context.offers = (build_skill_offer(context), narrowed, servers, build_web_offer(context), *session.offers)
+    added = Offer("available_directories", context.permissions.describe_added)
+    context.offers = (build_skill_offer(context), narrowed, added, servers, build_web_offer(context), *session.offers)
     context.outward = {**context.outward, Access.NET: open_web(context, session.open_fetcher)}
     if session.context is None or session.context.working is None:
         session.context = context

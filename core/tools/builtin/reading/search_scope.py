@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from core.errors import PathRefused
+from core.errors import PathRefused, ToolInputInvalid
 from core.tools.base import Reader
 from core.tools.builtin.editing.edit_targets import require_present
 from core.tools.builtin.reading.globs import compile_glob, extract_name_part
+
+BESIDE = "read_file and list_dir reach it."
 
 
 class SearchScope:
@@ -18,6 +20,8 @@ class SearchScope:
 
     def __init__(self, reader: Reader, path: str, *, include: str = "", exclude: str = "") -> None:
         self.path = reader.relative(path or ".")
+        if self.path.startswith("/"):
+            raise ToolInputInvalid(f"{path} is beside the project, which is all that is searched.", hint=BESIDE)
         self.is_file = require_present(reader, self.path).kind != "directory"
         self.pending: Mapping[str, str] = MappingProxyType(dict(reader.pending_paths()))
         self._reader = reader

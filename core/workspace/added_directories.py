@@ -1,0 +1,70 @@
+"""Directories beside the workspace that the user lets the agent read; it calls what lies in them by absolute paths.
+
+Each is opened as a workspace is, so that links do not lead out of it, and its own `.cursorignore` holds. Nothing is
+ever written there: there is no shadow over them, so there would be nothing to review.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from pathlib import Path
+
+from core.errors import PathRefused
+from core.workspace.ignore_rules import IgnoreRules
+from core.workspace.path_status import DirectoryEntry, PathStat
+from core.workspace.secret_names import is_secret
+from core.workspace.tree import Workspace
+
+
+class AddedDirectories:
+    """The directories `paths`, which exist. Methods take absolute POSIX paths that `locate` has returned."""
+
+    def __init__(self, paths: Sequence[Path] = ()) -> None:
+        self._trees = [(tree, IgnoreRules(tree)) for tree in map(Workspace, paths)]
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The absolute paths of the directories."""
+        return tuple(str(tree.root) for tree, _ in self._trees)
+
+    def locate(self, path: str) -> str:
+        """Return an absolute path in its normal form, "" = it is in none of the directories."""
+        wanted = posixpath.normpath(posixpath.expanduser(path))
+        return wanted if any(_is_below(wanted, root) for root in self.roots) else ""
+
+    def stat(self, path: str) -> PathStat | None:
+        tree, rel = self._find(path)
+        return tree.stat(rel)
+
+    def read(self, path: str, limit: int) -> bytes:
+        """Return at most `limit` bytes. Raises `PathRefused`."""
+        tree, rel = self._find(path)
+        if tree.stat(rel) is None:
+            raise PathRefused(f"{path!r} does not exist.", code="not_found")
+        return tree.read_bytes(rel, limit)
+
+    def list_dir(self, path: str) -> tuple[DirectoryEntry, ...]:
+        """List a directory without what is kept from the agent. Raises `PathRefused`."""
+        tree, rel = self._find(path)
+        ignore = next(rules for each, rules in self._trees if each is tree)
+        is_withheld = ignore.match_withheld_in(rel)
+        return tuple(each for each in tree.list_dir(rel) if not is_withheld(each.name, each.kind == "directory"))
+
+    def is_secret(self, path: str) -> bool:
+        """True if a file of this name usually holds secrets."""
+        tree, rel = self._find(path)
+        return is_secret(rel, next(rules for each, rules in self._trees if each is tree).is_ignored)
+
+    def _find(self, path: str) -> tuple[Workspace, str]:
+        """Find the directory of a path, and the path within it. Raises `PathRefused`: in none, or withheld."""
+        for tree, ignore in self._trees:
+            if _is_below(path, str(tree.root)):
+                rel = tree.to_relative(path)
+                ignore.refuse_withheld(rel)
+                return tree, rel
+        raise PathRefused(f"{path!r} leads out of the workspace.")
+
+
+def _is_below(path: str, root: str) -> bool:
+    return path == root or path.startswith(f"{root}/")
