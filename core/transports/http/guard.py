@@ -10,8 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Final
 
-import msgspec
-
+from core.text.well_formed import encode_record
 from core.transports.http.access import AccessRules, Grant, HttpRefused, read_headers
 
 Message = MutableMapping[str, Any]
@@ -41,7 +40,7 @@ def get_grant(scope: Mapping[str, Any]) -> Grant:
 
 def encode_problem(code: str, message: str, hint: str = "") -> bytes:
     """Return the body of an answer that says what was wrong."""
-    return msgspec.json.encode({"error": {"code": code, "message": message, "hint": hint}})
+    return encode_record({"error": {"code": code, "message": message, "hint": hint}})
 
 
 class Guard:
