@@ -14,10 +14,11 @@ import uvicorn
 from msgspec import Struct
 
 from core.errors import ConfigError
+from core.transports.engines import Engines
 from core.transports.http.access import AccessRules, Tokens
-from core.transports.http.app import PUBLIC_PATHS, build_application
+from core.transports.http.app import PUBLIC_PATHS
 from core.transports.http.connection import MAX_HEADERS, GuardedProtocol
-from core.transports.http.service import HttpService
+from core.transports.http.guard import Application
 
 MAX_CONNECTIONS: Final = 2_000
 KEEP_ALIVE: Final = 30  # seconds
@@ -27,7 +28,7 @@ BACKLOG: Final = 512
 
 
 class ServerPlace(Struct, frozen=True, kw_only=True):
-    """Where a server listens: `host` and `port` (0 = any that is free), or `socket_path`."""
+    """The place where a server listens: `host` and `port` (0 = any that is free), or `socket_path`."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -116,21 +117,21 @@ def build_url(place: ServerPlace, port: int) -> str:
 
 
 class HttpServer:
-    """A server over a listening socket. `on_ready`: requests are answered now."""
+    """A server of an application over a listening socket. `on_ready`: requests are answered now."""
 
     def __init__(
         self,
         listening: socket.socket,
-        service: HttpService,
+        application: Application,
         *,
-        rules: AccessRules,
+        engines: Engines,
         place: ServerPlace,
         on_ready: Callable[[], None],
     ) -> None:
-        self._listening, self._service, self._place = listening, service, place
-        application: Any = build_application(service, rules)
+        self._listening, self._engines, self._place = listening, engines, place
+        served: Any = application
         config = uvicorn.Config(
-            application,
+            served,
             http=GuardedProtocol,
             ws="websockets-sansio",
             ws_max_size=MAX_FRAME,
@@ -154,7 +155,7 @@ class HttpServer:
         try:
             await self._server.serve(sockets=[self._listening])
         finally:
-            await self._service.engines.close()
+            await self._engines.close()
             if self._place.socket_path is not None:
                 self._place.socket_path.unlink(missing_ok=True)
 

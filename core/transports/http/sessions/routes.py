@@ -23,10 +23,10 @@ from core.transports.http.sessions.commands import check_command, find_answer
 from core.transports.http.sessions.records import (
     ApprovalRequest,
     ChangesAnswer,
+    NewSession,
     OpenedSession,
     PlansAnswer,
     RestoreRequest,
-    SessionRequest,
     SessionSummaryAnswer,
     VerdictRequest,
     summarize_session,
@@ -59,7 +59,7 @@ async def list_sessions(service: Served, limit: Limit = 50, workspace: Workspace
 
 
 @post(BASE, opt=DRIVES, summary="Open a session")
-async def open_session(data: JSONBody[SessionRequest], service: Served) -> OpenedSession:
+async def open_session(data: JSONBody[NewSession], service: Served) -> OpenedSession:
     """Open a new session, in which nothing was said yet."""
     command = cmd.SessionOpen(mode=data.mode, model=data.model, effort=data.effort)
     _, opened = await service.engines.open(service.find_directory(data.workspace_path), command)
