@@ -116,9 +116,14 @@ class Engines:
             del self._closing[session]
             await view.close()
 
+    async def wait_closed(self) -> None:
+        """Wait until those that are too many are closed."""
+        while self._closing:
+            await self._tasks.wait()
+
     async def close(self) -> None:
         """Close every engine."""
-        await self._tasks.wait()
+        await self.wait_closed()
         for client in self._by_workspace.values():
             await client.close()
         self._by_workspace.clear()

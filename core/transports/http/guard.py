@@ -97,7 +97,7 @@ class Guard:
         length = headers.get(b"content-length", b"")
         has_body = b"transfer-encoding" in headers or length not in {b"", b"0"}
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        if kind != b"application/json" and (has_body or scope["method"] != "DELETE"):
+        if has_body and kind != b"application/json":
             hint = "Send the header `Content-Type: application/json`."
             raise HttpRefused(415, "content_type_refused", "the body has to be JSON, and say so.", hint=hint)
         if length.isdigit() and int(length) > self.max_body:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ipaddress
 import os
+import signal
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +26,7 @@ MAX_CONNECTIONS: Final = 2_000
 KEEP_ALIVE: Final = 30  # seconds
 MAX_FRAME: Final = 16 * 1024 * 1024  # bytes of a message of a WebSocket
 CLOSE_LIMIT: Final = 3  # seconds for streams that are open when the server ends
+STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 BACKLOG: Final = 512
 
 
@@ -59,9 +62,11 @@ def open_socket(place: ServerPlace) -> socket.socket:
     try:
         if place.socket_path is not None:
             return _open_unix_socket(place.socket_path)
-        return socket.create_server(
-            (place.host, place.port), family=socket.AF_INET6 if ":" in place.host else socket.AF_INET, backlog=BACKLOG
-        )
+        family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
+        listening = socket.create_server((place.host, place.port), family=family, backlog=BACKLOG)
+        # asyncio sets it for sockets that name their protocol alone; without it an answer waits 40 ms for an ACK
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
     except (OSError, OverflowError) as problem:
         where = place.socket_path or f"{place.host}:{place.port}"
         raise ConfigError(f"nothing can listen at {where}: {problem}.", code="address_refused") from problem
@@ -170,6 +175,18 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._on_ready = on_ready
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Have signals end the serving. uvicorn raises them again when it has ended, before the engines are closed."""
+        loop = asyncio.get_running_loop()
+        for each in STOP_SIGNALS:
+            loop.add_signal_handler(each, self.handle_exit, each, None)
+        try:
+            yield
+        finally:
+            for each in STOP_SIGNALS:
+                loop.remove_signal_handler(each)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
