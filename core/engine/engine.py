@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mappi
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from core import demo
 from core.agent.turn.offers import Offer
@@ -84,7 +85,7 @@ class Engine:
         self._tasks = TaskOwner()
         self._source: QuerySource | None = None
         self._sessions: dict[str, Session] = {}
-        self._closing: list[Session] = []
+        self._closing = WeakSet[Session]()
         self._watch: FileWatcher | None = None
         self._closed = False
         self._privacy = Privacy(self._options.private)
@@ -115,9 +116,8 @@ class Engine:
             return cmd.Reject(code=fault.code, message=fault.message, hint=fault.hint)
 
     async def events(self, session: str, *, after: int = 0, brief: bool = False) -> AsyncGenerator[Envelope]:
-        """Yield durable events with `seq > after`, in order and (but for `brief`) without gaps, then live ones.
-
-        Those of a subagent end with it: of one that has ended there are only those of its log."""
+        """Yield durable events with `seq > after`, in order and (but for `brief`) without gaps, then live ones. Those
+        of a subagent end with it: of one that has ended there are only those of its log."""
         if (log := find_ended_log(self._sessions.values(), session)) is not None:
             for envelope in await asyncio.to_thread(read_envelopes, log, after):
                 yield envelope
@@ -314,7 +314,7 @@ class Engine:
     async def _close_session(self, command: cmd.SessionClose) -> cmd.Ack:
         session = self._find_session(command.session)
         del self._sessions[session.id]
-        self._closing.append(session)
+        self._closing.add(session)
         session.tasks.schedule(session.discard if command.discard else partial(session.close, "closed by the user"))
         return _ack(session)
 
@@ -385,8 +385,8 @@ class Engine:
         while self._sessions:
             _, session = self._sessions.popitem()
             await session.close()
-        while self._closing:
-            await self._closing.pop().tasks.wait_idle()
+        for each in list(self._closing):
+            await each.tasks.wait_idle()
         if self._source is not None:
             await self._source.services.close()
         await self._boxes.close()

@@ -1,30 +1,50 @@
 """The engines behind a server: one for each workspace that its clients work in, and which of them has a session.
 
 Every door that serves more than one project (`serve`, `acp`, background agents) reaches its sessions through this.
+Of many sessions only the latest are open: one that nothing runs in is closed, and resumed from its log when it is asked
+for, so that a conversation costs next to nothing while nobody speaks in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from core.engine import Engine
-from core.errors import CommandRejected
+from core.errors import AgentTuiError, CommandRejected
 from core.protocol import commands as cmd
 from core.protocol.client import Client
 from core.protocol.options import EngineOptions
 from core.sessions.listing import find_workspace
-from core.transports.session_view import require_ack
+from core.tasks import TaskOwner
+from core.transports.session_view import SessionView, require_ack
+
+MOST_OPEN: Final = 32
 
 
 class Engines:
-    """Engines of this process, by workspace. `make` builds one for a directory (absolute; it must exist)."""
+    """Engines of this process, by workspace. `make` builds one for a directory (absolute; it must exist). `most_open`:
+    sessions that stay open while nothing runs in them."""
 
-    def __init__(self, options: EngineOptions, make: Callable[[Path, EngineOptions], Client] | None = None) -> None:
+    def __init__(
+        self,
+        options: EngineOptions,
+        make: Callable[[Path, EngineOptions], Client] | None = None,
+        *,
+        most_open: int = MOST_OPEN,
+    ) -> None:
         self._options = options
         self._make = make or (lambda directory, options: Engine(directory, options=options))
+        self._most_open = most_open
         self._by_workspace: dict[Path, Client] = {}
-        self._by_session: dict[str, Client] = {}
+        self._by_session: dict[str, Client] = {}  # the one used last is the last
+        self._held: Counter[str] = Counter()
+        self._closing: dict[str, asyncio.Task[None]] = {}
+        self._tasks = TaskOwner()
 
     def get(self, directory: Path) -> Client:
         """Return the engine of a workspace, made at its first use."""
@@ -37,22 +57,73 @@ class Engines:
         """Open a new session in a workspace. Raises `CommandRejected`."""
         client = self.get(directory)
         opened = require_ack(await client.submit(command))
-        self._by_session[opened.session] = client
+        self._note_use(opened.session, client)
         return client, opened
 
     async def find(self, session: str) -> Client:
         """Return the engine that has a session open, which is resumed where it is not. Raises `CommandRejected`."""
+        if (closing := self._closing.get(session)) is not None:
+            await asyncio.wait({closing})
         if (found := self._by_session.get(session)) is not None:
+            self._note_use(session, found)
             return found
         if (workspace := find_workspace(session)) is None:
-            raise CommandRejected(f"there is no session {session!r}.", code="session_unknown")
+            raise CommandRejected(f"there is no session {session[:100]!r}.", code="session_unknown")
         client = self.get(workspace)
         require_ack(await client.submit(cmd.SessionResume(session=session)))
-        self._by_session[session] = client
+        self._note_use(session, client)
         return client
+
+    def forget(self, session: str) -> None:
+        """Note that a session was closed by a command: the next who asks for it has it resumed."""
+        self._by_session.pop(session, None)
+
+    @contextmanager
+    def hold(self, session: str) -> Iterator[None]:
+        """Keep a session open while the block runs."""
+        self._held[session] += 1
+        try:
+            yield
+        finally:
+            self._held[session] -= 1
+            if not self._held[session]:
+                del self._held[session]
+
+    def _note_use(self, session: str, client: Client) -> None:
+        """Make a session the latest, and close the oldest ones that are too many."""
+        self._by_session.pop(session, None)
+        self._by_session[session] = client
+        over = len(self._by_session) - len(self._closing) - self._most_open
+        old = [each for each in self._by_session if each not in self._held and each not in self._closing]
+        for each in old[: max(over, 0)]:
+            self._closing[each] = self._tasks.start(self._close_if_idle(each), name=f"closing {each}")
+
+    async def _close_if_idle(self, session: str) -> None:
+        client = self._by_session[session]
+        view = SessionView(client, session)
+        try:
+            await view.settle()
+            state = view.state
+            if state.current_turn is not None or state.jobs or state.approvals or session in self._held:
+                self._by_session[session] = self._by_session.pop(session)  # it is asked again when others were
+                return
+            await client.submit(cmd.SessionClose(session=session))
+            self.forget(session)
+            await view.wait_until(lambda: False)
+        except AgentTuiError:  # it was closed by somebody else
+            self.forget(session)
+        finally:
+            del self._closing[session]
+            await view.close()
+
+    async def wait_closed(self) -> None:
+        """Wait until those that are too many are closed."""
+        while self._closing:
+            await self._tasks.wait()
 
     async def close(self) -> None:
         """Close every engine."""
+        await self.wait_closed()
         for client in self._by_workspace.values():
             await client.close()
         self._by_workspace.clear()

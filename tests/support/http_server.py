@@ -17,6 +17,7 @@ from core.engine.models import ModelAccess
 from core.protocol.options import EngineOptions
 from core.transports.engines import Engines
 from core.transports.http.access import AccessRules, Tokens
+from core.transports.http.app import build_application
 from core.transports.http.server import HttpServer, ServerPlace, build_rules, open_socket
 from core.transports.http.service import HttpService
 
@@ -54,7 +55,8 @@ async def serving(project: Path, models: ModelAccess | None = None, **said: Any)
     service = HttpService(engines, project)
     rules = build_rules(place, port, TOKENS, **said)
     ready = asyncio.Event()
-    server = HttpServer(listening, service, rules=rules, place=place, on_ready=ready.set)
+    application = build_application(service, rules)
+    server = HttpServer(listening, application, engines=engines, place=place, on_ready=ready.set)
     running = asyncio.create_task(server.run())
     await ready.wait()
     try:

@@ -59,8 +59,7 @@ async def compose_user_message(
     parts += _tag_if_changed(announced, "git_status", escape_tags(git))
     viewed = escape_tags("\n".join(_describe_viewed(surroundings)))
     parts += _tag_if_changed(announced, "open_and_recently_viewed_files", viewed)
-    parts += _tag_if_changed(announced, "client_rules", escape_tags("\n\n".join(surroundings.rules)))
-    parts += _tag_if_changed(announced, "earlier_conversation", "\n".join(map(_render_earlier, surroundings.earlier)))
+    parts += _render_client_words(announced, surroundings)
     items = surroundings.items if surroundings.items is not None else (await resolve_mentions(sources, prompt)).items
     taking = partial(fetch_mentioned, context), partial(read_mentioned, context)
     attached = await BlockWriter(sources, sent, *taking).write(items)
@@ -80,6 +79,14 @@ async def compose_user_message(
     for unknown in [each for each in LABEL_PATTERN.findall(prompt) if each not in context.state.attachments]:
         context.emit(Notice(level="warning", message=f"{unknown} names nothing of this session: it was sent as text."))
     return UserMessage(content="\n\n".join(parts), attachments=(*named, *shown.attachments))
+
+
+def _render_client_words(announced: dict[str, str], surroundings: PromptSurroundings) -> list[str]:
+    """Render the rules of a client and what was said to it before, where they are news."""
+    rules = escape_tags("\n\n".join(surroundings.rules))
+    earlier = "\n".join(map(_render_earlier, surroundings.earlier))
+    told = _tag_if_changed(announced, "client_rules", rules)
+    return told + _tag_if_changed(announced, "earlier_conversation", earlier)
 
 
 def _render_earlier(message: EarlierMessage) -> str:

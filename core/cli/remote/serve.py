@@ -108,6 +108,7 @@ def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
     from core.engine import Engine
     from core.transports.engines import Engines
     from core.transports.http import server, token_file
+    from core.transports.http.app import build_application
     from core.transports.http.service import HttpService
 
     place = arguments.build_place()
@@ -126,8 +127,8 @@ def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
         sys.stderr.write(f"Serving {arguments.directory}. The tokens (read, drive, approve) are in {path}.\n")
 
     engines = Engines(EngineOptions(preload=False), lambda at, options: Engine(at, options=options, models=models))
-    service = HttpService(engines, arguments.directory)
-    serving = server.HttpServer(listening, service, rules=rules, place=place, on_ready=announce)
+    application = build_application(HttpService(engines, arguments.directory), rules)
+    serving = server.HttpServer(listening, application, engines=engines, place=place, on_ready=announce)
     try:
         asyncio.run(serving.run())
     finally:

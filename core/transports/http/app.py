@@ -5,6 +5,7 @@ A group of routes is a module with `HANDLERS`; each handler says `opt=READS`, `D
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from litestar.di import Provide
 from core.transports.http.access import AccessRules
 from core.transports.http.chat.routes import HANDLERS as CHAT_HANDLERS
 from core.transports.http.guard import Application, Guard
-from core.transports.http.openapi import build_route
+from core.transports.http.openapi import build_route, format_document
 from core.transports.http.problems import ANSWERS
 from core.transports.http.service import HttpService, check_grant
 from core.transports.http.sessions.routes import HANDLERS as SESSION_HANDLERS
@@ -43,3 +44,7 @@ def build_application(service: HttpService, rules: AccessRules) -> Application:
     """Return what a server serves."""
     routes: Any = build_routes(service)
     return Guard(routes, rules)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(format_document(HANDLERS))

@@ -10,8 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Final
 
-import msgspec
-
+from core.text.well_formed import encode_record
 from core.transports.http.access import AccessRules, Grant, HttpRefused, read_headers
 
 Message = MutableMapping[str, Any]
@@ -41,7 +40,7 @@ def get_grant(scope: Mapping[str, Any]) -> Grant:
 
 def encode_problem(code: str, message: str, hint: str = "") -> bytes:
     """Return the body of an answer that says what was wrong."""
-    return msgspec.json.encode({"error": {"code": code, "message": message, "hint": hint}})
+    return encode_record({"error": {"code": code, "message": message, "hint": hint}})
 
 
 class Guard:
@@ -98,7 +97,7 @@ class Guard:
         length = headers.get(b"content-length", b"")
         has_body = b"transfer-encoding" in headers or length not in {b"", b"0"}
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        if kind != b"application/json" and (has_body or scope["method"] != "DELETE"):
+        if has_body and kind != b"application/json":
             hint = "Send the header `Content-Type: application/json`."
             raise HttpRefused(415, "content_type_refused", "the body has to be JSON, and say so.", hint=hint)
         if length.isdigit() and int(length) > self.max_body:

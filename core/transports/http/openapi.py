@@ -1,12 +1,11 @@
 """The description of every route, OpenAPI 3.1: served at `/api/v1/openapi.json` and kept as `docs/openapi.json`.
 
-`python -m core.transports.http.openapi` writes it.
+`python -m core.transports.http.app` writes it.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, Final, get_type_hints
@@ -127,9 +126,3 @@ def build_route(handlers: Sequence[Any]) -> Any:
 def format_document(handlers: Sequence[Any]) -> str:
     """Return the description as it stands in `docs/openapi.json`."""
     return json.dumps(build_document(handlers), indent=1, sort_keys=True) + "\n"
-
-
-if __name__ == "__main__":
-    from core.transports.http.app import HANDLERS
-
-    sys.stdout.write(format_document(HANDLERS))

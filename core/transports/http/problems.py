@@ -77,9 +77,16 @@ def answer_fault(_: Request[Any, Any, Any], problem: Exception) -> Response[byte
     return build_problem(500, "internal", f"unexpected fault: {type(problem).__name__}.", report)
 
 
+def answer_undecodable(_: Request[Any, Any, Any], problem: Exception) -> Response[bytes]:
+    """Answer a body that is no UTF-8, or nests too deep."""
+    return build_problem(400, "request_invalid", f"the body can't be read: {problem}.")
+
+
 ANSWERS: Final[Mapping[Any, Callable[..., Response[bytes]]]] = {
     AgentTuiError: answer_refusal,
     HTTPException: answer_http,
     EngineGone: answer_gone,
+    UnicodeDecodeError: answer_undecodable,
+    RecursionError: answer_undecodable,
     Exception: answer_fault,
 }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ipaddress
 import os
+import signal
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,20 +16,22 @@ import uvicorn
 from msgspec import Struct
 
 from core.errors import ConfigError
+from core.transports.engines import Engines
 from core.transports.http.access import AccessRules, Tokens
-from core.transports.http.app import PUBLIC_PATHS, build_application
+from core.transports.http.app import PUBLIC_PATHS
 from core.transports.http.connection import MAX_HEADERS, GuardedProtocol
-from core.transports.http.service import HttpService
+from core.transports.http.guard import Application
 
 MAX_CONNECTIONS: Final = 2_000
 KEEP_ALIVE: Final = 30  # seconds
 MAX_FRAME: Final = 16 * 1024 * 1024  # bytes of a message of a WebSocket
 CLOSE_LIMIT: Final = 3  # seconds for streams that are open when the server ends
+STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 BACKLOG: Final = 512
 
 
 class ServerPlace(Struct, frozen=True, kw_only=True):
-    """Where a server listens: `host` and `port` (0 = any that is free), or `socket_path`."""
+    """The place where a server listens: `host` and `port` (0 = any that is free), or `socket_path`."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -58,9 +62,11 @@ def open_socket(place: ServerPlace) -> socket.socket:
     try:
         if place.socket_path is not None:
             return _open_unix_socket(place.socket_path)
-        return socket.create_server(
-            (place.host, place.port), family=socket.AF_INET6 if ":" in place.host else socket.AF_INET, backlog=BACKLOG
-        )
+        family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
+        listening = socket.create_server((place.host, place.port), family=family, backlog=BACKLOG)
+        # asyncio sets it for sockets that name their protocol alone; without it an answer waits 40 ms for an ACK
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
     except (OSError, OverflowError) as problem:
         where = place.socket_path or f"{place.host}:{place.port}"
         raise ConfigError(f"nothing can listen at {where}: {problem}.", code="address_refused") from problem
@@ -116,21 +122,21 @@ def build_url(place: ServerPlace, port: int) -> str:
 
 
 class HttpServer:
-    """A server over a listening socket. `on_ready`: requests are answered now."""
+    """A server of an application over a listening socket. `on_ready`: requests are answered now."""
 
     def __init__(
         self,
         listening: socket.socket,
-        service: HttpService,
+        application: Application,
         *,
-        rules: AccessRules,
+        engines: Engines,
         place: ServerPlace,
         on_ready: Callable[[], None],
     ) -> None:
-        self._listening, self._service, self._place = listening, service, place
-        application: Any = build_application(service, rules)
+        self._listening, self._engines, self._place = listening, engines, place
+        served: Any = application
         config = uvicorn.Config(
-            application,
+            served,
             http=GuardedProtocol,
             ws="websockets-sansio",
             ws_max_size=MAX_FRAME,
@@ -154,7 +160,7 @@ class HttpServer:
         try:
             await self._server.serve(sockets=[self._listening])
         finally:
-            await self._service.engines.close()
+            await self._engines.close()
             if self._place.socket_path is not None:
                 self._place.socket_path.unlink(missing_ok=True)
 
@@ -169,6 +175,18 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._on_ready = on_ready
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Have signals end the serving. uvicorn raises them again when it has ended, before the engines are closed."""
+        loop = asyncio.get_running_loop()
+        for each in STOP_SIGNALS:
+            loop.add_signal_handler(each, self.handle_exit, each, None)
+        try:
+            yield
+        finally:
+            for each in STOP_SIGNALS:
+                loop.remove_signal_handler(each)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

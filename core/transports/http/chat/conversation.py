@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncGenerator
 
-import msgspec
-
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.client import Client
 from core.protocol.queries import IdleAnswer, IdleQuery
 from core.state.session import SessionState
+from core.text.well_formed import encode_record
 from core.transports.http.chat.stream_events import ChatProjection, StreamEvent, build_answer, build_done
 from core.transports.http.sse import DONE, encode_event
 from core.transports.response import Response
@@ -130,6 +129,5 @@ def _encode(seq: int, events: list[StreamEvent]) -> list[bytes]:
     """Return the frames of one event of the log. The last of them has its number: until then it was not told whole."""
     last = len(events) - 1
     return [
-        encode_event(each.name, msgspec.json.encode(each), seq=seq if at == last else None)
-        for at, each in enumerate(events)
+        encode_event(each.name, encode_record(each), seq=seq if at == last else None) for at, each in enumerate(events)
     ]

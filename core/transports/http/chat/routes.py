@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-import msgspec
 from litestar import MediaType, Request, Response, get, post
 from litestar.params import FromPath, HeaderParameter, JSONBody, QueryParameter
 from litestar.response import Stream
@@ -14,6 +13,7 @@ from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.protocol.client import Client
 from core.protocol.queries import ToolsAnswer, ToolsQuery
+from core.text.well_formed import encode_record
 from core.transports.http.chat.conversation import Conversation
 from core.transports.http.chat.requests import (
     ChatRequest,
@@ -183,7 +183,7 @@ def _name(session: str) -> dict[str, str]:
 
 
 def _encode(whole: Answer, headers: dict[str, str] | None = None) -> Response[bytes]:
-    return Response(msgspec.json.encode(whole), media_type=MediaType.JSON, headers=headers or {})
+    return Response(encode_record(whole), media_type=MediaType.JSON, headers=headers or {})
 
 
 HANDLERS: Final[tuple[Any, ...]] = (complete_chat, plan_chat, read_answer, replay_chat, interrupt_chat)

@@ -16,7 +16,7 @@ from core.transports.http.chat.requests import ApiRecord, to_conversation_id
 from core.transports.response import PendingBulk, PendingChange, list_pending_bulks, list_pending_changes
 
 
-class SessionRequest(ApiRecord, frozen=True, kw_only=True):
+class NewSession(ApiRecord, frozen=True, kw_only=True):
     """A session to be opened."""
 
     mode: Annotated[ev.ModeName, Meta(description="Mode to begin in.")] = "agent"
@@ -86,7 +86,7 @@ class SessionSummaryAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ChangesAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What waits for a verdict, with its hunks."""
+    """Changes that wait for a verdict, with their hunks."""
 
     changes: tuple[Change, ...]
     bulks: tuple[PendingBulk, ...]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Annotated, Any, Final
 
-import msgspec
 from litestar import MediaType, Request, Response, get, post
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 from litestar.response import Stream
@@ -17,16 +16,17 @@ from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.client import Client
 from core.state.session import SessionState
+from core.text.well_formed import encode_record
 from core.transports.http.chat.routes import LastEvent, Place, read_place
 from core.transports.http.service import APPROVES, DRIVES, READS, HttpService, Served, answer_with, require_grant
 from core.transports.http.sessions.commands import check_command, find_answer
 from core.transports.http.sessions.records import (
     ApprovalRequest,
     ChangesAnswer,
+    NewSession,
     OpenedSession,
     PlansAnswer,
     RestoreRequest,
-    SessionRequest,
     SessionSummaryAnswer,
     VerdictRequest,
     summarize_session,
@@ -59,7 +59,7 @@ async def list_sessions(service: Served, limit: Limit = 50, workspace: Workspace
 
 
 @post(BASE, opt=DRIVES, summary="Open a session")
-async def open_session(data: JSONBody[SessionRequest], service: Served) -> OpenedSession:
+async def open_session(data: JSONBody[NewSession], service: Served) -> OpenedSession:
     """Open a new session, in which nothing was said yet."""
     command = cmd.SessionOpen(mode=data.mode, model=data.model, effort=data.effort)
     _, opened = await service.engines.open(service.find_directory(data.workspace_path), command)
@@ -79,7 +79,7 @@ async def follow_session(
 ) -> Stream:
     """Stream every event behind `after`, as docs/architecture.md names them, and go on with those that come."""
     client = await service.find(session)
-    return service.streams.build_stream(_stream_events(client, session, read_place(after, last_event_id)))
+    return service.streams.build_stream(_stream_events(service, client, session, read_place(after, last_event_id)))
 
 
 @get(ONE + "/hunks", opt=READS, summary="Changes that wait for a verdict, with their hunks")
@@ -148,7 +148,10 @@ async def send_command(
     """Send any command of the protocol. What accepts, approves or trusts needs the `approve` token."""
     command = check_command(data, session)
     require_grant(request.scope, command.needs)
-    return await service.submit(await service.find(session), command.command)
+    accepted = await service.submit(await service.find(session), command.command)
+    if isinstance(data, cmd.SessionClose):
+        service.engines.forget(session)
+    return accepted
 
 
 @post(
@@ -227,7 +230,7 @@ async def read_settings(service: Served) -> Response[bytes]:
 
 def encode_answer(answer: q.AnyAnswer) -> Response[bytes]:
     """Return the answer of the engine as it is."""
-    return Response(msgspec.json.encode(answer), media_type=MediaType.JSON)
+    return Response(encode_record(answer), media_type=MediaType.JSON)
 
 
 async def load_state(service: HttpService, session: str) -> SessionState:
@@ -251,11 +254,12 @@ async def read_events(client: Client, session: str) -> list[ev.Envelope]:
         await view.close()
 
 
-async def _stream_events(client: Client, session: str, after: int) -> AsyncGenerator[bytes]:
-    async for envelope in client.events(session, after=after):
-        kind = str(envelope.event.__struct_config__.tag)
-        seq = None if isinstance(envelope.event, ev.LossyEvent) else envelope.seq
-        yield encode_event(kind, msgspec.json.encode(envelope), seq=seq)
+async def _stream_events(service: HttpService, client: Client, session: str, after: int) -> AsyncGenerator[bytes]:
+    with service.engines.hold(session):
+        async for envelope in client.events(session, after=after):
+            kind = str(envelope.event.__struct_config__.tag)
+            seq = None if isinstance(envelope.event, ev.LossyEvent) else envelope.seq
+            yield encode_event(kind, encode_record(envelope), seq=seq)
 
 
 HANDLERS: Final[tuple[Any, ...]] = (
