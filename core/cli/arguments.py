@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 # Each is a module beside this one, with `parse(argv)` and `run(arguments)`.
 SUBCOMMANDS: Final = frozenset(
     [
+        "acp",
         "box",
         "commands",
         "hooks",
@@ -75,6 +76,7 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui mcp list | add | remove | test | login | logout [NAME]
        agent-tui hooks list [DIR] [--json] | test EVENT [--file INPUT.json]
        agent-tui image < PICTURE
+       agent-tui acp [--model NAME] [--mode MODE] [--review HOW] | --setup
        agent-tui models [DIR] [--json]
        agent-tui index [status | build | search QUERY | clear] [DIR]
        agent-tui doctor [DIR] [--probe]
@@ -104,6 +106,8 @@ commands:
   mcp                   list, add, remove or test MCP servers, which give the
                         agent tools; agent-tui mcp --help says more
   hooks                 list the hooks that run here, or test those of an event
+  acp                   serve an editor that speaks the Agent Client Protocol;
+                        agent-tui acp --help says more
   models                show which model does what: its effort, its fallbacks,
                         its window, and whether its price is known
   index                 search the project by meaning, or show, build or remove

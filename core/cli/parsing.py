@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from core.protocol.tools import ToolSettings
 
 Front = Literal[
+    "acp",
     "screen",
     "print",
     "engine",
@@ -36,7 +37,12 @@ Front = Literal[
     "commands",
 ]
 # Subcommands whose module stands in a package of its kind.
-_PACKAGES: Final = {"skills": "extensions.skills", "commands": "extensions.commands", "mcp": "extensions.mcp"}
+_PACKAGES: Final = {
+    "skills": "extensions.skills",
+    "commands": "extensions.commands",
+    "mcp": "extensions.mcp",
+    "acp": "remote.acp",
+}
 ModeName = str
 OutputFormat = Literal["text", "json", "stream-json"]
 

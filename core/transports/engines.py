@@ -51,8 +51,12 @@ class Engines:
         self._by_session[session] = client
         return client
 
+    def release(self, session: str) -> None:
+        """Forget which engine has a session open: it was closed."""
+        self._by_session.pop(session, None)
+
     async def close(self) -> None:
-        """Close every engine."""
+        """Close every engine; they are made anew where they are wanted again."""
         for client in self._by_workspace.values():
             await client.close()
         self._by_workspace.clear()

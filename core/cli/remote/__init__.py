@@ -1,0 +1,1 @@
+"""Subcommands by which a running engine is reached from outside its screen."""
