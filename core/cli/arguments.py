@@ -41,6 +41,7 @@ SUBCOMMANDS: Final = frozenset(
     [
         "_complete",
         "agents",
+        "acp",
         "box",
         "commands",
         "completion",
@@ -82,6 +83,7 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui mcp serve [DIR]
        agent-tui hooks list [DIR] [--json] | test EVENT [--file INPUT.json]
        agent-tui image < PICTURE
+       agent-tui acp [--model NAME] [--mode MODE] [--review HOW] | --setup
        agent-tui models [DIR] [--json]
        agent-tui completion bash | zsh | fish
        agent-tui serve [DIR] [--host HOST] [--port N | --socket PATH]
@@ -115,6 +117,8 @@ commands:
                         agent tools, or be one for another agent;
                         agent-tui mcp --help says more
   hooks                 list the hooks that run here, or test those of an event
+  acp                   serve an editor that speaks the Agent Client Protocol;
+                        agent-tui acp --help says more
   models                show which model does what: its effort, its fallbacks,
                         its window, and whether its price is known
   completion            print a script that completes these command lines

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from core.protocol.tools import ToolSettings
 
 Front = Literal[
+    "acp",
     "screen",
     "print",
     "engine",
@@ -49,6 +50,7 @@ _PACKAGES: Final = {
     "_complete": "completion.candidates",
     "agents": "remote.agents",
     "serve": "remote.serve",
+    "acp": "remote.acp",
 }
 ModeName = str
 OutputFormat = Literal["text", "json", "stream-json"]

@@ -5,6 +5,7 @@ A server belongs to one session and ends with it. What a call gets is as narrow 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from core.engine.project_trust import ProjectTrust
 from core.errors import ToolFailed, ToolInputInvalid
 from core.ids import new_id
 from core.mcp.server import CallListener
-from core.mcp.server_config import ServerConfig
+from core.mcp.server_config import ServerConfig, parse_entries
 from core.mcp.server_texts import read_resource
 from core.mcp.session_servers import SessionServers
 from core.mcp.tool_lists import OfferedTool
@@ -116,6 +117,12 @@ class ServerAccess:
         self.servers.is_interactive = lambda: user.is_interactive
         tools.find_external = self._find
         terminal.on_close.append(self.servers.close)
+
+    def give_servers(self, entries: Mapping[str, Any], source: str) -> tuple[str, ...]:
+        """Let the session have the servers that its client brings, by name in the shape of a configuration file; those
+        of before go. They run like the user's own. Returns why the others make none, a text each."""
+        self.servers.given, problems = parse_entries(entries, source, is_project=False)
+        return tuple(f"{each.name}: {each.reason}" for each in problems)
 
     def list_rows(self, told: str) -> list[ToolRow]:
         """List the tools of the servers that run; `told`: what the model was told beside its list."""

@@ -45,9 +45,12 @@ class _ConfigFile(Struct, frozen=True):
     is_project: bool = False
 
 
-def load_servers(workspace: Workspace, is_trusted: TrustCheck | None) -> ConfiguredServers:
-    """Load all that is configured. `is_trusted` None: nothing of the project is read."""
-    servers: dict[str, ServerConfig] = {}
+def load_servers(
+    workspace: Workspace, is_trusted: TrustCheck | None, given: tuple[ServerConfig, ...] = ()
+) -> ConfiguredServers:
+    """Load all that is configured. `is_trusted` None: nothing of the project is read. `given`: those that stand in no
+    file, and count before all others."""
+    servers = {each.name: each for each in given}
     problems: list[ServerProblem] = []
     own: list[ServerProblem] = []
     for each in _iterate_entries(workspace, is_trusted, own):

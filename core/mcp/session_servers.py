@@ -58,8 +58,8 @@ class SessionServers:
     """The servers of a session. `ask`: asks the user about a server of the project; None = there was no answer.
 
     `get_check`: the trust that files of the project have now; `keeps_effects`: what is written waits for the review.
-    `own`: the one server of a session that has no other; `is_given`: whether a session has a tool at all;
-    `is_interactive`: whether somebody types its prompts.
+    `own`: the one server of a session that has no other; `given`: those that its client brought; `is_given`: whether a
+    session has a tool at all; `is_interactive`: whether somebody types its prompts.
     """
 
     def __init__(
@@ -81,13 +81,13 @@ class SessionServers:
         self._said: dict[str, ServerConsent] = {}
         self._changed: dict[str, int] = {}
         self._stale: set[str] = set()
-        self._answered: set[str] = set()
-        self._told: set[str] = set()
+        self._answered, self._told = set[str](), set[str]()
         self._refreshing = asyncio.Lock()
         self._tasks = TaskOwner()
         self._listing: dict[str, asyncio.Task[None]] = {}
         self._begun: dict[str, float] = {}
         self.own: ServerConfig | None = None
+        self.given: tuple[ServerConfig, ...] = ()
         self.is_given: Callable[[str], bool] = lambda _: True
         self.is_interactive: Callable[[], bool] = lambda: True
 
@@ -339,7 +339,7 @@ class SessionServers:
     async def _load(self) -> ConfiguredServers:
         if self.own is not None:
             return ConfiguredServers((self.own,))
-        return await asyncio.to_thread(load_servers, self._host.workspace, self._get_check())
+        return await asyncio.to_thread(load_servers, self._host.workspace, self._get_check(), self.given)
 
     async def switch(self, name: str, *, tool: str = "", is_off: bool) -> None:
         """Switch a server, or one of its tools, off or on. Raises `StateError`."""

@@ -45,6 +45,17 @@ def find_workspace(session: str, home: Path | None = None) -> Path | None:
     return None
 
 
+def list_workspaces(home: Path | None = None) -> list[Path]:
+    """Return the workspaces that have sessions and are still there."""
+    found = dict[Path, None]()
+    for sessions in ((home or get_state_dir()) / "workspaces").glob("*/sessions"):
+        logs = (each / "log.jsonl" for each in sessions.iterdir() if is_session_id(each.name))
+        if (log := next((each for each in logs if each.is_file()), None)) is not None:
+            workspace = find_workspace(log.parent.name, home)
+            found |= {workspace: None} if workspace is not None else {}
+    return [*found]
+
+
 def _load_summary(directory: Path, known: Mapping[str, SessionSummary]) -> SessionSummary:
     locked = is_locked(directory)
     found = (

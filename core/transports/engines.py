@@ -122,7 +122,7 @@ class Engines:
             await self._tasks.wait()
 
     async def close(self) -> None:
-        """Close every engine."""
+        """Close every engine; they are made anew where they are wanted again."""
         await self.wait_closed()
         for client in self._by_workspace.values():
             await client.close()

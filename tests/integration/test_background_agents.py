@@ -18,6 +18,7 @@ from watchfiles import awatch
 
 from core.background.control import delete_agent, send_message, start_agent, stop_agent
 from core.background.places import get_agent_dir, make_agents_dir, open_store
+from core.background.pulling import pull_agent
 from core.background.records import ENDED, AgentLimits, AgentRequest, BackgroundAgent
 from core.background.sqlite_store import SqliteStore
 from core.background.store import AgentStore
@@ -25,7 +26,6 @@ from core.engine import Engine
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.protocol.options import EngineOptions
-from core.background.pulling import pull_agent
 from core.worker.runner import run_agent
 from tests.support.postgres import Server, find_programs, postgres_server
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from msgspec import Struct, field
 
@@ -24,6 +24,7 @@ QUESTION_STILL_OPEN = (
 
 
 Answer = TypeVar("Answer", ApprovalResolved, QuestionAnswered)
+Answerer = Literal["user", "program"]
 
 
 class UserChannel(Struct, eq=False):
@@ -68,14 +69,17 @@ class UserChannel(Struct, eq=False):
         """True if a turn waits for the answer."""
         return identity in self._questions
 
-    def resolve_approval(self, identity: str, decision: ApprovalDecision, note: str = "", pattern: str = "") -> bool:
-        """Resolve an approval with the user's answer. False: nobody waits for it (any more); nothing was changed."""
-        resolved = ApprovalResolved(id=identity, decision=decision, by="user", note=note, pattern=pattern)
+    def resolve_approval(
+        self, identity: str, decision: ApprovalDecision, note: str = "", pattern: str = "", *, by: Answerer = "user"
+    ) -> bool:
+        """Resolve an approval with the user's answer, or `by` the program where nobody gave one. False: nobody waits
+        for it (any more); nothing was changed."""
+        resolved = ApprovalResolved(id=identity, decision=decision, by=by, note=note, pattern=pattern)
         return self._resolve(self._approvals, resolved)
 
-    def resolve_question(self, identity: str, answers: tuple[QuestionAnswer, ...]) -> bool:
+    def resolve_question(self, identity: str, answers: tuple[QuestionAnswer, ...], *, by: Answerer = "user") -> bool:
         """Resolve a question with the user's answers (none = dismissed). False: nobody waits for them (any more)."""
-        return self._resolve(self._questions, QuestionAnswered(id=identity, answers=answers, by="user"))
+        return self._resolve(self._questions, QuestionAnswered(id=identity, answers=answers, by=by))
 
     def _resolve(self, waiting: dict[str, asyncio.Future[Answer]], answer: Answer) -> bool:
         future = waiting.get(answer.id)

@@ -36,7 +36,10 @@ def prepare_approval(session: Session, command: cmd.ApprovalAnswer) -> Effect:
             hint=f"Choose one of {', '.join(request.options)}.",
             code="decision_not_offered",
         )
-    return partial(asking.user.resolve_approval, command.id, command.decision, command.note, command.pattern)
+    if command.by == "program" and not command.decision.startswith("reject"):
+        raise CommandRejected("only the user can allow this.", code="decision_not_offered")
+    resolve = partial(asking.user.resolve_approval, by=command.by)
+    return partial(resolve, command.id, command.decision, command.note, command.pattern)
 
 
 def prepare_question_reply(session: Session, command: cmd.QuestionReply, *, begins: bool = True) -> Effect:
@@ -51,9 +54,12 @@ def prepare_question_reply(session: Session, command: cmd.QuestionReply, *, begi
             f"no question {command.id!r} is waiting.", hint="It was answered or dismissed.", code="question_unknown"
         )
     _check_answers(asked, command.answers)
+    if command.by == "program" and command.answers:
+        raise _build_rejection("answers are the user's.", "Give none where nobody answered.")
     if command.answers and not is_awaited and not session.turn_slot.is_running:
         session.routes.open()  # whether there is a model to tell
-    return partial(_apply_answers, session, asked, command.answers, begins=begins)
+    answered = QuestionAnswered(id=asked.id, answers=command.answers, by=command.by)
+    return partial(_apply_answers, session, asked, answered, begins=begins)
 
 
 def _check_answers(asked: QuestionAsked, answers: tuple[QuestionAnswer, ...]) -> None:
@@ -92,16 +98,14 @@ def _build_rejection(message: str, hint: str = "") -> CommandRejected:
     return CommandRejected(message, hint=hint, code="question_unknown" if "no part" in message else "answer_invalid")
 
 
-async def _apply_answers(
-    session: Session, asked: QuestionAsked, answers: tuple[QuestionAnswer, ...], *, begins: bool
-) -> None:
+async def _apply_answers(session: Session, asked: QuestionAsked, answered: QuestionAnswered, *, begins: bool) -> None:
     """Hand the answers to the waiting turn, else record them and start a turn."""
-    if session.user.resolve_question(asked.id, answers):
+    if session.user.resolve_question(answered.id, answered.answers, by=answered.by):
         return
     if asked.id not in session.state.questions:
         return  # answered meanwhile
-    session.emit(QuestionAnswered(id=asked.id, answers=answers, by="user"))
-    if not answers or not begins:
+    session.emit(answered)
+    if not answered.answers or not begins:
         return
     turn = session.state.current_turn
     if turn is not None and asked.call in turn.calls:
@@ -111,5 +115,5 @@ async def _apply_answers(
 
         with suppress(CommandRejected):  # a turn has begun meanwhile: it is told at its next step
             await reserve_turn(session)
-            prompt = summarize_answers(asked.questions, answers)
+            prompt = summarize_answers(asked.questions, answered.answers)
             start_turn(session, partial(ask_model, prompt=prompt, instruction=_LATE_ANSWER_INSTRUCTION), prompt)

@@ -219,19 +219,22 @@ class ShellReset(Command, frozen=True, kw_only=True, tag="shell.reset"):
 
 class ApprovalAnswer(Command, frozen=True, kw_only=True, tag="approval.answer"):
     """Answer an approval request. `pattern`, with "allow_always" or "reject_always": saved in place of the exact
-    command; `*` matches anything, and the pattern has to match this very command."""
+    command; `*` matches anything, and the pattern has to match this very command. `by` program: a client could ask
+    nobody, or nobody answered; only a refusal can be given so."""
 
     id: str
     decision: ApprovalDecision
     note: str = ""
     pattern: str = ""
+    by: Literal["user", "program"] = "user"
 
 
 class QuestionReply(Command, frozen=True, kw_only=True, tag="question.answer"):
-    """Answer a question; no answers = dismiss it."""
+    """Answer a question; no answers = dismiss it. `by` program: nobody answered, so there are no answers."""
 
     id: str
     answers: tuple[QuestionAnswer, ...] = ()
+    by: Literal["user", "program"] = "user"
 
 
 class HunkResolve(Command, frozen=True, kw_only=True, tag="hunk.resolve"):

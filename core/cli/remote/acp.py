@@ -1,0 +1,127 @@
+"""`agent-tui acp`: the program as an agent of an editor that speaks the Agent Client Protocol; see docs/acp.md."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from getpass import getpass
+from pathlib import Path
+from typing import ClassVar, Final
+
+from core.cli.parsing import (
+    EFFORTS,
+    MODES,
+    Arguments,
+    Front,
+    build_parser,
+    parse_agent,
+    parse_count,
+    parse_dollars,
+    parse_model,
+    parse_seconds,
+)
+from core.errors import ConfigError
+from core.exits import ExitCode
+from core.protocol.options import EngineOptions
+
+ANSWER_SECONDS: Final = 600
+REVIEWS: Final = ("end", "each", "later")
+USAGE: Final = """\
+agent-tui acp [--model PROVIDER/NAME | --agent NAME] [--mode MODE]
+                     [--effort LEVEL] [--review end|each|later] [--auto-accept]
+       agent-tui acp --setup"""
+TEXT: Final = """\
+Serve an editor that speaks the Agent Client Protocol (Zed, JetBrains, Neovim,
+Emacs ...) over standard input and output. What the agent edits stays in the
+shadow until you accept it in the editor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcpArguments(Arguments, EngineOptions):
+    """`review`: how edits are reviewed at the end of a turn; `auto_accept`: the editor may set them to be accepted
+    unasked; `answer_timeout`: seconds that it may take to answer; `setup`: set up a model, in a terminal."""
+
+    front: ClassVar[Front] = "acp"
+    review: str = "end"
+    auto_accept: bool = False
+    answer_timeout: int = ANSWER_SECONDS
+    setup: bool = False
+
+
+def parse(argv: Sequence[str]) -> AcpArguments:
+    """Check the command line behind `acp`; exits for a wrong one."""
+    parser = build_parser("agent-tui acp", USAGE, TEXT)
+    parser.add_argument("--model", type=parse_model, metavar="NAME", help="the model to begin sessions with")
+    parser.add_argument("--agent", dest="model", type=parse_agent, metavar="NAME", help="let another agent answer")
+    parser.add_argument("--mode", choices=MODES, metavar="MODE", help=f"{', '.join(MODES)}")
+    parser.add_argument("--effort", choices=EFFORTS, metavar="LEVEL", help=f"{', '.join(EFFORTS)}")
+    parser.add_argument(
+        "--review", choices=REVIEWS, default="end", help="ask about edits file by file, hunk by hunk, or at your word"
+    )
+    parser.add_argument("--auto-accept", action="store_true", help="let the editor choose to accept edits unasked")
+    parser.add_argument(
+        "--answer-timeout",
+        type=parse_seconds,
+        default=ANSWER_SECONDS,
+        metavar="S",
+        help="seconds until a question that the editor does not answer counts as not answered",
+    )
+    parser.add_argument("--max-steps", type=parse_count, metavar="N", help="end a turn after N model calls")
+    parser.add_argument("--max-cost", type=parse_dollars, metavar="USD", help="end a turn when it has cost this much")
+    parser.add_argument("--max-tokens", type=parse_count, metavar="N", help="end a turn after N tokens")
+    parser.add_argument("--trust", action="store_true", help="hear the rules and configuration of all projects")
+    parser.add_argument("--setup", action="store_true", help="choose a provider and save a key, then leave")
+    said = vars(parser.parse_args(argv))
+    known = {each.name for each in fields(AcpArguments)}
+    return AcpArguments(directory=Path.cwd(), **{name: value for name, value in said.items() if name in known})
+
+
+def run(arguments: AcpArguments) -> int:
+    """Serve an editor until it leaves, or set up a model."""
+    if arguments.setup:
+        return asyncio.run(_set_up(arguments))
+    from core.transports.acp.agent import AgentTerms
+    from core.transports.acp.server import serve
+    from core.transports.acp.session_options import parse_review
+
+    serve(
+        AgentTerms(
+            options=arguments,
+            seconds=float(arguments.answer_timeout),
+            review=parse_review(arguments.review, can_accept=False),
+            can_accept=arguments.auto_accept,
+        )
+    )
+    return ExitCode.DONE
+
+
+async def _set_up(arguments: AcpArguments) -> int:
+    """Ask for a provider, its key and a model, and save them as the welcome screen does."""
+    from core.engine import Engine
+    from core.protocol import commands as cmd
+    from core.protocol import queries as q
+
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise ConfigError("the set-up asks in a terminal.", hint="Start agent-tui acp --setup in one.")
+    engine = Engine(arguments.directory, options=arguments)
+    try:
+        found = await engine.query(q.ModelsQuery(discover=False))
+        providers = found.providers if isinstance(found, q.ModelsAnswer) else ()
+        for number, each in enumerate(providers, 1):
+            sys.stdout.write(f"{number:>3}  {each.label}{f' ({each.key})' if each.key else ''}\n")
+        chosen = await asyncio.to_thread(input, "Provider: ")
+        if not (chosen.isdecimal() and 0 < int(chosen) <= len(providers)):
+            raise ConfigError(f"{chosen!r} is none of them.", hint="Start again, and give a number of the list.")
+        provider = providers[int(chosen) - 1]
+        key = await asyncio.to_thread(getpass, f"Key for {provider.label} (empty: keep it as it is): ")
+        model = (await asyncio.to_thread(input, f"Model ({provider.id}/NAME; empty: as it is): ")).strip()
+        name = model if "/" in model or not model else f"{provider.id}/{model}"
+        reply = await engine.submit(cmd.ProviderConfigure(provider=provider.id, key=key.strip(), model=name))
+    finally:
+        await engine.close()
+    if isinstance(reply, cmd.Reject):
+        raise ConfigError(reply.message, hint=reply.hint)
+    sys.stdout.write("Saved. Go back to your editor.\n")
+    return ExitCode.DONE

@@ -1,0 +1,243 @@
+"""The agent side of ACP: each method of a client, over engines of this process, one for each working directory."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from core import __version__
+from core.acp import agent_methods as a
+from core.acp.connection import (
+    AUTH_REQUIRED,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    NOT_FOUND,
+    AcpError,
+    Connection,
+)
+from core.acp.updates import ConfigOptionUpdate
+from core.errors import CommandRejected
+from core.protocol import commands as cmd
+from core.protocol import queries as q
+from core.protocol.client import Client
+from core.protocol.options import EngineOptions
+from core.records import convert
+from core.transports.acp.opening import check_directory, give_servers, list_page, parse_client_servers
+from core.transports.acp.prompting import run_prompt
+from core.transports.acp.session import ClientTerms, FollowedSession
+from core.transports.acp.session_options import ReviewPolicy, build_change, parse_review
+from core.transports.engines import Engines
+from core.transports.session_view import require_ack
+
+SETUP: Final = "--setup"
+_KEYS: Final = "OPENAI_API_KEY, ANTHROPIC_API_KEY or the variable that your configuration names"
+P = TypeVar("P", bound=Struct)
+
+
+class AgentTerms(Struct, frozen=True, kw_only=True):
+    """The user's choices for all clients. `seconds`: how long one may take to answer a request."""
+
+    options: EngineOptions
+    seconds: float
+    review: ReviewPolicy
+    can_accept: bool
+
+
+class AcpAgent:
+    """The agent of one client. `peer` has to be set before anything is heard; `drain` waits while it does not read."""
+
+    peer: Connection
+
+    def __init__(self, engines: Engines, terms: AgentTerms, drain: Callable[[], Awaitable[None]]) -> None:
+        self._engines, self._terms, self._drain = engines, terms, drain
+        self._capabilities = a.ClientCapabilities()
+        self._is_initialized = False
+        self._sessions: dict[str, FollowedSession] = {}
+        self._methods: Mapping[str, tuple[type[Struct], Callable[[Any], Awaitable[Any]]]] = {
+            "initialize": (a.InitializeRequest, self._initialize),
+            "authenticate": (a.AuthenticateRequest, self._authenticate),
+            "logout": (a.ListSessionsRequest, self._log_out),
+            "session/new": (a.NewSessionRequest, self._open),
+            "session/load": (a.LoadSessionRequest, self._load),
+            "session/resume": (a.ResumeSessionRequest, self._resume),
+            "session/list": (a.ListSessionsRequest, self._list),
+            "session/close": (a.CloseSessionRequest, self._close),
+            "session/delete": (a.DeleteSessionRequest, self._delete),
+            "session/set_mode": (a.SetSessionModeRequest, self._set_mode),
+            "session/set_config_option": (a.SetSessionConfigOptionRequest, self._set_option),
+            "session/prompt": (a.PromptRequest, self._prompt),
+        }
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
+        """Answer a request. Raises `AcpError`, `AgentTuiError`."""
+        if (found := self._methods.get(method)) is None:
+            raise AcpError(f"there is no method {method!r}", number=METHOD_NOT_FOUND)
+        if not self._is_initialized and method != "initialize":
+            raise AcpError("initialize has to come first", number=INVALID_REQUEST)
+        kind, handle = found
+        return await handle(_convert(params, kind))
+
+    def notice(self, method: str, params: Mapping[str, Any]) -> None:
+        """Take a notification; one that is not known says nothing."""
+        if method == "session/cancel" and (session := self._sessions.get(str(params.get("sessionId")))) is not None:
+            session.cancel()
+
+    async def close(self) -> None:
+        """End all sessions and engines: the client is gone."""
+        for session in self._sessions.values():
+            await session.close()
+        await self._engines.close()
+
+    async def _initialize(self, said: a.InitializeRequest) -> a.InitializeResponse:
+        self._capabilities, self._is_initialized = said.client_capabilities, True
+        methods: list[a.AuthMethodAgent | a.AuthMethodTerminal] = []
+        if said.client_capabilities.auth.terminal:
+            text = "Choose a provider and paste a key, in a terminal."
+            methods.append(a.AuthMethodTerminal(id="setup", name="Set up a model", description=text, args=(SETUP,)))
+        text = f"Set {_KEYS} where your editor starts agent-tui, or run agent-tui acp {SETUP} in a terminal."
+        methods.append(a.AuthMethodAgent(id="environment", name="A key that is set up already", description=text))
+        return a.InitializeResponse(
+            protocol_version=a.PROTOCOL_VERSION,
+            agent_capabilities=a.AgentCapabilities(
+                load_session=True,
+                prompt_capabilities=a.PromptCapabilities(image=True, embedded_context=True),
+                mcp_capabilities=a.McpCapabilities(http=True, sse=True),
+                session_capabilities=a.SessionCapabilities(list={}, delete={}, resume={}, close={}),
+                auth=a.AgentAuthCapabilities(logout={}),
+            ),
+            auth_methods=tuple(methods),
+            agent_info=a.Implementation(name="agent-tui", title="agent-tui", version=__version__),
+        )
+
+    async def _authenticate(self, said: a.AuthenticateRequest) -> dict[str, Any]:
+        if said.method_id not in {"environment", "setup"}:
+            raise AcpError(f"there is no way {said.method_id!r} to log in", number=INVALID_PARAMS)
+        if not self._sessions:
+            await self._engines.close()  # what was set up meanwhile is read anew
+        await self._check_model(self._engines.get(Path.cwd()))
+        return {}
+
+    async def _log_out(self, _: Struct) -> dict[str, Any]:
+        """Forget the keys that were pasted; those of the environment are not ours."""
+        from core.providers.connection.keys import forget_stored_key
+
+        answer = await self._engines.get(Path.cwd()).query(q.ModelsQuery(discover=False))
+        for each in answer.providers if isinstance(answer, q.ModelsAnswer) else ():
+            forget_stored_key(each.id, base_url=each.base_url)
+        return {}
+
+    async def _check_model(self, client: Client) -> None:
+        """Raise `AcpError` (auth_required) while there is no model to ask."""
+        if self._terms.options.model is not None:
+            return
+        answer = await client.query(q.ModelsQuery(discover=False))
+        if isinstance(answer, q.ModelsAnswer) and not answer.default:
+            raise AcpError(f"no model is set up: {answer.reason or 'there is no key'}", number=AUTH_REQUIRED)
+
+    async def _open(self, said: a.NewSessionRequest) -> a.NewSessionResponse:
+        directory, servers = check_directory(said.cwd), parse_client_servers(said.mcp_servers)
+        await self._check_model(self._engines.get(directory))
+        options = self._terms.options
+        command = cmd.SessionOpen(mode=options.mode or "agent", effort=options.effort or "")
+        client, opened = await self._engines.open(directory, command)
+        give_servers(client, opened.session, servers)
+        session = await self._follow(client, opened, replay=False)
+        described = session.describe()
+        return a.NewSessionResponse(
+            session_id=session.id, modes=described.modes, config_options=described.config_options
+        )
+
+    async def _load(self, said: a.LoadSessionRequest) -> a.LoadSessionResponse:
+        return await self._go_on(said.session_id, said.mcp_servers, replay=True)
+
+    async def _resume(self, said: a.ResumeSessionRequest) -> a.LoadSessionResponse:
+        return await self._go_on(said.session_id, said.mcp_servers, replay=False)
+
+    async def _go_on(self, name: str, given: tuple[dict[str, Any], ...], *, replay: bool) -> a.LoadSessionResponse:
+        servers = parse_client_servers(given)
+        client = await self._find_client(name)
+        give_servers(client, name, servers)
+        opened = require_ack(await client.submit(cmd.SessionResume(session=name)))
+        return (await self._follow(client, opened, replay=replay)).describe()
+
+    async def _find_client(self, name: str) -> Client:
+        try:
+            return await self._engines.find(name)
+        except CommandRejected as problem:
+            number = NOT_FOUND if problem.code == "session_unknown" else INVALID_PARAMS
+            raise AcpError(problem.format_with_hint(), number=number) from None
+
+    async def _follow(self, client: Client, opened: cmd.Ack, *, replay: bool) -> FollowedSession:
+        if (before := self._sessions.pop(opened.session, None)) is not None:
+            await before.close()
+        terms = ClientTerms(
+            peer=self.peer,
+            capabilities=self._capabilities,
+            seconds=self._terms.seconds,
+            review=self._terms.review if before is None else before.review,
+            can_accept=self._terms.can_accept,
+            drain=self._drain,
+        )
+        session = self._sessions[opened.session] = FollowedSession(client, opened.session, terms)
+        await session.follow(opened.seq, replay=replay)
+        session.announce_soon()
+        return session
+
+    async def _list(self, said: a.ListSessionsRequest) -> a.ListSessionsResponse:
+        return await list_page(Path(said.cwd) if said.cwd else None, said.cursor or "")
+
+    async def _close(self, said: a.CloseSessionRequest) -> dict[str, Any]:
+        await self._leave(self._find(said.session_id), discard=False)
+        return {}
+
+    async def _delete(self, said: a.DeleteSessionRequest) -> dict[str, Any]:
+        if said.session_id not in self._sessions:
+            await self._go_on(said.session_id, (), replay=False)
+        await self._leave(self._find(said.session_id), discard=True)
+        return {}
+
+    async def _leave(self, session: FollowedSession, *, discard: bool) -> None:
+        del self._sessions[session.id]
+        self._engines.forget(session.id)
+        await session.leave(discard=discard)
+
+    def _find(self, name: str) -> FollowedSession:
+        if (found := self._sessions.get(name)) is None:
+            raise AcpError(f"no session {name!r} is open; load it first", number=NOT_FOUND)
+        return found
+
+    async def _set_mode(self, said: a.SetSessionModeRequest) -> dict[str, Any]:
+        session = self._find(said.session_id)
+        await session.submit(build_change(session.id, "mode", said.mode_id))
+        await session.settle()
+        return {}
+
+    async def _set_option(self, said: a.SetSessionConfigOptionRequest) -> a.SetSessionConfigOptionResponse:
+        session, value = self._find(said.session_id), str(said.value)
+        if said.config_id == "review":
+            session.review = parse_review(value, can_accept=self._terms.can_accept)
+            session.notify(ConfigOptionUpdate(config_options=session.list_options()))
+        else:
+            await session.submit(build_change(session.id, said.config_id, value))
+            await session.settle()
+        return a.SetSessionConfigOptionResponse(config_options=session.list_options())
+
+    async def _prompt(self, said: a.PromptRequest) -> a.PromptResponse:
+        session = self._find(said.session_id)
+        try:
+            return a.PromptResponse(stop_reason=await run_prompt(session, said.prompt))
+        finally:
+            if session.state.current_turn is not None:
+                session.cancel()  # nobody waits for this turn any more
+
+
+def _convert(params: Mapping[str, Any], kind: type[P]) -> P:
+    try:
+        return convert(params, kind)
+    except msgspec.ValidationError as problem:
+        raise AcpError(f"invalid params: {problem}", number=INVALID_PARAMS) from None

@@ -1,0 +1,188 @@
+"""Approvals and questions put to the user through the editor, and answers that are none.
+
+A request that was closed, that an editor never showed, or that took too long is no answer: it is recorded as the
+program's, and the model is told that nobody answered. Only a choice counts as the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from core.acp.agent_methods import ClientCapabilities
+from core.acp.client_methods import (
+    CreateElicitationRequest,
+    CreateElicitationResponse,
+    ElicitationSchema,
+    EnumOption,
+    PermissionOption,
+    PermissionOptionKind,
+    RequestPermissionRequest,
+    RequestPermissionResponse,
+    SelectedPermissionOutcome,
+)
+from core.acp.connection import AcpError, Connection, PeerGone
+from core.acp.content import ToolCallUpdate
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol.documents import Question, QuestionAnswer
+from core.records import convert
+from core.transports.acp.tool_calls import ShownCall, build_text
+
+NOBODY: Final = "Nobody answered in the editor: that is no refusal of the user's."
+_OPTIONS: Final[Mapping[str, tuple[str, PermissionOptionKind]]] = {
+    "allow_once": ("Allow once", "allow_once"),
+    "allow_session": ("Allow in this session", "allow_always"),
+    "allow_always": ("Always allow", "allow_always"),
+    "run_on_machine": ("Run outside of the box", "allow_once"),
+    "reject_once": ("Reject", "reject_once"),
+    "reject_always": ("Never allow", "reject_always"),
+}
+_KINDS: Final = {"command": "execute", "machine": "execute", "network": "fetch", "host": "fetch", "mode": "switch_mode"}
+_OWN: Final = "__own"  # the answer in the user's own words, in a form
+
+
+class ClientAsker(Struct, eq=False):
+    """Puts requests to one client. `seconds`: how long it may take to answer each."""
+
+    peer: Connection
+    capabilities: ClientCapabilities
+    session: str
+    seconds: float
+
+    async def choose(self, call: ToolCallUpdate, options: Sequence[PermissionOption]) -> str:
+        """Return the id of the option that was chosen, "" = nobody chose one. Raises `CancelledError`."""
+        request = RequestPermissionRequest(session_id=self.session, tool_call=call, options=tuple(options))
+        try:
+            said = await self.peer.request("session/request_permission", request, seconds=self.seconds)
+            outcome = convert(said, RequestPermissionResponse).outcome
+        except (AcpError, PeerGone, TimeoutError, msgspec.ValidationError):
+            return ""
+        chosen = outcome.option_id if isinstance(outcome, SelectedPermissionOutcome) else ""
+        return chosen if chosen in {each.option_id for each in options} else ""
+
+    async def approve(self, request: ev.ApprovalRequested, call: ShownCall | None) -> cmd.ApprovalAnswer:
+        """Return the answer to an approval. Raises `CancelledError`."""
+        options = [
+            PermissionOption(option_id=each, name=_OPTIONS[each][0], kind=_OPTIONS[each][1]) for each in request.options
+        ]
+        chosen = await self.choose(_build_approval(request, call), options)
+        if not chosen:
+            return cmd.ApprovalAnswer(
+                session=self.session, id=request.id, decision="reject_once", note=NOBODY, by="program"
+            )
+        decision = convert(chosen, ev.ApprovalDecision)
+        return cmd.ApprovalAnswer(session=self.session, id=request.id, decision=decision)
+
+    async def ask(self, asked: ev.QuestionAsked, call: ShownCall | None) -> cmd.QuestionReply:
+        """Return the answer to a question. Raises `CancelledError`."""
+        elicitation = self.capabilities.elicitation
+        if elicitation is not None and elicitation.form is not None:
+            answers = await self._ask_by_form(asked)
+        else:
+            answers = await self._ask_one_by_one(asked, call)
+        if answers is None:
+            return cmd.QuestionReply(session=self.session, id=asked.id, by="program")
+        return cmd.QuestionReply(session=self.session, id=asked.id, answers=answers)
+
+    async def _ask_by_form(self, asked: ev.QuestionAsked) -> tuple[QuestionAnswer, ...] | None:
+        request = CreateElicitationRequest(
+            message=asked.title or "\n\n".join(each.text for each in asked.questions),
+            session_id=self.session,
+            tool_call_id=asked.call or None,
+            requested_schema=ElicitationSchema(properties=dict(_iterate_properties(asked.questions))),
+        )
+        try:
+            said = await self.peer.request("elicitation/create", request, seconds=self.seconds)
+            answer = convert(said, CreateElicitationResponse)
+        except (AcpError, PeerGone, TimeoutError, msgspec.ValidationError):
+            return None
+        if answer.action == "decline":
+            return ()
+        return _read_form(asked.questions, answer.content or {}) if answer.action == "accept" else None
+
+    async def _ask_one_by_one(
+        self, asked: ev.QuestionAsked, call: ShownCall | None
+    ) -> tuple[QuestionAnswer, ...] | None:
+        answers = list[QuestionAnswer]()
+        for question in asked.questions:
+            options = [
+                PermissionOption(option_id=each.id, name=each.label, kind="allow_once") for each in question.options
+            ]
+            options.append(PermissionOption(option_id=_OWN, name="None of these", kind="reject_once"))
+            shown = ToolCallUpdate(
+                tool_call_id=asked.call or asked.id,
+                kind="other",
+                status="pending",
+                title=question.text,
+                name=call.name if call is not None else None,
+                content=(build_text("\n\n".join(filter(None, (asked.title, question.text)))),),
+                raw_input=call.raw_input if call is not None else {"question": question.text},
+            )
+            if not (chosen := await self.choose(shown, options)):
+                return None
+            if chosen != _OWN:
+                answers.append(QuestionAnswer(question=question.id, options=(chosen,)))
+        return tuple(answers)
+
+
+def _build_approval(request: ev.ApprovalRequested, call: ShownCall | None) -> ToolCallUpdate:
+    """Build the complete state of what is to be approved: what will run, where, why it is asked, and what it gets."""
+    about = (
+        ("Directory", request.directory if request.directory != "." else ""),
+        ("Why", request.reason),
+        ("Contained by", request.containment),
+        ("The model says", request.explanation),
+        ("Reaches", ", ".join(request.network)),
+        ("Asks for", ", ".join(request.permissions)),
+        ("Variables", ", ".join(request.environment)),
+    )
+    mark = "$ " if request.kind in {"command", "machine"} else ""
+    text = "\n".join((f"{mark}{request.subject}", *(f"{name}: {said}" for name, said in about if said)))
+    raw = call.raw_input if call is not None else {"subject": request.subject}
+    return ToolCallUpdate(
+        tool_call_id=request.call or request.id,
+        kind=convert(_KINDS.get(request.kind, call.kind if call is not None else "other"), Any),
+        status="pending",
+        title=_build_title(request),
+        name=call.name if call is not None else None,
+        content=(*(call.diffs.values() if call is not None else ()), build_text(text)),
+        locations=(call.locations or None) if call is not None else None,
+        raw_input=raw,
+    )
+
+
+def _build_title(request: ev.ApprovalRequested) -> str:
+    heads = {"mode": "Switch to the mode", "network": "Let it reach", "host": "Reach", "machine": "Outside of the box:"}
+    return " ".join(f"{heads.get(request.kind, '')} {request.subject}".split())[:300]
+
+
+def _iterate_properties(questions: Iterable[Question]) -> Iterable[tuple[str, dict[str, Any]]]:
+    """Yield the properties of a form: the options of each question, and a place for the user's own words."""
+    for question in questions:
+        named = {"title": question.header or question.text, "description": question.text}
+        options = [EnumOption(value=each.id, title=each.label).to_schema() for each in question.options]
+        if options and question.allow_multiple:
+            yield question.id, {"type": "array", **named, "items": {"anyOf": options}}
+        elif options:
+            recommended = next((each.id for each in question.options if each.recommended), None)
+            default = {"default": recommended} if recommended is not None else {}
+            yield question.id, {"type": "string", **named, "oneOf": options, **default}
+        own = named if not options else {"title": "In your own words", "description": question.text}
+        yield f"{question.id}{_OWN}", {"type": "string", **own}
+
+
+def _read_form(questions: Iterable[Question], content: Mapping[str, Any]) -> tuple[QuestionAnswer, ...]:
+    """Return the answers in a form that was filled in; what was left empty is no answer."""
+    found = list[QuestionAnswer]()
+    for question in questions:
+        said, own = content.get(question.id), content.get(f"{question.id}{_OWN}")
+        chosen = said if isinstance(said, list) else [said]
+        known = [each.id for each in question.options if each.id in chosen]
+        text = own.strip() if isinstance(own, str) else ""
+        if known or text:
+            found.append(QuestionAnswer(question=question.id, options=tuple(known), text=text))
+    return tuple(found)

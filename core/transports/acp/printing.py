@@ -1,0 +1,211 @@
+"""Events as updates of an ACP session: one table for what happens now and for a log that is read again."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from core.acp.content import TextContent, ToolCallStatus
+from core.acp.updates import (
+    AgentMessageChunk,
+    AgentThoughtChunk,
+    CompactionUpdate,
+    Cost,
+    CurrentModeUpdate,
+    NoticeShown,
+    PlanEntry,
+    PlanEntryStatus,
+    PlanShown,
+    SessionInfoUpdate,
+    SessionUpdate,
+    ToolCallChanged,
+    ToolCallStarted,
+    UsageUpdate,
+    UserMessageChunk,
+)
+from core.protocol import documents as d
+from core.protocol import events as ev
+from core.state.session import SessionState
+from core.transports.acp.tool_calls import MAX_TAIL, ShownCall, build_call, describe_answers, describe_result
+
+_STATUS: Final[dict[str, ToolCallStatus]] = {"completed": "completed"}
+_PLAN_STATUS: Final[dict[str, PlanEntryStatus]] = {
+    "pending": "pending",
+    "in_progress": "in_progress",
+    "completed": "completed",
+}
+
+
+class UpdatePrinter:
+    """Prints the events of one session. `state` is their fold; `has_notices`, `has_compaction`: what the client can
+    show; what it can't stands in the thoughts of the next turn."""
+
+    def __init__(self, state: SessionState, *, has_notices: bool, has_compaction: bool) -> None:
+        self.calls: dict[str, ShownCall] = {}
+        self.is_replaying = False
+        self._state = state
+        self._has_notices, self._has_compaction = has_notices, has_compaction
+        self._root = Path()
+        self._sent: dict[str, int] = {}  # characters of the documents that stream
+        self._kinds: dict[str, str] = {}
+        self._speaks = False  # the last thing said was words
+        self._held: list[str] = []
+        self._questions: dict[str, ev.QuestionAsked] = {}
+
+    def print(self, envelope: ev.Envelope) -> Iterator[SessionUpdate]:
+        """Yield the updates that an event is, after it counts."""
+        self._root = Path(self._state.workspace)
+        event = envelope.event
+        match event:
+            case ev.TurnStarted(prompt=prompt):
+                self._speaks = False
+                if self.is_replaying:  # now it is what the client itself has just sent
+                    yield UserMessageChunk(content=TextContent(text=prompt), message_id=envelope.turn or None)
+                yield from self._release_notices()
+            case ev.TurnSteered(text=text):
+                yield UserMessageChunk(content=TextContent(text=text))
+            case ev.DocumentStarted(id=document, kind=kind):
+                self._kinds[document], self._sent[document] = kind, 0
+            case ev.DocumentDelta(id=document, text=text) if self._kinds.get(document) in {"text", "reasoning"}:
+                yield self._say(document, text)
+            case ev.DocumentFinished(document=document):
+                yield from self._print_document(document)
+            case ev.ToolRequested() | ev.ToolOutput() | ev.ToolFinished():
+                yield from self._print_call(event)
+            case ev.QuestionAsked() | ev.QuestionAnswered():
+                yield from self._print_question(event)
+            case _:
+                yield from self._print_rest(envelope)
+
+    def _print_rest(self, envelope: ev.Envelope) -> Iterator[SessionUpdate]:
+        match envelope.event:
+            case ev.TodoChanged(todos=todos):
+                yield build_plan(todos)
+            case ev.PlanCreated(plan=plan) | ev.PlanUpdated(plan=plan):
+                yield build_plan(plan.todos)
+            case ev.ModeChanged(mode=mode):
+                yield CurrentModeUpdate(current_mode_id=mode)
+            case ev.SessionRenamed(title=title):
+                yield SessionInfoUpdate(title=title, updated_at=format_time(envelope.at))
+            case ev.ContextMeasured(used=used, window=window) if window:
+                cost = self._state.model_choices.sum_usage().cost
+                told = Cost(amount=round(cost, 6), currency="USD") if cost is not None else None
+                yield UsageUpdate(used=used, size=window, cost=told)
+            case ev.ContextCompacted() if self._has_compaction:
+                yield CompactionUpdate(compaction_id=f"compaction-{envelope.seq}", status="completed")
+            case ev.StepRetried(message=message, delay_ms=delay):
+                yield from self._note("warning", message, f"It is tried again in {delay / 1000:.0f} s.")
+            case ev.Notice(level=level, message=message, hint=hint):
+                yield from self._note(level, message, hint)
+            case ev.ErrorRaised(message=message, hint=hint):
+                yield from self._note("error", message, hint)
+            case _:
+                pass
+
+    def _note(self, severity: str, title: str, hint: str) -> Iterator[SessionUpdate]:
+        if self._has_notices:
+            yield NoticeShown(severity=severity, title=title, description=hint or None)
+        elif self._state.current_turn is not None:
+            yield _think(f"{title} {hint}".strip())
+        else:
+            self._held.append(f"{title} {hint}".strip())
+
+    def _release_notices(self) -> Iterator[SessionUpdate]:
+        held, self._held = self._held, []
+        yield from map(_think, held)
+
+    def _say(self, document: str, text: str) -> SessionUpdate:
+        is_thought = self._kinds.get(document) == "reasoning"
+        begins = not self._sent.get(document) and self._speaks and not is_thought
+        self._sent[document] = self._sent.get(document, 0) + len(text)
+        self._speaks = not is_thought
+        content = TextContent(text=f"\n\n{text}" if begins else text)
+        chunk = AgentThoughtChunk if is_thought else AgentMessageChunk
+        return chunk(content=content, message_id=document)
+
+    def _print_document(self, document: d.AnyDocument) -> Iterator[SessionUpdate]:
+        content = document.content or ""
+        match document:
+            case d.TextDocument() | d.ReasoningDocument():
+                self._kinds[document.id] = "text" if isinstance(document, d.TextDocument) else "reasoning"
+                if rest := content[self._sent.get(document.id, 0) :]:
+                    yield self._say(document.id, rest)
+            case d.CodeBlockDocument(metadata=block):
+                yield self._say(document.id, _fence(block.language, content))
+            case d.CodeReferenceDocument(metadata=place):
+                yield self._say(document.id, _fence(f"{place.start_line}:{place.end_line}:{place.file_path}", content))
+            case d.PlanDocument(metadata=plan):
+                yield self._say(document.id, f"# {plan.title}\n\n{plan.overview}\n\n{content}".strip())
+            case d.ErrorDocument() if not document.metadata.tool_call_id:  # else its call says it
+                yield self._say(document.id, f"{content} {document.metadata.details}".strip())
+            case _:
+                yield from self._print_result(document)
+
+    def _print_result(self, document: d.AnyDocument) -> Iterator[SessionUpdate]:
+        found = describe_result(document)
+        if found is None or (call := self.calls.get(found[0])) is None:
+            return
+        call.text = found[1]
+        yield ToolCallChanged(tool_call_id=call.id, content=call.list_content() or None, raw_output=found[2])
+
+    def _print_question(self, event: ev.QuestionAsked | ev.QuestionAnswered) -> Iterator[SessionUpdate]:
+        """Show an answer at the call that asked."""
+        if isinstance(event, ev.QuestionAsked):
+            self._questions[event.id] = event
+        elif (asked := self._questions.pop(event.id, None)) is not None and asked.call in self.calls:
+            call = self.calls[asked.call]
+            call.text = describe_answers(asked, event)
+            yield ToolCallChanged(tool_call_id=call.id, content=call.list_content())
+
+    def _print_call(self, event: ev.AnyEvent) -> Iterator[SessionUpdate]:
+        match event:
+            case ev.ToolRequested():
+                call = self.calls[event.call] = build_call(event, self._root)
+                self._speaks = False
+                yield ToolCallStarted(
+                    tool_call_id=call.id,
+                    title=call.title,
+                    name=call.name,
+                    kind=call.kind,
+                    status="in_progress",
+                    locations=call.locations,
+                    raw_input=call.raw_input,
+                )
+            case ev.ToolOutput(call=name, text=text) if name in self.calls:
+                running = self.calls[name]
+                running.tail = (running.tail + text)[-MAX_TAIL:]
+                yield ToolCallChanged(tool_call_id=name, content=running.list_content())
+            case ev.ToolFinished(call=name, status=status) if name in self.calls:
+                told = event.summary if status != "completed" else ""
+                ended = self.calls[name]
+                ended.text = ended.text or told
+                content = ended.list_content() or None
+                yield ToolCallChanged(tool_call_id=name, status=_STATUS.get(status, "failed"), content=content)
+            case _:
+                pass
+
+
+def build_plan(todos: tuple[d.Todo, ...]) -> PlanShown:
+    """Build the plan of a list of todos; those that were cancelled are not in it."""
+    kept = [(each, _PLAN_STATUS[each.status]) for each in todos if each.status in _PLAN_STATUS]
+    entries = (PlanEntry(content=each.content, priority="medium", status=status) for each, status in kept)
+    return PlanShown(entries=tuple(entries))
+
+
+def format_time(at_ms: int) -> str:
+    """Return a time in ms since the epoch as ISO 8601."""
+    at = datetime.datetime.fromtimestamp(at_ms / 1000, tz=datetime.UTC)
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _think(text: str) -> SessionUpdate:
+    return AgentThoughtChunk(content=TextContent(text=f"{text}\n"))
+
+
+def _fence(head: str, content: str) -> str:
+    mark = "```"
+    while mark in content:
+        mark += "`"
+    return f"{mark}{head}\n{content.rstrip()}\n{mark}"

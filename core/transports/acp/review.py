@@ -1,0 +1,144 @@
+"""The review in the editor: what a turn changed is asked about file by file or hunk by hunk, and written once accepted.
+
+The disk stays as it is until then. A request without an answer decides nothing: the change waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from core.acp.client_methods import PermissionOption
+from core.acp.content import TextContent, ToolCallContent, ToolCallLocation, ToolCallUpdate
+from core.acp.updates import AgentMessageChunk, ToolCallChanged, ToolCallStarted
+from core.protocol import commands as cmd
+from core.protocol.renames import format_change_path, list_changes
+from core.protocol.review import Change, Verdict
+from core.transports.acp.session import FollowedSession
+from core.transports.acp.tool_calls import build_text
+
+ACCEPT, REJECT, ACCEPT_REST = "accept", "reject", "accept_rest"
+_SAID: Final = {ACCEPT: "Accepted.", REJECT: "Rejected.", "": "Not decided: it waits for your review."}
+
+
+async def review_turn(session: FollowedSession, turn: str) -> None:
+    """Review what a turn changed, as the session is set. Ends early when the prompt is cancelled."""
+    await session.settle()
+    changed = [each for each in list_changes(session.state.changes) if each.origin and each.origin.turn == turn]
+    if session.review == "auto-accept" and changed:
+        await session.submit(cmd.HunkResolve(session=session.id, path="", verdict="accept"))
+        await session.settle()
+    elif session.review in {"end", "each"}:
+        await review_changes(session, changed, by_hunk=session.review == "each")
+    if changed:
+        _tell_rest(session)
+
+
+async def review_all(session: FollowedSession) -> None:
+    """Review everything that waits, at the user's word."""
+    await session.settle()
+    changes = list_changes(session.state.changes)
+    if not changes:
+        session.notify(AgentMessageChunk(content=TextContent(text="Nothing waits for a review.")))
+    await review_changes(session, changes, by_hunk=session.review == "each")
+    if changes:
+        _tell_rest(session)
+
+
+async def review_changes(session: FollowedSession, changes: Sequence[Change], *, by_hunk: bool) -> None:
+    """Ask about changes, one after the other."""
+    for number, change in enumerate(changes):
+        if session.is_cancelled() or change.conflict:
+            continue
+        if by_hunk and len(change.hunks) > 1 and not change.binary:
+            await _review_hunks(session, change)
+        elif await _review_one(session, change, has_more=number + 1 < len(changes)) == ACCEPT_REST:
+            rest = tuple(each.path for each in changes[number + 1 :])
+            await session.submit(cmd.HunkResolve(session=session.id, path="", paths=rest, verdict="accept"))
+            await session.settle()
+            return
+
+
+async def _review_hunks(session: FollowedSession, change: Change) -> None:
+    total = len(change.hunks)
+    for number, hunk in enumerate(change.hunks, 1):
+        current = session.state.changes.get(change.path)
+        if session.is_cancelled() or current is None or hunk.id not in {each.id for each in current.hunks}:
+            continue  # decided on with another
+        await _review_one(session, current, hunk=hunk.id, part=f" ({number}/{total})")
+
+
+async def _review_one(
+    session: FollowedSession, change: Change, *, hunk: str = "", part: str = "", has_more: bool = False
+) -> str:
+    """Ask about a change or a hunk of it, and carry out the verdict. Returns the choice, "" = there was none."""
+    asked = await _build_request(session, change, hunk, part)
+    session.notify(
+        ToolCallStarted(
+            tool_call_id=asked.tool_call_id,
+            title=asked.title or change.path,
+            kind="edit",
+            content=asked.content or (),
+            locations=asked.locations or (),
+            raw_input=asked.raw_input,
+        )
+    )
+    options = [
+        PermissionOption(option_id=ACCEPT, name="Accept", kind="allow_once"),
+        PermissionOption(option_id=REJECT, name="Reject", kind="reject_once"),
+    ]
+    if has_more and not change.protected:
+        options.append(PermissionOption(option_id=ACCEPT_REST, name="Accept this and the rest", kind="allow_always"))
+    chosen = await session.choose(asked, options)
+    if chosen:
+        verdict: Verdict = "reject" if chosen == REJECT else "accept"
+        hunks = (hunk,) if hunk else ()
+        await session.submit(
+            cmd.HunkResolve(session=session.id, path=change.path, hunks=hunks, verdict=verdict, confirmed=True)
+        )
+        await session.settle()
+    said = _SAID[ACCEPT if chosen == ACCEPT_REST else chosen]
+    session.notify(
+        ToolCallChanged(
+            tool_call_id=asked.tool_call_id,
+            status="completed" if chosen in {ACCEPT, ACCEPT_REST} else "failed",
+            content=(*(asked.content or ()), build_text(said)),
+        )
+    )
+    return chosen
+
+
+async def _build_request(session: FollowedSession, change: Change, hunk: str, part: str) -> ToolCallUpdate:
+    diff = await session.load_diff(change.path, hunk=hunk)
+    check = change.check
+    notes = (
+        f"Take care: {change.risk}" if change.risk else "Protected." if change.protected else "",
+        f"{change.operation}, no lines to show" if diff is None else "",
+        f"`{check.command}` ended with {check.exit_code} over it." if check is not None else "No check ran over it.",
+        change.broken,
+    )
+    content: list[ToolCallContent] = [diff] if diff is not None else []
+    content.append(build_text("\n".join(each for each in notes if each)))
+    start = next((each.new_start for each in change.hunks if not hunk or each.id == hunk), 0)
+    counts = f"+{change.added} -{change.removed}"
+    return ToolCallUpdate(
+        tool_call_id=f"review-{session.state.seq}-{hunk or change.path}",
+        kind="delete" if change.operation == "delete" else "move" if change.renamed_from else "edit",
+        status="pending",
+        title=f"Accept {format_change_path(change)}{part}? ({counts})",
+        content=tuple(content),
+        locations=(ToolCallLocation(path=str(session.root / change.path), line=start or None),),
+        raw_input={"path": change.path, "operation": change.operation, "hunk": hunk},
+    )
+
+
+def _tell_rest(session: FollowedSession) -> None:
+    """Tell what still waits, and where it can be decided on."""
+    waiting = list_changes(session.state.changes)
+    whole = [each.root for each in session.state.review.bulks if each.needs_verdict]
+    if waiting or whole:
+        names = ", ".join([*map(format_change_path, waiting[:5]), *whole[:5]])
+        more = f" and {len(waiting) - 5} more" if len(waiting) > 5 else ""
+        clash = " Some are in conflict with your files." if any(each.conflict for each in waiting) else ""
+        text = f"\n\nWaits for your review: {names}{more}.{clash} /review asks about it, agent-tui review shows it."
+        session.notify(AgentMessageChunk(content=TextContent(text=text)))

@@ -1,0 +1,66 @@
+"""Serve one ACP client over standard input and output. The end of standard input means that it is gone.
+
+Nothing but the protocol reaches standard output: its descriptor is taken away at the start, and whatever a library or a
+tool prints goes to standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from typing import Final
+
+from core.acp.connection import Connection
+from core.engine import Engine
+from core.engine.models import ModelAccess
+from core.errors import ConfigError
+from core.transports.acp.agent import AcpAgent, AgentTerms
+from core.transports.engines import Engines
+
+CHUNK: Final = 1 << 16
+CLOSE_SECONDS: Final = 12.0
+
+
+def serve(terms: AgentTerms, *, models: ModelAccess | None = None) -> None:
+    """Serve until the client is gone. Raises `ConfigError` if there is none at standard input and output."""
+    for name in ("SIGINT", "SIGHUP"):
+        signal.signal(getattr(signal, name), signal.SIG_IGN)  # the editor's terminal is its own business
+    channel = os.dup(1)
+    os.dup2(2, 1)
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        asyncio.run(_serve(terms, channel, models))
+
+
+async def _serve(terms: AgentTerms, channel: int, models: ModelAccess | None) -> None:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=CHUNK, loop=loop)
+    try:
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+        transport, protocol = await loop.connect_write_pipe(
+            lambda: asyncio.streams.FlowControlMixin(loop), os.fdopen(channel, "wb", buffering=0)
+        )
+    except ValueError:
+        raise ConfigError(
+            "agent-tui acp speaks with an editor over standard input and output, which have to be pipes.",
+            hint="Let your editor start it: docs/acp.md.",
+        ) from None
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    engines = Engines(terms.options, lambda directory, options: Engine(directory, options=options, models=models))
+    agent = AcpAgent(engines, terms, writer.drain)
+    peer = agent.peer = Connection(lambda data: None if transport.is_closing() else writer.write(data), agent)
+    listening = asyncio.create_task(_listen(reader, peer), name="lines")
+    loop.add_signal_handler(signal.SIGTERM, listening.cancel)
+    with contextlib.suppress(asyncio.CancelledError, ConnectionError):
+        await listening
+    peer.close("the editor is gone")
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(agent.close(), CLOSE_SECONDS)
+    transport.abort()
+
+
+async def _listen(reader: asyncio.StreamReader, peer: Connection) -> None:
+    while data := await reader.read(CHUNK):
+        peer.feed(data)

@@ -1,0 +1,289 @@
+"""One session as an editor follows it: its events go out as updates, and what waits for the user as requests.
+
+One task takes in the events, in order. What is told of a turn has left before the prompt that began it is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from core.acp.agent_methods import ClientCapabilities, LoadSessionResponse
+from core.acp.client_methods import PermissionOption
+from core.acp.connection import INTERNAL_ERROR, AcpError, Connection
+from core.acp.content import ShownDiff, ToolCallUpdate
+from core.acp.updates import (
+    AvailableCommand,
+    AvailableCommandsUpdate,
+    ConfigOptionUpdate,
+    SessionConfigOption,
+    SessionNotification,
+    SessionUpdate,
+    ToolCallChanged,
+    UnstructuredCommandInput,
+)
+from core.errors import AgentTuiError
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol import queries as q
+from core.protocol.client import Client
+from core.protocol.review import Change
+from core.state.fold import SHARED_STEPS, apply_event
+from core.state.session import SessionState
+from core.tasks import TaskOwner, cancel_tasks
+from core.transports.acp.asking import ClientAsker
+from core.transports.acp.printing import UpdatePrinter
+from core.transports.acp.session_options import (
+    OfferedModels,
+    ReviewPolicy,
+    build_modes,
+    build_options,
+    load_offers,
+)
+from core.transports.acp.tool_calls import build_diff
+
+OWN_COMMANDS: Final = {
+    "review": ("Ask about everything that waits for a review", ""),
+    "accept": ("Accept what waits, or one file of it", "path"),
+    "reject": ("Reject what waits, or one file of it", "path"),
+    "compact": ("Summarise the conversation to make room", ""),
+}
+CLOSE_SECONDS: Final = 12.0
+_LEFT_OUT: Final = (ev.Notice, ev.ErrorRaised, ev.StepRetried, ev.ModeChanged, ev.ContextMeasured, ev.ContextCompacted)
+
+
+class ClientTerms(Struct, frozen=True, kw_only=True):
+    """Terms of all sessions of a client. `seconds`: how long it may take to answer a request; `can_accept`: it
+    may be set to accept edits without asking; `drain`: waits while the client does not read."""
+
+    peer: Connection
+    capabilities: ClientCapabilities
+    seconds: float
+    review: ReviewPolicy
+    can_accept: bool
+    drain: Callable[[], Awaitable[None]]
+
+
+class FollowedSession:
+    """A session that one client follows. `review`: how edits are reviewed at the end of its turns."""
+
+    def __init__(self, client: Client, session: str, terms: ClientTerms) -> None:
+        self.state = SessionState(session_id=session)
+        self.review = terms.review
+        self._is_cancelled = False
+        self.is_prompted = False
+        self.client, self.id = client, session
+        self._terms = terms
+        self._asker = ClientAsker(terms.peer, terms.capabilities, session, terms.seconds)
+        shown = terms.capabilities.session
+        self.printer = UpdatePrinter(
+            self.state,
+            has_notices=shown is not None and shown.notices is not None,
+            has_compaction=shown is not None and shown.compaction is not None,
+        )
+        self._offers = OfferedModels()
+        self._tasks = TaskOwner()
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._choosing: set[asyncio.Task[str]] = set()
+        self._waiters: list[asyncio.Future[None]] = []
+        self._following: asyncio.Task[None] | None = None
+        self._is_live = False
+        self._problem = ""
+
+    @property
+    def root(self) -> Path:
+        """The root of its project."""
+        return Path(self.state.workspace)
+
+    def begin_prompt(self) -> None:
+        """Take note that a prompt runs, which can be cancelled from now on."""
+        self.is_prompted, self._is_cancelled = True, False
+
+    def is_cancelled(self) -> bool:
+        """True if the client cancelled the prompt."""
+        return self._is_cancelled
+
+    async def follow(self, until: int, *, replay: bool = False) -> None:
+        """Follow the session from its event `until` on; `replay`: tell everything before, too."""
+        self._following = self._tasks.start(self._take_in(until, replay=replay), name=f"events of {self.id}")
+        await self.wait_until(lambda: self._is_live)
+        self._offers = await load_offers(self.client, self.id)
+
+    async def wait_until(self, is_met: Callable[[], bool]) -> None:
+        """Wait for a state of the session. Raises `AcpError` when its events end."""
+        while not is_met():
+            if self._problem:
+                raise AcpError(self._problem, number=INTERNAL_ERROR)
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
+
+    async def settle(self) -> None:
+        """Wait until every command so far has had its effect, and that was told."""
+        answer = await self.client.query(q.IdleQuery(session=self.id))
+        if isinstance(answer, q.IdleAnswer):
+            await self.wait_until(lambda: self.state.seq >= answer.seq)
+
+    async def submit(self, command: cmd.AnyCommand) -> cmd.Ack:
+        """Submit a command. Raises `AcpError` if it is rejected."""
+        reply = await self.client.submit(command)
+        if isinstance(reply, cmd.Reject):
+            raise AcpError(f"{reply.message} {reply.hint}".strip(), number=INTERNAL_ERROR, data={"code": reply.code})
+        return reply
+
+    async def _take_in(self, until: int, *, replay: bool) -> None:
+        held = list[ev.Envelope]()
+        try:
+            async for envelope in self.client.events(self.id):
+                apply_event(self.state, envelope, SHARED_STEPS)
+                if self._is_live:
+                    await self._show(envelope)
+                elif replay:
+                    held.append(envelope)
+                if not self._is_live and self.state.seq >= until:
+                    await self._replay(held)
+                    self._is_live = True
+                self._wake()
+                await self._terms.drain()
+            self._problem = "the session was closed"
+        except AgentTuiError as problem:
+            self._problem = problem.format_with_hint()
+        except Exception as problem:  # whoever waits for an event must not wait for ever
+            self._problem = f"unexpected fault: {type(problem).__name__}: {problem}"
+            raise
+        finally:
+            self._wake()
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for each in waiters:
+            if not each.done():
+                each.set_result(None)
+
+    async def _replay(self, held: Sequence[ev.Envelope]) -> None:
+        """Tell what the conversation is now, and what of it waits for a verdict."""
+        told = {turn.id for turn in self.state.turns}
+        self.printer.is_replaying = True
+        for envelope in held:
+            is_told = not envelope.turn or envelope.turn in told
+            if is_told and not isinstance(envelope.event, _LEFT_OUT):
+                for update in self.printer.print(envelope):
+                    self.notify(update)
+                await self._terms.drain()
+        self.printer.is_replaying = False
+        for change in self.state.changes.values():
+            await self._show_change(change)
+
+    async def _show(self, envelope: ev.Envelope) -> None:
+        for update in self.printer.print(envelope):
+            self.notify(update)
+        match envelope.event:
+            case ev.ChangeProposed(change=change) | ev.ChangeRevised(change=change) if self.state.current_turn:
+                await self._show_change(change)
+            case ev.ApprovalRequested() as request:
+                self._asking[request.id] = self._tasks.start(self._approve(request), name="approval")
+            case ev.QuestionAsked() as asked:
+                self._asking[asked.id] = self._tasks.start(self._ask(asked), name="question")
+            case ev.ApprovalResolved(id=name) | ev.QuestionAnswered(id=name):
+                if (task := self._asking.pop(name, None)) is not None:
+                    task.cancel()  # somebody else answered, or the turn ended
+            case ev.ModeChanged() | ev.EffortChanged():
+                self.notify(ConfigOptionUpdate(config_options=self.list_options()))
+            case ev.ModelChanged():
+                self._offers = await load_offers(self.client, self.id)
+                self.notify(ConfigOptionUpdate(config_options=self.list_options()))
+            case _:
+                pass
+
+    async def _show_change(self, change: Change) -> None:
+        """Tell of a change at the call that made it."""
+        call = self.printer.calls.get(change.origin.call) if change.origin is not None else None
+        if call is None or (diff := await self.load_diff(change.path)) is None:
+            return
+        call.diffs[change.path] = diff
+        self.notify(
+            ToolCallChanged(tool_call_id=call.id, content=call.list_content(), locations=call.list_locations(self.root))
+        )
+
+    async def load_diff(self, path: str, *, hunk: str = "") -> ShownDiff | None:
+        """Load the diff of a change, or of one hunk of it by its id; None: it has no lines to show."""
+        answer = await self.client.query(q.DiffQuery(session=self.id, path=path, context=-1))
+        found = answer.diff if isinstance(answer, q.DiffAnswer) else None
+        if found is None:
+            return None
+        index = next((at for at, each in enumerate(found.change.hunks) if each.id == hunk), None)
+        return build_diff(found, self.root, hunk=index)
+
+    async def _approve(self, request: ev.ApprovalRequested) -> None:
+        answer = await self._asker.approve(request, self.printer.calls.get(request.call))
+        self._asking.pop(request.id, None)
+        await self.client.submit(answer)  # refused if it was answered elsewhere meanwhile
+
+    async def _ask(self, asked: ev.QuestionAsked) -> None:
+        answer = await self._asker.ask(asked, self.printer.calls.get(asked.call))
+        self._asking.pop(asked.id, None)
+        await self.client.submit(answer)
+
+    async def choose(self, call: ToolCallUpdate, options: Sequence[PermissionOption]) -> str:
+        """Return the option that the user chose, "" = none, also when the turn is cancelled meanwhile."""
+        if self._is_cancelled:
+            return ""
+        task = self._tasks.start(self._asker.choose(call, options), name="choice")
+        self._choosing.add(task)
+        try:
+            await asyncio.wait({task})
+        finally:
+            self._choosing.discard(task)
+            task.cancel()
+        return "" if task.cancelled() else task.result()
+
+    def cancel(self) -> None:
+        """Cancel the prompt that runs, if any: its turn ends, and nothing is asked any more."""
+        self._is_cancelled = True
+        for task in (*self._choosing, *self._asking.values()):
+            task.cancel()
+        self._tasks.spawn(self.client.submit(cmd.TurnInterrupt(session=self.id)), name="interrupt")
+
+    def notify(self, update: SessionUpdate) -> None:
+        """Send an update to the client."""
+        self._terms.peer.notify("session/update", SessionNotification(session_id=self.id, update=update))
+
+    def list_options(self) -> tuple[SessionConfigOption, ...]:
+        """List all options with their values now."""
+        return build_options(self.state, self._offers, self.review, can_accept=self._terms.can_accept)
+
+    def describe(self) -> LoadSessionResponse:
+        """Return modes and options, as a session that is opened says them."""
+        return LoadSessionResponse(modes=build_modes(self.state), config_options=self.list_options())
+
+    def announce_soon(self) -> None:
+        """Tell what a prompt can call, once the answer that names the session has left."""
+        self._tasks.spawn(self._announce_commands(), name="commands")
+
+    async def _announce_commands(self) -> None:
+        answer = await self.client.query(q.CommandsQuery(session=self.id))
+        found = answer.commands if isinstance(answer, q.CommandsAnswer) else ()
+        rows = {name: (text, hint) for name, (text, hint) in OWN_COMMANDS.items()}
+        rows |= {each.name: (each.description, each.hint) for each in found if each.name not in rows}
+        commands = tuple(
+            AvailableCommand(name=name, description=text, input=UnstructuredCommandInput(hint=hint) if hint else None)
+            for name, (text, hint) in rows.items()
+        )
+        self.notify(AvailableCommandsUpdate(available_commands=commands))
+
+    async def leave(self, *, discard: bool) -> None:
+        """Close the session itself and wait until it is: then another program can open it. Raises `AcpError`."""
+        self.cancel()
+        await self.submit(cmd.SessionClose(session=self.id, discard=discard))
+        if self._following is not None:
+            await asyncio.wait({self._following}, timeout=CLOSE_SECONDS)
+        await self.close()
+
+    async def close(self) -> None:
+        """Stop following; what is asked is taken back."""
+        await cancel_tasks(self._choosing)
+        await self._tasks.cancel(limit=1.0)

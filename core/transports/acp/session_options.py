@@ -1,0 +1,108 @@
+"""Modes and options of a session, as ACP says them twice: `modes`, and `configOptions` with the same mode in it.
+
+Both are made from the fold of the session, so they can't differ. How edits are reviewed is a matter of the client's
+alone: it is not in the log.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+from msgspec import Struct
+
+from core.acp.agent_methods import SessionMode, SessionModeState
+from core.acp.connection import INVALID_PARAMS, AcpError
+from core.acp.updates import SessionConfigOption, SessionConfigSelectOption
+from core.modes import Mode
+from core.protocol import commands as cmd
+from core.protocol import queries as q
+from core.protocol.client import Client
+from core.protocol.options import Effort
+from core.records import convert
+from core.state.session import SessionState
+
+ReviewPolicy = Literal["end", "each", "later", "auto-accept"]
+DEFAULT: Final = "default"  # the effort of a model's own
+_MODES: Final = {
+    Mode.AGENT: ("Agent", "Edits and runs commands in the shadow; nothing reaches your files until you accept it."),
+    Mode.PLAN: ("Plan", "Reads, runs and asks; what it changes is thrown away. Ends in a plan."),
+    Mode.ASK: ("Ask", "Answers questions; what its commands change is thrown away."),
+    Mode.DEBUG: ("Debug", "Finds a fault by hypotheses and probes, and mends it on evidence."),
+}
+_REVIEWS: Final[dict[ReviewPolicy, tuple[str, str]]] = {
+    "end": ("File by file", "At the end of a turn you are asked about each file that was changed."),
+    "each": ("Hunk by hunk", "At the end of a turn you are asked about each hunk."),
+    "later": ("Later", "Nothing is asked: /review asks, or agent-tui review."),
+    "auto-accept": ("Accept all", "What is not protected is written to your files at the end of a turn."),
+}
+
+
+class OfferedModels(Struct, frozen=True):
+    """The choices there are now: ids of models, and the efforts that the session's own has."""
+
+    models: tuple[str, ...] = ()
+    efforts: tuple[str, ...] = ()
+
+
+async def load_offers(client: Client, session: str) -> OfferedModels:
+    """Load what can be chosen. What can't be listed is left out."""
+    models = await client.query(q.ModelsQuery(session=session, discover=False))
+    routes = await client.query(q.RoutesQuery(session=session))
+    ids = tuple(each.id for each in models.models) if isinstance(models, q.ModelsAnswer) else ()
+    rows = routes.rows if isinstance(routes, q.RoutesAnswer) else ()
+    efforts = next((each.efforts for each in rows if each.job == "chat" and not each.mode), ())
+    return OfferedModels(ids, efforts)
+
+
+def build_modes(state: SessionState) -> SessionModeState:
+    """Build the modes, with the one in force."""
+    modes = (SessionMode(id=mode.value, name=name, description=text) for mode, (name, text) in _MODES.items())
+    return SessionModeState(current_mode_id=state.mode, available_modes=tuple(modes))
+
+
+def build_options(
+    state: SessionState, offers: OfferedModels, review: ReviewPolicy, *, can_accept: bool
+) -> tuple[SessionConfigOption, ...]:
+    """Build all options. `can_accept`: the user let the client accept edits without asking."""
+    models = dict.fromkeys((state.model, *offers.models))
+    models.pop("", None)
+    effort = state.model_choices.effort or DEFAULT
+    efforts = dict.fromkeys((DEFAULT, *offers.efforts, effort))
+    reviews = [each for each in _REVIEWS if each != "auto-accept" or can_accept]
+    found = [_build_option("mode", "Mode", "mode", state.mode, [(m.value, *texts) for m, texts in _MODES.items()])]
+    if models:
+        found.append(_build_option("model", "Model", "model", state.model, [(each, each, "") for each in models]))
+    found.append(
+        _build_option("thought_level", "Effort", "thought_level", effort, [(e, e.capitalize(), "") for e in efforts])
+    )
+    found.append(_build_option("review", "Review", "_review", review, [(each, *_REVIEWS[each]) for each in reviews]))
+    return tuple(found)
+
+
+def _build_option(
+    identity: str, name: str, category: str, current: str, values: list[tuple[str, str, str]]
+) -> SessionConfigOption:
+    options = tuple(
+        SessionConfigSelectOption(value=value, name=label, description=text or None) for value, label, text in values
+    )
+    return SessionConfigOption(id=identity, name=name, category=category, current_value=current, options=options)
+
+
+def build_change(session: str, option: str, value: str) -> cmd.AnyCommand:
+    """Build the command that sets an option of the engine's. Raises `AcpError` for one that there is not."""
+    if option == "mode" and value in {mode.value for mode in Mode}:
+        return cmd.ModeSet(session=session, mode=value)
+    if option == "model":
+        return cmd.ModelSet(session=session, model=value)
+    if option == "thought_level" and (value == DEFAULT or value in get_args(Effort)):
+        return cmd.EffortSet(session=session, effort=convert("" if value == DEFAULT else value, Effort | Literal[""]))
+    raise AcpError(f"there is no option {option!r} with the value {value!r}", number=INVALID_PARAMS)
+
+
+def parse_review(value: str, *, can_accept: bool) -> ReviewPolicy:
+    """Parse a policy of review. Raises `AcpError` for none, and for one that the user did not allow."""
+    for each in _REVIEWS:
+        if each == value and (can_accept or value != "auto-accept"):
+            return each
+    hint = "; start agent-tui acp --auto-accept to allow it" if value == "auto-accept" else ""
+    raise AcpError(f"edits can't be reviewed by {value!r}{hint}", number=INVALID_PARAMS)

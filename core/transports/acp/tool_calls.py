@@ -1,0 +1,173 @@
+"""Tool calls as an editor shows them: kind, title, places, and the diffs of what waits for a verdict.
+
+A diff is always from what the user has to what is pending: nothing of it is on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, field
+
+from core.acp.content import (
+    ShownContent,
+    ShownDiff,
+    TextContent,
+    ToolCallContent,
+    ToolCallLocation,
+    ToolKind,
+)
+from core.protocol import documents as d
+from core.protocol import events as ev
+from core.protocol.review import ChangeDiff
+
+MAX_TEXT: Final = 16_000  # characters of a result that are shown
+MAX_TAIL: Final = 4_000  # of output while it comes
+MAX_TITLE: Final = 200
+_KINDS: Final[Mapping[str, ToolKind]] = {
+    "read_file": "read", "list_dir": "read", "fetch_rules": "read", "activate_skill": "read", "read_lints": "read",
+    "read_terminal": "read", "read_probe_log": "read",
+    "grep": "search", "glob_file_search": "search", "codebase_search": "search", "find_definition": "search",
+    "find_references": "search", "search_tools": "search",
+    "search_replace": "edit", "write": "edit", "edit_file": "edit", "multi_edit": "edit", "apply_patch": "edit",
+    "edit_notebook": "edit", "rename_symbol": "edit", "probe_add": "edit", "probe_remove": "edit",
+    "delete_file": "delete",
+    "run_terminal_cmd": "execute", "run_python": "execute", "stop_terminal": "execute", "write_terminal": "execute",
+    "reproduce": "execute", "debugger": "execute",
+    "web_fetch": "fetch", "web_search": "fetch",
+    "switch_mode": "switch_mode",
+    "todo_write": "think", "create_plan": "think", "update_plan": "think", "task": "think", "hypotheses_set": "think",
+    "hypothesis_verdict": "think",
+}  # fmt: skip
+_PATHS: Final = ("target_file", "file_path", "path", "target_notebook", "target_directory")
+_LINES: Final = ("offset", "start_line", "line")
+
+
+class ShownCall(Struct, kw_only=True):
+    """One call as an editor has been told of it. `diffs` by path; `tail`: the end of its output so far."""
+
+    id: str
+    name: str
+    kind: ToolKind
+    title: str
+    raw_input: Any
+    locations: tuple[ToolCallLocation, ...] = ()
+    text: str = ""
+    tail: str = ""
+    diffs: dict[str, ShownDiff] = field(default_factory=dict)
+
+    def list_content(self) -> tuple[ToolCallContent, ...]:
+        """Return all that is shown of it."""
+        text = self.text or self.tail
+        return (*self.diffs.values(), *([build_text(text)] if text else []))
+
+    def list_locations(self, root: Path) -> tuple[ToolCallLocation, ...]:
+        """Return the places that it is about, with the files that it changed."""
+        known = {each.path for each in self.locations}
+        return (
+            *self.locations,
+            *(ToolCallLocation(path=p) for p in (str(root / q) for q in self.diffs) if p not in known),
+        )
+
+
+def build_text(text: str) -> ShownContent:
+    """Build content of a text, cut in its middle where it is long."""
+    if len(text) > MAX_TEXT:
+        half = MAX_TEXT // 2
+        text = f"{text[:half]}\n… {len(text) - MAX_TEXT:,} characters …\n{text[-half:]}"
+    return ShownContent(content=TextContent(text=text))
+
+
+def build_call(asked: ev.ToolRequested, root: Path) -> ShownCall:
+    """Build what is shown of a call that was requested."""
+    arguments = _parse_arguments(asked.arguments)
+    title = " ".join((asked.summary or _find_text(arguments, ("command", "query", "pattern", "url"))).split())
+    title = f"{asked.tool}: {title}" if title and _find_kind(asked.tool) != "execute" else title
+    return ShownCall(
+        id=asked.call,
+        name=asked.tool,
+        kind=_find_kind(asked.tool),
+        title=title[:MAX_TITLE] or asked.tool,
+        raw_input=arguments,
+        locations=tuple(_iterate_locations(arguments, root)),
+    )
+
+
+def _find_kind(tool: str) -> ToolKind:
+    return _KINDS.get(tool, "other")
+
+
+def _parse_arguments(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return {"text": text}
+
+
+def _find_text(arguments: Any, names: tuple[str, ...]) -> str:
+    found = (arguments.get(each) for each in names) if isinstance(arguments, dict) else ()
+    return next((each for each in found if isinstance(each, str) and each), "")
+
+
+def _iterate_locations(arguments: Any, root: Path) -> Iterator[ToolCallLocation]:
+    if path := _find_text(arguments, _PATHS):
+        line = next((arguments[each] for each in _LINES if isinstance(arguments.get(each), int)), 0)
+        yield ToolCallLocation(path=str(root / path), line=line if line > 0 else None)
+
+
+def describe_result(document: d.AnyDocument) -> tuple[str, str, Any] | None:
+    """Return call, text and raw output of a document that shows a call; None: it shows none."""
+    match document:
+        case d.TerminalCommandDocument(metadata=ran):
+            ended = "" if ran.exit_code is None else f"\n[exit code {ran.exit_code}]"
+            effects = f"\n[{ran.effects}]" if ran.effects else ""
+            raw = {"exitCode": ran.exit_code, "output": ran.output[-MAX_TEXT:]}
+            return ran.tool_call_id, f"$ {ran.command}\n{ran.output}{ended}{effects}", raw
+        case d.ToolCallDocument(metadata=called):
+            data = called.result.data if called.result is not None else None
+            text = data if isinstance(data, str) else msgspec.json.encode(data).decode() if data is not None else ""
+            return called.tool_call_id, text[:MAX_TEXT], {"summary": called.summary}
+        case d.FileEditDocument(metadata=edit):
+            said = {"status": edit.status, "added": edit.added, "removed": edit.removed}
+            return edit.tool_call_id, document.content or "" if edit.status == "error" else "", said
+        case _:
+            return None
+
+
+def describe_answers(asked: ev.QuestionAsked, answered: ev.QuestionAnswered) -> str:
+    """Return questions with what was answered to each."""
+    said = {each.question: each for each in answered.answers}
+    lines = list[str]()
+    for question in asked.questions:
+        answer = said.get(question.id)
+        chosen = [each.label for each in question.options if answer is not None and each.id in answer.options]
+        words = [answer.text] if answer is not None and answer.text else []
+        none = "Nobody answered." if answered.by == "program" else "Not answered."
+        lines += [question.text, f"→ {', '.join(chosen + words) or none}"]
+    return "\n".join(lines)
+
+
+def build_diff(found: ChangeDiff, root: Path, *, hunk: int | None = None) -> ShownDiff | None:
+    """Build the diff of a change, of one `hunk` (an index) with the others left out, or of all of it. None: it has no
+    lines to show (binary, too long, a link)."""
+    change = found.change
+    if change.binary or found.truncated or any(each.kind == "gap" for each in found.lines):
+        return None
+    old = [each.text for each in found.lines if each.kind != "added"]
+    taken = (each for each in found.lines if _is_in_new(each.kind, is_chosen=hunk is None or each.hunk == hunk))
+    return ShownDiff(
+        path=str(root / change.path),
+        old_text=None if change.operation == "create" and not change.renamed_from else _join(old),
+        new_text=_join([each.text for each in taken]),
+    )
+
+
+def _is_in_new(kind: str, *, is_chosen: bool) -> bool:
+    return kind in {"context", "added" if is_chosen else "removed"}
+
+
+def _join(lines: list[str]) -> str:
+    return "".join(f"{each}\n" for each in lines)
