@@ -39,6 +39,7 @@ Front = Literal[
     "commands",
     "completion",
     "_complete",
+    "attach",
 ]
 # Subcommands whose module stands in a package of its kind.
 _PACKAGES: Final = {
@@ -48,6 +49,7 @@ _PACKAGES: Final = {
     "completion": "completion.scripts",
     "_complete": "completion.candidates",
     "serve": "remote.serve",
+    "attach": "remote.attach",
 }
 ModeName = str
 OutputFormat = Literal["text", "json", "stream-json"]

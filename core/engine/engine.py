@@ -31,7 +31,7 @@ from core.engine.server_access import ServerAccess
 from core.engine.services import EngineServices
 from core.engine.session.event_bus import Subscription
 from core.engine.session.fork import fork_session
-from core.engine.session.opening import create_session, resume_session
+from core.engine.session.opening import create_session, fill_directory, resume_session
 from core.engine.session.session import Session
 from core.engine.session.turns import on_trust_changed, preload, suggest_prompt
 from core.engine.settings_file import save_provider, save_settings
@@ -46,6 +46,7 @@ from core.protocol.events import (
     EffortChanged,
     Envelope,
     IndexProgressed,
+    LossyEvent,
     Notice,
     SessionRenamed,
     SessionStarted,
@@ -91,6 +92,7 @@ class Engine:
             cmd.SessionResume: self._resume_session,
             cmd.SessionFork: self._fork_session,
             cmd.SessionClose: self._close_session,
+            cmd.SessionDetach: self._refuse_detach,
             cmd.PendingKeep: self._keep_pending,
             cmd.ProviderConfigure: self._save_provider,
             cmd.ThemeKeep: self._save_theme,
@@ -222,7 +224,7 @@ class Engine:
                 session.emit(EffortChanged(effort=effort))
             return session
 
-        return self._register(_fill(services.store.create(), create))
+        return self._register(fill_directory(services.store.create(), create))
 
     async def _choose_model(self, command: cmd.SessionOpen, services: EngineServices) -> str:
         if command.demo:
@@ -263,7 +265,7 @@ class Engine:
             session.emit(SessionRenamed(title=f"{source.state.title} (fork)".strip()))
             return session
 
-        return self._register(_fill(services.store.create(), fork))
+        return self._register(fill_directory(services.store.create(), fork))
 
     async def _keep_pending(self, command: cmd.PendingKeep) -> cmd.Ack:
         kept = await keep_pending(self._sessions, command.session, self._load().services)
@@ -310,6 +312,9 @@ class Engine:
         self._closing.append(session)
         session.tasks.schedule(session.discard if command.discard else partial(session.close, "closed by the user"))
         return _ack(session)
+
+    async def _refuse_detach(self, _: cmd.SessionDetach) -> cmd.Ack:
+        raise CommandRejected("this session ends with the program that has it.", code="detach_refused")
 
     def _announce_trust(self, session: Session) -> None:
         """Ask about trust where the user can answer, else say what is not read."""
@@ -367,6 +372,10 @@ class Engine:
         """Return the MCP servers of an open session."""
         return self._find_session(session).server_access
 
+    def announce(self, session: str, event: LossyEvent) -> None:
+        """Tell all who follow a session what is no part of it."""
+        self._find_session(session).emit_outside_turn(event)
+
     async def wait_idle(self, session: str) -> None:
         """Wait until every accepted command of a session has had its effect (a turn may still run)."""
         await self._find_session(session).tasks.wait_idle()
@@ -384,16 +393,6 @@ class Engine:
             await self._source.services.close()
         await self._boxes.close()
         self._privacy.close()
-
-
-def _fill(directory: SessionDirectory, create: Callable[[SessionDirectory], Session]) -> Session:
-    """Create a session in its new directory, which goes if that fails."""
-    try:
-        return create(directory)
-    except BaseException:
-        directory.discard()
-        directory.close()
-        raise
 
 
 def _ack(session: Session) -> cmd.Ack:

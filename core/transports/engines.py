@@ -11,9 +11,11 @@ from pathlib import Path
 from core.engine import Engine
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
-from core.protocol.client import Client
+from core.protocol.client import Client, EngineGone
 from core.protocol.options import EngineOptions
 from core.sessions.listing import find_workspace
+from core.transports.attach.socket_client import connect_to_session
+from core.transports.line_client import LineClient
 from core.transports.session_view import require_ack
 
 
@@ -41,19 +43,36 @@ class Engines:
         return client, opened
 
     async def find(self, session: str) -> Client:
-        """Return the engine that has a session open, which is resumed where it is not. Raises `CommandRejected`."""
+        """Return the engine that has a session open, be it of another process; a session that is open nowhere is
+        resumed. Raises `CommandRejected`."""
         if (found := self._by_session.get(session)) is not None:
-            return found
+            if not (isinstance(found, LineClient) and found.is_gone):
+                return found
+            del self._by_session[session]
+            await found.close()
         if (workspace := find_workspace(session)) is None:
             raise CommandRejected(f"there is no session {session!r}.", code="session_unknown")
-        client = self.get(workspace)
-        require_ack(await client.submit(cmd.SessionResume(session=session)))
+        if (client := await self._join(session)) is None:
+            client = self.get(workspace)
+            require_ack(await client.submit(cmd.SessionResume(session=session)))
         self._by_session[session] = client
         return client
 
+    async def _join(self, session: str) -> Client | None:
+        """Return a connection to the engine of another process that has a session open; None: there is none."""
+        if (client := await connect_to_session(session)) is None:
+            return None
+        try:
+            require_ack(await client.submit(cmd.SessionResume(session=session)))
+        except (CommandRejected, EngineGone):
+            await client.close()
+            return None
+        return client
+
     async def close(self) -> None:
-        """Close every engine."""
-        for client in self._by_workspace.values():
+        """Close every engine of this process, and the connections to others."""
+        elsewhere = [each for each in self._by_session.values() if isinstance(each, LineClient)]
+        for client in (*self._by_workspace.values(), *elsewhere):
             await client.close()
         self._by_workspace.clear()
         self._by_session.clear()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from core.engine.services import EngineServices
 from core.engine.session.probe_cleanup import prune_killed_runs, remove_probes
 from core.engine.session.recovery import close_open_turn
@@ -24,6 +26,16 @@ def create_session(directory: SessionDirectory, services: EngineServices, first:
     session = Session(directory, log, state, services)
     session.emit(first)
     return session
+
+
+def fill_directory(directory: SessionDirectory, create: Callable[[SessionDirectory], Session]) -> Session:
+    """Create a session in its new directory, which goes if that fails."""
+    try:
+        return create(directory)
+    except BaseException:
+        directory.discard()
+        directory.close()
+        raise
 
 
 def resume_session(directory: SessionDirectory, services: EngineServices) -> Session:

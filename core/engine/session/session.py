@@ -58,7 +58,7 @@ from core.shell.python_repl import PythonRepl
 from core.shell.terminal import Terminal
 from core.state.session import SessionState
 from core.tools.toolset import Toolset
-from core.user_dirs import get_config_dir, get_state_dir
+from core.user_dirs import get_config_dir, get_state_dir, list_socket_dirs
 from core.workspace import Workspace
 from core.workspace.plan_folder import PlanFolder
 
@@ -165,7 +165,7 @@ class Session:
             readable=self._list_readable,
             proxy=self.permissions.open_proxy,
             services=self.permissions.list_services,
-            hidden=(get_state_dir(), get_config_dir(), *filter(None, [find_private_directory(self.directory.path)])),
+            hidden=(get_state_dir(), get_config_dir(), *list_socket_dirs(), *filter(None, [find_private_directory(self.directory.path)])),
             cache=self.directory.cache_path,
         )
 
