@@ -11,21 +11,26 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.terminal import Terminal
 from core.cli.arguments import ScreenArguments
 from core.cli.remote.attach import choose_running, list_running, parse
-from core.engine import EngineOptions
+from core.engine import Engine, EngineOptions
 from core.errors import StateError
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.client import Client, EngineGone
 from core.sessions.store import SessionStore, is_locked
+from core.text.well_formed import encode_record
 from core.transports.attach import socket_places
+from core.transports.attach.engine_host import share_engine
 from core.transports.attach.socket_client import connect_to_session
 from core.transports.engines import Engines
 from core.transports.line_client import LineClient
 from core.transports.session_view import SessionView
 from core.transports.stdio_client import StdioClient, connect, reach_engine
+from core.user_dirs import list_socket_dirs
+from tests.support.open_session import session_in
 from tests.support.program import PROGRAM, environment, run
 from tests.support.trust import trust
 
@@ -269,6 +274,53 @@ async def test_the_command_line_says_what_runs_and_how_to_reach_it(screen, proje
     refused = await run(project, "-p", "Hello", "-c", env=environment(None))
     assert refused.code == 1
     assert f"agent-tui attach {session}" in refused.err
+
+
+async def test_the_terminal_of_a_screen_hangs_up_over_ssh_and_its_turn_waits_for_the_next_screen(project):
+    argv = [*PROGRAM, str(project), "--model", f"scripted/{project.parent / 'script.yaml'}"]
+    env = environment(None, SSH_CONNECTION="192.0.2.1 50000 192.0.2.2 22", AGENT_TUI_CONFIG_DIR=str(project.parent))
+    (project.parent / "config.toml").write_text('[commands]\npolicy = "confirm"\n')
+    with Terminal(argv, columns=100, rows=30, cwd=project, env=env) as screen:
+        screen.wait_for(b"What shall be done")
+        screen.write(b"Do it\r")
+        screen.wait_for(b"waits for you")
+        screen.signal(signal.SIGHUP)
+        screen.process.wait(40)
+        ((session, workspace),) = [(each.info.id, each.workspace) for each in list_running()]
+        assert workspace == project
+        back = await attach(session)
+        view = SessionView(back, session)
+        await view.wait_until(lambda: bool(view.state.approvals))
+        assert isinstance(await back.submit(cmd.TurnInterrupt(session=session)), cmd.Ack)
+        await view.wait_until(lambda: not view.state.approvals)
+        await back.close()
+
+
+async def test_who_does_not_read_is_dropped_and_holds_up_nobody(project, monkeypatch):
+    monkeypatch.setattr("core.transports.line_server.MAX_UNREAD", 1_000_000)
+    (project / "long.txt").write_text("x" * 60 * 1024)
+    owner = share_engine(Engine(project, options=EngineOptions(watch=False)))
+    session = await opened(owner)
+    path = socket_places.find_socket(session)
+    reader, writer = await asyncio.open_unix_connection(str(path))
+    writer.write(encode_record({"id": 1, "submit": cmd.SessionResume(session=session)}) + b"\n")
+    assert b"ack" in await reader.readline()
+    reader._transport.pause_reading()
+    question = encode_record({"id": 2, "query": q.FileQuery(session=session, path="long.txt")}) + b"\n"
+    counts = (each.event.count async for each in owner.events(session) if isinstance(each.event, ev.ClientsChanged))
+    assert await anext(counts) == 2
+    writer.writelines([question] * 100)
+    async with asyncio.timeout(40):
+        assert await anext(counts) == 1
+    assert isinstance(await owner.submit(cmd.ModeSet(session=session, mode="ask")), cmd.Ack)
+    writer.transport.abort()
+    await owner.close()
+    assert not path.exists()
+
+
+async def test_commands_of_the_agent_do_not_see_the_places_of_sockets(project):
+    async with session_in(project) as (engine, session):
+        assert set(list_socket_dirs()) <= set(engine.terminal(session).host.hidden)
 
 
 def test_a_place_of_others_is_not_used(tmp_path, monkeypatch):

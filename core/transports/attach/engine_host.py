@@ -16,6 +16,7 @@ from core.clock import monotonic, now_ms, pause
 from core.engine import Engine
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
+from core.protocol.client import Client
 from core.protocol.events import ClientsChanged, Envelope
 from core.protocol.queries import AnyAnswer, AnyQuery, SettingsAnswer, SettingsQuery
 from core.state.session import SessionState
@@ -214,3 +215,16 @@ class Seat:
         for session, seats in list(self._host.clients.items()):
             if self in seats:
                 await self._host.leave(session, self)
+
+
+class _OwnerSeat(Seat):
+    """The seat of the program that has the engine."""
+
+    async def close(self) -> None:
+        await self._host.close()
+
+
+def share_engine(engine: Engine) -> Client:
+    """Return the client of the program that has an engine, to whose sessions others can attach from now on. It closes
+    the engine."""
+    return _OwnerSeat(EngineHost(engine))

@@ -74,9 +74,15 @@ class SessionController(Controller):
 
     # Leaving
 
+    def action_detach(self, _: str = "") -> None:
+        """Leave, and let the session go on. Text that was typed in the plan and is not saved is asked about first."""
+        if self._plan.is_writing:
+            self._plan.ask_to_discard("stay", self._detach)
+        else:
+            self._detach()
+
     @in_worker("leaving")
-    async def action_detach(self, _: str = "") -> None:
-        """Leave, and let the session go on."""
+    async def _detach(self) -> None:
         reply = await self.context.bridge.detach()
         if isinstance(reply, commands.Ack):
             self.context.screen.app.exit()
