@@ -172,7 +172,7 @@ def _start(arguments: "Arguments") -> int:
     import gc
 
     gc.disable()  # a start makes a great many objects and hardly any garbage; the screen goes on after its first frame
-    arguments = _open_review(arguments)
+    arguments = _open_session(_open_review(arguments))
     if arguments.front == "screen":
         return _run_screen(arguments)
     try:
@@ -227,6 +227,21 @@ def _open_review(arguments: "Arguments") -> "Arguments":
     )
 
 
+def _open_session(arguments: "Arguments") -> "Arguments":
+    """Return the screen on the session that `attach` names or finds; the arguments as they are, if a list is wanted."""
+    if arguments.front != "attach":
+        return arguments
+    from core.cli.remote.attach import AttachArguments, choose_running
+
+    found = choose_running(arguments) if isinstance(arguments, AttachArguments) else None
+    if found is None:
+        return arguments
+    from core.cli.arguments import ScreenArguments
+
+    session, directory = found
+    return ScreenArguments(directory=directory, resume=session, program=own_program())
+
+
 def own_program() -> "tuple[str, ...]":
     """Return the argv prefix that starts this same program again, as isolated as it is now."""
     return (sys.executable, *isolation(), os.path.realpath(__file__))
@@ -237,10 +252,10 @@ def load_screen() -> "Callable[[Any], int]":
     Pygments."""
     sys.modules.setdefault("tree_sitter", None)  # type: ignore[arg-type]  # how an import is told that there is none
 
-    from core.transports.stdio_client import connect
+    from core.transports.stdio_client import reach_engine
     from tui.app import run
 
-    return lambda arguments: run(arguments, connect, keep_fault=lambda fault: _save_crash(fault, arguments))
+    return lambda arguments: run(arguments, reach_engine, keep_fault=lambda fault: _save_crash(fault, arguments))
 
 
 def _save_crash(fault: BaseException, arguments: "Any") -> str:

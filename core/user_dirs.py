@@ -31,3 +31,12 @@ def get_state_dir() -> Path:
     import platformdirs
 
     return platformdirs.user_state_path("agent-tui")
+
+
+def list_socket_dirs() -> tuple[Path, ...]:
+    """Return the directories in which an engine may listen, the best one first: below `$XDG_RUNTIME_DIR`, in the state
+    directory, or the user's own below the temporary directory."""
+    runtime = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
+    shared = Path(os.environ.get("TMPDIR") or "/tmp") / f"agent-tui-{os.getuid()}"
+    named = [runtime / "agent-tui"] if runtime.is_absolute() else []
+    return (*named, get_state_dir() / "run", shared)

@@ -83,6 +83,7 @@ class AgentApp(App[int], inherit_bindings=False):
 
     install_signal_handlers: Callable[[AgentApp], None] | None = None
     keep_fault: KeepFault | None = None
+    is_hung_up = False  # the terminal is gone
 
     COMMANDS: ClassVar[set[Any]] = {_load_palette}
     ENABLE_COMMAND_PALETTE = True
@@ -159,23 +160,26 @@ class AgentApp(App[int], inherit_bindings=False):
 
     async def on_unmount(self) -> None:
         await self.main.bridge.save_draft(self._draft)
+        if self.is_hung_up:
+            await self.main.bridge.detach(by_hangup=True)
         await self.main.bridge.close()
 
 
 def run(
     options: OptionsT,
-    connect: Callable[[OptionsT], Awaitable[Client]],
+    connect: Callable[[OptionsT, str], Awaitable[Client]],
     *,
     keymap: Mapping[str, str] | None = None,
     keep_fault: KeepFault | None = None,
 ) -> int:
-    """Show the screen until the user leaves. Return the exit code."""
+    """Show the screen until the user leaves. Return the exit code. `connect` gets the session that is to be shown, "" =
+    a new one."""
 
     async def client() -> Client:
         if not gc.isenabled():  # the launcher paused it; the first frame is there, and what was imported for it stays
             gc.freeze()
             gc.enable()
-        return await connect(options)
+        return await connect(options, app.main.state.session_id or options.resume or "")
 
     vars(textual_screen)["UPDATE_PERIOD"] = 1 / FRAMES_PER_SECOND
     from tui.terminal.driver import TerminalDriver, exit_on_signals, restore_on_error
@@ -187,5 +191,6 @@ def run(
     if not app.return_code:
         from tui.notices import format_exit_summary
 
-        sys.stdout.write(format_exit_summary(app.main.state, options.directory))
+        state, bridge = app.main.state, app.main.bridge
+        sys.stdout.write(format_exit_summary(state, options.directory, goes_on=bridge.is_detached))
     return app.return_code or 0

@@ -3,8 +3,8 @@
 The screen is painted before the engine is started; what is submitted meanwhile waits here, in order. Events are
 folded as they come and shown in batches: at once after a rest, else no oftener than every `max(50 ms, 3 x the cost of
 the last batch)`.
-When the engine ends, it is started again with growing pauses, the session is resumed, and the events go on after the
-last one seen, so nothing appears twice.
+When the engine ends, or one that another screen started can't be reached any more, one is started with growing pauses,
+the session is resumed, and the events go on after the last one seen, so nothing appears twice.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ TIME_SLICE: Final = 0.008
 RESTART_PAUSES: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
 STEADY_AFTER: Final = 30.0
 DRAFT_TIMEOUT: Final = 1.0  # seconds that an engine has to take in what is kept
+DETACH_TIMEOUT: Final = 5.0
 LONG_LOG: Final = 20_000  # records; of a longer one, old answers are loaded when they are asked for
 
 BRIEF_NOTICE: Final = "This is a long session: the answers of older turns are not loaded."
@@ -98,7 +99,7 @@ class Bridge:
         self._flushed_at = self._typed_at = float("-inf")
         self._flush_cost = 0.0
         self._is_switched = False
-        self._closes = False
+        self._closes = self.is_detached = False
         self._caught_up = asyncio.Event()
         self._logged_seq = 0
 
@@ -139,6 +140,8 @@ class Bridge:
         assert self._client is not None
         if self.state.session_id:
             reply = await self._client.submit(commands.SessionResume(session=self.state.session_id))
+            if isinstance(reply, commands.Reject) and reply.code == "session_locked":  # another screen was faster
+                raise EngineGone(reply.message)
         else:
             if not self._request.has_model:
                 models = await self._client.query(queries.ModelsQuery(discover=False))
@@ -373,8 +376,22 @@ class Bridge:
             async with asyncio.timeout(DRAFT_TIMEOUT):
                 await self.submit(commands.DraftKeep(text=text))
 
+    async def detach(self, *, by_hangup: bool = False) -> commands.Reply | None:
+        """Let the session go on without this screen, which is about to leave. None: there is no session, or the engine
+        took longer than `DETACH_TIMEOUT`."""
+        if not self._session_open.is_set():
+            return None
+        reply = None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DETACH_TIMEOUT):
+                reply = await self.submit(commands.SessionDetach(by_hangup=by_hangup))
+        self.is_detached = isinstance(reply, commands.Ack)
+        self._closes = self._closes or self.is_detached
+        return reply
+
     async def close(self) -> None:
         self._closes = True
+        self.is_detached = self.is_detached or self.state.client_count > 1
         if self._flush_timer is not None:
             self._flush_timer.cancel()
         await self._close_client()

@@ -59,6 +59,7 @@ _ROWS: Final[tuple[tuple[str, str, str, str, str], ...]] = (
     ("app.rewind", "f5", "rewind.rewind", "Go back…", "Go back to an earlier prompt, as esc twice does"),
     ("app.cancel", "ctrl+c", "chat.copy_or_clear", "Copy / clear", "Copy what is selected, else empty the prompt"),
     ("app.quit", "ctrl+q", "sessions.quit", "Quit", "Leave; asks first while a turn runs"),
+    ("app.detach", "f10", "sessions.detach", "Detach", "Leave; what runs goes on, see attach"),
     ("prompt.send", "enter", "send", "Send", "Send; while a turn runs: steer it"),
     ("prompt.newline", "shift+enter,ctrl+j", "newline", "New line", "Start a new line"),
     ("prompt.older", "up", "older", "Older prompt", "On the first line: the prompt before"),

@@ -12,11 +12,14 @@ from tui.state import ViewState
 from tui.text import fit_line
 
 
-def format_exit_summary(state: ViewState, directory: Path) -> str:
+def format_exit_summary(state: ViewState, directory: Path, *, goes_on: bool = False) -> str:
     """Format up to three lines with their newlines; "" for a session in which nothing was done, since it is not kept.
 
-    `directory` is the one that was opened; a demo works in a copy of its own.
+    `directory` is the one that was opened; a demo works in a copy of its own. `goes_on`: the session is still open.
     """
+    if goes_on:
+        back = shlex.join([*_find_program_name(), "attach", state.session_id])
+        return f"The session goes on without this screen. Come back: {back}\n"
     waiting = state.pending_hunk_count
     if state.is_private:
         kept = " What waits for your review is, without the conversation: agent-tui review"

@@ -71,6 +71,7 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("build", "plan.build_plan", "Work the plan", "parallel [N] | fresh | TODO | FILE"),
     SlashCommand("theme", "pages.choose_theme", "Choose the colours", "name"),
     SlashCommand("keys", "pages.show_keys", "All keys"),
+    SlashCommand("detach", "sessions.detach", "Leave, and let the session go on without a screen"),
     SlashCommand("quit", "sessions.quit", "Leave"),
 )
 

@@ -42,6 +42,7 @@ SUBCOMMANDS: Final = frozenset(
         "_complete",
         "agents",
         "acp",
+        "attach",
         "box",
         "commands",
         "completion",
@@ -74,6 +75,7 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui review [DIR] --format github --pr-diff FILE --commit SHA
        agent-tui plan list | show [FILE] | check [FILE] | set FILE TODO STATUS
        agent-tui sessions [list [DIR] | show ID | rename ID TITLE | delete ID]
+       agent-tui attach [SESSION | --list] [--dir DIR]
        agent-tui permissions [DIR] [--remove ID]
        agent-tui memory [DIR] [--add TEXT | --accept ID | --reject ID] [--json]
        agent-tui rules [DIR] [--for FILE ...] [--json]
@@ -105,6 +107,8 @@ commands:
                         the status of a todo; agent-tui plan --help says more
   sessions              list the sessions of this workspace, newest first; show,
                         rename or delete one
+  attach                show a session that runs: detached, or on another
+                        screen; agent-tui attach --help says more
   image                 keep a picture from standard input and print its path,
                         to be pasted into the prompt: for SSH
   permissions           list what you allowed and refused for good, or forget it

@@ -40,6 +40,7 @@ Front = Literal[
     "commands",
     "completion",
     "_complete",
+    "attach",
 ]
 # Subcommands whose module stands in a package of its kind.
 _PACKAGES: Final = {
@@ -51,6 +52,7 @@ _PACKAGES: Final = {
     "agents": "remote.agents",
     "serve": "remote.serve",
     "acp": "remote.acp",
+    "attach": "remote.attach",
 }
 ModeName = str
 OutputFormat = Literal["text", "json", "stream-json"]

@@ -31,6 +31,7 @@ from core.sessions.store import SessionStore
 from core.state.fold import SHARED_STEPS, apply_event
 from core.state.session import SessionState
 from core.text.display_names import display_name, to_one_line
+from core.transports.attach.socket_places import find_socket, list_reachable
 
 Action = Literal["list", "show", "rename", "delete"]
 SESSIONS_USAGE: Final = "agent-tui sessions [list [DIR] | show ID | rename ID TITLE | delete ID [--force]] [--json]"
@@ -107,8 +108,11 @@ def _print_list(arguments: SessionsArguments) -> int:
     if not found:
         sys.stdout.write(f"No sessions of {display_name(str(directory))} yet. Start one: agent-tui\n")
         return ExitCode.DONE
-    for line in _format_table(found):
+    running = frozenset(list_reachable()) if any(each.locked for each in found) else frozenset[str]()
+    for line in _format_table(found, running):
         sys.stdout.write(f"{line}\n")
+    if running.intersection(each.id for each in found):
+        sys.stdout.write("Show one that runs: agent-tui attach SESSION\n")
     sys.stdout.write("Go on with the last one: agent-tui -c; with another one: agent-tui --resume SESSION\n")
     return ExitCode.DONE
 
@@ -151,7 +155,7 @@ def _print_session(arguments: SessionsArguments, store: SessionStore) -> int:
         return ExitCode.DONE
     rows = {
         "session": info.id,
-        "title": _format_title(info),
+        "title": _format_title(info, is_running=find_socket(session) is not None),
         "project": display_name(str(store.workspace)),
         "begun": _format_day(info.started),
         "last used": _format_day(info.updated),
@@ -199,9 +203,16 @@ def _report(arguments: SessionsArguments, told: dict[str, object], done: str) ->
     return ExitCode.DONE
 
 
-def _format_table(sessions: tuple[SessionInfo, ...]) -> list[str]:
+def _format_table(sessions: tuple[SessionInfo, ...], running: frozenset[str]) -> list[str]:
     rows = [
-        (each.id, _format_day(each.updated), str(each.turns), str(each.pending), each.mode or "-", _format_title(each))
+        (
+            each.id,
+            _format_day(each.updated),
+            str(each.turns),
+            str(each.pending),
+            each.mode or "-",
+            _format_title(each, is_running=each.id in running),
+        )
         for each in sessions
     ]
     heads = ("SESSION", "LAST USED", "TURNS", "PENDING", "MODE", "TITLE")
@@ -217,8 +228,8 @@ def _format_day(milliseconds: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(milliseconds / 1000))
 
 
-def _format_title(session: SessionInfo) -> str:
-    notes = ["open now"] * session.locked + [session.problem] * bool(session.problem)
+def _format_title(session: SessionInfo, *, is_running: bool = False) -> str:
+    notes = ["running" if is_running else "open now"] * session.locked + [session.problem] * bool(session.problem)
     return _shorten(session.title or "Untitled") + "".join(f" ({_shorten(note)})" for note in notes)
 
 
@@ -237,5 +248,6 @@ def choose_session(arguments: ScreenArguments) -> ScreenArguments:
     if session and not store.has_session(session) and (copy := demo.find_project(session)):
         store = SessionStore(copy)
     session = store.resolve_id(session)
-    store.open(session).close()
+    if find_socket(session) is None:  # else the screen attaches to the engine that has it open
+        store.open(session).close()
     return replace(arguments, continue_last=False, resume=session, demo=False)

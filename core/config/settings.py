@@ -21,6 +21,7 @@ from core.config.tool_settings import find_tool_settings
 from core.modes import Mode
 from core.permissions.rules import PermissionChoice, PermissionRule, parse_rule
 from core.protocol.messages import ModelJob
+from core.protocol.options import HangupRule
 from core.protocol.tools import ToolSettings
 
 FILE_NAME = "config.toml"
@@ -61,6 +62,14 @@ class InterfaceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     theme: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{0,60}$")] = ""
     keymap: dict[_KeyId, _KeyNames] = field(default_factory=dict)
+
+
+class DetachSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`on_hangup`: whether work goes on when its terminal is gone, "ssh" = only where that was a line of SSH.
+    `idle_minutes`: a detached session ends when it has done nothing for so long; 0 = at the end of what runs."""
+
+    on_hangup: HangupRule = "ssh"
+    idle_minutes: Count = 30
 
 
 class ContextSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -171,6 +180,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     edits: EditSettings = EditSettings()
     ui: InterfaceSettings = InterfaceSettings()
     providers: dict[str, ProviderSettings] = field(default_factory=dict)
+    detach: DetachSettings = DetachSettings()
     context: ContextSettings = ContextSettings()
     index: IndexSettings = IndexSettings()
     web: WebSettings = WebSettings()

@@ -94,6 +94,7 @@ class Engine:
             cmd.SessionResume: self._resume_session,
             cmd.SessionFork: self._fork_session,
             cmd.SessionClose: self._close_session,
+            cmd.SessionDetach: self._refuse_detach,
             cmd.PendingKeep: self._keep_pending,
             cmd.ProviderConfigure: self._save_provider,
             cmd.ThemeKeep: self._save_theme,
@@ -318,6 +319,9 @@ class Engine:
         session.tasks.schedule(session.discard if command.discard else partial(session.close, "closed by the user"))
         return _ack(session)
 
+    async def _refuse_detach(self, _: cmd.SessionDetach) -> cmd.Ack:
+        raise CommandRejected("this session ends with the program that has it.", code="detach_refused")
+
     def _announce_trust(self, session: Session) -> None:
         """Ask about trust where the user can answer, else say what is not read."""
         trust = session.services.trust
@@ -373,6 +377,10 @@ class Engine:
     def server_access(self, session: str) -> ServerAccess:
         """Return the MCP servers of an open session."""
         return self._find_session(session).server_access
+
+    def announce(self, session: str, event: LossyEvent) -> None:
+        """Tell all who follow a session what is no part of it."""
+        self._find_session(session).emit_outside_turn(event)
 
     async def wait_idle(self, session: str) -> None:
         """Wait until every accepted command of a session has had its effect (a turn may still run)."""

@@ -1,4 +1,4 @@
-"""Frames of the stdio transport: one line of JSON each, as both of its ends read them."""
+"""Frames of the transports over JSON lines, as both of their ends read them."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ class ClientFrame(Struct, frozen=True, kw_only=True):
 
 
 class EngineFrame(Struct, frozen=True, kw_only=True):
-    """A line from the engine; `id` is that of the request for `reply` and `answer`, else that of the subscription."""
+    """A line from the engine; `id` is that of the request for `reply` and `answer`, else that of the subscription.
+    `stays`: the last line for a client that leaves, whose engine goes on."""
 
     id: int = 0
     reply: Raw = ABSENT
     answer: Raw = ABSENT
     event: Raw = ABSENT
     end: bool = False
+    stays: bool = False

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+HangupRule = Literal["ssh", "always", "never"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -97,7 +97,7 @@ def _acquire_lock(path: Path, session: str) -> int:
         os.close(descriptor)
         raise StateError(
             f"the session {session} is open in another agent-tui{f' (process {owner})' if owner.isdigit() else ''}.",
-            hint="Go on there, or start a new session here.",
+            hint=f"Go on there (`agent-tui attach {session}`, if it has a screen), or start a new session here.",
             code="session_locked",
         ) from problem
     _write_owner(descriptor)

@@ -17,10 +17,12 @@ from typing import Final
 from core.engine import Engine
 from core.errors import AgentTuiError, CommandRejected
 from core.protocol import commands as cmd
-from core.protocol.client import Client
+from core.protocol.client import Client, EngineGone
 from core.protocol.options import EngineOptions
 from core.sessions.listing import find_workspace
 from core.tasks import TaskOwner
+from core.transports.attach.socket_client import connect_to_session
+from core.transports.line_client import LineClient
 from core.transports.session_view import SessionView, require_ack
 
 MOST_OPEN: Final = 32
@@ -61,17 +63,33 @@ class Engines:
         return client, opened
 
     async def find(self, session: str) -> Client:
-        """Return the engine that has a session open, which is resumed where it is not. Raises `CommandRejected`."""
+        """Return the engine that has a session open, be it of another process; a session that is open nowhere is
+        resumed. Raises `CommandRejected`."""
         if (closing := self._closing.get(session)) is not None:
             await asyncio.wait({closing})
         if (found := self._by_session.get(session)) is not None:
-            self._note_use(session, found)
-            return found
+            if not (isinstance(found, LineClient) and found.is_gone):
+                self._note_use(session, found)
+                return found
+            self.forget(session)
+            await found.close()
         if (workspace := find_workspace(session)) is None:
             raise CommandRejected(f"there is no session {session[:100]!r}.", code="session_unknown")
-        client = self.get(workspace)
-        require_ack(await client.submit(cmd.SessionResume(session=session)))
+        if (client := await self._join(session)) is None:
+            client = self.get(workspace)
+            require_ack(await client.submit(cmd.SessionResume(session=session)))
         self._note_use(session, client)
+        return client
+
+    async def _join(self, session: str) -> Client | None:
+        """Return a connection to the engine of another process that has a session open; None: there is none."""
+        if (client := await connect_to_session(session)) is None:
+            return None
+        try:
+            require_ack(await client.submit(cmd.SessionResume(session=session)))
+        except (CommandRejected, EngineGone):
+            await client.close()
+            return None
         return client
 
     def forget(self, session: str) -> None:
@@ -100,6 +118,11 @@ class Engines:
 
     async def _close_if_idle(self, session: str) -> None:
         client = self._by_session[session]
+        if isinstance(client, LineClient):  # it is another process that has it open
+            self.forget(session)
+            del self._closing[session]
+            await client.close()
+            return
         view = SessionView(client, session)
         try:
             await view.settle()
@@ -122,9 +145,11 @@ class Engines:
             await self._tasks.wait()
 
     async def close(self) -> None:
-        """Close every engine; they are made anew where they are wanted again."""
+        """Close every engine of this process, and the connections to others; they are made anew where they are wanted
+        again."""
         await self.wait_closed()
-        for client in self._by_workspace.values():
+        elsewhere = [each for each in self._by_session.values() if isinstance(each, LineClient)]
+        for client in (*self._by_workspace.values(), *elsewhere):
             await client.close()
         self._by_workspace.clear()
         self._by_session.clear()

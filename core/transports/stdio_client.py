@@ -1,63 +1,68 @@
 """The client's end of the stdio transport: starts the engine as a child process and exchanges JSON lines with it.
 
-It runs in the process of the screen, so it imports next to nothing. The engine gets a session of its own, so that no
-signal of the terminal reaches it; it ends when its standard input does.
+The engine gets a session of its own, so that no signal of the terminal reaches it; it ends when its standard input
+does, unless it says that it stays: it was detached, or another client is there. Then it outlives this process.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+import subprocess
+from typing import IO, TYPE_CHECKING, Final
 
-import msgspec
-
-from core.protocol.client import EngineGone
-from core.protocol.commands import AnyCommand, Reject, Reply
-from core.protocol.events import Envelope
-from core.protocol.frames import ABSENT, EngineFrame
-from core.protocol.queries import AnyAnswer, AnyQuery
-from core.records import build_json_decoder
-from core.tasks import TaskOwner
-from core.text.well_formed import encode_record
+from core.protocol.client import Client, EngineGone
+from core.transports.line_client import LINE_LIMIT, LineClient
 
 if TYPE_CHECKING:
     from core.cli.arguments import ScreenArguments
 
-LINE_LIMIT: Final = 64 * 1024 * 1024
-MAX_STDERR_LINES: Final = 50
 CLOSE_LIMIT: Final = 15.0
 _FORWARDED_OPTIONS: Final = ("mode", "model", "max_steps", "max_cost", "max_tokens")
 
-_lines = build_json_decoder(EngineFrame)
 
+async def reach_engine(arguments: ScreenArguments, session: str) -> Client:
+    """Connect to the engine that has the session ("" = a new one) open, else start one. Raises `EngineGone`."""
+    if session:
+        from core.transports.attach.socket_client import connect_to_session
 
-class _Decoders:
-    """Decoders of replies, answers and events; built with the first line, since that takes a moment."""
-
-    def __init__(self) -> None:
-        self.reply = build_json_decoder(Reply)
-        self.answer = build_json_decoder(AnyAnswer)
-        self.event = build_json_decoder(Envelope)
+        if (found := await connect_to_session(session)) is not None:
+            return found
+    return await connect(arguments)
 
 
 async def connect(arguments: ScreenArguments) -> StdioClient:
     """Start an engine for `arguments.directory`. Raises `EngineGone` if it can't be started."""
     try:
-        process = await asyncio.create_subprocess_exec(
-            *build_command_line(arguments),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            limit=LINE_LIMIT,
-            start_new_session=True,
-        )
+        process = _start_engine(arguments)
     except OSError as problem:
         raise EngineGone(f"the engine can't be started: {problem}") from problem
-    return StdioClient(process)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    writer = await _open_writer(process.stdin)
+    (reader, output), (errors, errors_output) = await _open_reader(process.stdout), await _open_reader(process.stderr)
+    return StdioClient(process, (reader, errors), writer, (output, errors_output))
+
+
+def _start_engine(arguments: ScreenArguments) -> subprocess.Popen[bytes]:
+    """Start it by hand: asyncio kills a child that is to outlive its parent."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        build_command_line(arguments), stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
+    )
+
+
+async def _open_reader(pipe: IO[bytes]) -> tuple[asyncio.StreamReader, asyncio.BaseTransport]:
+    reader = asyncio.StreamReader(limit=LINE_LIMIT)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    return reader, transport
+
+
+async def _open_writer(pipe: IO[bytes]) -> asyncio.StreamWriter:
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.connect_write_pipe(lambda: asyncio.streams.FlowControlMixin(loop), pipe)
+    return asyncio.StreamWriter(transport, protocol, None, loop)
 
 
 def build_command_line(arguments: ScreenArguments) -> list[str]:
@@ -72,139 +77,55 @@ def build_command_line(arguments: ScreenArguments) -> list[str]:
     return [*arguments.program, "--engine", *said, "--", str(arguments.directory)]
 
 
-class StdioClient:
+class StdioClient(LineClient):
     """A `Client` whose engine is a child process."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-        self._decoders: _Decoders | None = None
-        self._number = 0
-        self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._streams: dict[int, asyncio.Queue[Envelope | Reject | None]] = {}
-        self._last_words: deque[str] = deque(maxlen=MAX_STDERR_LINES)
-        self._gone = False
-        self._tasks = TaskOwner()
-        self._reading = self._tasks.start(self._read_lines(), name="engine lines")
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        readers: tuple[asyncio.StreamReader, asyncio.StreamReader],
+        writer: asyncio.StreamWriter,
+        outputs: tuple[asyncio.BaseTransport, ...],
+    ) -> None:
+        super().__init__(readers[0], writer)
+        self._process, self._errors, self._outputs = process, readers[1], outputs
         self._listening = self._tasks.start(self._read_stderr(), name="engine stderr")
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    async def submit(self, command: AnyCommand) -> Reply:
-        reply: Reply = await self._request("submit", command)
-        return reply
+    def _on_nonsense(self) -> None:
+        self._process.kill()
 
-    async def query(self, query: AnyQuery) -> AnyAnswer:
-        answer: AnyAnswer = await self._request("query", query)
-        return answer
-
-    async def events(self, session: str, *, after: int = 0, brief: bool = False) -> AsyncIterator[Envelope]:
-        """Yield events until the session is closed. Raises `EngineGone` once the engine is gone."""
-        number = self._next_number()
-        queue = self._streams[number] = asyncio.Queue()
-        try:
-            await self._send({"id": number, "subscribe": {"session": session, "after": after, "brief": brief}})
-            while True:
-                item = await queue.get()
-                if isinstance(item, Reject):
-                    raise self._build_gone_error(item.message)
-                if item is None:
-                    if self._gone:
-                        raise self._build_gone_error()
-                    return
-                yield item
-        finally:
-            self._streams.pop(number, None)
-
-    def _next_number(self) -> int:
-        self._number += 1
-        return self._number
-
-    async def _request(self, verb: str, record: AnyCommand | AnyQuery) -> Any:
-        number = self._next_number()
-        future = self._waiting[number] = asyncio.get_running_loop().create_future()
-        try:
-            await self._send({"id": number, verb: record})
-            return await future
-        finally:
-            self._waiting.pop(number, None)
-
-    async def _send(self, line: dict[str, Any]) -> None:
-        stdin = self._process.stdin
-        if not self._gone and stdin is not None and not stdin.is_closing():
-            stdin.write(encode_record(line) + b"\n")
-            with suppress(ConnectionError):
-                await stdin.drain()
-                return
-        await asyncio.wait({self._reading}, timeout=1.0)  # what it said last may still be on its way
-        raise self._build_gone_error()
-
-    def _build_gone_error(self, why: str = "") -> EngineGone:
-        said = "\n".join(self._last_words)
-        return EngineGone("\n".join(filter(None, (why, said))))
-
-    async def _read_lines(self) -> None:
-        stdout = self._process.stdout
-        try:
-            while stdout is not None and (line := await stdout.readline()):
-                self._handle_line(line)
-        except (ValueError, msgspec.DecodeError) as problem:
-            self._last_words.append(f"the engine said what is no line of this protocol: {problem}")
-            self._process.kill()
-        finally:
-            await asyncio.wait({self._listening}, timeout=0.5)
-            self._release_waiters()
-
-    def _handle_line(self, line: bytes) -> None:
-        said = _lines.decode(line)
-        decoders = self._decoders = self._decoders or _Decoders()
-        stream = self._streams.get(said.id)
-        if said.event != ABSENT:
-            if stream is not None:
-                stream.put_nowait(decoders.event.decode(said.event))
-        elif said.reply != ABSENT:
-            reply = decoders.reply.decode(said.reply)
-            if stream is not None and isinstance(reply, Reject):
-                stream.put_nowait(reply)
-            self._resolve(said.id, reply)
-        elif said.answer != ABSENT:
-            self._resolve(said.id, decoders.answer.decode(said.answer))
-        elif said.end and stream is not None:
-            stream.put_nowait(None)
-
-    def _resolve(self, number: int, result: object) -> None:
-        future = self._waiting.get(number)
-        if future is not None and not future.done():
-            future.set_result(result)
-
-    def _release_waiters(self) -> None:
-        self._gone = True
-        for future in self._waiting.values():
-            if not future.done():
-                future.set_exception(self._build_gone_error())
-        for queue in self._streams.values():
-            queue.put_nowait(None)
+    async def _gather_last_words(self) -> None:
+        await asyncio.wait({self._listening}, timeout=0.5)
 
     async def _read_stderr(self) -> None:
-        stderr = self._process.stderr
         try:
-            while stderr is not None and (line := await stderr.readline()):
+            while line := await self._errors.readline():
                 self._last_words.append(line.decode("utf-8", "replace").rstrip())
         except ValueError:  # a line without end
             self._last_words.append("(a line of more than 64 MB)")
 
     async def close(self) -> None:
         """Close the engine's input and wait until it has written what is left. Safe to call twice."""
-        stdin = self._process.stdin
-        if stdin is not None and not stdin.is_closing():
-            stdin.close()
+        if not self._writer.is_closing():
+            self._writer.close()
+        await asyncio.wait({self._reading}, timeout=CLOSE_LIMIT)
+        if self.stays:
+            self._process.returncode = 0  # whoever ends it, it is not ours to wait for
+        else:
+            await self._wait_ended()
+        await self._tasks.cancel()
+        self.is_gone = True
+        for output in self._outputs:
+            output.close()
+
+    async def _wait_ended(self) -> None:
         try:
-            await asyncio.wait_for(self._process.wait(), CLOSE_LIMIT)
-        except TimeoutError:
+            await asyncio.to_thread(self._process.wait, CLOSE_LIMIT if self._reading.done() else 0.1)
+        except subprocess.TimeoutExpired:
             self._process.kill()
-            await self._process.wait()
+            await asyncio.to_thread(self._process.wait)
         await asyncio.wait({self._reading, self._listening}, timeout=1.0)
-        self._gone = True
-        if sys.version_info < (3, 12) and (transport := getattr(self._process, "_transport", None)) is not None:
-            transport.close()

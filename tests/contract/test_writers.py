@@ -17,6 +17,7 @@ LAYERS = "layers of the shadow, in the state directory or in memory"
 SCRATCH = "a fresh directory of its own in the temporary directory"
 BOX = "the view of one command, inside of its box, and what the box is made of"
 STARTS = "nothing itself; starts a program"
+SOCKETS = "sockets of open sessions, in the runtime directory, the state directory or one of the user's own in /tmp"
 KERNEL = "nothing; calls the kernel"
 INDEX = "the index of the project, in the state directory"
 READS = "nothing: it reads the index"
@@ -114,6 +115,8 @@ WRITERS: dict[str, str] = {
     "core.tools.builtin.reading.ripgrep": STARTS,
     "core.transports.stdio_server": KERNEL,
     "core.transports.stdio_client": STARTS,
+    "core.transports.attach.session_sockets": SOCKETS,
+    "core.transports.attach.socket_places": SOCKETS,
     "core.filesystem.atomic_write": "project: new files of plans and promotions; all that the program keeps",
     "core.filesystem.open_beneath": KERNEL,
     "core.workspace.plan_folder": "project: plan files",

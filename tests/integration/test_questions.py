@@ -90,7 +90,7 @@ async def test_an_answer_after_the_interrupt_begins_a_turn_that_knows_question_a
         assert "attached_files" not in told  # what the model wrote into its question is no mention of the user's
         late = await engine.submit(reply(session, asked, *ANSWERS))
         assert isinstance(late, cmd.Reject)
-        assert late.code == "question_unknown"
+        assert late.code == "already_answered"
         await run_turn(engine, session, "Sure?")
         assert texts(server).count("none yet") == told.count("none yet")
         for request in server.answered:

@@ -181,6 +181,10 @@ def _set_box(view: ViewState, _: events.Envelope, event: events.BoxFound) -> Non
     view.debug.can_probe = event.tier != "T4"
 
 
+def _count_clients(view: ViewState, _: events.Envelope, event: events.ClientsChanged) -> None:
+    view.client_count = event.count
+
+
 def _set_index(view: ViewState, _: events.Envelope, event: events.IndexProgressed) -> None:
     view.index = event.status
 
@@ -302,6 +306,7 @@ _SHOWN: Final[Mapping[type[events.Event], tuple[Topics, Step | None]]] = {
     events.ConversationRewound: (_ASK | _MODEL, _rewind),
     events.BoxFound: (_STATUS, _set_box),
     events.IndexProgressed: (_topics("status", "index"), _set_index),
+    events.ClientsChanged: (_STATUS, _count_clients),
     events.JobEnded: (_SAID, _end_job),
     events.PlanCreated: (_PLAN, _set_plan),
     events.PlanUpdated: (_PLAN, _set_plan),

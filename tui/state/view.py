@@ -72,7 +72,8 @@ class SteeringQueue:
 class ViewState(SessionState):
     """The session's state with what the screen shows of it. `retry`: the model call that waits to be tried again;
     `is_pending_kept`: the pending changes of a private session were kept; `turn_numbers` by id, also of turns that were
-    left; `refusals`: verdicts that failed, by path, until the review has shown them; `index`: how far it is."""
+    left; `refusals`: verdicts that failed, by path, until the review has shown them; `index`: how far it is;
+    `client_count`: how many screens and other clients have the session open."""
 
     transcript: TranscriptState = field(default_factory=TranscriptState)
     steering: SteeringQueue = field(default_factory=SteeringQueue)
@@ -86,6 +87,7 @@ class ViewState(SessionState):
     is_any_touched: bool = False  # files changed, too many to name
     suggestion: events.PromptSuggested | None = None
     index: IndexStatus = field(default_factory=IndexStatus)
+    client_count: int = 1
 
     @property
     def blocks(self) -> list[TranscriptBlock]:

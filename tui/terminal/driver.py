@@ -72,6 +72,7 @@ class TerminalDriver(LinuxDriver):
         self._file: Any = TerminalOutput(self._file, self._exit_app)
 
     def _exit_app(self) -> None:
+        self._app.is_hung_up = True  # type: ignore[attr-defined]  # of our own app
         with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
             self._app.call_later(self._app.exit, return_code=EXIT_INTERRUPTED)
 
@@ -139,11 +140,12 @@ def exit_on_signals(app: Any) -> None:
         restore_terminal(before)
         os._exit(EXIT_INTERRUPTED)
 
-    def end() -> None:
+    def end(number: int) -> None:
+        app.is_hung_up = app.is_hung_up or number == signal.SIGHUP
         timer = threading.Timer(EXIT_TIMEOUT, force)
         timer.daemon = True
         timer.start()
         app.exit(return_code=EXIT_INTERRUPTED)
 
     for number in END_SIGNALS:
-        loop.add_signal_handler(number, end)
+        loop.add_signal_handler(number, end, number)

@@ -65,6 +65,8 @@ def _list_session_facts(state: ViewState) -> list[StatusFact]:
         facts.append(StatusFact(5, [("you type commands", "$warning")]))
     elif state.policy.policy == "confirm":
         facts.append(_make_muted_fact(3, "asks before commands"))
+    if state.client_count > 1:
+        facts.append(_make_muted_fact(4, f"{state.client_count} screens"))
     return facts
 
 

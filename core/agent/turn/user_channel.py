@@ -34,6 +34,7 @@ class UserChannel(Struct, eq=False):
     is_interactive: bool = True
     _approvals: dict[str, asyncio.Future[ApprovalResolved]] = field(default_factory=dict)
     _questions: dict[str, asyncio.Future[QuestionAnswered]] = field(default_factory=dict)
+    answered: set[str] = field(default_factory=set)  # what an answer was accepted for, which may not be told yet
 
     async def approve(self, request: ApprovalRequested) -> ApprovalResolved:
         """Ask the user and wait. Refused by the program when nobody can be asked or the turn is interrupted."""

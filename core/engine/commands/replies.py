@@ -24,6 +24,7 @@ _LATE_ANSWER_INSTRUCTION = "I have answered what you asked before. Go on with th
 
 def prepare_approval(session: Session, command: cmd.ApprovalAnswer) -> Effect:
     """Check the decision on an approval, also a subagent's. Raises `CommandRejected`, `AgentTuiError` for a pattern."""
+    _check_unanswered(session, command.id, "approval")
     request = session.state.approvals.get(command.id)
     asking = session.subagents.get(request.subagent, session) if request is not None else session
     if request is None or asking.context is None:
@@ -38,6 +39,7 @@ def prepare_approval(session: Session, command: cmd.ApprovalAnswer) -> Effect:
         )
     if command.by == "program" and not command.decision.startswith("reject"):
         raise CommandRejected("only the user can allow this.", code="decision_not_offered")
+    session.user.answered.add(command.id)
     resolve = partial(asking.user.resolve_approval, by=command.by)
     return partial(resolve, command.id, command.decision, command.note, command.pattern)
 
@@ -45,6 +47,7 @@ def prepare_approval(session: Session, command: cmd.ApprovalAnswer) -> Effect:
 def prepare_question_reply(session: Session, command: cmd.QuestionReply, *, begins: bool = True) -> Effect:
     """Check the answers to a question and return their effect. Raises `CommandRejected` if they do not fit it.
     `begins`: a late answer starts a turn. For a subagent's question it does not: its build starts that turn."""
+    _check_unanswered(session, command.id, "question")
     asked = session.state.questions.get(command.id)
     if asked is not None and asked.subagent in session.subagents:
         return prepare_question_reply(session.subagents[asked.subagent], command, begins=False)
@@ -58,8 +61,17 @@ def prepare_question_reply(session: Session, command: cmd.QuestionReply, *, begi
         raise _build_rejection("answers are the user's.", "Give none where nobody answered.")
     if command.answers and not is_awaited and not session.turn_slot.is_running:
         session.routes.open()  # whether there is a model to tell
+    session.user.answered.add(command.id)
     answered = QuestionAnswered(id=asked.id, answers=command.answers, by=command.by)
     return partial(_apply_answers, session, asked, answered, begins=begins)
+
+
+def _check_unanswered(session: Session, identity: str, what: str) -> None:
+    """Raise `CommandRejected` for what another client was faster with: two answers may come at the same moment."""
+    if identity in session.user.answered:
+        raise CommandRejected(
+            f"this {what} was answered already.", hint="The first answer holds.", code="already_answered"
+        )
 
 
 def _check_answers(asked: QuestionAsked, answers: tuple[QuestionAnswer, ...]) -> None:

@@ -26,8 +26,10 @@ MAX_SIDE: Final = 40  # records of each side of one
 
 
 def answer_settings(source: QuerySource, _: q.SettingsQuery) -> q.SettingsAnswer:
-    ui = source.services.settings.ui
-    return q.SettingsAnswer(theme=ui.theme, keymap=ui.keymap)
+    ui, detach = source.services.settings.ui, source.services.settings.detach
+    return q.SettingsAnswer(
+        theme=ui.theme, keymap=ui.keymap, detach_on_hangup=detach.on_hangup, idle_minutes=detach.idle_minutes
+    )
 
 
 async def answer_sessions(source: QuerySource, query: q.SessionsQuery) -> q.SessionsAnswer:

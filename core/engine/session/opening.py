@@ -28,6 +28,16 @@ def create_session(directory: SessionDirectory, services: EngineServices, first:
     return session
 
 
+def fill_directory(directory: SessionDirectory, create: Callable[[SessionDirectory], Session]) -> Session:
+    """Create a session in its new directory, which goes if that fails."""
+    try:
+        return create(directory)
+    except BaseException:
+        directory.discard()
+        directory.close()
+        raise
+
+
 def resume_session(directory: SessionDirectory, services: EngineServices) -> Session:
     """Open a session from its log, with promotions and the turn that it left open ended. Raises `StateError`."""
     prune_killed_runs(directory)
@@ -43,13 +53,3 @@ def resume_session(directory: SessionDirectory, services: EngineServices) -> Ses
     session.emit(SessionResumed(repaired=" ".join(filter(None, repaired))))
     session.check_disk()  # the project may have moved on meanwhile
     return session
-
-
-def fill_directory(directory: SessionDirectory, create: Callable[[SessionDirectory], Session]) -> Session:
-    """Create a session in its new directory, which goes if that fails."""
-    try:
-        return create(directory)
-    except BaseException:
-        directory.discard()
-        directory.close()
-        raise

@@ -58,7 +58,7 @@ from core.shell.python_repl import PythonRepl
 from core.shell.terminal import Terminal
 from core.state.session import SessionState
 from core.tools.toolset import Toolset
-from core.user_dirs import get_config_dir, get_state_dir
+from core.user_dirs import get_config_dir, get_state_dir, list_socket_dirs
 from core.workspace import Workspace
 from core.workspace.plan_folder import PlanFolder
 
@@ -172,9 +172,14 @@ class Session:
             readable=self._list_readable,
             proxy=self.permissions.open_proxy,
             services=self.permissions.list_services,
-            hidden=(get_state_dir(), get_config_dir(), *filter(None, [find_private_directory(self.directory.path)])),
+            hidden=self._list_hidden(),
             cache=self.directory.cache_path,
         )
+
+    def _list_hidden(self) -> tuple[Path, ...]:
+        """List what commands do not see: what the program keeps, and by which it can be reached."""
+        private = find_private_directory(self.directory.path)
+        return (get_state_dir(), get_config_dir(), *list_socket_dirs(), *filter(None, [private]))
 
     def _list_readable(self) -> tuple[Path, ...]:
         """List the folders of the user's own skills that were opened: their scripts may be run."""

@@ -44,6 +44,13 @@ class SessionClose(Command, frozen=True, kw_only=True, tag="session.close"):
     discard: bool = False
 
 
+class SessionDetach(Command, frozen=True, kw_only=True, tag="session.detach"):
+    """Leave a session that goes on without a screen; whoever resumes it is back. `by_hangup`: the terminal is gone, so
+    that settings decide. Refused where nobody could come back."""
+
+    by_hangup: bool = False
+
+
 class ModeSet(Command, frozen=True, kw_only=True, tag="mode.set"):
     mode: ModeName
 

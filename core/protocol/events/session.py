@@ -162,6 +162,12 @@ class ErrorRaised(Event, frozen=True, kw_only=True, tag="error"):
     path: str = ""
 
 
+class ClientsChanged(LossyEvent, frozen=True, kw_only=True, tag="clients.changed"):
+    """Transport only: so many clients have the session open."""
+
+    count: int
+
+
 class StreamLagged(LossyEvent, frozen=True, kw_only=True, tag="stream.lagged"):
     """Transport only: lossy events were dropped for this client."""
 

@@ -11,6 +11,7 @@ from core.protocol.debug import ComparedLocation, ProbeRecord
 from core.protocol.events.tool import HookRan
 from core.protocol.events.turn import LoadedRule
 from core.protocol.models import ModelChoice, ProviderStatus, RouteRow
+from core.protocol.options import HangupRule
 from core.protocol.queries.base import Answer, Query
 
 
@@ -144,10 +145,13 @@ class ContextAnswer(Answer, frozen=True, kw_only=True, tag="context"):
 
 
 class SettingsAnswer(Answer, frozen=True, kw_only=True, tag="settings"):
-    """`theme` "" = the default; `keymap`: keys by the id of a binding."""
+    """`theme` "" = the default; `keymap`: keys by the id of a binding. `detach_on_hangup`: which sessions go on when
+    their terminal is gone; `idle_minutes`: after how many a detached one ends."""
 
     theme: str = ""
     keymap: dict[str, str] = field(default_factory=dict)
+    detach_on_hangup: HangupRule = "ssh"
+    idle_minutes: int = 30
 
 
 class SavedPermission(Struct, frozen=True, kw_only=True):

@@ -74,6 +74,23 @@ class SessionController(Controller):
 
     # Leaving
 
+    def action_detach(self, _: str = "") -> None:
+        """Leave, and let the session go on. Text that was typed in the plan and is not saved is asked about first."""
+        if self._plan.is_writing:
+            self._plan.ask_to_discard("stay", self._detach)
+        else:
+            self._detach()
+
+    @in_worker("leaving")
+    async def _detach(self) -> None:
+        reply = await self.context.bridge.detach()
+        if isinstance(reply, commands.Ack):
+            self.context.screen.app.exit()
+        elif reply is None:
+            self.context.notify_user("There is no session yet that could go on.", is_error=True)
+        else:
+            self.context.notify_user(f"Can't detach: {reply.message}", reply.hint, is_error=True)
+
     def action_quit(self, _: str = "") -> None:
         """Leave. Text that was typed in the plan and is not saved is asked about first."""
         if self._plan.is_writing:
@@ -82,7 +99,7 @@ class SessionController(Controller):
             self._stop_turn()
 
     def _stop_turn(self) -> None:
-        if self.context.state.is_running:
+        if self.context.state.is_running and self.context.state.client_count < 2:
             dialog = ConfirmDialog("A turn is running. Stop it and leave?", "stop and leave")
             self.context.confirm(dialog, self._exit)
         else:

@@ -1,0 +1,113 @@
+"""The places of sockets: one for each session that an engine has open, found by the session's id alone.
+
+Only what belongs to this user, and is open to nobody else, is listened on or connected to. A socket that nobody answers
+at was left by a process that was killed; it goes with the next engine that listens.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from core.errors import StateError
+from core.sessions.store import is_session_id
+from core.user_dirs import list_socket_dirs
+
+LONGEST_PATH: Final = 100  # bytes; the kernels take 108 (Linux) and 104 (macOS) with the end mark
+CONNECT_LIMIT: Final = 2.0
+_CREDENTIALS: Final = struct.Struct("3i")  # struct ucred
+
+
+def choose_socket_path(session: str) -> Path:
+    """Return the path to listen on for a session, in a directory that is made if need be. Raises `StateError`."""
+    problems = []
+    for directory in list_socket_dirs():
+        path = directory / session
+        if len(os.fsencode(path)) > LONGEST_PATH:
+            problems.append(f"{directory}: its path is too long for a socket")
+            continue
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as problem:
+            problems.append(f"{directory}: {problem.strerror}")
+            continue
+        if not (problem_of_it := _explain_unsafe(directory)):
+            return path
+        problems.append(problem_of_it)
+    raise StateError(
+        f"there is no directory in which this session can be reached ({'; '.join(problems)}).",
+        hint="Set XDG_RUNTIME_DIR to a directory of your own that nobody else can open.",
+        code="socket_impossible",
+    )
+
+
+def _explain_unsafe(directory: Path) -> str:
+    """Explain why a directory is not this user's alone; "" = it is."""
+    found = directory.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        return f"{directory} is no directory"
+    if found.st_uid != os.geteuid():
+        return f"{directory} belongs to another user"
+    return f"{directory} is open to others" if stat.S_IMODE(found.st_mode) & 0o077 else ""
+
+
+def sweep_sockets(directory: Path) -> None:
+    """Remove the sockets of processes that are gone."""
+    for path in _list_sockets(directory):
+        with suppress(OSError):
+            if not is_answered(path):
+                path.unlink()
+
+
+def find_socket(session: str) -> Path | None:
+    """Return the socket at which a session is reached; None: no engine listens for it."""
+    if not is_session_id(session):
+        return None
+    found = (path for directory in list_socket_dirs() for path in _list_sockets(directory) if path.name == session)
+    return next(filter(is_answered, found), None)
+
+
+def list_reachable() -> list[str]:
+    """Return the ids of the sessions at whose sockets an engine answers, newest first."""
+    found = {path.name for directory in list_socket_dirs() for path in _list_sockets(directory) if is_answered(path)}
+    return sorted(found, reverse=True)
+
+
+def _list_sockets(directory: Path) -> Iterator[Path]:
+    """Iterate over this user's sockets in a directory; in one that is not safe there are none."""
+    try:
+        if _explain_unsafe(directory):
+            return
+        paths = list(directory.iterdir())
+    except OSError:
+        return
+    for path in paths:
+        with suppress(OSError):
+            found = path.lstat()
+            if stat.S_ISSOCK(found.st_mode) and found.st_uid == os.geteuid() and is_session_id(path.name):
+                yield path
+
+
+def is_answered(path: Path) -> bool:
+    """True if a process of this user listens at a socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
+        trial.settimeout(CONNECT_LIMIT)
+        try:
+            trial.connect(str(path))
+            return is_own_peer(trial)
+        except OSError:
+            return False
+
+
+def is_own_peer(connection: socket.socket) -> bool:
+    """True if the process at the other end is this user's, as far as the system tells."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True  # the directory keeps others out
+    _, user, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    return bool(user == os.geteuid())

@@ -1,0 +1,164 @@
+"""The client's end of JSON lines over a pair of streams, whoever is at the other end.
+
+It runs in the process of the screen, so it imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+
+from core.protocol.client import EngineGone
+from core.protocol.commands import AnyCommand, Reject, Reply
+from core.protocol.events import Envelope
+from core.protocol.frames import ABSENT, EngineFrame
+from core.protocol.queries import AnyAnswer, AnyQuery
+from core.records import build_json_decoder
+from core.tasks import TaskOwner
+from core.text.well_formed import encode_record
+
+LINE_LIMIT: Final = 64 * 1024 * 1024
+MAX_LAST_WORDS: Final = 50
+LAST_WORDS_WAIT: Final = 1.0  # seconds for what the other end said last
+
+_lines = build_json_decoder(EngineFrame)
+
+
+class _Decoders:
+    """Decoders of replies, answers and events; built with the first line, since that takes a moment."""
+
+    def __init__(self) -> None:
+        self.reply = build_json_decoder(Reply)
+        self.answer = build_json_decoder(AnyAnswer)
+        self.event = build_json_decoder(Envelope)
+
+
+class LineClient:
+    """A `Client` at the end of two streams. `stays`: the engine said that it goes on without this client."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._decoders: _Decoders | None = None
+        self._number = 0
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._streams: dict[int, asyncio.Queue[Envelope | Reject | None]] = {}
+        self._last_words: deque[str] = deque(maxlen=MAX_LAST_WORDS)
+        self.is_gone = self.stays = False
+        self._tasks = TaskOwner()
+        self._reading = self._tasks.start(self._read_lines(), name="engine lines")
+
+    async def submit(self, command: AnyCommand) -> Reply:
+        reply: Reply = await self._request("submit", command)
+        return reply
+
+    async def query(self, query: AnyQuery) -> AnyAnswer:
+        answer: AnyAnswer = await self._request("query", query)
+        return answer
+
+    async def events(self, session: str, *, after: int = 0, brief: bool = False) -> AsyncIterator[Envelope]:
+        """Yield events until the session is closed. Raises `EngineGone` once the engine is gone."""
+        number = self._next_number()
+        queue = self._streams[number] = asyncio.Queue()
+        try:
+            await self._send({"id": number, "subscribe": {"session": session, "after": after, "brief": brief}})
+            while True:
+                item = await queue.get()
+                if isinstance(item, Reject):
+                    raise self._build_gone_error(item.message)
+                if item is None:
+                    if self.is_gone:
+                        raise self._build_gone_error()
+                    return
+                yield item
+        finally:
+            self._streams.pop(number, None)
+
+    def _next_number(self) -> int:
+        self._number += 1
+        return self._number
+
+    async def _request(self, verb: str, record: AnyCommand | AnyQuery) -> Any:
+        number = self._next_number()
+        future = self._waiting[number] = asyncio.get_running_loop().create_future()
+        try:
+            await self._send({"id": number, verb: record})
+            return await future
+        finally:
+            self._waiting.pop(number, None)
+
+    async def _send(self, line: dict[str, Any]) -> None:
+        if not self.is_gone and not self._writer.is_closing():
+            self._writer.write(encode_record(line) + b"\n")
+            with suppress(ConnectionError):
+                await self._writer.drain()
+                return
+        await asyncio.wait({self._reading}, timeout=LAST_WORDS_WAIT)  # what it said last may still be on its way
+        raise self._build_gone_error()
+
+    def _build_gone_error(self, why: str = "") -> EngineGone:
+        said = "\n".join(self._last_words)
+        return EngineGone("\n".join(filter(None, (why, said))))
+
+    async def _read_lines(self) -> None:
+        try:
+            while line := await self._reader.readline():
+                self._handle_line(line)
+        except (ValueError, msgspec.DecodeError) as problem:
+            self._last_words.append(f"the engine said what is no line of this protocol: {problem}")
+            self._on_nonsense()
+        except OSError as problem:
+            self._last_words.append(f"the connection to the engine failed: {problem}")
+        finally:
+            await self._gather_last_words()
+            self._release_waiters()
+
+    def _on_nonsense(self) -> None:
+        """End the connection with what does not speak this protocol."""
+        self._writer.transport.abort()
+
+    async def _gather_last_words(self) -> None:
+        """Wait a moment for what else there is of an engine that is gone."""
+
+    def _handle_line(self, line: bytes) -> None:
+        said = _lines.decode(line)
+        self.stays = self.stays or said.stays
+        decoders = self._decoders = self._decoders or _Decoders()
+        stream = self._streams.get(said.id)
+        if said.event != ABSENT:
+            if stream is not None:
+                stream.put_nowait(decoders.event.decode(said.event))
+        elif said.reply != ABSENT:
+            reply = decoders.reply.decode(said.reply)
+            if stream is not None and isinstance(reply, Reject):
+                stream.put_nowait(reply)
+            self._resolve(said.id, reply)
+        elif said.answer != ABSENT:
+            self._resolve(said.id, decoders.answer.decode(said.answer))
+        elif said.end and stream is not None:
+            stream.put_nowait(None)
+
+    def _resolve(self, number: int, result: object) -> None:
+        future = self._waiting.get(number)
+        if future is not None and not future.done():
+            future.set_result(result)
+
+    def _release_waiters(self) -> None:
+        self.is_gone = True
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(self._build_gone_error())
+        for queue in self._streams.values():
+            queue.put_nowait(None)
+
+    async def close(self) -> None:
+        """End the connection. Safe to call twice."""
+        if not self._writer.is_closing():
+            self._writer.close()
+        await asyncio.wait({self._reading}, timeout=LAST_WORDS_WAIT)
+        await self._tasks.cancel()
+        self.is_gone = True
