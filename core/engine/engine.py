@@ -47,7 +47,6 @@ from core.protocol import commands as cmd
 from core.protocol.events import (
     EffortChanged,
     Envelope,
-    IndexProgressed,
     LossyEvent,
     Notice,
     SessionRenamed,
@@ -55,7 +54,7 @@ from core.protocol.events import (
     TrustStated,
 )
 from core.protocol.options import EngineOptions
-from core.protocol.queries import AnyAnswer, AnyQuery, IndexStatus, RefusedAnswer
+from core.protocol.queries import AnyAnswer, AnyQuery, RefusedAnswer
 from core.sandbox.box import Tier
 from core.sessions.log import read_envelopes
 from core.sessions.store import SessionDirectory
@@ -153,9 +152,8 @@ class Engine:
                 store=store,
                 trust=trust,
                 files=FileList(workspace.root),
-                index=ProjectIndex(workspace.root, store.path, self._announce_index, enabled=settings.index.enabled),
+                index=ProjectIndex(workspace.root, store.path, self._announce, enabled=settings.index.enabled),
                 background=BackgroundLink(lambda: services.settings, self._options.program, self._announce),
-                interactive=self._options.interactive,
                 options=self._options,
             )
             unknown = Toolset().explain_unknown(settings.list_tool_keys())
@@ -297,9 +295,6 @@ class Engine:
             services.index.start_soon(self._watch)
             services.background.begin()
         return opened
-
-    def _announce_index(self, status: IndexStatus) -> None:
-        self._announce(IndexProgressed(status=status))
 
     def _announce(self, event: LossyEvent) -> None:
         for session in self._sessions.values():

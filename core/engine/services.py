@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 class EngineServices(Struct, eq=False, kw_only=True):
     """Made when the first session of a workspace is opened. `settings` may be replaced between turns. `bounds`:
-    settings of the project that can't be widened. `interactive`: a user can be asked. `options`: those of
-    the run. `notices` wait for the next session."""
+    settings of the project that can't be widened. `options`: those of the run. `notices` wait for the next session."""
 
     workspace: Workspace
     settings: Settings
@@ -39,7 +38,6 @@ class EngineServices(Struct, eq=False, kw_only=True):
     files: FileList
     index: ProjectIndex
     background: BackgroundLink
-    interactive: bool = True
     options: EngineOptions = EngineOptions()
     bounds: Mapping[tuple[str, str], Any] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)

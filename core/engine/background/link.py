@@ -10,8 +10,8 @@ from core.background.records import BackgroundAgent
 from core.background.store import AgentStore, StoreUnavailable
 from core.config.settings import Settings
 from core.errors import AgentTuiError
-from core.protocol.background import BackgroundAgentInfo
 from core.protocol.events import BackgroundReported
+from core.protocol.queries import BackgroundAgentInfo
 from core.tasks import TaskOwner
 
 

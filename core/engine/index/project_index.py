@@ -15,6 +15,7 @@ from core.engine.file_watcher import FileWatcher
 from core.engine.index.builder_link import BuilderLink
 from core.index.database import DAMAGED, FILE_NAME, IndexFailed, report_damage
 from core.index.reader import Generation, IndexReader, SymbolPlace
+from core.protocol.events import IndexProgressed
 from core.protocol.queries.search import IndexStatus
 from core.tasks import TaskOwner, finish_in_thread
 
@@ -38,7 +39,7 @@ class ProjectIndex:
     fails, questions are answered with nothing, and `status` says why.
     """
 
-    def __init__(self, root: Path, directory: Path, tell: Callable[[IndexStatus], None], *, enabled: bool) -> None:
+    def __init__(self, root: Path, directory: Path, tell: Callable[[IndexProgressed], None], *, enabled: bool) -> None:
         self._database = database = directory / FILE_NAME
         self._enabled = enabled
         self._reader = IndexReader(database)
@@ -99,7 +100,7 @@ class ProjectIndex:
         if status != self._status:
             self._status = status
             self._news.set()
-            self._tell(status)
+            self._tell(IndexProgressed(status=status))
             if status.state == "ready" and self._map is None and self._watcher is not None:
                 _ = self._load_map_soon()  # the first prompt takes it
 

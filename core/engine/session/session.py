@@ -100,7 +100,7 @@ class Session:
         self.permissions = self._build_permissions(audit)
         self.terminal = Terminal(self._build_command_host())
         self.routes = ModelRoutes(services.models, lambda: self.settings, state, self.emit)
-        self.user = UserChannel(self.emit, is_interactive=services.interactive)
+        self.user = UserChannel(self.emit, is_interactive=services.options.interactive)
         self.python = PythonRepl(self.terminal)
         self.tools = Toolset()
         self.call_permissions = self._build_call_permissions()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Union
 
-from core.protocol.commands.background import *
 from core.protocol.commands.base import *
 from core.protocol.commands.base import Command
 from core.protocol.commands.plans import *

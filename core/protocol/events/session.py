@@ -6,9 +6,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from core.protocol.background import BackgroundAgentInfo
 from core.protocol.events.base import Event, IdEvent, LossyEvent, ModeName
 from core.protocol.messages import Effort, ModelJob, Usage
+from core.protocol.queries.background import BackgroundAgentInfo
 from core.protocol.queries.search import IndexStatus
 
 

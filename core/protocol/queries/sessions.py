@@ -6,7 +6,6 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from core.protocol.background import BackgroundAgentInfo
 from core.protocol.debug import ComparedLocation, ProbeRecord
 from core.protocol.events.tool import HookRan
 from core.protocol.events.turn import LoadedRule
@@ -45,10 +44,6 @@ class ContextQuery(Query, frozen=True, kw_only=True, tag="context"):
 
 class SettingsQuery(Query, frozen=True, kw_only=True, tag="settings"):
     """The screen's part of the configuration."""
-
-
-class BackgroundQuery(Query, frozen=True, kw_only=True, tag="background"):
-    """The background agents of this machine, or of the team's database."""
 
 
 class PermissionsQuery(Query, frozen=True, kw_only=True, tag="permissions"):
@@ -96,12 +91,6 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
 
 class SessionsAnswer(Answer, frozen=True, kw_only=True, tag="sessions"):
     sessions: tuple[SessionInfo, ...]
-
-
-class BackgroundAnswer(Answer, frozen=True, kw_only=True, tag="background"):
-    """The newest first."""
-
-    agents: tuple[BackgroundAgentInfo, ...] = ()
 
 
 class ModelsAnswer(Answer, frozen=True, kw_only=True, tag="models"):

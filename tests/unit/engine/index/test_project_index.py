@@ -34,8 +34,8 @@ class Progress(list):
     def __init__(self):
         self._news = asyncio.Event()
 
-    def tell(self, status):
-        self.append(status)
+    def tell(self, event):
+        self.append(event.status)
         self._news.set()
 
     async def until(self, condition):

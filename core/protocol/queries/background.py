@@ -1,10 +1,12 @@
-"""Background agents, as clients see them."""
+"""Background agents, as clients see them, and the question for them."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from msgspec import Struct
+
+from core.protocol.queries.base import Answer, Query
 
 BackgroundState = Literal["queued", "running", "waiting", "done", "failed", "stopped"]
 
@@ -28,3 +30,13 @@ class BackgroundAgentInfo(Struct, frozen=True, kw_only=True, omit_defaults=True)
     pending: int = 0
     cost: float | None = None
     pulled: bool = False
+
+
+class BackgroundQuery(Query, frozen=True, kw_only=True, tag="background"):
+    """The background agents of this machine, or of the team's database."""
+
+
+class BackgroundAnswer(Answer, frozen=True, kw_only=True, tag="background"):
+    """The newest first."""
+
+    agents: tuple[BackgroundAgentInfo, ...] = ()
