@@ -67,6 +67,11 @@ def _count_working(state: ViewState) -> str:
     return str(len(working)) if working else ""
 
 
+def _count_background(state: ViewState) -> str:
+    working = sum(each.state in {"queued", "running", "waiting"} for each in state.background)
+    return str(working) if working else ""
+
+
 class PaneSpec(NamedTuple):
     """A pane: `widget` is "module:class", imported when it is first shown; it is fed when one of its `topics` changes.
 
@@ -123,6 +128,16 @@ PANES: Final = (
         "the subagents",
         _AGENTS,
         _count_working,
+        is_rare=True,
+    ),
+    PaneSpec(
+        "background",
+        "tui.agents.background:BackgroundPane",
+        "f12",
+        "Background",
+        "the background agents",
+        _AGENTS,
+        _count_background,
         is_rare=True,
     ),
     PaneSpec("preview", "tui.files.preview:FilePreview", "ctrl+o", "Preview", "the file preview"),

@@ -49,6 +49,9 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("mcp", "pages.show_servers", "MCP servers: how they go, their tools on and off"),
     SlashCommand("tools", "pages.show_tools", "What the model can call, its tokens, why one is absent"),
     SlashCommand("agents", "agents.show_kinds", "Kinds of subagents, and what is wrong with a file"),
+    SlashCommand(
+        "background", "background.show_background", "Agents in the background, or a task for one", "TASK", True
+    ),
     SlashCommand("best", "agents.try_several", "Try a prompt several times, and compare", "N or MODELS, PROMPT", True),
     SlashCommand("explain", "pages.explain_call", "What a command of yours would send", "NAME ARGUMENTS"),
     SlashCommand("memory", "pages.show_memory", "Notes about the project: keep, edit, forget", "what to remember"),

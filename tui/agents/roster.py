@@ -26,41 +26,27 @@ EMPTY: Final = (
 )
 
 
-class AgentList(CursorView):
-    """Lists subagents, the latest below; the cursor stays on its subagent, and until it is moved goes to who asks."""
+class RosterList(CursorView):
+    """Lists entries of two rows, the latest below; the cursor stays on its entry, and until it is moved goes to who
+    asks. `empty`: the text without entries."""
 
     DEFAULT_CSS = """
-    AgentList { overflow-x: hidden; }
+    RosterList { overflow-x: hidden; }
     """
-
-    BINDINGS = get_bindings("agents")
-
-    @dataclass
-    class Opened(Message):
-        """A subagent's conversation is to be shown."""
-
-        id: str
-
-    @dataclass
-    class Stopped(Message):
-        """A subagent is to be stopped."""
-
-        id: str
+    empty = ""
 
     def __init__(self) -> None:
         super().__init__()
         self._entries: Sequence[RosterEntry] = ()
 
     @property
-    def hints(self) -> tuple[Hint, ...]:
-        if (current := self.current) is None:
-            return NOTHING_HINTS
-        opening: Hint = ("agents.open", "read along" if current.is_working else "read")
-        return (opening, ("agents.stop", "stop")) if current.is_working else (opening,)
-
-    @property
     def current(self) -> RosterEntry | None:
         return self._entries[self.cursor] if self.cursor < len(self._entries) else None
+
+    @property
+    def hints(self) -> tuple[Hint, ...]:
+        """The keys that do something to the entry at the cursor."""
+        return NOTHING_HINTS
 
     def show(self, entries: Sequence[RosterEntry]) -> None:
         marked, before = self.current, self.hints
@@ -93,7 +79,7 @@ class AgentList(CursorView):
 
     def render_row(self, row: int, width: int, shift: int) -> Strip:
         if not self._entries:
-            return self.render_message(insert_keys(EMPTY, get_keymap(self.app)), row, width)
+            return self.render_message(insert_keys(self.empty, get_keymap(self.app)), row, width)
         entry, line = divmod(row, ROWS)
         base = self.resolve_style(self._choose_background(entry))
         left, right = render_entry(self._entries[entry], line, width)
@@ -119,6 +105,35 @@ class AgentList(CursorView):
             self.move_to(entry)
             if event.chain == 2:
                 self.action_open()
+
+    def action_open(self) -> None:
+        """Open the entry at the cursor."""
+
+
+class AgentList(RosterList):
+    """Lists the subagents of the session."""
+
+    BINDINGS = get_bindings("agents")
+    empty = EMPTY
+
+    @dataclass
+    class Opened(Message):
+        """A subagent's conversation is to be shown."""
+
+        id: str
+
+    @dataclass
+    class Stopped(Message):
+        """A subagent is to be stopped."""
+
+        id: str
+
+    @property
+    def hints(self) -> tuple[Hint, ...]:
+        if (current := self.current) is None:
+            return NOTHING_HINTS
+        opening: Hint = ("agents.open", "read along" if current.is_working else "read")
+        return (opening, ("agents.stop", "stop")) if current.is_working else (opening,)
 
     def action_open(self) -> None:
         if self.current is not None:

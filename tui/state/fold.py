@@ -189,6 +189,10 @@ def _set_index(view: ViewState, _: events.Envelope, event: events.IndexProgresse
     view.index = event.status
 
 
+def _set_background(view: ViewState, _: events.Envelope, event: events.BackgroundReported) -> None:
+    view.background = event.agents
+
+
 def _end_job(view: ViewState, envelope: events.Envelope, event: events.JobEnded) -> None:
     end = f"exit code {event.exit_code}" if event.exit_code is not None else event.ended.replace("_", " ")
     view.transcript.add_notice(envelope, f"{event.id} has ended: {event.command}", hint=f"{end}; {event.effects}")
@@ -307,6 +311,7 @@ _SHOWN: Final[Mapping[type[events.Event], tuple[Topics, Step | None]]] = {
     events.BoxFound: (_STATUS, _set_box),
     events.IndexProgressed: (_topics("status", "index"), _set_index),
     events.ClientsChanged: (_STATUS, _count_clients),
+    events.BackgroundReported: (_topics("agents"), _set_background),
     events.JobEnded: (_SAID, _end_job),
     events.PlanCreated: (_PLAN, _set_plan),
     events.PlanUpdated: (_PLAN, _set_plan),

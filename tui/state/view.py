@@ -9,7 +9,7 @@ from core.protocol import events
 from core.protocol.debug import ProbeRecord
 from core.protocol.documents import Todo
 from core.protocol.plans import Plan
-from core.protocol.queries import IndexStatus
+from core.protocol.queries import BackgroundAgentInfo, IndexStatus
 from core.protocol.renames import list_changes
 from core.protocol.review import Bulk, Comment
 from core.state.debugging import DebugState
@@ -73,7 +73,7 @@ class ViewState(SessionState):
     """The session's state with what the screen shows of it. `retry`: the model call that waits to be tried again;
     `is_pending_kept`: the pending changes of a private session were kept; `turn_numbers` by id, also of turns that were
     left; `refusals`: verdicts that failed, by path, until the review has shown them; `index`: how far it is;
-    `client_count`: how many screens and other clients have the session open."""
+    `client_count`: how many screens and other clients have the session open; `background`: the agents there."""
 
     transcript: TranscriptState = field(default_factory=TranscriptState)
     steering: SteeringQueue = field(default_factory=SteeringQueue)
@@ -88,6 +88,7 @@ class ViewState(SessionState):
     suggestion: events.PromptSuggested | None = None
     index: IndexStatus = field(default_factory=IndexStatus)
     client_count: int = 1
+    background: tuple[BackgroundAgentInfo, ...] = ()
 
     @property
     def blocks(self) -> list[TranscriptBlock]:

@@ -11,6 +11,7 @@ from textual.message import Message
 
 from tui.screens.controller import Controller, Handler, ScreenContext
 from tui.screens.controllers.agents import AgentController
+from tui.screens.controllers.background import BackgroundController
 from tui.screens.controllers.chat import ChatController
 from tui.screens.controllers.choices.models import ModelController
 from tui.screens.controllers.choices.modes import ModeController
@@ -50,6 +51,7 @@ class ControllerSet:
         self.turn = TurnController(context, self.panes, self.rewind)
         self.pages = PageController(context, self.panes)
         self.agents = AgentController(context, self.panes, self.prompt)
+        self.background = BackgroundController(context, self.panes, self.sessions)
         self.focus = FocusController(context, self.panes)
         self.by_name: Mapping[str, Controller] = dict(vars(self))
 

@@ -42,6 +42,7 @@ ACTION_SCOPES: Final = {
     **{name: f"#{name}" for name in ("prompt", "transcript", "approval", "question")},
     "debug": "DebugBoard",
     "agents": "AgentList",
+    "background": "BackgroundList",
     "files": "FileTree",
     "preview": "FilePreview",
 }

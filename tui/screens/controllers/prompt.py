@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Spans = tuple[tuple[int, int], ...]
 CHIPS_WAIT: Final = 0.12  # seconds without a letter after which the engine is asked what goes with the prompt
+BACKGROUND_PREFIX: Final = "&"
 ASK_PREFIX: Final = "?"  # where the user types the commands: what goes to the model all the same
 
 
@@ -76,7 +77,9 @@ class PromptController(Controller):
         text = event.text
         self.context.prompt.add_to_history(text)
         self.context.transcript.follow_end()
-        if shell_command := parse_command(text, takes_commands=self.context.state.takes_commands):
+        if (task := text.removeprefix(BACKGROUND_PREFIX).strip()) != text.strip() and task:
+            self.context.submit_soon(commands.BackgroundStart(text=task))
+        elif shell_command := parse_command(text, takes_commands=self.context.state.takes_commands):
             self.context.submit_soon(commands.CommandRun(command=shell_command))
         elif not self._questions.answer_with_text(text):
             self.context.start(self._send, text, event.pasted, self.chips.take_excluded(), group="prompts")
