@@ -128,7 +128,9 @@ PRINTERS: dict[str, Callable[[str], str]] = {
         SavedRule(id="1", choice="allow", digest="x", shown=name, directory=name)
     ),
     "sessions": lambda name: "\n".join(
-        sessions_print._format_table((SessionInfo(id="s", title=name, started=0, updated=0, model="m", mode="agent"),))
+        sessions_print._format_table(
+            (SessionInfo(id="s", title=name, started=0, updated=0, model="m", mode="agent"),), frozenset({"s"})
+        )
     ),
 }
 # Names stand in these as in prose: what hides or acts is told, letters that look like others are as they are; the title
