@@ -52,7 +52,7 @@ def run(arguments: CandidateArguments) -> int:
 
 def _list_candidates(kind: str) -> Iterator[str]:
     yield from FIRST_WORDS.get(kind, ())
-    if kind in {"sessions", "session_ids"}:
+    if kind in {"attach", "sessions", "session_ids"}:
         yield from (each["id"] for each in _load_summaries())
     elif kind == "models":
         yield from _list_models()

@@ -11,6 +11,7 @@ from core.cli.parsing import MODES, Parser, build_parser, describe_subcommand
 
 # The first words of a subcommand that stand for themselves; argparse knows them as any words.
 FIRST_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "attach": (),
     "agents": ("start", "list", "show", "attach", "message", "stop", "pull", "delete", "worker"),
     "box": ("run",),
     "commands": ("list", "explain"),

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from core.cli import box as box_run
 from core.cli import permissions as permissions_print
 from core.cli import plan as plan_print
-from core.cli import review as review_print
 from core.cli import sessions as sessions_print
 from core.cli.print_mode.printer import JsonPrinter, StreamPrinter, TextPrinter, review_notice
+from core.cli.review_output import patch_text
 from core.permissions.saved_rules import SavedRule
 from core.plans.plan_store import BrokenPlan, PlanListing, PlanStore
 from core.protocol import events as ev
@@ -110,12 +110,12 @@ PRINTERS: dict[str, Callable[[str], str]] = {
             )
         ),
     ),
-    "patch": lambda name: "\n".join(review_print._patch(ChangeDiff(change=replace(CHANGE, path=name), lines=()))),
+    "patch": lambda name: "\n".join(patch_text.render_patch(ChangeDiff(change=replace(CHANGE, path=name), lines=()))),
     "remark": lambda name: "\n".join(
-        review_print._patch(ChangeDiff(change=replace(CHANGE, path=name, protected=True, conflict=name), lines=()))
+        patch_text.render_patch(ChangeDiff(change=replace(CHANGE, path=name, protected=True, conflict=name), lines=()))
     ),
     "rename": lambda name: "\n".join(
-        review_print._patch(ChangeDiff(change=replace(RENAME, renamed_from=name), lines=()))
+        patch_text.render_patch(ChangeDiff(change=replace(RENAME, renamed_from=name), lines=()))
     ),
     "verdict": lambda name: format_change_path(replace(RENAME, renamed_from=name)),
     "box": lambda name: "\n".join(box_run._lines(replace(CHANGE, path=name, conflict=name), None)),
@@ -128,7 +128,9 @@ PRINTERS: dict[str, Callable[[str], str]] = {
         SavedRule(id="1", choice="allow", digest="x", shown=name, directory=name)
     ),
     "sessions": lambda name: "\n".join(
-        sessions_print._format_table((SessionInfo(id="s", title=name, started=0, updated=0, model="m", mode="agent"),))
+        sessions_print._format_table(
+            (SessionInfo(id="s", title=name, started=0, updated=0, model="m", mode="agent"),), frozenset({"s"})
+        )
     ),
 }
 # Names stand in these as in prose: what hides or acts is told, letters that look like others are as they are; the title
