@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -36,7 +36,9 @@ def find_workspace(session: str, home: Path | None = None) -> Path | None:
     """Return the workspace of a session, whichever it is; None: there is no such session, or its project is gone."""
     if not is_session_id(session):
         return None
-    for log in ((home or get_state_dir()) / "workspaces").glob(f"*/sessions/{session}/log.jsonl"):
+    state = home or get_state_dir()
+    below = ("workspaces", "agents/*/sessions/workspaces")  # of the user, and of background agents
+    for log in chain.from_iterable(state.glob(f"{place}/*/sessions/{session}/log.jsonl") for place in below):
         with log.open("rb") as file:
             first = decode_record(file.readline()[:-1])
         if first is not None and isinstance(first.event, SessionStarted):

@@ -26,12 +26,14 @@ from core.engine.models import ModelAccess
 from core.errors import AgentTuiError
 from core.protocol import commands as cmd
 from core.protocol import events as ev
+from core.protocol.client import Client
 from core.protocol.documents import TextDocument
 from core.protocol.options import EngineOptions
 from core.records import convert
 from core.sessions.store import SessionStore
 from core.state.session import SessionState
 from core.tasks import TaskOwner
+from core.transports.attach.engine_host import share_engine
 from core.transports.session_view import SessionView, require_ack
 
 ANSWER_SECONDS: Final = 3600
@@ -106,7 +108,8 @@ class AgentRunner:
         known = 0
         if self._agent.session and self._store.keeps_sessions:
             known = await download_session(self._store, self._agent, SessionStore(workspace, home))
-        engine = self._engine = Engine(workspace, options=options, models=self._models)
+        # Shared, so that a screen can attach to its session and answer what it asks.
+        engine = self._engine = share_engine(Engine(workspace, options=options, models=self._models))
         try:
             session = await self._open_session(engine, SessionStore(workspace, home))
             self._upload = SessionUpload(self._store, SessionStore(workspace, home).sessions_path / session)
@@ -127,7 +130,7 @@ class AgentRunner:
             await clone_repository(request.repository_url, request.branch, target)
         return target
 
-    async def _open_session(self, engine: Engine, place: SessionStore) -> str:
+    async def _open_session(self, engine: Client, place: SessionStore) -> str:
         request, known = self._agent.request, self._agent.session
         if known and place.has_session(known):
             return require_ack(await engine.submit(cmd.SessionResume(session=known))).session
@@ -136,7 +139,7 @@ class AgentRunner:
         await self._tell(session=opened.session)
         return opened.session
 
-    async def _converse(self, engine: Engine, session: str) -> dict[str, Any]:
+    async def _converse(self, engine: Client, session: str) -> dict[str, Any]:
         """Run the turn that is due, then those of messages that came meanwhile."""
         view = SessionView(engine, session, self._take_event)
         self._view = view
@@ -177,7 +180,7 @@ class AgentRunner:
                 return text
         return None
 
-    async def _run_turn(self, engine: Engine, view: SessionView, prompt: str) -> None:
+    async def _run_turn(self, engine: Client, view: SessionView, prompt: str) -> None:
         count = len(view.state.turns)
         require_ack(await engine.submit(cmd.TurnSubmit(session=view.state.session_id, text=prompt)))
         await view.wait_until(lambda: len(view.state.turns) > count and bool(view.state.turns[-1].reason))
@@ -210,7 +213,7 @@ class AgentRunner:
         await pause(self._agent.request.limits.answer_seconds or ANSWER_SECONDS)
         await self._engine.submit(cmd.TurnInterrupt(session=self._view.state.session_id))
 
-    async def _hear(self, engine: Engine, session: str) -> None:
+    async def _hear(self, engine: Client, session: str) -> None:
         """Carry out messages as they come. A prompt steers the turn that runs."""
         async for _ in self._store.watch():
             with contextlib.suppress(StoreUnavailable):
@@ -218,7 +221,7 @@ class AgentRunner:
                     self._heard = each.number
                     await self._carry_out(engine, session, each.command)
 
-    async def _carry_out(self, engine: Engine, session: str, said: Mapping[str, Any]) -> None:
+    async def _carry_out(self, engine: Client, session: str, said: Mapping[str, Any]) -> None:
         try:
             command = convert({**said, "session": session}, cmd.AnyCommand)
         except ValueError:
