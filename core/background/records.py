@@ -44,7 +44,8 @@ class AgentRequest(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 class BackgroundAgent(Struct, frozen=True, kw_only=True, rename="camel"):
     """A background agent. Times in ms since 1970, 0 = not yet. `session`: that of its work, "" = not begun; `worker`:
     who works on it; `attempt`: how often it was taken up; `message`: its last words, or why it failed; `waits_for`:
-    what it asks; `pending`: files that wait for a review; `pulled`: it was brought under the user's own review."""
+    what it asks; `pending`: files that wait for a review; `pulled`: it was brought under the user's own review;
+    `heard`: the number of the last message that it was told of."""
 
     id: str
     request: AgentRequest
@@ -60,6 +61,7 @@ class BackgroundAgent(Struct, frozen=True, kw_only=True, rename="camel"):
     pending: int = 0
     cost: float | None = None
     pulled: bool = False
+    heard: int = 0
 
     @property
     def title(self) -> str:

@@ -53,7 +53,8 @@ class AgentRunner:
         self._store, self._agent, self._models = store, agent, models
         self._tasks = TaskOwner()
         self._telling = asyncio.Lock()
-        self._heard = 0
+        self._heard = agent.heard
+        self._unsaid: list[str] = []
         self._is_stopped = False
         self._giving_up: asyncio.Task[None] | None = None
 
@@ -70,7 +71,7 @@ class AgentRunner:
             ended = {"state": "failed", "message": f"unexpected fault: {type(problem).__name__}: {problem}"}
         finally:
             await self._tasks.cancel()
-        await self._tell_surely({**ended, "ended": now_ms(), "waits_for": ""})
+        await self._tell_surely({**ended, "ended": now_ms(), "waits_for": "", "heard": self._heard})
 
     async def _tell(self, **changes: Any) -> None:
         """Change what the store knows, one change after the other. Raises `AgentFenced`, `StoreUnavailable`."""
@@ -146,12 +147,13 @@ class AgentRunner:
         try:
             await view.settle()
             state = view.state
+            await self._hear_news(engine, session)
             self._tasks.spawn(self._hear(engine, session), name="messages of an agent")
             self._tasks.spawn(self._keep_syncing(), name="log of an agent")
-            if prompt := await self._find_prompt(state):
+            for prompt in self._list_prompts(state):
                 await self._run_turn(engine, view, prompt)
-            while (message := await self._find_unheard(state)) is not None:
-                await self._run_turn(engine, view, message)
+            while self._unsaid and not self._is_stopped:
+                await self._run_turn(engine, view, self._unsaid.pop(0))
             await view.settle()
             if not await self._upload.sync(self._agent):
                 raise AgentFenced("Another worker has taken this agent up.")
@@ -159,30 +161,23 @@ class AgentRunner:
         finally:
             await view.close()
 
-    async def _find_prompt(self, state: SessionState) -> str:
-        """Return what is to be said first: the task, or that a crash came between; "" = a message is."""
+    def _list_prompts(self, state: SessionState) -> list[str]:
+        """Return what is to be said before any message: the task, or that a crash came between."""
         if not state.turns:
-            return self._agent.request.task_description
-        last = state.turns[-1]
-        waits = await self._store.take_messages(self._agent.id, self._heard)
-        if last.reason == "interrupted" and self._agent.attempt > 1 and not waits:
-            return GO_ON
-        return ""
+            return [self._agent.request.task_description]
+        was_cut_off = state.turns[-1].reason == "interrupted" and self._agent.attempt > 1
+        return [GO_ON] if was_cut_off and not self._unsaid else []
 
-    async def _find_unheard(self, state: SessionState) -> str | None:
-        """Return a message that no turn has been told of, as a prompt; None: there is none."""
-        if self._is_stopped:
-            return None
-        said = {turn.prompt for turn in state.turns}
-        for each in await self._store.take_messages(self._agent.id, 0):
-            text = each.command.get("text")
-            if each.command.get("type") == "turn.submit" and isinstance(text, str) and text not in said:
-                return text
-        return None
+    def _stops(self) -> bool:
+        return self._is_stopped
 
     async def _run_turn(self, engine: Client, view: SessionView, prompt: str) -> None:
-        count = len(view.state.turns)
-        require_ack(await engine.submit(cmd.TurnSubmit(session=view.state.session_id, text=prompt)))
+        if self._stops():
+            return
+        count, session = len(view.state.turns), view.state.session_id
+        require_ack(await engine.submit(cmd.TurnSubmit(session=session, text=prompt)))
+        if self._stops():  # meanwhile
+            await engine.submit(cmd.TurnInterrupt(session=session))
         await view.wait_until(lambda: len(view.state.turns) > count and bool(view.state.turns[-1].reason))
 
     # while it runs
@@ -193,6 +188,8 @@ class AgentRunner:
                 self._note_waiting(subject)
             case ev.QuestionAsked(questions=questions):
                 self._note_waiting(questions[0].text if questions else "?")
+            case ev.SteerReturned(text=text):
+                self._unsaid.append(text)
             case ev.ApprovalResolved() | ev.QuestionAnswered():
                 self._note_waiting("")
             case _:
@@ -214,25 +211,30 @@ class AgentRunner:
         await self._engine.submit(cmd.TurnInterrupt(session=self._view.state.session_id))
 
     async def _hear(self, engine: Client, session: str) -> None:
-        """Carry out messages as they come. A prompt steers the turn that runs."""
+        """Carry out messages as they come."""
         async for _ in self._store.watch():
             with contextlib.suppress(StoreUnavailable):
-                for each in await self._store.take_messages(self._agent.id, self._heard):
-                    self._heard = each.number
-                    await self._carry_out(engine, session, each.command)
+                await self._hear_news(engine, session)
+
+    async def _hear_news(self, engine: Client, session: str) -> None:
+        for each in await self._store.take_messages(self._agent.id, self._heard):
+            self._heard = each.number
+            await self._carry_out(engine, session, each.command)
 
     async def _carry_out(self, engine: Client, session: str, said: Mapping[str, Any]) -> None:
+        """Carry out a message. A prompt steers the turn that runs; without one, or too late for it, it is the next."""
         try:
             command = convert({**said, "session": session}, cmd.AnyCommand)
         except ValueError:
             return  # of a program that is newer, or a message that is none
         if isinstance(command, cmd.TurnInterrupt):
             self._is_stopped = True
-        if isinstance(command, cmd.TurnSubmit):
-            if self._view.state.current_turn is None:
-                return  # it begins a turn when this one has ended
-            command = cmd.TurnSteer(session=session, text=command.text)
-        await engine.submit(command)
+        if not isinstance(command, cmd.TurnSubmit):
+            await engine.submit(command)
+            return
+        steer = cmd.TurnSteer(session=session, text=command.text)
+        if self._view.state.current_turn is None or isinstance(await engine.submit(steer), cmd.Reject):
+            self._unsaid.append(command.text)
 
     async def _keep_syncing(self) -> None:
         while True:
@@ -244,7 +246,7 @@ class AgentRunner:
     def _describe_end(self, state: SessionState) -> dict[str, Any]:
         turn = state.turns[-1] if state.turns else None
         if turn is None:
-            return {"state": "failed", "message": "Nothing was done."}
+            return {"state": "stopped" if self._is_stopped else "failed", "message": "Nothing was done."}
         said = [each.content or "" for each in turn.list_finished_documents() if isinstance(each, TextDocument)]
         ended = "stopped" if self._is_stopped else _ENDS.get(turn.reason, "failed")
         message = turn.message if ended == "failed" or not said else said[-1].strip()
