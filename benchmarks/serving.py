@@ -1,0 +1,156 @@
+"""`agent-tui serve`: what it adds to a model's first words, a hundred streams at once, and a thousand idle conversations."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+import psutil
+
+from benchmarks.served import MODEL, PROGRAM, answer, environment, home, model_server, project
+from benchmarks.table import Result
+
+WORDS = 60
+PIECE_MS = 20
+CHAT = "/api/v1/chat/completions"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server in a process of its own."""
+
+    url: str
+    token: str
+    process: subprocess.Popen[str]
+
+    @property
+    def resident(self) -> float:
+        """Megabytes of it and of the processes that it started."""
+        own = psutil.Process(self.process.pid)
+        return sum(each.memory_info().rss for each in (own, *own.children(recursive=True))) / 2**20
+
+
+@contextmanager
+def serve(place: Path, env: dict[str, str]) -> Iterator[Server]:
+    process = subprocess.Popen(
+        [*PROGRAM, "serve", str(place)], env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert process.stdout is not None
+    try:
+        url, _, token = process.stdout.readline().strip().partition("/#")
+        yield Server(url, token, process)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def measure(*, quick: bool) -> Iterator[Result]:
+    """Medians and 95th percentiles; the yardstick asks the model's server without us, as often at once."""
+    count, idle = (20, 100) if quick else (100, 1_000)
+    said = answer("word " * WORDS, piece=5, delay=PIECE_MS / 1000)
+    with home() as folder, model_server(said) as url:
+        place = project(folder / "small", 50)
+        with serve(place, environment(folder, url)) as server:
+            yield from _measure_streams(server, url, count)
+    with home() as folder, model_server(answer("Hello.")) as url:
+        place = project(folder / "small", 50)
+        with serve(place, environment(folder, url)) as server:
+            before = asyncio.run(_talk(server, 5))
+            after = asyncio.run(_talk(server, idle))
+            yield Result(
+                what=f"{idle:,} idle conversations: memory",
+                value=after,
+                unit="MB",
+                limit=300,
+                yardstick=before,
+                yardstick_name="5 of them",
+            )
+
+
+def _measure_streams(server: Server, model_url: str, count: int) -> Iterator[Result]:
+    asyncio.run(_stream_all(server, 3))  # what is loaded at the first prompt
+    one = [asyncio.run(_stream_all(server, 1))[0] for _ in range(9)]
+    alone = [asyncio.run(_ask_all(model_url, 1))[0] for _ in range(9)]
+    yield Result(
+        what="serve: first event, after the prompt",
+        value=statistics.median(each.first for each in one) * 1000,
+        unit="ms",
+        yardstick=statistics.median(each.first for each in alone) * 1000,
+        yardstick_name="the model's first byte without us",
+    )
+    many, plain = asyncio.run(_stream_all(server, count)), asyncio.run(_ask_all(model_url, count))
+    gaps = sorted(gap for each in many for gap in each.gaps)
+    theirs = sorted(gap for each in plain for gap in each.gaps)
+    added = max(0.0, _percentile(gaps) - _percentile(theirs))
+    yield Result(
+        what=f"serve: {count} streams at once, added between two pieces, p95",
+        value=added * 1000,
+        unit="ms",
+        limit=100,
+        yardstick=_percentile(theirs) * 1000,
+        yardstick_name="between two pieces without us",
+    )
+
+
+def _percentile(values: list[float]) -> float:
+    return values[int(len(values) * 0.95)]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds until the first piece of text, and between the pieces."""
+
+    first: float
+    gaps: list[float]
+
+
+async def _stream_all(server: Server, count: int) -> list[Timing]:
+    headers = {"Authorization": f"Bearer {server.token}"}
+    body = {"model": MODEL, "stream": True, "messages": [{"role": "user", "content": "go"}]}
+    return await _time_all(f"{server.url}{CHAT}", headers, body, "content_delta", count)
+
+
+async def _ask_all(model_url: str, count: int) -> list[Timing]:
+    body = {"model": "bench-1", "stream": True, "messages": [{"role": "user", "content": "go"}]}
+    return await _time_all(f"{model_url}/chat/completions", {"Authorization": "Bearer bench"}, body, '"content"', count)
+
+
+async def _time_all(url: str, headers: dict[str, str], body: object, sign: str, count: int) -> list[Timing]:
+    limits = httpx2.Limits(max_connections=count, max_keepalive_connections=count)
+    async with httpx2.AsyncClient(headers=headers, timeout=300, limits=limits, trust_env=False) as client:
+        return await asyncio.gather(*(_time_one(client, url, body, sign) for _ in range(count)))
+
+
+async def _time_one(client: httpx2.AsyncClient, url: str, body: object, sign: str) -> Timing:
+    begin, came = time.perf_counter(), list[float]()
+    async with client.stream("POST", url, json=body) as told:
+        if told.status_code != 200:
+            raise RuntimeError(f"{url}: {(await told.aread())!r}")
+        async for text in told.aiter_text():
+            if sign in text:
+                came.append(time.perf_counter())
+    return Timing(came[0] - begin, [after - before for before, after in zip(came, came[1:], strict=False)])
+
+
+async def _talk(server: Server, count: int) -> float:
+    """Have so many conversations of one prompt each; return megabytes when all are idle."""
+    headers = {"Authorization": f"Bearer {server.token}"}
+    gate = asyncio.Semaphore(8)
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "go"}]}
+    async with httpx2.AsyncClient(base_url=server.url, headers=headers, timeout=300, trust_env=False) as client:
+
+        async def talk() -> None:
+            async with gate:
+                told = await client.post(CHAT, json=body)
+                if told.json()["status"] != "completed":
+                    raise RuntimeError(told.text)
+
+        await asyncio.gather(*(talk() for _ in range(count)))
+    return server.resident
