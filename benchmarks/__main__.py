@@ -20,6 +20,7 @@ NAMES = (
     "stream",
     "rest",
     "headless",
+    "serving",
     "requests",
     "panes",
     "replay",

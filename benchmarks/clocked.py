@@ -33,7 +33,7 @@ class ClockedServer(ProviderServer):
 @contextlib.contextmanager
 def clocked_server(steps: Sequence[Step], *, repeat: bool = False) -> Iterator[ClockedServer]:
     """A server for as long as the block lasts, at `port`. `repeat`: the last step answers all that follow."""
-    server = ClockedServer(list(steps), repeat=repeat)
+    server = ClockedServer({"": list(steps)}, repeat=repeat)
     started: Future[int] = Future()
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=_serve, args=(loop, server, started), daemon=True)

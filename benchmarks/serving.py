@@ -1,4 +1,4 @@
-"""`agent-tui serve`: what it adds to a model's first words, a hundred streams at once, and a thousand idle conversations."""
+"""`agent-tui serve`: what it adds to a first word, to a hundred streams at once, and a thousand idle conversations."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import httpx2
 import psutil
 
+from benchmarks.clocked import clocked_server
 from benchmarks.served import MODEL, PROGRAM, answer, environment, home, model_server, project
 from benchmarks.table import Result
+from tests.support.provider_streams import step_from
 
 WORDS = 60
-PIECE_MS = 20
+RATE = 10  # pieces a second
 CHAT = "/api/v1/chat/completions"
 
 
@@ -39,9 +42,8 @@ class Server:
 
 @contextmanager
 def serve(place: Path, env: dict[str, str]) -> Iterator[Server]:
-    process = subprocess.Popen(
-        [*PROGRAM, "serve", str(place)], env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
+    argv = [*PROGRAM, "serve", str(place)]
+    process = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout is not None
     try:
         url, _, token = process.stdout.readline().strip().partition("/#")
@@ -54,7 +56,8 @@ def serve(place: Path, env: dict[str, str]) -> Iterator[Server]:
 def measure(*, quick: bool) -> Iterator[Result]:
     """Medians and 95th percentiles; the yardstick asks the model's server without us, as often at once."""
     count, idle = (20, 100) if quick else (100, 1_000)
-    said = answer("word " * WORDS, piece=5, delay=PIECE_MS / 1000)
+    yield _measure_first(5 if quick else 15)
+    said = answer("word " * WORDS, piece=5, rate=RATE)
     with home() as folder, model_server(said) as url:
         place = project(folder / "small", 50)
         with serve(place, environment(folder, url)) as server:
@@ -74,17 +77,26 @@ def measure(*, quick: bool) -> Iterator[Result]:
             )
 
 
+def _measure_first(rounds: int) -> Result:
+    """Return the time from the model's being asked, which it answers at once, to the first piece at the client."""
+    with home() as folder, clocked_server([step_from(answer("Hello."))], repeat=True) as model:
+        place = project(folder / "small", 50)
+        with serve(place, environment(folder, model.openai_url)) as server:
+            asyncio.run(_stream_all(server, 2))
+            ours = [asyncio.run(_stream_all(server, 1))[0].first - model.came[-1] for _ in range(rounds)]
+        alone = [asyncio.run(_ask_all(model.openai_url, 1))[0].first - model.came[-1] for _ in range(rounds)]
+    return Result(
+        what="serve: from the model's being asked to the first event",
+        value=statistics.median(ours) * 1000,
+        unit="ms",
+        limit=30,
+        yardstick=statistics.median(alone) * 1000,
+        yardstick_name="the model without us",
+    )
+
+
 def _measure_streams(server: Server, model_url: str, count: int) -> Iterator[Result]:
     asyncio.run(_stream_all(server, 3))  # what is loaded at the first prompt
-    one = [asyncio.run(_stream_all(server, 1))[0] for _ in range(9)]
-    alone = [asyncio.run(_ask_all(model_url, 1))[0] for _ in range(9)]
-    yield Result(
-        what="serve: first event, after the prompt",
-        value=statistics.median(each.first for each in one) * 1000,
-        unit="ms",
-        yardstick=statistics.median(each.first for each in alone) * 1000,
-        yardstick_name="the model's first byte without us",
-    )
     many, plain = asyncio.run(_stream_all(server, count)), asyncio.run(_ask_all(model_url, count))
     gaps = sorted(gap for each in many for gap in each.gaps)
     theirs = sorted(gap for each in plain for gap in each.gaps)
@@ -105,7 +117,7 @@ def _percentile(values: list[float]) -> float:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds until the first piece of text, and between the pieces."""
+    """The moment of the first piece of text, and the seconds between the pieces."""
 
     first: float
     gaps: list[float]
@@ -129,14 +141,14 @@ async def _time_all(url: str, headers: dict[str, str], body: object, sign: str, 
 
 
 async def _time_one(client: httpx2.AsyncClient, url: str, body: object, sign: str) -> Timing:
-    begin, came = time.perf_counter(), list[float]()
+    came = list[float]()
     async with client.stream("POST", url, json=body) as told:
         if told.status_code != 200:
             raise RuntimeError(f"{url}: {(await told.aread())!r}")
         async for text in told.aiter_text():
             if sign in text:
                 came.append(time.perf_counter())
-    return Timing(came[0] - begin, [after - before for before, after in zip(came, came[1:], strict=False)])
+    return Timing(came[0], [after - before for before, after in pairwise(came)])
 
 
 async def _talk(server: Server, count: int) -> float:
