@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import socket
 import stat
 from pathlib import Path
 
@@ -78,6 +79,32 @@ async def test_n1_the_program_serves_says_where_once_and_ends_cleanly(project, t
     assert not at.exists()
 
 
+async def test_n11_no_command_of_the_agent_reaches_the_server_or_its_tokens(project, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = int(probe.getsockname()[1])
+    state = tmp_path / "state"
+    command = f"cat {state}/serve/*; ls {state}; (exec 3<>/dev/tcp/127.0.0.1/{port}) && echo reached; echo over"
+    call = {"name": "run_terminal_cmd", "arguments": {"command": command}}
+    script = tmp_path / "model.yaml"
+    script.write_text(json.dumps({"turns": [{"steps": [{"tool_calls": [call]}, "Done."]}]}))
+    env = environment(None, AGENT_TUI_SCRIPT_SPEED="0", AGENT_TUI_STATE_DIR=str(state))
+    pipe = asyncio.subprocess.PIPE
+    words = ("serve", str(project), "--port", str(port))
+    server = await asyncio.create_subprocess_exec(*PROGRAM, *words, env=env, stdout=pipe)
+    assert server.stdout is not None
+    told = (await server.stdout.readline()).decode().strip()
+    (held,) = (state / "serve").iterdir()
+    body = json.dumps(prompt(model=f"scripted/{script}"))
+    headers = ("-H", f"Authorization: Bearer {told.partition('#')[2]}", "-H", "Content-Type: application/json")
+    whole = json.loads(await curl("-d", body, *headers, f"http://127.0.0.1:{port}{CHAT}"))
+    server.send_signal(signal.SIGTERM)
+    await server.wait()
+    (ran,) = [each["metadata"] for each in whole["documents"] if each["type"] == "terminal_command"]
+    assert "over" in ran["output"]
+    assert [word for word in ("approve", "reached", "workspaces") if word in ran["output"]] == []
+    assert not held.exists()
+
+
 async def test_idle_sessions_are_closed_and_resumed_when_they_are_asked_for(project):
     models = access(*([says(f"Answer {number}.")] for number in range(6)))
     engines = Engines(
@@ -113,7 +140,6 @@ async def test_random_requests_meet_no_fault_of_ours(project):
 
 
 def test_what_the_routes_answer_is_what_the_openapi_document_says(project):
-    """Runs schemathesis, which is a thread of its own kind, beside the server's loop."""
     asyncio.run(_check_document(project))
 
 

@@ -36,14 +36,39 @@ EVERY_TIER = frozenset(
     {"p17", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s10", "s11", "m2", "k1", "k3", "r1", "r2"}
 )
 
-# The local API: there is none. What listens is the collector of probe logs, on loopback, while a run with probes lasts.
+# What listens: the server by HTTP once it is started, and the collector of probe logs while a run with probes lasts.
+_HTTP = "tests/integration/test_http_safety.py"
+_SERVE = "tests/integration/test_serve.py"
 _COLLECTOR = "tests/unit/shell/test_log_collector.py"
 NETWORK: dict[str, tuple[str, ...]] = {
-    "n1": (f"{_COLLECTOR}::test_n1_it_listens_on_loopback_alone_on_a_port_of_its_own",),
-    "n2": (f"{_COLLECTOR}::test_n2_n3_what_does_not_know_the_token_or_says_too_much_is_refused_and_leaves_nothing",),
-    "n3": (f"{_COLLECTOR}::test_n2_n3_what_does_not_know_the_token_or_says_too_much_is_refused_and_leaves_nothing",),
-    "n4": (f"{_COLLECTOR}::test_n4_a_form_that_a_page_sends_blindly_does_not_know_the_way_and_leaves_nothing",),
+    "n1": (
+        f"{_COLLECTOR}::test_n1_it_listens_on_loopback_alone_on_a_port_of_its_own",
+        f"{_HTTP}::test_n1_beyond_this_machine_there_is_no_server_without_tls",
+        f"{_SERVE}::test_n1_the_program_serves_says_where_once_and_ends_cleanly",
+    ),
+    "n2": (
+        f"{_COLLECTOR}::test_n2_n3_what_does_not_know_the_token_or_says_too_much_is_refused_and_leaves_nothing",
+        f"{_HTTP}::test_n2_every_route_needs_its_grant_whatever_the_token",
+        f"{_HTTP}::test_n2_the_tokens_are_for_their_owner_alone_and_weak_or_open_ones_are_refused",
+        f"{_HTTP}::test_n2_a_websocket_is_let_in_by_the_same_rules",
+    ),
+    "n3": (
+        f"{_COLLECTOR}::test_n2_n3_what_does_not_know_the_token_or_says_too_much_is_refused_and_leaves_nothing",
+        f"{_HTTP}::test_n3_hosts_and_origins_that_are_not_listed_are_refused_on_every_route",
+        f"{_HTTP}::test_n3_only_a_listed_page_may_read_answers",
+    ),
+    "n4": (
+        f"{_COLLECTOR}::test_n4_a_form_that_a_page_sends_blindly_does_not_know_the_way_and_leaves_nothing",
+        f"{_HTTP}::test_n4_a_body_that_a_form_can_send_is_refused",
+    ),
+    "n5": (f"{_HTTP}::test_n5_a_token_in_the_address_counts_for_nothing",),
+    "n6": (f"{_HTTP}::test_n6_every_command_that_writes_grants_or_spends_needs_the_right_to_approve",),
+    "n7": (f"{_HTTP}::test_n7_a_reader_that_takes_nothing_is_dropped_and_the_turn_goes_on",),
+    "n11": (f"{_SERVE}::test_n11_no_command_of_the_agent_reaches_the_server_or_its_tokens",),
     "n8": (
+        f"{_HTTP}::test_n8_a_body_of_a_hundred_megabytes_is_refused_and_not_held",
+        f"{_HTTP}::test_n8_a_client_of_a_byte_a_second_is_ended_and_holds_up_nobody",
+        f"{_HTTP}::test_n8_headers_without_end_and_what_is_no_http_are_refused",
         f"{_COLLECTOR}::test_n8_too_many_requests_and_too_many_bytes_are_refused",
         f"{_COLLECTOR}::test_n8_garbage_and_those_who_say_nothing_hold_up_nobody_for_long",
     ),
@@ -53,11 +78,8 @@ NETWORK: dict[str, tuple[str, ...]] = {
         "tests/contract/test_absent.py::test_no_setting_and_no_code_turns_the_check_of_certificates_off",
     ),
 }
-NO_SERVER = ("there is no local API", "tests/contract/test_absent.py::test_nothing_listens_but_what_is_named")
 # What can't be covered because the thing does not exist: why, and the test that it does not.
 ABSENT: dict[str, tuple[str, str]] = {
-    **dict.fromkeys(("n5", "n6", "n7"), NO_SERVER),
-    "n11": ("there is no local API; no socket of the machine is reached but by its name and a yes (S6)", NO_SERVER[1]),
     "k8": ("sessions can't be exported", "tests/contract/test_absent.py::test_sessions_are_not_exported"),
 }
 # No blocker is among these.
