@@ -18,6 +18,7 @@ import psutil
 from benchmarks.clocked import clocked_server
 from benchmarks.served import MODEL, PROGRAM, answer, environment, home, model_server, project
 from benchmarks.table import Result
+from core.transports.engines import LEAST_IDLE
 from tests.support.provider_streams import step_from
 
 WORDS = 60
@@ -165,4 +166,5 @@ async def _talk(server: Server, count: int) -> float:
                     raise RuntimeError(told.text)
 
         await asyncio.gather(*(talk() for _ in range(count)))
+        await asyncio.sleep(2 * LEAST_IDLE)
     return server.resident

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from core.clock import monotonic
 from core.engine import Engine
 from core.errors import AgentTuiError, CommandRejected
 from core.protocol import commands as cmd
@@ -26,11 +27,12 @@ from core.transports.line_client import LineClient
 from core.transports.session_view import SessionView, require_ack
 
 MOST_OPEN: Final = 32
+LEAST_IDLE: Final = 5.0  # seconds since a session was asked for, so that nobody has it closed under his hands
 
 
 class Engines:
     """Engines of this process, by workspace. `make` builds one for a directory (absolute; it must exist). `most_open`:
-    sessions that stay open while nothing runs in them."""
+    sessions that stay open while nothing runs in them; `least_idle`: seconds until one of them can be closed."""
 
     def __init__(
         self,
@@ -38,15 +40,18 @@ class Engines:
         make: Callable[[Path, EngineOptions], Client] | None = None,
         *,
         most_open: int = MOST_OPEN,
+        least_idle: float = LEAST_IDLE,
     ) -> None:
         self._options = options
         self._make = make or (lambda directory, options: Engine(directory, options=options))
-        self._most_open = most_open
+        self._most_open, self._least_idle = most_open, least_idle
         self._by_workspace: dict[Path, Client] = {}
         self._by_session: dict[str, Client] = {}  # the one used last is the last
+        self._used: dict[str, float] = {}
         self._held: Counter[str] = Counter()
         self._closing: dict[str, asyncio.Task[None]] = {}
         self._tasks = TaskOwner()
+        self._timer: asyncio.TimerHandle | None = None
 
     def get(self, directory: Path) -> Client:
         """Return the engine of a workspace, made at its first use."""
@@ -95,6 +100,7 @@ class Engines:
     def forget(self, session: str) -> None:
         """Note that a session was closed by a command: the next who asks for it has it resumed."""
         self._by_session.pop(session, None)
+        self._used.pop(session, None)
 
     @contextmanager
     def hold(self, session: str) -> Iterator[None]:
@@ -111,10 +117,25 @@ class Engines:
         """Make a session the latest, and close the oldest ones that are too many."""
         self._by_session.pop(session, None)
         self._by_session[session] = client
+        self._used[session] = monotonic()
+        self._trim()
+
+    def _trim(self) -> None:
+        """Close the oldest sessions that are too many, now or when they are idle for long enough."""
         over = len(self._by_session) - len(self._closing) - self._most_open
+        if over <= 0:
+            return
+        until = monotonic() - self._least_idle
         old = [each for each in self._by_session if each not in self._held and each not in self._closing]
-        for each in old[: max(over, 0)]:
-            self._closing[each] = self._tasks.start(self._close_if_idle(each), name=f"closing {each}")
+        for each in old[:over]:
+            if self._used[each] <= until:
+                self._closing[each] = self._tasks.start(self._close_if_idle(each), name=f"closing {each}")
+        if self._timer is None and self._least_idle:
+            self._timer = asyncio.get_running_loop().call_later(self._least_idle, self._trim_later)
+
+    def _trim_later(self) -> None:
+        self._timer = None
+        self._trim()
 
     async def _close_if_idle(self, session: str) -> None:
         client = self._by_session[session]
@@ -128,7 +149,8 @@ class Engines:
             await view.settle()
             state = view.state
             if state.current_turn is not None or state.jobs or state.approvals or session in self._held:
-                self._by_session[session] = self._by_session.pop(session)  # it is asked again when others were
+                self._by_session[session] = self._by_session.pop(session)  # it is looked at again when others were
+                self._used[session] = monotonic()
                 return
             await client.submit(cmd.SessionClose(session=session))
             self.forget(session)
@@ -147,6 +169,8 @@ class Engines:
     async def close(self) -> None:
         """Close every engine of this process, and the connections to others; they are made anew where they are wanted
         again."""
+        if self._timer is not None:
+            self._timer.cancel()
         await self.wait_closed()
         elsewhere = [each for each in self._by_session.values() if isinstance(each, LineClient)]
         for client in (*self._by_workspace.values(), *elsewhere):

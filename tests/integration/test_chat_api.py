@@ -126,6 +126,7 @@ async def test_the_seven_events_come_in_the_order_of_the_specification(project):
     assert names(told, kinds["tool_call"]) == called
     assert names(told, kinds["file_edit"]) == called
     assert {each.name for each in told} == {*called, "content_delta", "done"}
+    assert {each.name for each in told if not each.id} == {"tool_call_start", "tool_result"}  # not told whole yet
     read = next(each for each in told if each.name == "tool_result")
     assert read.data["result"]["status"] == "success"
 

@@ -111,6 +111,7 @@ async def test_idle_sessions_are_closed_and_resumed_when_they_are_asked_for(proj
         EngineOptions(preload=False, watch=False),
         lambda at, given: Engine(at, options=given, models=models),
         most_open=2,
+        least_idle=0,
     )
     engine = engines.get(project)
     assert isinstance(engine, Engine)

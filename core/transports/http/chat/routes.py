@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Annotated, Any, Final
 
 from litestar import MediaType, Request, Response, get, post
@@ -95,7 +96,8 @@ async def replay_chat(
     """Stream the events behind `after`, and those of the turn at work until it ends."""
     session = to_session_id(conversation_id)
     talk = Conversation(await service.find(session), session, brief=False)
-    return service.streams.build_stream(talk.replay(read_place(after, last_event_id)), _name(session))
+    pieces = talk.replay(read_place(after, last_event_id))
+    return service.streams.build_stream(_hold(service, session, pieces), _name(session))
 
 
 @post(
@@ -125,16 +127,28 @@ async def _answer(request: AnyRequest, data: ChatRequest, service: HttpService) 
     client, session = await _open(data, service)
     talk = Conversation(client, session)
     try:
-        await talk.settle()
-        await _submit(data, prompt, service, client, talk)
-        if data.stream or request.headers.get("accept", "").strip().lower().startswith(EVENT_STREAM):
-            return service.streams.build_stream(talk.stream_answer(), _name(session))
-        whole = await talk.finish_answer()
+        with service.engines.hold(session):
+            await talk.settle()
+            await _submit(data, prompt, service, client, talk)
+            if data.stream or request.headers.get("accept", "").strip().lower().startswith(EVENT_STREAM):
+                pieces = _hold(service, session, talk.stream_answer())
+                return service.streams.build_stream(pieces, _name(session))
+            whole = await talk.finish_answer()
     except BaseException:
         await talk.close()
         raise
     await talk.close()
     return _encode(whole, _name(session))
+
+
+async def _hold(service: HttpService, session: str, pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """Keep a session open while its events are told."""
+    with service.engines.hold(session):
+        try:
+            async for each in pieces:
+                yield each
+        finally:
+            await pieces.aclose()
 
 
 async def _open(data: ChatRequest, service: HttpService) -> tuple[Client, str]:
