@@ -81,7 +81,7 @@ class Raw:
 
     async def read(self) -> dict[str, Any]:
         assert self.process.stdout is not None
-        found: dict[str, Any] = json.loads(await asyncio.wait_for(self.process.stdout.readline(), 20))
+        found: dict[str, Any] = json.loads(await asyncio.wait_for(self.process.stdout.readline(), 60))
         return found
 
     async def read_until(self, is_met: Any) -> dict[str, Any]:
@@ -121,7 +121,7 @@ async def raw_agent(project: Path, *command: str, model: bool = True, **variable
             assert process.stdin is not None
             process.stdin.close()
             try:
-                await asyncio.wait_for(process.wait(), 20)
+                await asyncio.wait_for(process.wait(), 60)
             except TimeoutError:
                 process.kill()
                 raise
@@ -193,7 +193,7 @@ async def test_an_editor_that_leaves_in_a_turn_or_a_review_loses_nothing(project
         await agent.read_until(lambda line: line.get("method") == "session/request_permission")
         agent.write(b'{"jsonrpc":"2.0","id":77,"met')  # half a line
         agent.process.stdin.close()
-        assert await asyncio.wait_for(agent.process.wait(), 20) == 0
+        assert await asyncio.wait_for(agent.process.wait(), 60) == 0
     async with raw_agent(project) as agent:
         await agent.call("initialize", protocolVersion=1)
         [info] = list_sessions(SessionStore(project), limit=9)
@@ -204,7 +204,7 @@ async def test_an_editor_that_leaves_in_a_turn_or_a_review_loses_nothing(project
         agent.send("session/prompt", sessionId=agent.session, prompt=[text("slowly")])
         await agent.read_until(lambda line: line.get("params", {}).get("update", {}).get("kind") == "execute")
         agent.process.stdin.close()
-        assert await asyncio.wait_for(agent.process.wait(), 20) == 0
+        assert await asyncio.wait_for(agent.process.wait(), 60) == 0
     [info] = list_sessions(SessionStore(project), limit=9)
     assert not info.locked
     assert not (project / "new.txt").exists()
