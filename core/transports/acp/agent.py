@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -58,6 +59,7 @@ class AcpAgent:
         self._capabilities = a.ClientCapabilities()
         self._is_initialized = False
         self._sessions: dict[str, FollowedSession] = {}
+        self._holds: dict[str, ExitStack] = {}  # what the client follows is not closed for being idle
         self._methods: Mapping[str, tuple[type[Struct], Callable[[Any], Awaitable[Any]]]] = {
             "initialize": (a.InitializeRequest, self._initialize),
             "authenticate": (a.AuthenticateRequest, self._authenticate),
@@ -184,6 +186,9 @@ class AcpAgent:
             drain=self._drain,
         )
         session = self._sessions[opened.session] = FollowedSession(client, opened.session, terms)
+        if session.id not in self._holds:
+            self._holds[session.id] = ExitStack()
+            self._holds[session.id].enter_context(self._engines.hold(session.id))
         await session.follow(opened.seq, replay=replay)
         session.announce_soon()
         return session
@@ -203,6 +208,7 @@ class AcpAgent:
 
     async def _leave(self, session: FollowedSession, *, discard: bool) -> None:
         del self._sessions[session.id]
+        self._holds.pop(session.id).close()
         self._engines.forget(session.id)
         await session.leave(discard=discard)
 
