@@ -86,6 +86,8 @@ def run(arguments: AcpArguments) -> int:
     from core.transports.acp.server import serve
     from core.transports.acp.session_options import parse_review
 
+    if sys.stdin.isatty():
+        sys.stderr.write("agent-tui acp waits for the lines of an editor, which starts it by itself: see docs/acp.md\n")
     serve(
         AgentTerms(
             options=arguments,
