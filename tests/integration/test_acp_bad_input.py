@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
+from core.providers.connection.keys import find_key, store_key
 from core.sessions.listing import list_sessions
 from core.sessions.store import SessionStore
+from core.user_dirs import get_config_dir
 from tests.support.pictures import noise
-from tests.support.program import PROGRAM, ROOT
+from tests.support.program import KEY, PROGRAM, ROOT
 from tests.support.trust import trust
 
 SCRIPT = """\
@@ -111,7 +113,7 @@ async def raw_agent(project: Path, *command: str, model: bool = True, **variable
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         limit=64 << 20,
-        cwd=ROOT,
+        cwd=ROOT if command else "/",
         env={**os.environ, "PYTHONWARNINGS": "always", **variables},
     )
     try:
@@ -220,11 +222,13 @@ async def test_a_session_needs_a_model_and_says_so_as_authentication(project):
         assert refused["error"]["code"] == -32000
         assert (await agent.call("authenticate", methodId="environment"))["error"]["code"] == -32000
         assert (await agent.call("authenticate", methodId="magic"))["error"]["code"] == -32602
-        from core.user_dirs import get_config_dir
-
         get_config_dir().mkdir(parents=True, exist_ok=True)
         script = project.parent / "script.yaml"
         (get_config_dir() / "config.toml").write_text(f'model = "scripted/{script}"\n')
         assert (await agent.call("authenticate", methodId="environment"))["result"] == {}
         assert "result" in await agent.call("session/new", cwd=str(project), mcpServers=[])
+        address = "https://api.openai.com/v1"
+        store_key("openai", KEY, base_url=address)
+        assert find_key("openai", base_url=address)[0] is not None
         assert (await agent.call("logout"))["result"] == {}
+        assert find_key("openai", base_url=address)[0] is None
