@@ -195,7 +195,7 @@ async def test_a_cancel_ends_the_turn_and_what_is_asked(script, project, tmp_pat
         assert await running == "cancelled"
         agent.editor.hangs = True
         reviewing = asyncio.create_task(agent.prompt("edit it"))
-        await asyncio.wait_for(agent.editor.requested.wait(), 20)
+        await asyncio.wait_for(agent.editor.requested.wait(), 60)
         await agent.peer.cancel(session_id=agent.session)
         assert await reviewing == "cancelled"
         assert (project / "a.txt").read_text() == "one\ntwo\nthree\n"

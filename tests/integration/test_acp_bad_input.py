@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
+from core.providers.connection.keys import find_key, store_key
 from core.sessions.listing import list_sessions
 from core.sessions.store import SessionStore
+from core.user_dirs import get_config_dir
 from tests.support.pictures import noise
-from tests.support.program import PROGRAM, ROOT
+from tests.support.program import KEY, PROGRAM, ROOT
 from tests.support.trust import trust
 
 SCRIPT = """\
@@ -81,7 +83,7 @@ class Raw:
 
     async def read(self) -> dict[str, Any]:
         assert self.process.stdout is not None
-        found: dict[str, Any] = json.loads(await asyncio.wait_for(self.process.stdout.readline(), 20))
+        found: dict[str, Any] = json.loads(await asyncio.wait_for(self.process.stdout.readline(), 60))
         return found
 
     async def read_until(self, is_met: Any) -> dict[str, Any]:
@@ -111,7 +113,7 @@ async def raw_agent(project: Path, *command: str, model: bool = True, **variable
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         limit=64 << 20,
-        cwd=ROOT,
+        cwd=ROOT if command else "/",
         env={**os.environ, "PYTHONWARNINGS": "always", **variables},
     )
     try:
@@ -121,7 +123,7 @@ async def raw_agent(project: Path, *command: str, model: bool = True, **variable
             assert process.stdin is not None
             process.stdin.close()
             try:
-                await asyncio.wait_for(process.wait(), 20)
+                await asyncio.wait_for(process.wait(), 60)
             except TimeoutError:
                 process.kill()
                 raise
@@ -193,7 +195,7 @@ async def test_an_editor_that_leaves_in_a_turn_or_a_review_loses_nothing(project
         await agent.read_until(lambda line: line.get("method") == "session/request_permission")
         agent.write(b'{"jsonrpc":"2.0","id":77,"met')  # half a line
         agent.process.stdin.close()
-        assert await asyncio.wait_for(agent.process.wait(), 20) == 0
+        assert await asyncio.wait_for(agent.process.wait(), 60) == 0
     async with raw_agent(project) as agent:
         await agent.call("initialize", protocolVersion=1)
         [info] = list_sessions(SessionStore(project), limit=9)
@@ -204,7 +206,7 @@ async def test_an_editor_that_leaves_in_a_turn_or_a_review_loses_nothing(project
         agent.send("session/prompt", sessionId=agent.session, prompt=[text("slowly")])
         await agent.read_until(lambda line: line.get("params", {}).get("update", {}).get("kind") == "execute")
         agent.process.stdin.close()
-        assert await asyncio.wait_for(agent.process.wait(), 20) == 0
+        assert await asyncio.wait_for(agent.process.wait(), 60) == 0
     [info] = list_sessions(SessionStore(project), limit=9)
     assert not info.locked
     assert not (project / "new.txt").exists()
@@ -220,11 +222,13 @@ async def test_a_session_needs_a_model_and_says_so_as_authentication(project):
         assert refused["error"]["code"] == -32000
         assert (await agent.call("authenticate", methodId="environment"))["error"]["code"] == -32000
         assert (await agent.call("authenticate", methodId="magic"))["error"]["code"] == -32602
-        from core.user_dirs import get_config_dir
-
         get_config_dir().mkdir(parents=True, exist_ok=True)
         script = project.parent / "script.yaml"
         (get_config_dir() / "config.toml").write_text(f'model = "scripted/{script}"\n')
         assert (await agent.call("authenticate", methodId="environment"))["result"] == {}
         assert "result" in await agent.call("session/new", cwd=str(project), mcpServers=[])
+        address = "https://api.openai.com/v1"
+        store_key("openai", KEY, base_url=address)
+        assert find_key("openai", base_url=address)[0] is not None
         assert (await agent.call("logout"))["result"] == {}
+        assert find_key("openai", base_url=address)[0] is None

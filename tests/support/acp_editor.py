@@ -62,7 +62,7 @@ class Editor(acp.Client):
         return [each for each in self.updates if each.session_update == kind]
 
     async def wait_for(self, is_met: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not is_met():
                 self.news.clear()
                 await self.news.wait()

@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import referencing
-import referencing.jsonschema
 
 SCHEMA = Path(__file__).parent / "acp_schema" / "schema.json"
-NAME = "urn:acp"
 
 
 @cache
@@ -34,9 +31,7 @@ def find_definitions(side: str, method: str) -> dict[str, str]:
 
 @cache
 def validator(name: str) -> jsonschema.Draft202012Validator:
-    resource = referencing.jsonschema.DRAFT202012.create_resource(load_schema())
-    registry = referencing.Registry().with_resource(NAME, resource)
-    return jsonschema.Draft202012Validator({"$ref": f"{NAME}#/$defs/{name}"}, registry=registry)
+    return jsonschema.Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": load_schema()["$defs"]})
 
 
 class LineChecker:

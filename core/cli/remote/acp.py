@@ -81,11 +81,13 @@ def parse(argv: Sequence[str]) -> AcpArguments:
 def run(arguments: AcpArguments) -> int:
     """Serve an editor until it leaves, or set up a model."""
     if arguments.setup:
-        return asyncio.run(_set_up(arguments))
+        return asyncio.run(_set_up())
     from core.transports.acp.agent import AgentTerms
     from core.transports.acp.server import serve
     from core.transports.acp.session_options import parse_review
 
+    if sys.stdin.isatty():
+        sys.stderr.write("agent-tui acp waits for the lines of an editor, which starts it by itself: see docs/acp.md\n")
     serve(
         AgentTerms(
             options=arguments,
@@ -97,31 +99,23 @@ def run(arguments: AcpArguments) -> int:
     return ExitCode.DONE
 
 
-async def _set_up(arguments: AcpArguments) -> int:
+async def _set_up() -> int:
     """Ask for a provider, its key and a model, and save them as the welcome screen does."""
-    from core.engine import Engine
     from core.protocol import commands as cmd
-    from core.protocol import queries as q
+    from core.transports.acp.logins import list_providers, save_login
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ConfigError("the set-up asks in a terminal.", hint="Start agent-tui acp --setup in one.")
-    engine = Engine(arguments.directory, options=arguments)
-    try:
-        found = await engine.query(q.ModelsQuery(discover=False))
-        providers = found.providers if isinstance(found, q.ModelsAnswer) else ()
-        for number, each in enumerate(providers, 1):
-            sys.stdout.write(f"{number:>3}  {each.label}{f' ({each.key})' if each.key else ''}\n")
-        chosen = await asyncio.to_thread(input, "Provider: ")
-        if not (chosen.isdecimal() and 0 < int(chosen) <= len(providers)):
-            raise ConfigError(f"{chosen!r} is none of them.", hint="Start again, and give a number of the list.")
-        provider = providers[int(chosen) - 1]
-        key = await asyncio.to_thread(getpass, f"Key for {provider.label} (empty: keep it as it is): ")
-        model = (await asyncio.to_thread(input, f"Model ({provider.id}/NAME; empty: as it is): ")).strip()
-        name = model if "/" in model or not model else f"{provider.id}/{model}"
-        reply = await engine.submit(cmd.ProviderConfigure(provider=provider.id, key=key.strip(), model=name))
-    finally:
-        await engine.close()
-    if isinstance(reply, cmd.Reject):
-        raise ConfigError(reply.message, hint=reply.hint)
+    providers = await list_providers()
+    for number, each in enumerate(providers, 1):
+        sys.stdout.write(f"{number:>3}  {each.label}{f' (has {each.key})' if each.key else ''}\n")
+    chosen = await asyncio.to_thread(input, "Provider: ")
+    if not (chosen.isdecimal() and 0 < int(chosen) <= len(providers)):
+        raise ConfigError(f"{chosen!r} is none of them.", hint="Start again, and give a number of the list.")
+    provider = providers[int(chosen) - 1]
+    key = await asyncio.to_thread(getpass, f"Key for {provider.label} (empty: keep it as it is): ")
+    model = (await asyncio.to_thread(input, f"Model ({provider.id}/NAME; empty: as it is): ")).strip()
+    name = model if model.startswith(f"{provider.id}/") or not model else f"{provider.id}/{model}"
+    await save_login(cmd.ProviderConfigure(provider=provider.id, key=key.strip(), model=name))
     sys.stdout.write("Saved. Go back to your editor.\n")
     return ExitCode.DONE

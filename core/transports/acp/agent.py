@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -12,7 +13,6 @@ from msgspec import Struct
 from core import __version__
 from core.acp import agent_methods as a
 from core.acp.connection import (
-    AUTH_REQUIRED,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
@@ -27,6 +27,7 @@ from core.protocol import queries as q
 from core.protocol.client import Client
 from core.protocol.options import EngineOptions
 from core.records import convert
+from core.transports.acp.logins import build_refusal, check_login, forget_keys, list_methods
 from core.transports.acp.opening import check_directory, give_servers, list_page, parse_client_servers
 from core.transports.acp.prompting import run_prompt
 from core.transports.acp.session import ClientTerms, FollowedSession
@@ -34,8 +35,6 @@ from core.transports.acp.session_options import ReviewPolicy, build_change, pars
 from core.transports.engines import Engines
 from core.transports.session_view import require_ack
 
-SETUP: Final = "--setup"
-_KEYS: Final = "OPENAI_API_KEY, ANTHROPIC_API_KEY or the variable that your configuration names"
 P = TypeVar("P", bound=Struct)
 
 
@@ -58,6 +57,7 @@ class AcpAgent:
         self._capabilities = a.ClientCapabilities()
         self._is_initialized = False
         self._sessions: dict[str, FollowedSession] = {}
+        self._holds: dict[str, ExitStack] = {}  # what the client follows is not closed for being idle
         self._methods: Mapping[str, tuple[type[Struct], Callable[[Any], Awaitable[Any]]]] = {
             "initialize": (a.InitializeRequest, self._initialize),
             "authenticate": (a.AuthenticateRequest, self._authenticate),
@@ -95,12 +95,6 @@ class AcpAgent:
 
     async def _initialize(self, said: a.InitializeRequest) -> a.InitializeResponse:
         self._capabilities, self._is_initialized = said.client_capabilities, True
-        methods: list[a.AuthMethodAgent | a.AuthMethodTerminal] = []
-        if said.client_capabilities.auth.terminal:
-            text = "Choose a provider and paste a key, in a terminal."
-            methods.append(a.AuthMethodTerminal(id="setup", name="Set up a model", description=text, args=(SETUP,)))
-        text = f"Set {_KEYS} where your editor starts agent-tui, or run agent-tui acp {SETUP} in a terminal."
-        methods.append(a.AuthMethodAgent(id="environment", name="A key that is set up already", description=text))
         return a.InitializeResponse(
             protocol_version=a.PROTOCOL_VERSION,
             agent_capabilities=a.AgentCapabilities(
@@ -110,25 +104,19 @@ class AcpAgent:
                 session_capabilities=a.SessionCapabilities(list={}, delete={}, resume={}, close={}),
                 auth=a.AgentAuthCapabilities(logout={}),
             ),
-            auth_methods=tuple(methods),
+            auth_methods=list_methods(has_terminal=said.client_capabilities.auth.terminal),
             agent_info=a.Implementation(name="agent-tui", title="agent-tui", version=__version__),
         )
 
     async def _authenticate(self, said: a.AuthenticateRequest) -> dict[str, Any]:
-        if said.method_id not in {"environment", "setup"}:
-            raise AcpError(f"there is no way {said.method_id!r} to log in", number=INVALID_PARAMS)
         if not self._sessions:
             await self._engines.close()  # what was set up meanwhile is read anew
-        await self._check_model(self._engines.get(Path.cwd()))
+        if self._terms.options.model is None:
+            await check_login(said.method_id)
         return {}
 
     async def _log_out(self, _: Struct) -> dict[str, Any]:
-        """Forget the keys that were pasted; those of the environment are not ours."""
-        from core.providers.connection.keys import forget_stored_key
-
-        answer = await self._engines.get(Path.cwd()).query(q.ModelsQuery(discover=False))
-        for each in answer.providers if isinstance(answer, q.ModelsAnswer) else ():
-            forget_stored_key(each.id, base_url=each.base_url)
+        await forget_keys()
         return {}
 
     async def _check_model(self, client: Client) -> None:
@@ -137,7 +125,7 @@ class AcpAgent:
             return
         answer = await client.query(q.ModelsQuery(discover=False))
         if isinstance(answer, q.ModelsAnswer) and not answer.default:
-            raise AcpError(f"no model is set up: {answer.reason or 'there is no key'}", number=AUTH_REQUIRED)
+            raise build_refusal(answer.reason)
 
     async def _open(self, said: a.NewSessionRequest) -> a.NewSessionResponse:
         directory, servers = check_directory(said.cwd), parse_client_servers(said.mcp_servers)
@@ -184,6 +172,9 @@ class AcpAgent:
             drain=self._drain,
         )
         session = self._sessions[opened.session] = FollowedSession(client, opened.session, terms)
+        if session.id not in self._holds:
+            self._holds[session.id] = ExitStack()
+            self._holds[session.id].enter_context(self._engines.hold(session.id))
         await session.follow(opened.seq, replay=replay)
         session.announce_soon()
         return session
@@ -203,6 +194,7 @@ class AcpAgent:
 
     async def _leave(self, session: FollowedSession, *, discard: bool) -> None:
         del self._sessions[session.id]
+        self._holds.pop(session.id).close()
         self._engines.forget(session.id)
         await session.leave(discard=discard)
 

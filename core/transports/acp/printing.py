@@ -45,6 +45,7 @@ class UpdatePrinter:
     def __init__(self, state: SessionState, *, has_notices: bool, has_compaction: bool) -> None:
         self.calls: dict[str, ShownCall] = {}
         self.is_replaying = False
+        self.is_prompted = False
         self._state = state
         self._has_notices, self._has_compaction = has_notices, has_compaction
         self._root = Path()
@@ -61,7 +62,7 @@ class UpdatePrinter:
         match event:
             case ev.TurnStarted(prompt=prompt):
                 self._speaks = False
-                if self.is_replaying:  # now it is what the client itself has just sent
+                if self.is_replaying or not self.is_prompted:  # else it is what the client itself has just sent
                     yield UserMessageChunk(content=TextContent(text=prompt), message_id=envelope.turn or None)
                 yield from self._release_notices()
             case ev.TurnSteered(text=text):

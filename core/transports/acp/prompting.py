@@ -23,13 +23,13 @@ _NO_MODEL: Final = {"KEY_MISSING", "KEY_REJECTED", "NO_MODEL"}
 
 async def run_prompt(session: FollowedSession, blocks: tuple[ContentBlock, ...]) -> StopReason:
     """Run a prompt and return why it stopped. Raises `AcpError`; nothing of the prompt counts then."""
-    if session.is_prompted:
+    if session.printer.is_prompted:
         raise AcpError("a prompt of this session is running; cancel it first", number=INVALID_REQUEST)
     session.begin_prompt()
     try:
         return await _run(session, convert_prompt(blocks, session.root))
     finally:
-        session.is_prompted = False
+        session.printer.is_prompted = False
 
 
 async def _run(session: FollowedSession, parts: PromptParts) -> StopReason:

@@ -75,7 +75,6 @@ class FollowedSession:
         self.state = SessionState(session_id=session)
         self.review = terms.review
         self._is_cancelled = False
-        self.is_prompted = False
         self.client, self.id = client, session
         self._terms = terms
         self._asker = ClientAsker(terms.peer, terms.capabilities, session, terms.seconds)
@@ -101,7 +100,7 @@ class FollowedSession:
 
     def begin_prompt(self) -> None:
         """Take note that a prompt runs, which can be cancelled from now on."""
-        self.is_prompted, self._is_cancelled = True, False
+        self.printer.is_prompted, self._is_cancelled = True, False
 
     def is_cancelled(self) -> bool:
         """True if the client cancelled the prompt."""

@@ -1,0 +1,66 @@
+"""Logins of an ACP client: the ways there are, the model that has to be there, and keys that were pasted.
+
+They are about the user's own configuration and keys, whatever project an editor opens afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from core.acp.agent_methods import AuthMethodAgent, AuthMethodTerminal
+from core.acp.connection import AUTH_REQUIRED, INVALID_PARAMS, AcpError
+from core.config.loading import load_settings
+from core.protocol import commands as cmd
+from core.protocol.models import ProviderStatus
+
+SETUP: Final = "--setup"
+_KEYS: Final = "OPENAI_API_KEY, ANTHROPIC_API_KEY or the variable that your configuration names"
+
+
+def list_methods(*, has_terminal: bool) -> tuple[AuthMethodAgent | AuthMethodTerminal, ...]:
+    """List the ways to log in. `has_terminal`: the client can start our command in one."""
+    text = f"Set {_KEYS} where your editor starts agent-tui, or run agent-tui acp {SETUP} in a terminal."
+    known = AuthMethodAgent(id="environment", name="A key that is set up already", description=text)
+    if not has_terminal:
+        return (known,)
+    text = "Choose a provider and paste a key, in a terminal."
+    return (AuthMethodTerminal(id="setup", name="Set up a model", description=text, args=(SETUP,)), known)
+
+
+async def check_login(method: str) -> None:
+    """Raise `AcpError` unless there is such a way to log in and a model to ask by now."""
+    if method not in {"environment", "setup"}:
+        raise AcpError(f"there is no way {method!r} to log in", number=INVALID_PARAMS)
+    from core.providers.catalog.discovery import discover_models
+
+    found = await discover_models(await asyncio.to_thread(load_settings), probe=False)
+    if not found.default:
+        raise build_refusal(found.reason)
+
+
+def build_refusal(reason: str) -> AcpError:
+    """Build the error of a request that needs a model while there is none."""
+    return AcpError(f"no model is set up: {reason or 'there is no key'}", number=AUTH_REQUIRED)
+
+
+async def list_providers() -> tuple[ProviderStatus, ...]:
+    """List the providers that can be set up, and where a key of each was found."""
+    from core.providers.catalog.discovery import discover_models
+
+    return (await discover_models(await asyncio.to_thread(load_settings), probe=False)).providers
+
+
+async def save_login(command: cmd.ProviderConfigure) -> None:
+    """Save a key and a model. Raises `ConfigError`, `StateError`."""
+    from core.engine.settings_file import save_provider
+
+    await asyncio.to_thread(lambda: save_provider(command, load_settings()))
+
+
+async def forget_keys() -> None:
+    """Forget the keys that were pasted; those of the environment are not ours."""
+    from core.providers.connection.keys import forget_stored_key
+
+    for each in await list_providers():
+        await asyncio.to_thread(forget_stored_key, each.id, base_url=each.base_url)
