@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -271,6 +272,10 @@ async def test_the_command_line_says_what_runs_and_how_to_reach_it(screen, proje
     assert "(running)" in listed.out
     assert "agent-tui attach SESSION" in listed.out
     assert session in (await run(project, "attach", "--list", env=environment(None))).out
+    renamed = await run(project, "sessions", "rename", session, "Told from outside", env=environment(None))
+    assert renamed.code == 0, renamed.err
+    listed = await run(project, "sessions", "--json", env=environment(None))
+    assert [(each["title"], each["running"]) for each in json.loads(listed.out)] == [("Told from outside", True)]
     refused = await run(project, "-p", "Hello", "-c", env=environment(None))
     assert refused.code == 1
     assert f"agent-tui attach {session}" in refused.err
