@@ -281,6 +281,30 @@ async def test_the_command_line_says_what_runs_and_how_to_reach_it(screen, proje
     assert f"agent-tui attach {session}" in refused.err
 
 
+async def test_the_screen_of_a_tab_attaches_without_a_terminal_and_leaves_the_session_open(screen, project):
+    session = await opened(screen)
+    tab = await asyncio.create_subprocess_exec(
+        *PROGRAM,
+        "attach",
+        session,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env=environment(None, TEXTUAL_DRIVER="textual.drivers.web_driver:WebDriver", COLUMNS="100", ROWS="30"),
+    )
+    assert await tab.stdout.readline() == b"__GANGLION__\n"
+    shown = b""
+    async with asyncio.timeout(40):
+        while b"2 screens" not in shown:
+            kind, size = await tab.stdout.readexactly(1), int.from_bytes(await tab.stdout.readexactly(4), "big")
+            shown += await tab.stdout.readexactly(size) if kind in b"DM" else pytest.fail(f"{kind!r} is no packet")
+    assert isinstance(await screen.submit(cmd.SessionDetach(session=session)), cmd.Ack)
+    tab.terminate()
+    await tab.stdout.read()
+    assert await tab.wait() == 0
+    back = await attach(session)
+    await back.close()
+
+
 async def test_the_terminal_of_a_screen_hangs_up_over_ssh_and_its_turn_waits_for_the_next_screen(project):
     argv = [*PROGRAM, str(project), "--model", f"scripted/{project.parent / 'script.yaml'}"]
     env = environment(None, SSH_CONNECTION="192.0.2.1 50000 192.0.2.2 22", AGENT_TUI_CONFIG_DIR=str(project.parent))
