@@ -28,6 +28,7 @@ OWN_PACKAGES = ("core", "tui")
 # Holding the interpreter's own state, or loaded before any path of the project is searched.
 UNTOUCHABLE = ("__main__", "builtins", "codecs", "encodings", "importlib", "io", "os", "site", "sys", "warnings")
 
+WEB_DRIVER = "textual.drivers.web_driver:WebDriver"
 
 # Where Python takes its own code from, before a line of ours runs.
 HOMES = ("PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX")
@@ -196,7 +197,10 @@ def _run_screen(arguments: "Any") -> int:
 
 
 def _lacks_terminal() -> bool:
-    """Return True if there is no terminal for keys (standard input) or pictures (standard error), and say so."""
+    """Return True if there is no terminal for keys (standard input) or pictures (standard error), and say so. A screen
+    in a browser needs none."""
+    if os.environ.get("TEXTUAL_DRIVER") == WEB_DRIVER:
+        return False
     streams = (("standard input", sys.stdin), ("standard error", sys.stderr))
     missing = [name for name, stream in streams if stream is None or not stream.isatty()]
     if missing and sys.stderr is not None:

@@ -6,6 +6,7 @@ Nothing is imported here that the first paint does not need, and the engine is n
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -108,7 +109,7 @@ class AgentApp(App[int], inherit_bindings=False):
         self.key_filter = KeyFilter(self, lambda: self.main.controllers.chat)
         self.seconds_since_struck = self.key_filter.get_seconds_since_struck
         self._frame_diff = FrameDiff()
-        self._draft = ""
+        self._draft: str | None = None  # what the prompt held when the user left
 
     def get_default_screen(self) -> Screen[Any]:
         return self.main
@@ -159,10 +160,14 @@ class AgentApp(App[int], inherit_bindings=False):
         super().exit(result, return_code, message)
 
     async def on_unmount(self) -> None:
-        await self.main.bridge.save_draft(self._draft)
+        bridge = self.main.bridge
+        if self._draft is not None:
+            await bridge.save_draft(self._draft)
         if self.is_hung_up:
-            await self.main.bridge.detach(by_hangup=True)
-        await self.main.bridge.close()
+            await bridge.detach(by_hangup=True)
+        elif self.is_web and self._draft is None:  # a tab was closed: nobody said that the session is to end
+            await bridge.detach()
+        await bridge.close()
 
 
 def run(
@@ -184,11 +189,13 @@ def run(
     vars(textual_screen)["UPDATE_PERIOD"] = 1 / FRAMES_PER_SECOND
     from tui.terminal.driver import TerminalDriver, exit_on_signals, restore_on_error
 
-    app = AgentApp(client, build_session_request(options), keymap=keymap, driver=TerminalDriver)
+    # In a browser it is Textual's own driver, which it finds by this variable.
+    driver = None if os.environ.get("TEXTUAL_DRIVER") else TerminalDriver
+    app = AgentApp(client, build_session_request(options), keymap=keymap, driver=driver)
     app.install_signal_handlers, app.keep_fault = exit_on_signals, keep_fault
     with restore_on_error():
         app.run()
-    if not app.return_code:
+    if not app.return_code and driver is not None:
         from tui.notices import format_exit_summary
 
         state, bridge = app.main.state, app.main.bridge

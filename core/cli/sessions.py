@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import ClassVar, Final, Literal, get_args
 
 import msgspec
@@ -93,7 +92,7 @@ def run(arguments: SessionsArguments) -> int:
         case "show":
             return _print_session(arguments, store)
         case "rename":
-            asyncio.run(_rename(arguments, store.workspace))
+            asyncio.run(_rename(arguments))
             return _report(arguments, {"id": arguments.session, "title": arguments.title}, "Renamed")
         case "delete":
             return _delete(arguments, store)
@@ -102,13 +101,13 @@ def run(arguments: SessionsArguments) -> int:
 def _print_list(arguments: SessionsArguments) -> int:
     directory = arguments.directory
     found = list_sessions(SessionStore(directory), limit=_MAX_LISTED if arguments.json else _MAX_PRINTED)
+    running = frozenset(list_reachable()) if any(each.locked for each in found) else frozenset[str]()
     if arguments.json:
-        _print_json(msgspec.to_builtins(found))
+        _print_json([msgspec.to_builtins(each) | {"running": each.id in running} for each in found])
         return ExitCode.DONE
     if not found:
         sys.stdout.write(f"No sessions of {display_name(str(directory))} yet. Start one: agent-tui\n")
         return ExitCode.DONE
-    running = frozenset(list_reachable()) if any(each.locked for each in found) else frozenset[str]()
     for line in _format_table(found, running):
         sys.stdout.write(f"{line}\n")
     if running.intersection(each.id for each in found):
@@ -170,18 +169,19 @@ def _print_session(arguments: SessionsArguments, store: SessionStore) -> int:
     return ExitCode.DONE
 
 
-async def _rename(arguments: SessionsArguments, workspace: Path) -> None:
-    """Rename a session through an engine, as a screen does. Raises `CommandRejected`."""
-    from core.engine import Engine, EngineOptions
+async def _rename(arguments: SessionsArguments) -> None:
+    """Rename a session through an engine, as a screen does: the one that has it open. Raises `CommandRejected`."""
+    from core.engine import EngineOptions
+    from core.transports.engines import Engines
     from core.transports.session_view import require_ack
 
-    engine = Engine(workspace, options=EngineOptions(interactive=False, watch=False, preload=False))
+    engines = Engines(EngineOptions(interactive=False, watch=False, preload=False))
     try:
-        require_ack(await engine.submit(cmd.SessionResume(session=arguments.session)))
-        require_ack(await engine.submit(cmd.SessionRename(session=arguments.session, title=arguments.title)))
-        await engine.query(IdleQuery(session=arguments.session))
+        client = await engines.find(arguments.session)
+        require_ack(await client.submit(cmd.SessionRename(session=arguments.session, title=arguments.title)))
+        await client.query(IdleQuery(session=arguments.session))
     finally:
-        await engine.close()
+        await engines.close()
 
 
 def _delete(arguments: SessionsArguments, store: SessionStore) -> int:
@@ -203,7 +203,7 @@ def _report(arguments: SessionsArguments, told: dict[str, object], done: str) ->
     return ExitCode.DONE
 
 
-def _format_table(sessions: tuple[SessionInfo, ...], running: frozenset[str]) -> list[str]:
+def _format_table(sessions: tuple[SessionInfo, ...], running: frozenset[str] = frozenset()) -> list[str]:
     rows = [
         (
             each.id,

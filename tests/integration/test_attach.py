@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -271,9 +272,37 @@ async def test_the_command_line_says_what_runs_and_how_to_reach_it(screen, proje
     assert "(running)" in listed.out
     assert "agent-tui attach SESSION" in listed.out
     assert session in (await run(project, "attach", "--list", env=environment(None))).out
+    renamed = await run(project, "sessions", "rename", session, "Told from outside", env=environment(None))
+    assert renamed.code == 0, renamed.err
+    listed = await run(project, "sessions", "--json", env=environment(None))
+    assert [(each["title"], each["running"]) for each in json.loads(listed.out)] == [("Told from outside", True)]
     refused = await run(project, "-p", "Hello", "-c", env=environment(None))
     assert refused.code == 1
     assert f"agent-tui attach {session}" in refused.err
+
+
+async def test_the_screen_of_a_tab_attaches_without_a_terminal_and_leaves_the_session_open(screen, project):
+    session = await opened(screen)
+    tab = await asyncio.create_subprocess_exec(
+        *PROGRAM,
+        "attach",
+        session,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env=environment(None, TEXTUAL_DRIVER="textual.drivers.web_driver:WebDriver", COLUMNS="100", ROWS="30"),
+    )
+    assert await tab.stdout.readline() == b"__GANGLION__\n"
+    shown = b""
+    async with asyncio.timeout(40):
+        while b"2 screens" not in shown:
+            kind, size = await tab.stdout.readexactly(1), int.from_bytes(await tab.stdout.readexactly(4), "big")
+            shown += await tab.stdout.readexactly(size) if kind in b"DM" else pytest.fail(f"{kind!r} is no packet")
+    assert isinstance(await screen.submit(cmd.SessionDetach(session=session)), cmd.Ack)
+    tab.terminate()
+    await tab.stdout.read()
+    assert await tab.wait() == 0
+    back = await attach(session)
+    await back.close()
 
 
 async def test_the_terminal_of_a_screen_hangs_up_over_ssh_and_its_turn_waits_for_the_next_screen(project):
