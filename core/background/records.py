@@ -29,8 +29,7 @@ class AgentLimits(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
 
 
 class AgentRequest(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
-    """What a background agent is started with: a task, and the workspace (an absolute path) or repository that it is
-    about. `branch` "" = the one that the repository stands on."""
+    """The start of a background agent: a task, and the workspace (an absolute path) or repository that it is about. `branch` "" = the one that the repository stands on."""
 
     task_description: str
     workspace_path: str = ""

@@ -26,7 +26,7 @@ def name_worker() -> str:
     return f"{platform.node() or 'localhost'}:{os.getpid()}"
 
 
-async def run_worker(
+async def serve_agents(
     store: AgentStore,
     *,
     concurrency: int = CONCURRENCY,

@@ -133,6 +133,7 @@ AGES = frozenset(
         "core.providers.catalog.reported",
         "core.providers.connection.retry_delay",
         "core.cli.image",
+        "core.cli.remote.agents",
     }
 )
 

@@ -140,12 +140,12 @@ def _find_configured() -> str:
 
 
 def _run_worker(arguments: AgentsArguments, database: str) -> int:
-    from core.worker.worker import IDLE_SECONDS, run_worker
+    from core.worker.worker import IDLE_SECONDS, serve_agents
 
     lock = WorkerLock() if not database else None
     try:
         asyncio.run(
-            run_worker(
+            serve_agents(
                 open_store(database, lease=arguments.lease),
                 concurrency=arguments.concurrency,
                 idle_seconds=IDLE_SECONDS if arguments.until_idle else None,
