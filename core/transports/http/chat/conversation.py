@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncGenerator
 
+from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.client import Client
@@ -57,11 +58,14 @@ class Conversation:
         return asked[-1] if asked else None
 
     async def finish_answer(self) -> Response:
-        """Return the response object when the turn ends, or when it waits for somebody's yes."""
+        """Return the response object when the turn ends, or when it waits for somebody's yes. Raises `CommandRejected`
+        when the session was closed meanwhile."""
         while not self._is_ended and not self.state.approvals:
             self._ready.clear()
             if not await self._step():
                 break
+        if not self.state.turns:
+            raise CommandRejected("the session was closed before the prompt began.", code="session_unknown")
         return build_answer(self.state.turns[-1], self.state)
 
     async def stream_answer(self) -> AsyncGenerator[bytes]:
