@@ -23,6 +23,7 @@ from core.sessions.store import SessionStore
 from core.transports.stdio_client import connect
 from tests.integration.test_engine_provider import assert_prefixes_hold, assert_valid, opened, serving
 from tests.support.agent_case import calls, says
+from tests.support.configured import configured
 from tests.support.folded import fold_events
 from tests.support.history import faults
 from tests.support.open_session import engine_in, read_until, run_turn, set_keys, submit
@@ -243,3 +244,21 @@ def test_without_a_screen_the_model_is_told_to_go_on_and_the_output_says_what_wa
     assert asked["content"] == "Before I plan"
     assert asked["metadata"]["answers"] == []
     assert [o["recommended"] for o in asked["metadata"]["questions"][0]["options"]] == [True, False]
+
+
+async def test_a_client_can_say_that_nobody_answered_and_never_a_yes(tmp_path):
+    configured('[commands]\npolicy = "confirm"\n')
+    project = project_at(tmp_path / "project")
+    models = access([calls(("run_terminal_cmd", {"command": "true"})), says("Then not.")])
+    async with engine_in(project, models, interactive=True) as engine:
+        session = await submit(engine, cmd.SessionOpen())
+        await submit(engine, cmd.TurnSubmit(session=session, text="Do it"))
+        asked = (await read_until(engine, session, ev.ApprovalRequested))[-1]
+        yes = cmd.ApprovalAnswer(session=session, id=asked.id, decision="allow_once", by="program")
+        assert isinstance(await engine.submit(yes), cmd.Reject)
+        await submit(engine, cmd.ApprovalAnswer(session=session, id=asked.id, decision="reject_once", by="program"))
+        events = await read_until(engine, session, ev.TurnFinished)
+        [resolved] = [each for each in events if isinstance(each, ev.ApprovalResolved)]
+        assert (resolved.decision, resolved.by) == ("reject_once", "program")
+        told = [each.content for each in engine.state(session).messages if hasattr(each, "call_id")]
+        assert told == ["Not run: The program refused this call. Nothing was changed."]
