@@ -29,7 +29,8 @@ class AgentLimits(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
 
 
 class AgentRequest(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
-    """The start of a background agent: a task, and the workspace (an absolute path) or repository that it is about. `branch` "" = the one that the repository stands on."""
+    """The start of a background agent: a task, and the workspace (an absolute path) or repository that it is about.
+    `branch` "" = the one that the repository stands on."""
 
     task_description: str
     workspace_path: str = ""

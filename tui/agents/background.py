@@ -40,7 +40,7 @@ class BackgroundList(RosterList):
 
     @dataclass
     class Opened(Message):
-        """What an agent did is to be brought here, or its session be opened."""
+        """An agent's work is to be brought here, or its session be opened."""
 
         id: str
 
