@@ -7,7 +7,8 @@ believed.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -200,6 +201,7 @@ class UpdateReader:
         old, new = diff.get("oldText"), diff.get("newText")
         operation: d.FileOperation = "create" if "newText" in diff and old is None else "edit"
         path = self._make_relative(str(diff.get("path", "")))
+        added, removed = _count_lines(str(old or "").splitlines(), str(new or "").splitlines())
         metadata = d.FileEditMetadata(
             file_path=path,
             operation="delete" if call.kind == "delete" else operation,
@@ -207,8 +209,8 @@ class UpdateReader:
             tool_name=self._name(call),
             tool_call_id=call.id,
             status="error" if is_error else "success",
-            added=len(str(new or "").splitlines()),
-            removed=len(str(old or "").splitlines()),
+            added=added,
+            removed=removed,
         )
         content = new if isinstance(new, str) else None
         return d.FileEditDocument(id=opened.id, sequence=opened.sequence, content=content, metadata=metadata)
@@ -266,6 +268,13 @@ def _read_block(block: Any) -> str:
         return text
     name = block.get("uri") or block.get("name") or block.get("type", "")
     return f"[{name}]" if name else ""
+
+
+def _count_lines(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """Return how many lines are added and removed between two texts."""
+    changes = SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes()
+    differing = [each for each in changes if each[0] != "equal"]
+    return sum(each[4] - each[3] for each in differing), sum(each[2] - each[1] for each in differing)
 
 
 def _read_location(location: Any) -> str:
