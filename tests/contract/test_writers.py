@@ -60,6 +60,7 @@ WRITERS: dict[str, str] = {
     "core.permissions.state_file": STATE,
     "core.providers.connection.key_command": "nothing: a command of the user's own configuration that prints a key",
     "core.cli.image": STATE,
+    "core.cli.remote.agents": "nothing itself; becomes the screen",
     "core.cli.remote.serve": "its own file of tokens, at its end",
     "core.transports.http.server": "the socket that the user names",
     "core.transports.http.token_file": "the file of tokens: in the state directory, or where the user says; 0600",

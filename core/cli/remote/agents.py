@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -130,7 +131,11 @@ def run(arguments: AgentsArguments) -> int:
     database = resolve_database(arguments.database, _find_configured())
     if arguments.verb == "worker":
         return _run_worker(arguments, database)
-    return asyncio.run(_run(arguments, open_store(database)))
+    store = open_store(database)
+    if arguments.verb == "attach":
+        session = asyncio.run(_find_attachable(arguments, store))
+        os.execv(arguments.program[0], [*arguments.program, "attach", session])
+    return asyncio.run(_run(arguments, store))
 
 
 def _find_configured() -> str:
@@ -164,8 +169,6 @@ async def _run(arguments: AgentsArguments, store: AgentStore) -> int:
         if verb is not None:
             return await verb(arguments, store)
         agent = await require(store, arguments.name)
-        if arguments.verb == "attach":
-            return await _attach(arguments, agent)
         if arguments.verb == "message":
             await send_message(store, agent, arguments.text, arguments.program)
         else:
@@ -267,8 +270,17 @@ async def _delete(arguments: AgentsArguments, store: AgentStore) -> int:
     return ExitCode.DONE
 
 
-async def _attach(arguments: AgentsArguments, agent: BackgroundAgent) -> int:
-    if not agent.session:
-        raise CommandRejected("the agent has not begun yet.", code="nothing_to_attach")
-    sys.stdout.write(f"agent-tui attach {agent.session}\n")
-    return ExitCode.DONE
+async def _find_attachable(arguments: AgentsArguments, store: AgentStore) -> str:
+    """Return the session of an agent that a screen here can show. Raises `CommandRejected`."""
+    await store.open()
+    try:
+        agent = await require(store, arguments.name)
+    finally:
+        await store.close()
+    if agent.state in ENDED or not agent.session:
+        raise CommandRejected(
+            f"the agent is {agent.state}: there is nothing to attach to.",
+            hint=f"agent-tui agents pull {agent.id} brings its work here." if agent.session else "",
+            code="nothing_to_attach",
+        )
+    return agent.session
