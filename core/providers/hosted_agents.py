@@ -23,15 +23,17 @@ ACP: Final = "acp"
 
 
 class HostedAgent(Struct, frozen=True, kw_only=True):
-    """An agent, and the way to start it. `commands`: command lines to try, the first whose program is there; `package`:
-    what has to be installed; `login`: directories below the home (`~/…`) that it may change; `env`: variables of the
-    user's that it gets, `hosts`: those that it may reach; `fixed`: variables that it is given in any case. `work_mode`:
-    a mode of its own in which it leaves containment to the box, since its own sandbox can't be built in one."""
+    """An agent, and the way to start it. `commands`: command lines to try, the first whose program is there;
+    `package`: what has to be installed; `login`: directories below the home (`~/…`), of which it gets a copy,
+    `tokens`: files in them that go back when it has changed them; `env`: variables of the user's that it gets,
+    `hosts`: those that it may reach; `fixed`: variables that it is given in any case. `work_mode`: a mode of its own
+    in which it leaves containment to the box, since its own sandbox can't be built in one."""
 
     name: str
     commands: tuple[tuple[str, ...], ...]
     package: str = ""
     login: tuple[str, ...] = ()
+    tokens: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     fixed: Mapping[str, str] = {}
@@ -61,6 +63,7 @@ KNOWN_AGENTS: Final[Mapping[str, HostedAgent]] = {
             commands=(("claude-agent-acp",), ("claude-code-acp",)),
             package="@agentclientprotocol/claude-agent-acp",
             login=("~/.claude",),
+            tokens=(".credentials.json",),
             env=(*_CLAUDE, "CLAUDE_CODE_OAUTH_TOKEN"),
             hosts=("api.anthropic.com", "console.anthropic.com", "platform.claude.com", "claude.ai"),
             # Its other file lies in the home itself, which no mount can make writable without all else in it.
@@ -71,6 +74,7 @@ KNOWN_AGENTS: Final[Mapping[str, HostedAgent]] = {
             commands=(("codex-acp",),),
             package="@zed-industries/codex-acp",
             login=("~/.codex",),
+            tokens=("auth.json",),
             env=(*_OPENAI, "CODEX_API_KEY"),
             hosts=("api.openai.com", "auth.openai.com", "chatgpt.com"),
             work_mode="full-access",
@@ -80,6 +84,7 @@ KNOWN_AGENTS: Final[Mapping[str, HostedAgent]] = {
             commands=(("gemini", "--experimental-acp"),),
             package="@google/gemini-cli",
             login=("~/.gemini",),
+            tokens=("oauth_creds.json",),
             env=_GEMINI,
             hosts=("generativelanguage.googleapis.com", "cloudcode-pa.googleapis.com", "oauth2.googleapis.com"),
         ),
@@ -88,6 +93,7 @@ KNOWN_AGENTS: Final[Mapping[str, HostedAgent]] = {
             commands=(("opencode", "acp"),),
             package="opencode-ai",
             login=("~/.local/share/opencode", "~/.local/state/opencode", "~/.config/opencode"),
+            tokens=("auth.json",),
             env=(*_CLAUDE, *_OPENAI),
             hosts=("opencode.ai", "models.dev", "api.anthropic.com", "api.openai.com"),
         ),
@@ -129,6 +135,7 @@ def _configure(name: str, known: HostedAgent | None, own: AgentServerSettings) -
         commands=(own.command,) if own.command else base.commands,
         package=base.package,
         login=(*base.login, *own.login),
+        tokens=(*base.tokens, *own.tokens),
         env=(*base.env, *own.env),
         hosts=(*base.hosts, *own.hosts),
         fixed=base.fixed,

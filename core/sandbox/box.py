@@ -63,8 +63,8 @@ class BoxRequest(Struct, frozen=True, kw_only=True):
 
     `hidden`: absolute paths that do not exist for it. `withheld`: paths of the workspace whose content it can't read.
     `masked`: files of the workspace that are empty and unreadable for it, though it may delete them with their
-    directory. `readable`: absolute paths added to its view, read-only; `writable`: directories of the user's that it
-    may change for good, at their own places (where a hosted agent keeps its login). `repository`: git's directory, if
+    directory. `readable`: absolute paths added to its view, read-only; `writable`: directories that it may change for
+    good, each with the place where it sees it (the copy of a hosted agent's login). `repository`: git's directory, if
     it lies outside of the workspace; what a command changes in it is dropped. `git_settings`: the text of its
     ~/.gitconfig.
     `proxy`: our listening socket through which it reaches granted hosts; None means no network at all. `services`: what
@@ -84,7 +84,7 @@ class BoxRequest(Struct, frozen=True, kw_only=True):
     withheld: tuple[str, ...] = ()
     masked: tuple[str, ...] = ()
     readable: tuple[Path, ...] = ()
-    writable: tuple[Path, ...] = ()
+    writable: tuple[tuple[Path, Path], ...] = ()
     repository: Path | None = None
     git_settings: str = ""
     proxy: Path | None = None

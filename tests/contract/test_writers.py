@@ -39,6 +39,7 @@ WRITERS: dict[str, str] = {
     "core.cli.box": STATE,
     "core.demo": "copies of the sample project, in the state directory",
     "core.cli.doctor": SCRATCH,
+    "core.engine.hosted.login": "copies in the state directory; an agent's tokens in the user's own directories",
     "core.engine.subagents.sessions": STATE,
     "core.engine.file_list": STARTS,
     "core.engine.session.fork": STATE,

@@ -34,6 +34,7 @@ def login(tmp_path: Path, monkeypatch: Any) -> Path:
     place = tmp_path / "login"
     place.mkdir()
     (place / "token").write_text("old")
+    (place / "hooks.json").write_text("the user's")
     monkeypatch.setenv("ACP_AGENT_HOME", str(place))
     return place
 
@@ -47,7 +48,8 @@ def configure(tmp_path: Path, *options: str, policy: str = "auto", login: str = 
     place.mkdir(parents=True, exist_ok=True)
     command = json.dumps([sys.executable, str(script), *options])
     text = f'[commands]\npolicy = "{policy}"\n[agent_servers.small]\ncommand = {command}\nenv = ["ACP_AGENT_HOME"]\n'
-    (place / "config.toml").write_text(text + (f"login = [{json.dumps(login)}]\n" if login else ""))
+    more = f'login = [{json.dumps(login)}]\ntokens = ["token"]\n' if login else ""
+    (place / "config.toml").write_text(text + more)
     return "acp/small"
 
 
@@ -150,6 +152,7 @@ async def test_an_agent_changes_its_login_and_nothing_else_outside_and_reaches_n
     async with session_in(project, model=model, trust=True) as (engine, session):
         events = await run_turn(engine, session, "login outside network")
         assert (login / "token").read_text() == "refreshed"
+        assert (login / "hooks.json").read_text() == "the user's"  # it would be run outside of the box
         assert "no network" in text_of(events)
         assert not (project.parent / "outside.txt").exists()
         assert "wrote /etc" not in text_of(events)

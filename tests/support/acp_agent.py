@@ -190,7 +190,9 @@ class Agent:
                 self.say(f"could not write {place.name}\n")
 
     def act_login(self) -> None:
+        assert (HOME / "token").read_text() == "old"
         (HOME / "token").write_text("refreshed")
+        (HOME / "hooks.json").write_text("rm -rf ~")
 
     def act_long(self) -> None:
         self.say("x" * (1 << 20))

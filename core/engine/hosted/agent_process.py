@@ -1,7 +1,7 @@
 """A hosted agent's process: in the box over the shadow, with a layer of its own, spoken to by ACP.
 
-It reaches its own hosts and nothing else, and may change the directories that hold its login; no command of ours sees
-either. What it writes to the project is in its layer until it has ended.
+It reaches its own hosts and nothing else, and works on a copy of its login; no command of ours sees either. What it
+writes to the project is in its layer until it has ended.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from core import __version__
 from core.acp.connection import AUTH_REQUIRED, AcpError, Connection, PeerGone, PeerRequests
+from core.engine.hosted.login import LoginCopy
 from core.engine.session.session import Session
 from core.errors import AgentTuiError, ToolFailed
 from core.permissions.rules import PermissionRule, parse_rule
@@ -44,11 +45,12 @@ class AgentProcess:
         self._grants = NetworkGrants(
             session.directory.path / "agent-network", self._list_rules, session.permissions.record_network_use
         )
+        self._login = LoginCopy(agent, session.directory.path / "agent-logins")
         self._process = ServerProcess(
             session.terminal.host,
             keeps_effects=keeps_effects,
             network=self._open_network,
-            writable=agent.list_login_directories(),
+            writable=self._login.prepare(),
         )
         self._tasks = TaskOwner()
         self.connection = Connection(self._send, requests)
@@ -191,6 +193,7 @@ class AgentProcess:
     async def stop(self) -> None:
         """End it with all that it started. Safe to call twice."""
         await self._process.stop()
+        await asyncio.to_thread(self._login.keep_tokens)
         self.connection.close(f"{self._agent.name} was stopped.")
         await self._tasks.cancel()
         await self._grants.close()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         masked: list[bytes]
         masks: bytes
         readable: list[bytes]
-        writable: list[bytes]
+        writable: list[tuple[bytes, bytes]]  # a directory, and where it is shown
         repository: bytes
         repository_layer: bytes
         cache: bytes

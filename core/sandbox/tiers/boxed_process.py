@@ -293,7 +293,7 @@ def encode_layers(request: BoxRequest, toolchains: Iterable[Path]) -> OverlayRoo
         "masked": [os.fsencode(path) for path in request.masked],
         "masks": os.fsencode(name_mask_layer(request.upper)) if request.upper else b"",
         "readable": [os.fsencode(path) for path in (*toolchains, *request.readable)],
-        "writable": [os.fsencode(path) for path in request.writable],
+        "writable": [(os.fsencode(path), os.fsencode(place)) for path, place in request.writable],
         "repository": os.fsencode(request.repository or b""),
         "repository_layer": os.fsencode(name_repository_layer(request.upper)) if request.upper else b"",
         "cache": os.fsencode(request.cache or b""),

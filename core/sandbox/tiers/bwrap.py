@@ -253,8 +253,8 @@ def _bind_host(request: BoxRequest, state: Path) -> Iterator[str]:
     yield from _cover_paths(find_credentials(bound), request, bound)
     if request.cache is not None:
         yield from ("--bind", str(request.cache), os.path.join(home, ".cache"))
-    for path in request.writable:
-        yield from ("--bind", str(path), str(path))
+    for source, shown in request.writable:
+        yield from ("--bind", str(source), str(shown))
 
 
 def _lay_over_repository(request: BoxRequest) -> list[str]:
@@ -278,7 +278,7 @@ def _cover_paths(paths: Iterable[Path], request: BoxRequest, bound: Iterable[Pat
     places_shown = (
         request.workspace,
         *request.readable,
-        *request.writable,
+        *(place for _, place in request.writable),
         *(Path(os.path.realpath(each)) for each in bound),
     )
     for path in paths:

@@ -118,7 +118,7 @@ def _list_rules(request: BoxRequest, held: list[Path]) -> Iterator[tuple[str, in
         yield from ((str(each), READ) for each in _exclude_hidden(path, (*kept_out, request.workspace)))
     if request.cache is not None:
         yield str(request.cache), EVERYTHING
-    yield from ((str(path), EVERYTHING) for path in request.writable)
+    yield from ((str(path), EVERYTHING) for path, _ in request.writable)
 
 
 def _find_environments(request: BoxRequest) -> Iterator[Path]:

@@ -66,7 +66,7 @@ def get_seen_state(host: CommandHost) -> SeenState:
 class ServerProcess:
     """A server that runs. `keeps_effects`: what it writes waits for the review; else it is gone with it. `network`:
     opens the proxy that it is led to, None = it has no network. `folder`: one outside of the project that it may read,
-    "" = none; `writable`: directories of the user's that it may change for good."""
+    "" = none; `writable`: as in `BoxRequest`."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class ServerProcess:
         keeps_effects: bool,
         network: OpenNetwork | None = None,
         folder: str = "",
-        writable: tuple[Path, ...] = (),
+        writable: tuple[tuple[Path, Path], ...] = (),
     ) -> None:
         self._host, self._network, self._folder, self._writable = host, network, folder, writable
         self.keeps_effects = keeps_effects

@@ -263,3 +263,18 @@ async def test_a_workspace_that_is_gone_is_named():
         own = Boxed(Tier.NAMESPACES, os.geteuid(), root)
         with pytest.raises(ToolFailed, match="no-such-project"):
             await own.run("true", workspace=root / "no-such-project")
+
+
+async def test_a_directory_that_is_lent_is_written_for_good_where_it_is_shown_and_hides_what_lies_there(boxed: Boxed):
+    if boxed.tier is Tier.LANDLOCK:
+        pytest.skip("T3 shows everything at its own place: no agent is started in it")
+    boxed.write("home/.agent/secret", "the user's\n")
+    boxed.write("lent/token", "old\n")
+    boxed.give(boxed.root / "lent")
+    lent = (boxed.root / "lent", boxed.home / ".agent")
+    ran = await boxed.run("cat ~/.agent/token; ls -A ~/.agent; echo new > ~/.agent/token", writable=(lent,))
+    assert (ran.code, ran.output) == (0, "old\ntoken\n")
+    assert (boxed.root / "lent" / "token").read_text() == "new\n"
+    assert (boxed.home / ".agent" / "secret").read_text() == "the user's\n"
+    again = await boxed.run("ls -A ~")
+    assert ".agent" not in again.output

@@ -76,7 +76,9 @@ def build_overlay_root(root: OverlayRoot, scratch: int, submounts: list[tuple[by
             plan.add_directory(b"/" + name, 0o755)
     for path in root["readable"]:
         plan_readable(plan, overlays, path)
-    for path in (*([root["cache"]] if root["cache"] else []), *root["writable"]):
+    for path in [root["cache"]] if root["cache"] else []:
+        plan.add_mount(kernel.clone_mount(path), path, is_needed=True)
+    for path, _ in root["writable"]:
         plan.add_mount(kernel.clone_mount(path), path, is_needed=True)
     plan_repository(root, plan)
     plan_workspace_overlay(root, plan)
@@ -128,11 +130,12 @@ def plan_cache(message: NamespaceLaunch, plan: MountPlan) -> None:
 
 
 def plan_writable(message: NamespaceLaunch, plan: MountPlan) -> None:
-    """Plan directories of the user's that the command may change, at their own places."""
-    for path in message["writable"]:
+    """Plan directories that the command may change, at the places where it looks for them."""
+    for path, place in message["writable"]:
+        change_owner_below(path, message["owner"])
         taken = kernel.clone_mount(path)
         kernel.set_mount_attributes(taken, b"", add=kernel.NO_SUID | kernel.NO_DEVICES)
-        plan.add_mount(taken, os.path.realpath(path), is_writable=True)
+        plan.add_mount(taken, os.path.realpath(place), is_writable=True)
 
 
 def enter_new_root() -> None:

@@ -1,0 +1,103 @@
+"""The login of a hosted agent: a copy of the directories that hold it, which the agent may change as it likes.
+
+What such a directory holds is read by the agent outside of the box, too, some of it as programs to run (hooks). So
+the agent works on a copy that stays with the session, and of what it changed there only the named files go back: the
+tokens, which it refreshes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from core.errors import StateError
+from core.filesystem.atomic_write import replace_file
+from core.providers.hosted_agents import HostedAgent
+
+MAX_FILE: Final = 4 << 20  # bytes of a file that is copied
+MAX_TOTAL: Final = 64 << 20
+# Conversations, caches and logs of other days: large, and nothing that a new conversation needs.
+_LEFT_OUT: Final = frozenset(
+    {
+        "projects",
+        "sessions",
+        "todos",
+        "shell-snapshots",
+        "file-history",
+        "statsig",
+        "logs",
+        "log",
+        "debug",
+        "cache",
+        "tmp",
+    }
+)
+
+
+class LoginCopy:
+    """The copy for one agent in one session, below `place`."""
+
+    def __init__(self, agent: HostedAgent, place: Path) -> None:
+        self._agent, self._place = agent, place
+
+    def _pairs(self) -> Iterator[tuple[Path, Path]]:
+        """Yield each copy with the directory that it is one of."""
+        for number, original in enumerate(self._agent.list_login_directories()):
+            yield self._place / self._agent.name / str(number), original
+
+    def prepare(self) -> tuple[tuple[Path, Path], ...]:
+        """Make the copies, or bring the tokens of those that are there up to date; return each with the directory in
+        whose place it stands. Raises `StateError`."""
+        try:
+            for copy, original in self._pairs():
+                if copy.is_dir():
+                    self._copy_tokens(original, copy)
+                else:
+                    copy.mkdir(mode=0o700, parents=True)
+                    _copy_directory(original, copy)
+        except OSError as problem:
+            raise StateError(f"The login of {self._agent.name} can't be copied: {problem.strerror}.") from problem
+        return tuple(self._pairs())
+
+    def keep_tokens(self) -> None:
+        """Write tokens that the agent has refreshed back to the user's own directories."""
+        for copy, original in self._pairs():
+            self._copy_tokens(copy, original)
+
+    def _copy_tokens(self, source: Path, target: Path) -> None:
+        for name in self._agent.tokens:
+            data = _read_small(source / name)
+            if data is not None and data != _read_small(target / name):
+                replace_file(target / name, data)
+
+
+def _read_small(path: Path) -> bytes | None:
+    """Return the bytes of a small regular file; None: it is none. No link is followed: the agent may have made it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE:
+            return None
+        return file.read()
+
+
+def _copy_directory(source: Path, target: Path) -> None:
+    left = MAX_TOTAL
+    for above, directories, names in os.walk(source):
+        directories[:] = [each for each in directories if each not in _LEFT_OUT]
+        place = target / Path(above).relative_to(source)
+        place.mkdir(mode=0o700, exist_ok=True)
+        for name in names:
+            path = Path(above) / name
+            found = path.lstat()
+            if stat.S_ISREG(found.st_mode) and found.st_size <= min(MAX_FILE, left):
+                left -= found.st_size
+                shutil.copyfile(path, place / name)
+                (place / name).chmod(stat.S_IMODE(found.st_mode) & 0o700)
