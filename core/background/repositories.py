@@ -22,7 +22,7 @@ SCHEMES: Final = ("https", "ssh", "file")
 _SCP_LIKE: Final = re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[A-Za-z0-9._/~-]+")
 _BRANCH: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+-]{0,200}")
 _UNFIT: Final = re.compile(r"[\s;&|<>$`\\\"'(){}*?!\x00-\x1f\x7f]")
-_SETTINGS: Final = (
+GIT_OPTIONS: Final = (
     *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "protocol.ext.allow=never"),
     *("-c", "core.symlinks=true", "-c", "submodule.recurse=false", "-c", "filter.lfs.smudge=cat"),
     *("-c", "filter.lfs.required=false", "-c", "credential.interactive=false"),
@@ -64,7 +64,7 @@ async def clone_repository(url: str, branch: str, target: Path) -> None:
         if name in {"HOME", "PATH", "LANG", "SSH_AUTH_SOCK", "TMPDIR", "USER"} or name.startswith("XDG_")
     }
     process = await asyncio.create_subprocess_exec(
-        *(git, *_SETTINGS, "clone", "--quiet", "--no-recurse-submodules", *chosen, "--", url, str(target)),
+        *(git, *GIT_OPTIONS, "clone", "--quiet", "--no-recurse-submodules", *chosen, "--", url, str(target)),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from core.background.records import BackgroundAgent
 from core.background.store import AgentStore
 from core.errors import StateError
+from core.filesystem.removal import remove_tree
 from core.protocol.events import SessionStarted
 from core.sessions.record_format import decode_record, encode_record
 from core.sessions.store import SessionStore
@@ -74,13 +75,26 @@ def _list_files(session: Path) -> list[str]:
 
 
 async def download_session(store: AgentStore, agent: BackgroundAgent, target: SessionStore) -> int:
-    """Write what the store has of an agent's session into its directory, if it is not there; return the bytes of the
-    log that the store has. Raises `StateError`."""
+    """Let an agent's session be on this machine as the store has it; return the bytes of its log there. What was left
+    here of an attempt that others have gone on from is replaced. Raises `StateError`."""
     log = await store.read_log(agent.id)
     place = target.sessions_path / agent.session
-    if log and not (place / "log.jsonl").is_file():
+    if log and await asyncio.to_thread(_read_log, place) != log:
+        await asyncio.to_thread(_clear, place)
         await _fill(place, log, store.read_files(agent.id))
     return len(log)
+
+
+def _read_log(place: Path) -> bytes:
+    try:
+        return (place / "log.jsonl").read_bytes()
+    except OSError:
+        return b""
+
+
+def _clear(place: Path) -> None:
+    if place.exists():
+        remove_tree(place)
 
 
 async def _fill(place: Path, log: bytes, files: AsyncIterator[tuple[str, bytes]]) -> None:

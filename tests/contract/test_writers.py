@@ -55,6 +55,7 @@ WRITERS: dict[str, str] = {
     "core.background.sqlite_store": STATE,
     "core.background.postgres_store": "tables of its own in the database that the user names",
     "core.background.worker_process": "a lock and a log in the state directory; starts this program again",
+    "core.worker.pushing": "commits in the clone of an agent, in the state directory; starts git",
     "core.git.repository": "a room of its own in the temporary directory; starts git",
     "core.permissions.audit": STATE,
     "core.permissions.directory_identity": KERNEL,

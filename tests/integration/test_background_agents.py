@@ -26,6 +26,7 @@ from core.engine import Engine
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.protocol.options import EngineOptions
+from core.worker.pushing import push_agent
 from core.worker.runner import run_agent
 from tests.support.postgres import Server, find_programs, postgres_server
 
@@ -61,6 +62,11 @@ def repository(tmp_path: Path) -> str:
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"]):
         subprocess.run(["git", *words], cwd=root, check=True)
     return f"file://{root}"
+
+
+def show_commit(repository: Path, branch: str) -> str:
+    words = ["git", "log", "-1", "--format=%s", "-p", branch]
+    return subprocess.run(words, cwd=repository, check=True, capture_output=True, text=True).stdout
 
 
 @contextlib.asynccontextmanager
@@ -232,6 +238,25 @@ async def test_a_repository_is_cloned_without_its_hooks_and_one_that_is_not_ther
         assert (ended.state, ended.pending) == ("done", 1)
         assert failed.state == "failed"
         assert "can't be cloned" in failed.message
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_what_an_agent_did_in_a_clone_is_pushed_as_a_branch_when_the_user_says_so(tmp_path, repository):
+    origin = Path(repository.removeprefix("file://"))
+    async with opened(SqliteStore(make_agents_dir())) as store, working(store):
+        model = play(tmp_path, (EDIT, "Done."))
+        await start_agent(store, AgentRequest(task_description="Say two", repository_url=repository, model=model), ())
+        [ended] = await wait_for(store, all_ended)
+        with pytest.raises(CommandRejected):
+            await push_agent(store, ended, "--force")
+        hook = get_agent_dir(ended.id) / "project" / ".git" / "hooks" / "pre-commit"
+        hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+        hook.chmod(0o755)
+        assert await push_agent(store, ended, "say-two") == "say-two"
+    shown = show_commit(origin, "say-two")
+    assert shown.startswith("Say two\n")
+    assert "+two" in shown
+    assert (origin / "a.txt").read_text() == "one\n"
     assert not (tmp_path / "ran").exists()
 
 

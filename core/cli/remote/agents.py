@@ -34,6 +34,7 @@ agent-tui agents start "TASK" [DIR | --repo URL [--branch NAME]] [--model NAME]
        agent-tui agents message ID TEXT
        agent-tui agents stop ID
        agent-tui agents pull ID [DIR]
+       agent-tui agents push ID BRANCH
        agent-tui agents delete ID
        agent-tui agents worker [--concurrency N]"""
 TEXT: Final = """\
@@ -42,7 +43,7 @@ repository, without a screen. What it did waits for your review until you pull
 it. Agents are kept on this machine, or, with --database (or AGENT_TUI_DATABASE,
 or background.database), in the PostgreSQL database of a team, whose workers run
 on any number of machines."""
-VERBS: Final = ("start", "list", "show", "attach", "message", "stop", "pull", "delete", "worker")
+VERBS: Final = ("start", "list", "show", "attach", "message", "stop", "pull", "push", "delete", "worker")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +93,14 @@ def parse(argv: Sequence[str]) -> AgentsArguments:
     parser = build_command_line()
     said = parser.parse_intermixed_args(argv)
     words: list[str] = said.words
-    least, most = {"list": (0, 0), "worker": (0, 0), "start": (1, 2), "message": (2, 2), "pull": (1, 2)}.get(
-        said.verb, (1, 1)
-    )
+    least, most = {
+        "list": (0, 0),
+        "worker": (0, 0),
+        "start": (1, 2),
+        "message": (2, 2),
+        "push": (2, 2),
+        "pull": (1, 2),
+    }.get(said.verb, (1, 1))
     if not least <= len(words) <= most:
         parser.error(f"{said.verb} takes {least if least == most else f'{least} or {most}'} words, got {len(words)}")
     takes_directory = said.verb in {"start", "pull"}
@@ -115,7 +121,7 @@ def parse(argv: Sequence[str]) -> AgentsArguments:
         directory=directory,
         verb=said.verb,
         name=words[0] if words and said.verb != "start" else "",
-        text=words[1] if said.verb == "message" else "",
+        text=words[1] if said.verb in {"message", "push"} else "",
         request=request,
         database=said.database,
         as_json=said.json,
@@ -165,7 +171,9 @@ def _run_worker(arguments: AgentsArguments, database: str) -> int:
 async def _run(arguments: AgentsArguments, store: AgentStore) -> int:
     await store.open()
     try:
-        verb = {"start": _start, "list": _list, "show": _show, "pull": _pull, "delete": _delete}.get(arguments.verb)
+        verb = {"start": _start, "list": _list, "show": _show, "pull": _pull, "push": _push, "delete": _delete}.get(
+            arguments.verb
+        )
         if verb is not None:
             return await verb(arguments, store)
         agent = await require(store, arguments.name)
@@ -261,6 +269,15 @@ async def _pull(arguments: AgentsArguments, store: AgentStore) -> int:
     agent = await require(store, arguments.name)
     session = await pull_agent(store, agent, arguments.directory)
     sys.stdout.write(f"{agent.pending} files wait for your review: agent-tui --resume {session}\n")
+    return ExitCode.DONE
+
+
+async def _push(arguments: AgentsArguments, store: AgentStore) -> int:
+    from core.worker.pushing import push_agent
+
+    agent = await require(store, arguments.name)
+    branch = await push_agent(store, agent, arguments.text)
+    sys.stdout.write(f"Pushed to {agent.request.repository_url} as {branch}.\n")
     return ExitCode.DONE
 
 
