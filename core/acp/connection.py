@@ -135,7 +135,13 @@ class Connection:
     def _start_answer(self, identity: Any, method: str, params: Mapping[str, Any]) -> None:
         task = self._tasks.start(self._answer(identity, method, params), name=f"answer to {method}")
         self._answering[identity] = task
-        task.add_done_callback(lambda _: self._answering.pop(identity, None))
+        task.add_done_callback(lambda _: self._end_answer(identity, task))
+
+    def _end_answer(self, identity: Any, task: asyncio.Task[None]) -> None:
+        """Forget a request; one that was cancelled, be it before its first step, is answered all the same."""
+        self._answering.pop(identity, None)
+        if task.cancelled():
+            self._refuse(identity, CANCELLED, "the request was cancelled")
 
     def _cancel_answer(self, identity: Any) -> None:
         with contextlib.suppress(TypeError):  # an id that can't be one
@@ -145,9 +151,6 @@ class Connection:
     async def _answer(self, identity: Any, method: str, params: Mapping[str, Any]) -> None:
         try:
             result = await self._handler.answer(method, params)
-        except asyncio.CancelledError:
-            self._refuse(identity, CANCELLED, "the request was cancelled")
-            raise
         except AcpError as problem:
             self._refuse(identity, problem.number, problem.message, problem.data)
         except AgentTuiError as problem:
