@@ -133,7 +133,7 @@ PANES: Final = (
     PaneSpec(
         "background",
         "tui.agents.background:BackgroundPane",
-        "f12",
+        "shift+f9",
         "Background",
         "the background agents",
         _AGENTS,

@@ -64,7 +64,7 @@ async def test_a_prompt_behind_an_ampersand_or_the_command_goes_to_the_backgroun
 
 
 async def show(on: Any) -> BackgroundList:
-    await on.pilot.press("f12")
+    await on.pilot.press("shift+f9")
     await on.until(lambda: on.screen.query(BackgroundList))
     on.client.emit(e.BackgroundReported(agents=AGENTS))
     shown: BackgroundList = on.screen.query_one(BackgroundList)
