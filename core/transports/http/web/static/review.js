@@ -94,13 +94,18 @@ async function showSession(session) {
 async function watch(session, after, signal) {
   let last = after;
   let waits = null;
+  const drawLater = (wait) => {
+    waits = setTimeout(() => {
+      waits = null;
+      if (signal.aborted) return;
+      if (isAnswering()) drawLater(1000);
+      else draw(session, signal).catch(say);
+    }, wait);
+  };
   const onEvent = (envelope) => {
     last = Math.max(last, envelope.seq ?? 0);
     if (REFRESH_EVENTS.test(envelope.event?.type ?? "") && waits === null) {
-      waits = setTimeout(() => {
-        waits = null;
-        if (!signal.aborted && !isTyping()) draw(session, signal).catch(say);
-      }, 200);
+      drawLater(200);
     }
   };
   while (!signal.aborted) {
@@ -116,9 +121,10 @@ async function watch(session, after, signal) {
   }
 }
 
-// What is being written is not drawn over.
-function isTyping() {
-  return [...main.querySelectorAll("textarea")].some((each) => each.value);
+// What is being written or chosen is not drawn over.
+function isAnswering() {
+  const written = [...main.querySelectorAll("textarea")].some((each) => each.value);
+  return written || main.querySelector('[aria-pressed="true"]') !== null;
 }
 
 async function draw(session, signal) {
@@ -142,6 +148,7 @@ async function draw(session, signal) {
   main.replaceChildren(
     node("p", { className: "faint" }, visible([state.mode, state.model, state.isRunning ? "working" : "idle"].filter(Boolean).join(" · "))),
     node("p", {}, node("a", { className: "button", href: `/terminal?session=${encodeURIComponent(session)}` }, "Open the screen")),
+    ...(state.trust === "asked" ? [node("p", { className: "warn" }, "Nobody has said yet that this project is trusted: say so in the screen.")] : []),
     ...(asked.length ? [node("h2", {}, "Waits for an answer"), ...asked] : []),
     ...(said ? [node("details", { className: "card" }, node("summary", {}, "Last answer"), node("p", { className: "text" }, visible(said)))] : []),
     ...(changes.length ? changes : [node("p", { className: "faint" }, "Nothing waits for a review.")]),
@@ -224,12 +231,13 @@ function drawQuestion(path, asked) {
     });
     return [node("p", {}, visible(question.text)), node("div", { className: "actions" }, ...options), text];
   });
-  const answer = () => {
+  const answer = async () => {
     const answers = [...chosen].map(([question, { text, options }]) => ({ question, options: [...options], text: text.value }));
-    for (const { text } of chosen.values()) text.value = "";
-    return post(`${path}/commands`, { type: "question.answer", id: asked.id, answers });
+    await post(`${path}/commands`, { type: "question.answer", id: asked.id, answers });
+    card.remove();
   };
-  return node("section", { className: "card" }, ...parts, node("div", { className: "actions" }, button("Answer", "yes", answer)));
+  const card = node("section", { className: "card" }, ...parts, node("div", { className: "actions" }, button("Answer", "yes", answer)));
+  return card;
 }
 
 function drawChange(path, { change, lines, note }) {
