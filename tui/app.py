@@ -170,6 +170,17 @@ class AgentApp(App[int], inherit_bindings=False):
         await bridge.close()
 
 
+def choose_driver() -> type[Driver]:
+    """Return what draws the screen: in a page where TEXTUAL_DRIVER names Textual's driver for that, else here."""
+    if os.environ.get("TEXTUAL_DRIVER") == "textual.drivers.web_driver:WebDriver":
+        from tui.terminal.page_driver import PageDriver
+
+        return PageDriver
+    from tui.terminal.driver import TerminalDriver
+
+    return TerminalDriver
+
+
 def run(
     options: OptionsT,
     connect: Callable[[OptionsT, str], Awaitable[Client]],
@@ -189,13 +200,12 @@ def run(
     vars(textual_screen)["UPDATE_PERIOD"] = 1 / FRAMES_PER_SECOND
     from tui.terminal.driver import TerminalDriver, exit_on_signals, restore_on_error
 
-    # In a browser it is Textual's own driver, which it finds by this variable.
-    driver = None if os.environ.get("TEXTUAL_DRIVER") else TerminalDriver
+    driver = choose_driver()
     app = AgentApp(client, build_session_request(options), keymap=keymap, driver=driver)
     app.install_signal_handlers, app.keep_fault = exit_on_signals, keep_fault
     with restore_on_error():
         app.run()
-    if not app.return_code and driver is not None:
+    if not app.return_code and driver is TerminalDriver:
         from tui.notices import format_exit_summary
 
         state, bridge = app.main.state, app.main.bridge

@@ -65,6 +65,7 @@ WRITERS: dict[str, str] = {
     "core.cli.remote.agents": "nothing itself; becomes the screen",
     "core.cli.remote.serve": "its own file of tokens, at its end",
     "core.transports.http.server": "the socket that the user names",
+    "core.transports.http.web.terminal": "nothing itself; starts this program, on a session that is open",
     "core.transports.http.token_file": "the file of tokens: in the state directory, or where the user says; 0600",
     "core.providers.connection.private_file": "pasted keys, and what models can do (cache directory); 0600",
     "core.sandbox.tiers.supervised_process": STARTS,

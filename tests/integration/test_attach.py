@@ -227,6 +227,30 @@ async def test_a_detached_session_ends_when_it_has_been_idle(project, tmp_path, 
     await ended(screen.pid)
 
 
+async def test_an_idle_session_stays_open_while_another_client_has_it_open(project, tmp_path, monkeypatch):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.toml").write_text("[detach]\nidle_minutes = 0\n")
+    monkeypatch.setenv("AGENT_TUI_CONFIG_DIR", str(tmp_path / "config"))
+    rounds, looked = iter(range(3)), asyncio.Event()
+
+    async def pause(_seconds: float) -> None:
+        if next(rounds) == 2:
+            looked.set()
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr("core.transports.attach.engine_host.pause", pause)
+    engine = Engine(project, options=EngineOptions(preload=False, watch=False))
+    owner = share_engine(engine)
+    session = await opened(owner)
+    tab = await attach(session)
+    assert isinstance(await tab.submit(cmd.SessionDetach(session=session)), cmd.Ack)
+    async with asyncio.timeout(30):
+        await looked.wait()
+    assert engine.state(session).session_id == session
+    await tab.close()
+    await owner.close()
+
+
 async def test_a_hangup_keeps_what_runs_where_the_line_was_one_of_ssh(project, monkeypatch):
     screen = await start(project)
     session = await opened(screen)

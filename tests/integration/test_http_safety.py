@@ -52,6 +52,10 @@ ROUTES: dict[tuple[str, str], Grant] = {
     ("GET", "/api/v1/models"): READ,
     ("GET", "/api/v1/settings"): READ,
     ("GET", "/api/v1/openapi.json"): READ,
+    ("POST", "/api/v1/terminals"): APPROVE,
+    ("GET", "/"): Grant.NONE,
+    ("GET", "/terminal"): Grant.NONE,
+    ("GET", "/static/{name}"): Grant.NONE,
 }
 GRANTS = {"": Grant.NONE, "x" * 40: Grant.NONE, TOKENS.read: READ, TOKENS.drive: DRIVE, TOKENS.approve: APPROVE}
 JSON = {"Content-Type": "application/json"}
@@ -84,7 +88,7 @@ async def ask(served: Served, method: str, path: str, **said: Any) -> int:
 
 
 async def test_n2_every_route_needs_its_grant_whatever_the_token(project):
-    async with serving(project, access()) as served:
+    async with serving(project, access(), has_page=True) as served:
         routes = [each for each in build_routes(served.service).routes if isinstance(each, HTTPRoute)]
         found = {(method, each.path_format) for each in routes for method in each.methods if method != "OPTIONS"}
         assert found == set(ROUTES)

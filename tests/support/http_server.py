@@ -14,12 +14,16 @@ import httpx2
 
 from core.engine import Engine
 from core.engine.models import ModelAccess
+from core.protocol.client import Client
 from core.protocol.options import EngineOptions
+from core.transports.attach.engine_host import share_engine
 from core.transports.engines import Engines
 from core.transports.http.access import AccessRules, Tokens
 from core.transports.http.app import build_application
 from core.transports.http.server import HttpServer, ServerPlace, build_rules, open_socket
 from core.transports.http.service import HttpService
+from core.transports.http.web.terminal import Terminals
+from tests.support.program import PROGRAM
 
 TOKENS = Tokens(read="r" * 40, drive="d" * 40, approve="a" * 40)
 CHAT = "/api/v1/chat/completions"
@@ -46,13 +50,19 @@ class Served:
 
 @asynccontextmanager
 async def serving(project: Path, models: ModelAccess | None = None, **said: Any) -> AsyncIterator[Served]:
-    """A server for a project; `said`: what `build_rules` takes."""
+    """A server for a project; `said`: what `build_rules` takes. With a page, its screens reach the engine."""
     place = ServerPlace()
     listening = open_socket(place)
     port = int(listening.getsockname()[1])
     options = EngineOptions(preload=False, watch=False)
-    engines = Engines(options, lambda at, given: Engine(at, options=given, models=models))
-    service = HttpService(engines, project)
+    has_page = said.get("has_page", False)
+
+    def make(at: Path, given: EngineOptions) -> Client:
+        engine = Engine(at, options=given, models=models)
+        return share_engine(engine) if has_page else engine
+
+    engines = Engines(options, make)
+    service = HttpService(engines, project, terminals=Terminals(PROGRAM) if has_page else None)
     rules = build_rules(place, port, TOKENS, **said)
     ready = asyncio.Event()
     application = build_application(service, rules)

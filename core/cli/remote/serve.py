@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from core.transports.http.server import ServerPlace
 
 SERVE_USAGE = """\
-agent-tui serve [DIR] [--host HOST] [--port N | --socket PATH]
+agent-tui serve [DIR] [--web] [--host HOST] [--port N | --socket PATH]
                        [--token-file FILE] [--tls-cert FILE --tls-key FILE]
                        [--allow-origin ORIGIN ...] [--allow-host HOST ...]"""
 
@@ -32,7 +32,8 @@ made at the start and stand in a file that you alone can read."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeArguments(Arguments):
-    """`port` 0: any that is free. `token_file` None: one for this run, in the state directory."""
+    """`port` 0: any that is free. `token_file` None: one for this run, in the state directory. `has_page`: the page is
+    served; `program` starts a screen of it."""
 
     front: ClassVar[Front] = "serve"
     host: str = "127.0.0.1"
@@ -43,6 +44,8 @@ class ServeArguments(Arguments):
     key: Path | None = None
     origins: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+    has_page: bool = False
+    program: tuple[str, ...] = ()
 
     def build_place(self) -> ServerPlace:
         """Return where to listen. Raises `ConfigError` if others could listen in."""
@@ -73,6 +76,9 @@ def parse(argv: Sequence[str]) -> ServeArguments:
     """Check the words behind `agent-tui serve`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui serve", SERVE_USAGE, SERVE_TEXT)
     add_directory(parser)
+    parser.add_argument(
+        "--web", action="store_true", help="serve a page, too: review from a phone, the screen in a tab"
+    )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen at (default: 127.0.0.1)")
     parser.add_argument("--port", type=_parse_port, metavar="N", help="port to listen at (default: any that is free)")
     parser.add_argument("--socket", type=_parse_path, metavar="PATH", help="listen at a Unix socket instead")
@@ -100,23 +106,28 @@ def parse(argv: Sequence[str]) -> ServeArguments:
         key=said.tls_key,
         origins=tuple(said.allow_origin or ()),
         hosts=tuple(said.allow_host or ()),
+        has_page=said.web,
     )
 
 
 def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
     """Serve until told to end. Returns the exit code. Raises `ConfigError`."""
     from core.engine import Engine
+    from core.transports.attach.engine_host import share_engine
     from core.transports.engines import Engines
     from core.transports.http import server, token_file
     from core.transports.http.app import build_application
     from core.transports.http.service import HttpService
+    from core.transports.http.web.terminal import Terminals
 
     place = arguments.build_place()
     path = _choose_token_file(arguments)
     tokens = token_file.load_tokens(path)
     listening = server.open_socket(place)
     port = 0 if place.socket_path is not None else int(listening.getsockname()[1])
-    rules = server.build_rules(place, port, tokens, origins=arguments.origins, hosts=arguments.hosts)
+    rules = server.build_rules(
+        place, port, tokens, origins=arguments.origins, hosts=arguments.hosts, has_page=arguments.has_page
+    )
     url = "" if place.socket_path is not None else server.build_url(place, port)
     token_file.save_tokens(path, tokens, url=url, socket=str(place.socket_path or ""))
 
@@ -126,8 +137,11 @@ def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
         sys.stdout.flush()
         sys.stderr.write(f"Serving {arguments.directory}. The tokens (read, drive, approve) are in {path}.\n")
 
-    engines = Engines(EngineOptions(preload=False), lambda at, options: Engine(at, options=options, models=models))
-    application = build_application(HttpService(engines, arguments.directory), rules)
+    engines = Engines(
+        EngineOptions(preload=False), lambda at, options: share_engine(Engine(at, options=options, models=models))
+    )
+    terminals = Terminals(arguments.program) if arguments.has_page else None
+    application = build_application(HttpService(engines, arguments.directory, terminals=terminals), rules)
     serving = server.HttpServer(listening, application, engines=engines, place=place, on_ready=announce)
     try:
         asyncio.run(serving.run())

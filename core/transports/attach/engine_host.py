@@ -104,11 +104,11 @@ class EngineHost:
         return cmd.Ack(session=session, seq=state.seq)
 
     async def _close_idle(self) -> None:
-        """Close detached sessions that nothing has happened in for a while."""
+        """Close detached sessions that no client has open and nothing has happened in for a while."""
         while self._detached:
             await pause(min(LOOK_INTERVAL, max(self._idle_seconds / 4, SHORTEST_LOOK)))
             for session, seen in list(self._detached.items()):
-                if self._is_busy(session):
+                if self.count_clients(session) or self._is_busy(session):
                     self._detached[session] = monotonic()
                 elif monotonic() - seen >= self._idle_seconds:
                     self._detached.pop(session)

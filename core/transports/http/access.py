@@ -62,12 +62,14 @@ class Tokens(Struct, frozen=True, kw_only=True):
 
 class AccessRules(Struct, kw_only=True, eq=False):
     """The rules of one server. `hosts`: as the Host header may name them; `origins`: pages of other origins that may
-    call it; `public`: exact paths, or with a slash at their end all below, that are served without a token."""
+    call it; `public`: exact paths, or with a slash at their end all below, that are served without a token; `ticketed`:
+    below it a WebSocket has a ticket at the end of its address, which its route checks ("" = nowhere)."""
 
     tokens: Tokens
     hosts: frozenset[str]
     origins: frozenset[str] = frozenset()
     public: tuple[str, ...] = ()
+    ticketed: str = ""
     _failures: dict[str, deque[float]] = field(default_factory=dict)
 
     def check_request(self, scope: Mapping[str, Any]) -> Grant:
@@ -75,7 +77,7 @@ class AccessRules(Struct, kw_only=True, eq=False):
         headers = read_headers(scope["headers"])
         self.check_host(headers)
         self.check_origin(scope, headers)
-        if scope["type"] == "http" and self._is_public(scope):
+        if self._is_public(scope):
             return Grant.NONE
         return self._check_token(scope, headers)
 
@@ -111,6 +113,8 @@ class AccessRules(Struct, kw_only=True, eq=False):
 
     def _is_public(self, scope: Mapping[str, Any]) -> bool:
         path = scope["path"]
+        if scope["type"] == "websocket":
+            return bool(self.ticketed) and path.startswith(self.ticketed)
         return scope["method"] in {"GET", "HEAD"} and any(
             path == each or (each.endswith("/") and each != "/" and path.startswith(each)) for each in self.public
         )

@@ -1,6 +1,7 @@
 """The application: every route by its module, what each needs, and the one guard before them.
 
-A group of routes is a module with `HANDLERS`; each handler says `opt=READS`, `DRIVES`, `APPROVES` or `PUBLIC`.
+A group of routes is a module with `HANDLERS`; each handler says `opt=READS`, `DRIVES`, `APPROVES` or `PUBLIC`. Those of
+the page (`web`) are there where the user asked for it.
 """
 
 from __future__ import annotations
@@ -19,17 +20,19 @@ from core.transports.http.openapi import build_route, format_document
 from core.transports.http.problems import ANSWERS
 from core.transports.http.service import HttpService, check_grant
 from core.transports.http.sessions.routes import HANDLERS as SESSION_HANDLERS
+from core.transports.http.web.routes import HANDLERS as WEB_HANDLERS
 
 # Routes are added here: the list of a module of their own.
 HANDLERS: Final[tuple[Any, ...]] = (*CHAT_HANDLERS, *SESSION_HANDLERS)
-# Paths without a token: exact ones, and with a slash at their end all below. None of them may tell anything.
-PUBLIC_PATHS: Final[tuple[str, ...]] = ()
+# Where the page is served: paths without a token, exact ones, and with a slash at their end all below. None may tell
+# anything.
+PAGE_PATHS: Final[tuple[str, ...]] = ("/", "/terminal", "/static/")
 
 
 def build_routes(service: HttpService, handlers: Sequence[Any] = HANDLERS) -> Litestar:
     """Return the routes alone: without the guard before them, nobody is granted anything."""
     return Litestar(
-        [*handlers, build_route(handlers)],
+        [*handlers, *(WEB_HANDLERS if service.terminals is not None else ()), build_route(handlers)],
         dependencies={"service": Provide(lambda: service, sync_to_thread=False)},
         exception_handlers=dict(ANSWERS),
         guards=[check_grant],

@@ -14,13 +14,15 @@ from typing import Any, Final
 
 import uvicorn
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.errors import ConfigError
 from core.transports.engines import Engines
 from core.transports.http.access import AccessRules, Tokens
-from core.transports.http.app import PUBLIC_PATHS
+from core.transports.http.app import PAGE_PATHS
 from core.transports.http.connection import MAX_HEADERS, GuardedProtocol
 from core.transports.http.guard import Application
+from core.transports.http.web.routes import TERMINALS
 
 MAX_CONNECTIONS: Final = 2_000
 KEEP_ALIVE: Final = 30  # seconds
@@ -96,9 +98,15 @@ def _is_answered(path: Path) -> bool:
 
 
 def build_rules(
-    place: ServerPlace, port: int, tokens: Tokens, *, origins: Iterable[str] = (), hosts: Iterable[str] = ()
+    place: ServerPlace,
+    port: int,
+    tokens: Tokens,
+    *,
+    origins: Iterable[str] = (),
+    hosts: Iterable[str] = (),
+    has_page: bool = False,
 ) -> AccessRules:
-    """Return the rules of a server that listens at a port."""
+    """Return the rules of a server that listens at a port. `has_page`: it serves the page, which needs no token."""
     named = {each.lower() for each in hosts}
     if place.socket_path is not None:
         named |= {"localhost"}
@@ -108,7 +116,8 @@ def build_rules(
         if port == (443 if place.certificate is not None else 80):
             named |= set(own)
     allowed = frozenset(each.rstrip("/").lower() for each in origins)
-    return AccessRules(tokens=tokens, hosts=frozenset(named), origins=allowed, public=PUBLIC_PATHS)
+    rules = AccessRules(tokens=tokens, hosts=frozenset(named), origins=allowed)
+    return replace(rules, public=PAGE_PATHS, ticketed=TERMINALS) if has_page else rules
 
 
 def _bracket(host: str) -> str:

@@ -21,6 +21,7 @@ from core.transports.engines import Engines
 from core.transports.http.access import Grant, HttpRefused
 from core.transports.http.guard import get_grant
 from core.transports.http.sse import StreamCounter
+from core.transports.http.web.terminal import Terminals
 from core.transports.session_view import require_ack
 
 READS: Final = {"needs": Grant.READ}
@@ -31,12 +32,14 @@ PUBLIC: Final = {"needs": Grant.NONE}
 
 class HttpService(Struct, frozen=True, eq=False):
     """`directory`: the workspace of requests that name none; whatever is served lies in it.
-    `answering` is held while an approval is answered, so that the second answer sees the first."""
+    `answering` is held while an approval is answered, so that the second answer sees the first. `terminals` None: the
+    page is not served."""
 
     engines: Engines
     directory: Path
     streams: StreamCounter = field(default_factory=StreamCounter)
     answering: asyncio.Lock = field(default_factory=asyncio.Lock)
+    terminals: Terminals | None = None
 
     def find_directory(self, path: str) -> Path:
         """Return the workspace that a request names ("" = the one that is served). Raises `CommandRejected`."""

@@ -1,0 +1,60 @@
+"""The driver of a screen that is drawn in a page: keys come as packets by standard input, pictures leave by standard
+output. Whoever started it is the terminal, so when either pipe is gone, the screen ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from codecs import getincrementaldecoder
+from typing import Any
+
+from textual._xterm_parser import XTermParser
+from textual.drivers._byte_stream import BytePacket, ByteStream
+from textual.drivers.web_driver import WebDriver, _ExitInput
+
+from tui.terminal.driver import EXIT_INTERRUPTED
+
+
+class PageDriver(WebDriver):
+    """A driver that ends the app when its page is gone, where Textual's own would wait for ever."""
+
+    def __init__(self, app: Any, **more: Any) -> None:
+        super().__init__(app, **more)
+        self._is_gone = False
+        self._write: Any = self._write_all
+
+    def _write_all(self, data: bytes) -> None:
+        """Write a packet whole; a pipe takes a part of a large one."""
+        left = memoryview(data)
+        while left and not self._is_gone:
+            try:
+                left = left[os.write(self.fileno, left) :]
+            except OSError:
+                self._exit_app()
+
+    def _exit_app(self) -> None:
+        self._is_gone = True
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            self._app.call_later(self._app.exit, return_code=EXIT_INTERRUPTED)
+
+    def run_input_thread(self) -> None:
+        """Take packets until the app ends, or the pipe does. One that is no packet is passed over."""
+        parser, packets = XTermParser(self._debug), ByteStream()
+        decode = getincrementaldecoder("utf-8")("replace").decode
+        for data in self._input_reader:
+            for packet in packets.feed(data) if data else ():
+                self._take_packet(BytePacket(*packet), parser, decode)
+            for event in parser.tick():
+                self.process_message(event)
+        if not self.exit_event.is_set():
+            self._exit_app()
+
+    def _take_packet(self, packet: BytePacket, parser: XTermParser, decode: Any) -> None:
+        """Take keys, or what the page tells of itself: its size, and whether it has the focus."""
+        if packet.type == "D":
+            for event in parser.feed(decode(packet.payload)):
+                self.process_message(event)
+            return
+        with contextlib.suppress(ValueError, KeyError, TypeError, _ExitInput):
+            self._on_meta(packet.type, packet.payload)
