@@ -17,6 +17,7 @@ from core.engine.models import ModelAccess
 from core.protocol.options import EngineOptions
 from core.transports.engines import Engines
 from core.transports.http.access import AccessRules, Tokens
+from core.transports.http.agents.agent_access import AgentAccess
 from core.transports.http.app import build_application
 from core.transports.http.server import HttpServer, ServerPlace, build_rules, open_socket
 from core.transports.http.service import HttpService
@@ -52,7 +53,7 @@ async def serving(project: Path, models: ModelAccess | None = None, **said: Any)
     port = int(listening.getsockname()[1])
     options = EngineOptions(preload=False, watch=False)
     engines = Engines(options, lambda at, given: Engine(at, options=given, models=models))
-    service = HttpService(engines, project)
+    service = HttpService(engines, project, AgentAccess(project))
     rules = build_rules(place, port, TOKENS, **said)
     ready = asyncio.Event()
     application = build_application(service, rules)

@@ -32,7 +32,8 @@ made at the start and stand in a file that you alone can read."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeArguments(Arguments):
-    """`port` 0: any that is free. `token_file` None: one for this run, in the state directory."""
+    """`port` 0: any that is free. `token_file` None: one for this run, in the state directory. `program`: the argv
+    prefix that starts this program again."""
 
     front: ClassVar[Front] = "serve"
     host: str = "127.0.0.1"
@@ -43,6 +44,7 @@ class ServeArguments(Arguments):
     key: Path | None = None
     origins: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+    program: tuple[str, ...] = ()
 
     def build_place(self) -> ServerPlace:
         """Return where to listen. Raises `ConfigError` if others could listen in."""
@@ -108,6 +110,7 @@ def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
     from core.engine import Engine
     from core.transports.engines import Engines
     from core.transports.http import server, token_file
+    from core.transports.http.agents.agent_access import AgentAccess
     from core.transports.http.app import build_application
     from core.transports.http.service import HttpService
 
@@ -126,8 +129,10 @@ def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
         sys.stdout.flush()
         sys.stderr.write(f"Serving {arguments.directory}. The tokens (read, drive, approve) are in {path}.\n")
 
-    engines = Engines(EngineOptions(preload=False), lambda at, options: Engine(at, options=options, models=models))
-    application = build_application(HttpService(engines, arguments.directory), rules)
+    own = EngineOptions(preload=False, program=arguments.program)
+    engines = Engines(own, lambda at, options: Engine(at, options=options, models=models))
+    agents = AgentAccess(arguments.directory, arguments.program)
+    application = build_application(HttpService(engines, arguments.directory, agents), rules)
     serving = server.HttpServer(listening, application, engines=engines, place=place, on_ready=announce)
     try:
         asyncio.run(serving.run())

@@ -13,6 +13,7 @@ from litestar import Litestar
 from litestar.di import Provide
 
 from core.transports.http.access import AccessRules
+from core.transports.http.agents.routes import HANDLERS as AGENT_HANDLERS
 from core.transports.http.chat.routes import HANDLERS as CHAT_HANDLERS
 from core.transports.http.guard import Application, Guard
 from core.transports.http.openapi import build_route, format_document
@@ -21,7 +22,7 @@ from core.transports.http.service import HttpService, check_grant
 from core.transports.http.sessions.routes import HANDLERS as SESSION_HANDLERS
 
 # Routes are added here: the list of a module of their own.
-HANDLERS: Final[tuple[Any, ...]] = (*CHAT_HANDLERS, *SESSION_HANDLERS)
+HANDLERS: Final[tuple[Any, ...]] = (*CHAT_HANDLERS, *SESSION_HANDLERS, *AGENT_HANDLERS)
 # Paths without a token: exact ones, and with a slash at their end all below. None of them may tell anything.
 PUBLIC_PATHS: Final[tuple[str, ...]] = ()
 
@@ -33,6 +34,7 @@ def build_routes(service: HttpService, handlers: Sequence[Any] = HANDLERS) -> Li
         dependencies={"service": Provide(lambda: service, sync_to_thread=False)},
         exception_handlers=dict(ANSWERS),
         guards=[check_grant],
+        on_shutdown=[service.agents.close],
         logging_config=None,
         openapi_config=None,
         request_max_body_size=None,  # the guard counts
