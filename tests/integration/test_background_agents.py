@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +26,10 @@ from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.protocol.options import EngineOptions
 from core.worker.pushing import push_agent
-from core.worker.runner import run_agent
+from tests.support.background import EDIT, all_ended, command, opened, play, wait_for, working
 from tests.support.postgres import Server, find_programs, postgres_server
 
 PROGRAM = (sys.executable, str(Path(__file__).parents[2] / "agent_tui.py"))
-EDIT = {"name": "search_replace", "arguments": {"file_path": "a.txt", "old_string": "one", "new_string": "two"}}
-
-
-def play(tmp_path: Path, *turns: tuple[Any, ...], name: str = "script") -> str:
-    """A model that plays these steps, one list of them for each prompt."""
-    path = tmp_path / f"{name}.json"
-    played = [[each if isinstance(each, str) else {"tool_calls": [each]} for each in steps] for steps in turns]
-    path.write_text(json.dumps({"turns": [{"steps": steps} for steps in played]}))
-    return f"scripted/{path}"
-
-
-def command(text: str) -> dict[str, Any]:
-    return {"name": "run_terminal_cmd", "arguments": {"command": text}}
 
 
 @pytest.fixture
@@ -67,39 +53,6 @@ def repository(tmp_path: Path) -> str:
 def show_commit(repository: Path, branch: str) -> str:
     words = ["git", "log", "-1", "--format=%s", "-p", branch]
     return subprocess.run(words, cwd=repository, check=True, capture_output=True, text=True).stdout
-
-
-@contextlib.asynccontextmanager
-async def opened(store: AgentStore) -> AsyncIterator[AgentStore]:
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
-@contextlib.asynccontextmanager
-async def working(store: AgentStore, concurrency: int = 4) -> AsyncIterator[None]:
-    """A worker in this process."""
-    task = asyncio.ensure_future(store.work("here", concurrency, lambda agent: run_agent(store, agent)))
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-
-async def wait_for(store: AgentStore, is_met: Callable[[list[BackgroundAgent]], bool]) -> list[BackgroundAgent]:
-    async for _ in store.watch():
-        found = await store.list_agents()
-        if is_met(found):
-            return found
-    raise AssertionError("the store ended")
-
-
-def all_ended(agents: list[BackgroundAgent]) -> bool:
-    return all(each.state in ENDED for each in agents)
 
 
 async def review(workspace: Path, session: str) -> dict[str, Any]:

@@ -49,6 +49,14 @@ ROUTES: dict[tuple[str, str], Grant] = {
     ("POST", "/api/v1/sessions/{session}/queries"): READ,
     ("POST", "/api/v1/sessions/{session}/verdicts"): APPROVE,
     ("POST", "/api/v1/sessions/{session}/approvals/{approval}"): APPROVE,
+    ("POST", "/api/v1/background-composers"): DRIVE,
+    ("GET", "/api/v1/background-composers"): READ,
+    ("GET", "/api/v1/background-composers/{agent}"): READ,
+    ("DELETE", "/api/v1/background-composers/{agent}"): DRIVE,
+    ("GET", "/api/v1/background-composers/{agent}/events"): READ,
+    ("POST", "/api/v1/background-composers/{agent}/messages"): DRIVE,
+    ("POST", "/api/v1/background-composers/{agent}/stop"): DRIVE,
+    ("POST", "/api/v1/background-composers/{agent}/pull"): APPROVE,
     ("GET", "/api/v1/models"): READ,
     ("GET", "/api/v1/settings"): READ,
     ("GET", "/api/v1/openapi.json"): READ,
@@ -95,7 +103,7 @@ async def test_n2_every_route_needs_its_grant_whatever_the_token(project):
         wrong = []
         for (method, path), needed in ROUTES.items():
             at = path.replace("{session}", "ses_none").replace("{conversation_id}", "conv_none")
-            at = at.replace("{checkpoint}", "x").replace("{approval}", "x")
+            at = at.replace("{checkpoint}", "x").replace("{approval}", "x").replace("{agent}", "x")
             kind = {"Content_Type": "application/json", "Content_Length": "2"} if method == "POST" else {}
             for token, grant in GRANTS.items():
                 request = raw(served, method, at, token=token, **kind) + (b"{}" if method == "POST" else b"")

@@ -19,7 +19,7 @@ from core.protocol import commands as cmd
 from core.protocol.options import EngineOptions
 from core.transports.engines import Engines
 from core.transports.http.app import HANDLERS
-from core.transports.http.openapi import build_document
+from core.transports.http.openapi import STREAMS, build_document
 from tests.fuzz.http_requests import send_random
 from tests.support.agent_case import says
 from tests.support.http_server import CHAT, TOKENS, parse_stream, prompt, serving
@@ -163,7 +163,7 @@ def _call_all(schema: schemathesis.BaseSchema, url: str) -> list[str]:
         @hypothesis.given(case=operation.as_strategy())
         @hypothesis.settings(max_examples=4, derandomize=True, deadline=None, database=None)
         def call(case: schemathesis.Case) -> None:
-            stream = case.operation.definition.raw["operationId"] in {"follow_session", "replay_chat"}
+            stream = case.operation.definition.raw["operationId"] in STREAMS
             answer = case.call(
                 base_url=url, headers={"Authorization": f"Bearer {TOKENS.read}"}, stream=stream, timeout=30
             )

@@ -19,6 +19,7 @@ from core.protocol.options import EngineOptions
 from core.transports.attach.engine_host import share_engine
 from core.transports.engines import Engines
 from core.transports.http.access import AccessRules, Tokens
+from core.transports.http.agents.agent_access import AgentAccess
 from core.transports.http.app import build_application
 from core.transports.http.server import HttpServer, ServerPlace, build_rules, open_socket
 from core.transports.http.service import HttpService
@@ -62,7 +63,7 @@ async def serving(project: Path, models: ModelAccess | None = None, **said: Any)
         return share_engine(engine) if has_page else engine
 
     engines = Engines(options, make)
-    service = HttpService(engines, project, terminals=Terminals(PROGRAM) if has_page else None)
+    service = HttpService(engines, project, AgentAccess(project), terminals=Terminals(PROGRAM) if has_page else None)
     rules = build_rules(place, port, TOKENS, **said)
     ready = asyncio.Event()
     application = build_application(service, rules)

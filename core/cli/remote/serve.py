@@ -33,7 +33,7 @@ made at the start and stand in a file that you alone can read."""
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeArguments(Arguments):
     """`port` 0: any that is free. `token_file` None: one for this run, in the state directory. `has_page`: the page is
-    served; `program` starts a screen of it."""
+    served. `program`: the argv prefix that starts this program again, for a screen of the page and for a worker."""
 
     front: ClassVar[Front] = "serve"
     host: str = "127.0.0.1"
@@ -116,6 +116,7 @@ def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
     from core.transports.attach.engine_host import share_engine
     from core.transports.engines import Engines
     from core.transports.http import server, token_file
+    from core.transports.http.agents.agent_access import AgentAccess
     from core.transports.http.app import build_application
     from core.transports.http.service import HttpService
     from core.transports.http.web.terminal import Terminals
@@ -137,11 +138,11 @@ def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
         sys.stdout.flush()
         sys.stderr.write(f"Serving {arguments.directory}. The tokens (read, drive, approve) are in {path}.\n")
 
-    engines = Engines(
-        EngineOptions(preload=False), lambda at, options: share_engine(Engine(at, options=options, models=models))
-    )
+    own = EngineOptions(preload=False, program=arguments.program)
+    engines = Engines(own, lambda at, options: share_engine(Engine(at, options=options, models=models)))
+    agents = AgentAccess(arguments.directory, arguments.program)
     terminals = Terminals(arguments.program) if arguments.has_page else None
-    application = build_application(HttpService(engines, arguments.directory, terminals=terminals), rules)
+    application = build_application(HttpService(engines, arguments.directory, agents, terminals=terminals), rules)
     serving = server.HttpServer(listening, application, engines=engines, place=place, on_ready=announce)
     try:
         asyncio.run(serving.run())

@@ -14,6 +14,7 @@ from litestar import Litestar
 from litestar.di import Provide
 
 from core.transports.http.access import AccessRules
+from core.transports.http.agents.routes import HANDLERS as AGENT_HANDLERS
 from core.transports.http.chat.routes import HANDLERS as CHAT_HANDLERS
 from core.transports.http.guard import Application, Guard
 from core.transports.http.openapi import build_route, format_document
@@ -23,7 +24,7 @@ from core.transports.http.sessions.routes import HANDLERS as SESSION_HANDLERS
 from core.transports.http.web.routes import HANDLERS as WEB_HANDLERS
 
 # Routes are added here: the list of a module of their own.
-HANDLERS: Final[tuple[Any, ...]] = (*CHAT_HANDLERS, *SESSION_HANDLERS)
+HANDLERS: Final[tuple[Any, ...]] = (*CHAT_HANDLERS, *SESSION_HANDLERS, *AGENT_HANDLERS)
 # Where the page is served: paths without a token, exact ones, and with a slash at their end all below. None may tell
 # anything.
 PAGE_PATHS: Final[tuple[str, ...]] = ("/", "/terminal", "/static/")
@@ -36,6 +37,7 @@ def build_routes(service: HttpService, handlers: Sequence[Any] = HANDLERS) -> Li
         dependencies={"service": Provide(lambda: service, sync_to_thread=False)},
         exception_handlers=dict(ANSWERS),
         guards=[check_grant],
+        on_shutdown=[service.agents.close],
         logging_config=None,
         openapi_config=None,
         request_max_body_size=None,  # the guard counts

@@ -21,7 +21,7 @@ from core.transports.response import close_records
 
 PATH: Final = "/api/v1/openapi.json"
 STREAMED: Final = frozenset({"complete_chat", "plan_chat"})
-STREAMS: Final = frozenset({"replay_chat", "follow_session"})
+STREAMS: Final = frozenset({"replay_chat", "follow_session", "follow_background_agent"})
 _ABOUT: Final = "The chat API and the sessions of agent-tui. docs/api.md explains it."
 _PROBLEM: Final = {
     "type": "object",

@@ -19,6 +19,7 @@ from core.protocol.queries import AnyAnswer, AnyQuery, RefusedAnswer
 from core.sessions.listing import find_workspace
 from core.transports.engines import Engines
 from core.transports.http.access import Grant, HttpRefused
+from core.transports.http.agents.agent_access import AgentAccess
 from core.transports.http.guard import get_grant
 from core.transports.http.sse import StreamCounter
 from core.transports.http.web.terminal import Terminals
@@ -37,6 +38,7 @@ class HttpService(Struct, frozen=True, eq=False):
 
     engines: Engines
     directory: Path
+    agents: AgentAccess
     streams: StreamCounter = field(default_factory=StreamCounter)
     answering: asyncio.Lock = field(default_factory=asyncio.Lock)
     terminals: Terminals | None = None

@@ -1,0 +1,1 @@
+"""Background agents by HTTP."""
