@@ -46,6 +46,10 @@ on any number of machines."""
 VERBS: Final = ("start", "list", "show", "attach", "message", "stop", "pull", "push", "delete", "worker")
 
 
+# The least and the most words behind a verb, where it is not one.
+WORDS: Final = {"list": (0, 0), "worker": (0, 0), "start": (1, 2), "message": (2, 2), "push": (2, 2), "pull": (1, 2)}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentsArguments(Arguments):
     """`verb` with its words: the task of `start`, the id and text of the others. `program`: the argv prefix that starts
@@ -93,14 +97,7 @@ def parse(argv: Sequence[str]) -> AgentsArguments:
     parser = build_command_line()
     said = parser.parse_intermixed_args(argv)
     words: list[str] = said.words
-    least, most = {
-        "list": (0, 0),
-        "worker": (0, 0),
-        "start": (1, 2),
-        "message": (2, 2),
-        "push": (2, 2),
-        "pull": (1, 2),
-    }.get(said.verb, (1, 1))
+    least, most = WORDS.get(said.verb, (1, 1))
     if not least <= len(words) <= most:
         parser.error(f"{said.verb} takes {least if least == most else f'{least} or {most}'} words, got {len(words)}")
     takes_directory = said.verb in {"start", "pull"}
