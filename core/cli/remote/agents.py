@@ -265,7 +265,8 @@ async def _pull(arguments: AgentsArguments, store: AgentStore) -> int:
 
     agent = await require(store, arguments.name)
     session = await pull_agent(store, agent, arguments.directory)
-    sys.stdout.write(f"{agent.pending} files wait for your review: agent-tui --resume {session}\n")
+    waiting = "1 file waits" if agent.pending == 1 else f"{agent.pending} files wait"
+    sys.stdout.write(f"{waiting} for your review: agent-tui --resume {session}\n")
     return ExitCode.DONE
 
 
