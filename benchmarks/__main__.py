@@ -22,6 +22,7 @@ NAMES = (
     "headless",
     "serving",
     "requests",
+    "background",
     "panes",
     "replay",
     "box",

@@ -38,6 +38,9 @@ Last run: Python {python}, Textual {textual}, {cores} cores.
 - **Headless**: the wall time of the whole process, beside a script of ten lines with the plain SDK. The engine's part
   of a tool step is the time between the end of one answer and the next request, as the server sees it: the SDK, the
   tool, the log and the gate are in it, the server's own time is not.
+- **Background agents**: a worker is a process, the model a script, the PostgreSQL a real one on loopback (`fsync` off).
+  From the time at which an agent was queued to that at which a worker has it, one after the other. Memory is that of
+  a worker and all it started, shared pages split among those who share them. Left out where no PostgreSQL is installed.
 - **Panes** run in one process on a screen without a terminal; a frame is drawn in full for each step.
 - **Prompts** are counted, not timed: in tokens of OpenAI's current models, with the longest of the edit formats. The
   tools that come with a mode are told in its reminder and not counted here.
