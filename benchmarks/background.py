@@ -26,6 +26,7 @@ from tests.support.postgres import find_programs, postgres_server
 
 EDIT = {"name": "search_replace", "arguments": {"file_path": "a.txt", "old_string": "one", "new_string": "two"}}
 SHORT = [{"tool_calls": [EDIT]}, {"text": "Done."}]
+RUN_LIMIT = 60  # seconds
 STARTED = 1.0  # seconds from the queue to the start, the limit on either store
 TALK = "word " * 600  # of an agent that is at work, 20 pieces a second
 
@@ -41,11 +42,14 @@ def measure(*, quick: bool) -> Iterator[Result]:
     programs = find_programs()
     if programs is None:
         return
-    with home() as folder, postgres_server(programs) as server:
-        with worker(folder, "--concurrency", "4", "--database", server.url):
-            yield from asyncio.run(_time_agents("PostgreSQL", open_store(server.url), folder, count))
-            what = "background: log and files of an agent of one edit, in the database"
-            yield Result(what=what, value=asyncio.run(_count_bytes(server.url)) / 1e3, unit="kB")
+    with (
+        home() as folder,
+        postgres_server(programs) as server,
+        worker(folder, "--concurrency", "4", "--database", server.url),
+    ):
+        yield from asyncio.run(_time_agents("PostgreSQL", open_store(server.url), folder, count))
+        what = "background: log and files of an agent of one edit, in the database"
+        yield Result(what=what, value=asyncio.run(_count_bytes(server.url)) / 1e3, unit="kB")
     for number in (1, 4) if quick else (1, 4, 16):
         with home() as folder:
             yield asyncio.run(_weigh(folder, number))
@@ -110,10 +114,11 @@ async def _time_agents(name: str, store: AgentStore, folder: Path, count: int) -
 async def _run(store: AgentStore, requests: Sequence[AgentRequest]) -> list[BackgroundAgent]:
     """Start agents and wait until all of them have ended."""
     names = {(await start_agent(store, each, ())).id for each in requests}
-    async for _ in store.watch():
-        found = [each for each in await store.list_agents() if each.id in names]
-        if all(each.state in ENDED for each in found):
-            return found
+    async with asyncio.timeout(RUN_LIMIT):
+        async for _ in store.watch():
+            found = [each for each in await store.list_agents() if each.id in names]
+            if all(each.state in ENDED for each in found):
+                return found
     raise RuntimeError("the store ended")
 
 

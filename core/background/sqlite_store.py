@@ -180,8 +180,10 @@ class SqliteStore:
             while True:
                 news.clear()
                 yield ""
+                # `wait_for` loses a cancellation that comes with the news (Python 3.11), and who cancels waits for ever
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(news.wait(), FALLBACK_SECONDS)
+                    async with asyncio.timeout(FALLBACK_SECONDS):
+                        await news.wait()
         finally:
             loop.remove_reader(descriptor)
             os.close(descriptor)

@@ -73,7 +73,8 @@ async def _wait_until_idle(count: object, store: AgentStore, news: asyncio.Event
             await asyncio.Event().wait()
         news.clear()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(news.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await news.wait()
             continue
         if not count() and all(each.state in ENDED for each in await store.list_agents()):
             return

@@ -286,3 +286,25 @@ async def wait_for_reconnected(store: AgentStore) -> list[BackgroundAgent]:
             if all_ended(found):
                 return found
     raise AssertionError("the store ended")
+
+
+async def test_who_watches_is_cancelled_also_when_news_come_in_that_moment(tmp_path):
+    store = SqliteStore(tmp_path)
+    await store.open()
+    for turns in range(8):
+        waiting = asyncio.Event()
+
+        async def watch(waiting: asyncio.Event = waiting) -> None:
+            async for _ in store.watch():
+                waiting.set()
+
+        task = asyncio.create_task(watch())
+        await waiting.wait()
+        store._wake()
+        for _ in range(turns):  # the cancellation comes so many turns of the loop after the news
+            turn = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().call_soon(turn.set_result, None)
+            await turn
+        task.cancel()
+        done, _ = await asyncio.wait({task}, timeout=2)
+        assert done, turns
