@@ -19,6 +19,10 @@ from core.transports.http.access import Grant
 DRIVING: Final[frozenset[type]] = frozenset(
     {
         cmd.AttachmentAdd,
+        cmd.BackgroundDelete,
+        cmd.BackgroundMessage,
+        cmd.BackgroundStart,
+        cmd.BackgroundStop,
         cmd.BestRun,
         cmd.BestTake,
         cmd.CommentsSend,
