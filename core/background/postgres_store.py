@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 QUEUE: Final = "agent_tui"
 CHANNEL: Final = "agent_tui"
 RECONNECT_SECONDS: Final = 2.0
+SHUTDOWN_SECONDS: Final = 0.5  # that the queue waits for its jobs: agents are handed over, not waited for
 FALLBACK_SECONDS: Final = 5.0
 MISSING: Final = "PostgreSQL needs packages that are not installed."
 INSTALL: Final = "Install agent-tui with its extra `team`: pipx install 'agent-tui[team]'"
@@ -270,7 +271,18 @@ class PostgresStore:
                     await self._serve(worker, concurrency, take)
                 await pause(RECONNECT_SECONDS)
         finally:
+            held = tuple(busy)
             await running.cancel()
+            for name in held:
+                with contextlib.suppress(StoreUnavailable):  # then it is taken up when its lease is over
+                    await self._release(name, worker)
+
+    async def _release(self, name: str, worker: str) -> None:
+        """Queue an agent again that this worker has not brought to its end."""
+        known = await self.find(name)
+        if known is not None and known.worker == worker and known.state in {"running", "waiting"}:
+            await self._replace(known, replace(known, state="queued", worker="", waits_for=""))
+            await self._defer(name)
 
     async def _serve(self, worker: str, concurrency: int, take: Callable[[str], Any]) -> None:
         """Take jobs until the database is gone."""
@@ -285,6 +297,7 @@ class PostgresStore:
                 install_signal_handlers=False,
                 update_heartbeat_interval=beat,
                 stalled_worker_timeout=self._lease,
+                shutdown_graceful_timeout=SHUTDOWN_SECONDS,
                 delete_jobs="successful",
             )
         except asyncio.CancelledError:

@@ -265,6 +265,24 @@ async def test_six_agents_of_a_team_end_once_each_though_a_worker_is_killed_in_a
         assert list(changes) == ["a.txt"]
 
 
+async def test_a_worker_that_is_told_to_end_hands_its_agents_over(tmp_path, repository, postgres):
+    model = play(tmp_path, (EDIT, command("sleep 60"), "Done."), ("Went on.",))
+    async with opened(open_store(postgres.url, lease=30.0)) as store:
+        with workers(postgres, 1, tmp_path) as machines:
+            request = AgentRequest(task_description="x", repository_url=repository, model=model)
+            await start_agent(store, request, ())
+            async for _ in awatch(tmp_path, step=50, rust_timeout=500, yield_on_timeout=True):
+                if any(b"sleep 60" in log.read_bytes() for log in tmp_path.glob("machine-0/agents/**/log.jsonl")):
+                    break
+            machines[0].terminate()
+            await asyncio.to_thread(machines[0].wait, 30)
+        [queued] = await store.list_agents()
+        assert (queued.state, queued.worker, queued.attempt) == ("queued", "", 1)
+        async with working(store):
+            [ended] = await wait_for(store, all_ended)
+        assert (ended.state, ended.attempt) == ("done", 2)
+
+
 async def test_a_database_that_goes_away_and_comes_back_costs_no_agent(tmp_path, repository, postgres):
     model = play(tmp_path, (EDIT, command("sleep 2"), "Done."), ("Done.",))
     store = open_store(postgres.url, lease=2.0)
