@@ -111,13 +111,17 @@ class AgentRunner:
             known = await download_session(self._store, self._agent, SessionStore(workspace, home))
         # Shared, so that a screen can attach to its session and answer what it asks.
         engine = self._engine = share_engine(Engine(workspace, options=options, models=self._models))
+        upload: SessionUpload | None = None
         try:
             session = await self._open_session(engine, SessionStore(workspace, home))
-            self._upload = SessionUpload(self._store, SessionStore(workspace, home).sessions_path / session)
-            await self._upload.begin(known)
+            upload = self._upload = SessionUpload(self._store, SessionStore(workspace, home).sessions_path / session)
+            await upload.begin(known)
             return await self._converse(engine, session)
         finally:
             await engine.close()
+            if upload is not None:  # also what closing says, for whoever goes on from there
+                with contextlib.suppress(StoreUnavailable, OSError):
+                    await upload.sync(self._agent)
 
     async def _prepare_workspace(self) -> Path:
         """Return the directory to work in: the given one, or a clone that is made at the first attempt."""
