@@ -6,14 +6,12 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from textual.app import ComposeResult
 from textual.message import Message
 
 from core.protocol.queries import BackgroundAgentInfo
-from tui.agents.roster import RosterList
+from tui.agents.roster import RosterList, RosterPane
 from tui.agents.roster_rows import Condition, RosterEntry
 from tui.keymap import get_bindings
-from tui.panes import StatePane
 from tui.quantities import count, format_cost, format_elapsed
 from tui.state import ViewState
 from tui.widgets.key_hints import NOTHING_HINTS, Hint
@@ -77,27 +75,15 @@ class BackgroundList(RosterList):
             self.post_message(self.Deleted(self.current.id))
 
 
-class BackgroundPane(StatePane):
+class BackgroundPane(RosterPane):
     """Shows the background agents, the newest below."""
 
-    DEFAULT_CSS = """
-    BackgroundPane { height: 1fr; }
-    """
-
     def __init__(self) -> None:
-        super().__init__()
-        self._list = BackgroundList()
-
-    def compose(self) -> ComposeResult:
-        yield self._list
-
-    def focus(self, scroll_visible: bool = True) -> BackgroundPane:
-        self._list.focus(scroll_visible)
-        return self
+        super().__init__(BackgroundList())
 
     def show_state(self, state: ViewState) -> None:
         now = time.time() * 1000
-        self._list.show([build_entry(each, now) for each in reversed(state.background)])
+        self.list.show([build_entry(each, now) for each in reversed(state.background)])
 
 
 def build_entry(agent: BackgroundAgentInfo, now: float) -> RosterEntry:

@@ -110,6 +110,25 @@ class RosterList(CursorView):
         """Open the entry at the cursor."""
 
 
+class RosterPane(StatePane):
+    """A pane that one list of entries fills."""
+
+    DEFAULT_CSS = """
+    RosterPane { height: 1fr; }
+    """
+
+    def __init__(self, entries: RosterList) -> None:
+        super().__init__()
+        self.list = entries
+
+    def compose(self) -> ComposeResult:
+        yield self.list
+
+    def focus(self, scroll_visible: bool = True) -> RosterPane:
+        self.list.focus(scroll_visible)
+        return self
+
+
 class AgentList(RosterList):
     """Lists the subagents of the session."""
 
@@ -144,23 +163,11 @@ class AgentList(RosterList):
             self.post_message(self.Stopped(self.current.id))
 
 
-class AgentRoster(StatePane):
+class AgentRoster(RosterPane):
     """Shows the subagents of the session's state."""
 
-    DEFAULT_CSS = """
-    AgentRoster { height: 1fr; }
-    """
-
     def __init__(self) -> None:
-        super().__init__()
-        self._list = AgentList()
-
-    def compose(self) -> ComposeResult:
-        yield self._list
-
-    def focus(self, scroll_visible: bool = True) -> AgentRoster:
-        self._list.focus(scroll_visible)
-        return self
+        super().__init__(AgentList())
 
     def show_state(self, state: ViewState) -> None:
-        self._list.show(list_entries(state))
+        self.list.show(list_entries(state))
