@@ -98,7 +98,7 @@ async def watch_four(app: AgentApp, pilot: Pilot[Any]) -> None:
     state = app.main.state
     await until(pilot, lambda: len(state.transcript.subagents) == 4 and state.questions)
     await pilot.press("f9")
-    await until(pilot, lambda: "waits for you" in read_rows(app) and "docs/slow.md" in read_rows(app))
+    await until(pilot, lambda: "waits for you: ask_question" in read_rows(app) and "docs/slow.md" in read_rows(app))
     await until(pilot, lambda: read_rows(app).count("2 steps") == 4)
 
 
