@@ -22,7 +22,7 @@ async def start_agent(store: AgentStore, request: AgentRequest, program: tuple[s
 
 
 def wake_worker(store: AgentStore, program: tuple[str, ...]) -> None:
-    """Start the worker of this machine unless it runs; a team has workers of its own."""
+    """See to it that the worker of this machine runs; a team has workers of its own."""
     if program and not store.keeps_sessions:
         start_worker(program)
 

@@ -8,42 +8,49 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Final
 
-from core.background.places import get_agents_dir, make_agents_dir
+from core.background.places import make_agents_dir
 from core.errors import StateError
-from core.sessions.store import is_lock_held
 
+SUCCESSION_SECONDS: Final = 10.0  # as long as a worker that ends, or was killed, may take to be gone
 _LOCK: Final = "worker.lock"
+_PAUSE_SECONDS: Final = 0.05
 
 
 class WorkerLock:
-    """The lock of the one worker of this machine. Raises `StateError` if another one has it."""
+    """The lock of the one worker of this machine. Raises `StateError` if another one has it, for `patience` seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float = 0.0) -> None:
         path = make_agents_dir() / _LOCK
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        deadline = monotonic() + patience
+        while not self._acquire():
+            if monotonic() >= deadline:
+                os.close(self._descriptor)
+                raise StateError("a worker of this machine runs already.", code="worker_running")
+            sleep(_PAUSE_SECONDS)
+
+    def _acquire(self) -> bool:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._descriptor)
-            raise StateError("a worker of this machine runs already.", code="worker_running") from None
+        except BlockingIOError:
+            return False
+        return True
 
     def close(self) -> None:
         """Let another worker run."""
         os.close(self._descriptor)
 
 
-def is_worker_running() -> bool:
-    """True if the worker of this machine runs."""
-    return is_lock_held(get_agents_dir() / _LOCK, absent=False)
-
-
 def start_worker(program: tuple[str, ...]) -> None:
-    """Start the worker of this machine as a process of its own, unless it runs. `program`: the argv prefix of this
-    program. Raises `StateError`."""
-    if is_worker_running():
-        return
+    """Start the worker of this machine as a process of its own. `program`: the argv prefix of this program. Raises
+    `StateError`.
+
+    One is started even while another runs, which may have looked for work for the last time: the new one waits for
+    its place, and goes when that does not get free.
+    """
     log = make_agents_dir() / "worker.log"
     with _open_log(log) as output:
         try:

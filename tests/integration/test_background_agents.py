@@ -21,6 +21,7 @@ from core.background.pulling import pull_agent
 from core.background.records import ENDED, AgentLimits, AgentRequest, BackgroundAgent
 from core.background.sqlite_store import SqliteStore
 from core.background.store import AgentStore
+from core.background.worker_process import WorkerLock
 from core.engine import Engine
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
@@ -156,6 +157,18 @@ async def test_an_agent_whose_worker_was_killed_is_taken_up_from_its_log(tmp_pat
         assert (found[-1].state, found[-1].attempt, found[-1].pending) == ("done", 2, 1)
         await stop_agent(store, found[0])
         await wait_for(store, all_ended)
+
+
+async def test_an_agent_that_is_queued_while_the_last_worker_goes_finds_a_new_one(tmp_path, project):
+    going = WorkerLock()
+    async with opened(open_store()) as store:
+        request = AgentRequest(
+            task_description="Change it", workspace_path=str(project), model=play(tmp_path, ("Done.",))
+        )
+        await start_agent(store, request, PROGRAM)
+        going.close()
+        [ended] = await wait_for(store, all_ended)
+        assert (ended.state, ended.message) == ("done", "Done.")
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ from core.background.control import delete_agent, send_message, start_agent, sto
 from core.background.places import open_store, resolve_database
 from core.background.records import ENDED, AgentLimits, AgentRequest, BackgroundAgent
 from core.background.store import AgentStore, require
-from core.background.worker_process import WorkerLock
+from core.background.worker_process import SUCCESSION_SECONDS, WorkerLock
 from core.cli.parsing import MODES, Arguments, Front, build_parser, parse_count, parse_directory, parse_dollars
 from core.clock import now_ms
-from core.errors import CommandRejected
+from core.errors import CommandRejected, StateError
 from core.exits import ExitCode
 from core.text.display_names import to_one_line
 
@@ -148,9 +148,14 @@ def _find_configured() -> str:
 
 
 def _run_worker(arguments: AgentsArguments, database: str) -> int:
+    try:
+        lock = None if database else WorkerLock(SUCCESSION_SECONDS if arguments.until_idle else 0.0)
+    except StateError:
+        if arguments.until_idle:
+            return ExitCode.DONE
+        raise
     from core.worker.worker import IDLE_SECONDS, serve_agents
 
-    lock = WorkerLock() if not database else None
     try:
         asyncio.run(
             serve_agents(
