@@ -176,20 +176,16 @@ async def test_a_child_gets_the_grace_too_and_what_ignores_it_is_killed(own: Box
     assert marked("sleep 87655") == []
 
 
-IN_FOREGROUND = """import os
-while open(f"/proc/{os.getppid()}/stat").read().split()[2] != "S":
-    pass  # a shell that does not wait for us yet is ended by an interrupt, and the box with it
-print("ready", flush=True)
-input()
-"""
-
-
 async def test_an_interrupt_reaches_what_runs_in_the_foreground(own: Boxed):
-    running, heard = await started(own, f"python3 -c '{IN_FOREGROUND}'; echo after", interactive=True)
+    program = 'print("ready", flush=True); input()'
+    # A shell without a trap that does not wait for its command yet is ended by an interrupt, and the box with it.
+    command = f"trap 'echo heard' INT; python3 -c '{program}'; echo after"
+    running, heard = await started(own, command, interactive=True)
     await heard.wait_for("ready")
     running.interrupt()
     ended = await running.wait()
     assert "KeyboardInterrupt" in heard.text
+    assert heard.text.endswith("heard\nafter\n")
     assert ended.end_reason == "exited"
 
 
