@@ -98,7 +98,7 @@ async def watch_four(app: AgentApp, pilot: Pilot[Any]) -> None:
     state = app.main.state
     await until(pilot, lambda: len(state.transcript.subagents) == 4 and state.questions)
     await pilot.press("f9")
-    await until(pilot, lambda: "waits for you: ask_question" in read_rows(app) and "docs/slow.md" in read_rows(app))
+    await until(pilot, lambda: "waits for you: Euros?" in read_rows(app) and "docs/slow.md" in read_rows(app))
     await until(pilot, lambda: read_rows(app).count("2 steps") == 4)
 
 
@@ -131,7 +131,7 @@ async def test_four_work_at_once_and_each_is_seen_stopped_asked_and_merged(tmp_p
         rows = [each.strip() for each in read_rows(app).splitlines()]
         assert all(" tokens" in row for row in rows[0:8:2])
         assert rows[4].startswith("? generalPurpose · Do euros")
-        assert rows[5] == "waits for you: ask_question Euros?"
+        assert rows[5] == "waits for you: Euros?"
         assert re.fullmatch(r"write docs/slow\.md · 1 file( +\d+ s)?", rows[7]), "it is at work, for so long"
         await end_four(app, pilot, server)
         check_ends(engine, session)

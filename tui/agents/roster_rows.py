@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
+from core.protocol.events import ApprovalRequested
 from core.state.session import SubagentState
 from tui.block import TranscriptBlock
 from tui.quantities import count, format_cost, format_count, format_duration, format_elapsed
@@ -43,15 +44,20 @@ class RosterEntry(NamedTuple):
 
 def list_entries(state: ViewState) -> list[RosterEntry]:
     """List the subagents of a session, the one that began first on top."""
-    asking = {each.subagent for each in state.approvals.values()} | {each.subagent for each in state.questions.values()}
+    asked = {each.subagent: each.questions[0].text for each in state.questions.values() if each.questions}
+    asked |= {each.subagent: _name_subject(each) for each in state.approvals.values()}
     blocks = state.transcript.subagents
     return [
-        _build_entry(each, blocks[key], asks=key in asking) for key, each in state.subagents.items() if key in blocks
+        _build_entry(each, blocks[key], asked.get(key, "")) for key, each in state.subagents.items() if key in blocks
     ]
 
 
-def _build_entry(known: SubagentState, block: TranscriptBlock, *, asks: bool) -> RosterEntry:
-    condition = _judge(block, asks=asks)
+def _name_subject(asked: ApprovalRequested) -> str:
+    return f"$ {asked.subject}" if asked.kind in {"command", "machine"} else asked.subject
+
+
+def _build_entry(known: SubagentState, block: TranscriptBlock, asked: str) -> RosterEntry:
+    condition = _judge(block, asks=bool(asked))
     used = block.usage
     tokens = used.prompt_tokens + used.completion_tokens if used is not None else 0
     facts = (
@@ -65,7 +71,7 @@ def _build_entry(known: SubagentState, block: TranscriptBlock, *, asks: bool) ->
         title=known.title or known.todo,
         kind=known.agent or known.todo,
         condition=condition,
-        said=_describe(block, condition),
+        said=_describe(block, condition, asked),
         facts=tuple(filter(None, facts)),
         # Its time is not told on while it waits for the user.
         elapsed=format_elapsed(block.duration_ms) if condition == "working" and block.duration_ms >= 1000 else "",
@@ -80,11 +86,11 @@ def _judge(block: TranscriptBlock, *, asks: bool) -> Condition:
     return "failed" if block.status == "failed" else "stopped" if block.status == "cancelled" else "done"
 
 
-def _describe(block: TranscriptBlock, condition: Condition) -> str:
+def _describe(block: TranscriptBlock, condition: Condition, asked: str) -> str:
     act = block.acts[-1].text if block.acts else ""
     match condition:
         case "asking":
-            return f"waits for you: {act}" if act else "waits for you"
+            return f"waits for you: {asked}"
         case "working":
             return " · ".join(filter(None, (act or "begins", block.live)))
         case "failed" | "conflict":
