@@ -318,7 +318,7 @@ async def test_the_screen_of_a_tab_attaches_without_a_terminal_and_leaves_the_se
     assert await tab.stdout.readline() == b"__GANGLION__\n"
     shown = b""
     async with asyncio.timeout(40):
-        while b"2 screens" not in shown:
+        while b"2 clients" not in shown:
             kind, size = await tab.stdout.readexactly(1), int.from_bytes(await tab.stdout.readexactly(4), "big")
             shown += await tab.stdout.readexactly(size) if kind in b"DM" else pytest.fail(f"{kind!r} is no packet")
     assert isinstance(await screen.submit(cmd.SessionDetach(session=session)), cmd.Ack)

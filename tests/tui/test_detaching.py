@@ -44,11 +44,11 @@ async def test_a_session_that_can_t_be_detached_stays_on_the_screen_with_the_rea
 
 async def test_several_screens_are_told_of_and_one_of_them_is_left_unasked(stage):
     async with stage(RUNNING) as on:
-        assert "screens" not in str(on.screen.query_one(StatusBar).render())
+        assert "clients" not in str(on.screen.query_one(StatusBar).render())
         on.client.emit(e.ClientsChanged(count=2))
-        await on.until(lambda: "2 screens" in str(on.screen.query_one(StatusBar).render()))
+        await on.until(lambda: "2 clients" in str(on.screen.query_one(StatusBar).render()))
         on.client.emit(e.ClientsChanged(count=1))
-        await on.until(lambda: "screens" not in str(on.screen.query_one(StatusBar).render()))
+        await on.until(lambda: "clients" not in str(on.screen.query_one(StatusBar).render()))
         await on.pilot.press("ctrl+q")
         await on.until(lambda: isinstance(on.app.screen, ConfirmDialog))
         await on.pilot.press("escape")

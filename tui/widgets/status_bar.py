@@ -66,7 +66,7 @@ def _list_session_facts(state: ViewState) -> list[StatusFact]:
     elif state.policy.policy == "confirm":
         facts.append(_make_muted_fact(3, "asks before commands"))
     if state.client_count > 1:
-        facts.append(_make_muted_fact(4, f"{state.client_count} screens"))
+        facts.append(_make_muted_fact(4, f"{state.client_count} clients"))
     return facts
 
 
