@@ -136,7 +136,8 @@ async def import_session(source: Path, target: SessionStore) -> str:
     if envelope is None or not isinstance(envelope.event, SessionStarted):
         raise StateError(f"the log of {source.name} does not begin as one of a session.")
     started = replace(envelope.event, workspace=str(target.workspace))
-    target.create().close() if not target.sessions_path.exists() else None
+    if not target.sessions_path.exists():
+        target.create().close()
     await _fill(place, encode_record(replace(envelope, event=started)) + rest, _read_files(source))
     return source.name
 

@@ -6,10 +6,10 @@ On one machine there is one of them, by a lock; whoever starts an agent starts i
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import platform
 import signal
+from collections.abc import Callable
 from typing import Final
 
 from core.background.records import ENDED, BackgroundAgent
@@ -65,16 +65,15 @@ async def serve_agents(
         raise fault
 
 
-async def _wait_until_idle(count: object, store: AgentStore, news: asyncio.Event, seconds: float | None) -> None:
+async def _wait_until_idle(
+    count_busy: Callable[[], int], store: AgentStore, news: asyncio.Event, seconds: float | None
+) -> None:
     """Return when nothing runs and nothing is queued for so many seconds; None: never."""
-    assert callable(count)
     while True:
-        if seconds is None:
-            await asyncio.Event().wait()
         news.clear()
-        with contextlib.suppress(TimeoutError):
+        try:
             async with asyncio.timeout(seconds):
                 await news.wait()
-            continue
-        if not count() and all(each.state in ENDED for each in await store.list_agents()):
-            return
+        except TimeoutError:
+            if not count_busy() and all(each.state in ENDED for each in await store.list_agents()):
+                return
