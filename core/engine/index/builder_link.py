@@ -106,7 +106,8 @@ class BuilderLink:
     async def close(self) -> None:
         """End our builder, which keeps what it has. Safe to call twice."""
         self._closed = True
-        process = self._process
+        async with self._starting:  # one that is just being started ends, too
+            process = self._process
         if process is not None and self.is_ours:
             assert process.stdin is not None
             process.stdin.close()

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from core.engine.index.project_index import ProjectIndex
-from core.index.database import FILE_NAME, IndexFailed
+from core.index.database import FILE_NAME, IndexFailed, lock_for_building
 from core.index.reader import IndexReader
 from tests.unit.index.index_content import break_table
 
@@ -69,6 +69,15 @@ async def test_it_is_built_by_a_process_and_tells_how_far_it_is(project):
         }
         assert (places["Basket.add"][0].start, places["Basket.add"][0].signature) == (2, "def add(self, item):")
     assert told[-1].state == "ready"
+
+
+async def test_a_builder_that_is_being_started_ends_with_the_index(project):
+    state = project.parent / "state"
+    index = ProjectIndex(project, state, lambda status: None, enabled=True)
+    await asyncio.gather(index.start(), index.close())
+    lock = lock_for_building(state / FILE_NAME)
+    assert lock is not None, "nobody builds any more"
+    os.close(lock)
 
 
 async def test_a_changed_file_is_found_after_it_was_told(project):
