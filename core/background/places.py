@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from core.background.store import AgentStore
 
 DATABASE_VARIABLE: Final = "AGENT_TUI_DATABASE"
+BLOBS_VARIABLE: Final = "AGENT_TUI_BLOBS"
 _AGENT_ID: Final = re.compile(r"bga_[0-9a-z]{16}")
 
 
@@ -49,13 +50,20 @@ def resolve_database(given: str = "", configured: str = "") -> str:
     return found
 
 
-def open_store(database: str = "", *, lease: float = 30.0) -> AgentStore:
-    """Return the store of this machine, or of a team's database (`resolve_database`). `lease`: as in `PostgresStore`.
-    Raises `ConfigError`."""
+def resolve_blobs(configured: str = "") -> str:
+    """Return the address of the team's object store: that of the environment, the configured one; "" = files are kept
+    in the database."""
+    return os.environ.get(BLOBS_VARIABLE, "").strip() or configured
+
+
+def open_store(database: str = "", *, blobs: str = "", lease: float = 30.0) -> AgentStore:
+    """Return the store of this machine, or of a team's database (`resolve_database`), whose files are in an object
+    store if there is one (`resolve_blobs`). `lease`: as in `PostgresStore`. Raises `ConfigError`."""
     if not database:
         from core.background.sqlite_store import SqliteStore
 
         return SqliteStore(make_agents_dir())
+    from core.background.object_store import ObjectStore, parse_address
     from core.background.postgres_store import PostgresStore
 
-    return PostgresStore(database, lease=lease)
+    return PostgresStore(database, lease=lease, objects=ObjectStore(parse_address(blobs)) if blobs else None)

@@ -1,9 +1,10 @@
 """Background agents of a team, in PostgreSQL: any number of workers on any number of machines.
 
 The queue is procrastinate's: a job for each time an agent is to be taken up, woken by LISTEN/NOTIFY, and given to
-another worker when the heartbeat of its own has stopped. What an agent is, its messages, and log and files of its
-session stand in tables of ours. A worker that lost the database goes on with what it runs and comes back to the queue;
-the lease that it renews keeps others from its agents, and `attempt` fences a worker that others took for dead.
+another worker when the heartbeat of its own has stopped. What an agent is, its messages, and what is kept of its
+session (`session_rows.py`) stand in tables of ours. A worker that lost the database goes on with what it runs and comes
+back to the queue; the lease that it renews keeps others from its agents, and `attempt` fences a worker that others took
+for dead.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import msgspec
 from msgspec.structs import replace
 
 from core.background.records import ENDED, AgentMessage, BackgroundAgent
-from core.background.store import LEASE_SECONDS, StoreUnavailable, Work
+from core.background.session_rows import SCHEMA, SessionRows
+from core.background.store import INSTALL, LEASE_SECONDS, StoreUnavailable, Work
 from core.clock import now_ms, pause
 from core.errors import ConfigError
 from core.records import decode_json
@@ -29,13 +31,14 @@ if TYPE_CHECKING:
     import psycopg
     from psycopg import sql
 
+    from core.background.object_store import ObjectStore
+
 QUEUE: Final = "agent_tui"
 CHANNEL: Final = "agent_tui"
 RECONNECT_SECONDS: Final = 2.0
 SHUTDOWN_SECONDS: Final = 0.5  # that the queue waits for its jobs: agents are handed over, not waited for
 FALLBACK_SECONDS: Final = 5.0
 MISSING: Final = "PostgreSQL needs packages that are not installed."
-INSTALL: Final = "Install agent-tui with its extra `team`: pipx install 'agent-tui[team]'"
 _LOCK: Final = 0x6167656E74  # of the schema: one process makes it
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS agent_tui_agents (
@@ -44,20 +47,18 @@ CREATE TABLE IF NOT EXISTS agent_tui_agents (
 CREATE TABLE IF NOT EXISTS agent_tui_messages (
     number bigserial PRIMARY KEY, agent text NOT NULL, command bytea NOT NULL);
 CREATE INDEX IF NOT EXISTS agent_tui_messages_by_agent ON agent_tui_messages (agent, number);
-CREATE TABLE IF NOT EXISTS agent_tui_log (
-    agent text NOT NULL, start bigint NOT NULL, data bytea NOT NULL, PRIMARY KEY (agent, start));
-CREATE TABLE IF NOT EXISTS agent_tui_files (
-    agent text NOT NULL, path text NOT NULL, data bytea NOT NULL, PRIMARY KEY (agent, path));
 """
 
 
 class PostgresStore:
-    """The agents of a team. `lease`: seconds after which an agent of a silent worker is taken up by another."""
+    """The agents of a team. `lease`: seconds after which an agent of a silent worker is taken up by another; `objects`:
+    where files of sessions are kept, None = in the database."""
 
     keeps_sessions = True
 
-    def __init__(self, database: str, *, lease: float = LEASE_SECONDS) -> None:
-        self._database, self._lease = database, lease
+    def __init__(self, database: str, *, lease: float = LEASE_SECONDS, objects: ObjectStore | None = None) -> None:
+        self._database, self._lease, self._objects = database, lease, objects
+        self._sessions = SessionRows(self._execute, objects)
         self._connection: psycopg.AsyncConnection[tuple[Any, ...]] | None = None
         self._lock = asyncio.Lock()
         self._queue: procrastinate.App | None = None
@@ -66,7 +67,7 @@ class PostgresStore:
         """Connect and make the tables. Raises `ConfigError` without the packages, `StoreUnavailable`."""
         await self._execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
         try:
-            await self._execute(_SCHEMA)
+            await self._execute(_SCHEMA + SCHEMA)
             queue = await self._open_queue()
             found = await self._execute("SELECT to_regclass('procrastinate_jobs')")
             if found[0][0] is None:
@@ -165,7 +166,8 @@ class PostgresStore:
         return await self._replace(known, replace(known, **changes)) is not None
 
     async def delete(self, name: str) -> None:
-        for table, column in (("agents", "id"), ("messages", "agent"), ("log", "agent"), ("files", "agent")):
+        await self._sessions.delete(name)
+        for table, column in (("agents", "id"), ("messages", "agent")):
             await self._execute(f"DELETE FROM agent_tui_{table} WHERE {column} = %s", (name,))
         await self._notify(name)
 
@@ -251,7 +253,10 @@ class PostgresStore:
         await self._notify(name)
 
     async def work(self, worker: str, concurrency: int, run: Work) -> None:
-        """Run queued agents, and those whose lease is over, until cancelled. The database may go and come back."""
+        """Run queued agents, and those whose lease is over, until cancelled. The database may go and come back. Raises
+        `ConfigError` or `StoreUnavailable` at once if the object store can't be used: such a worker takes no agents."""
+        if self._objects is not None:
+            await self._objects.check()
         running = TaskOwner()
         busy: dict[str, asyncio.Task[None]] = {}
 
@@ -351,39 +356,17 @@ class PostgresStore:
     # sessions
 
     async def keep_log(self, agent: BackgroundAgent, start: int, data: bytes) -> bool:
-        rows = await self._execute(
-            "INSERT INTO agent_tui_log (agent, start, data) SELECT %s, %s, %s"
-            " WHERE EXISTS (SELECT 1 FROM agent_tui_agents WHERE id = %s AND attempt = %s)"
-            " ON CONFLICT (agent, start) DO UPDATE SET data = excluded.data RETURNING start",
-            (agent.id, start, data, agent.id, agent.attempt),
-        )
-        return bool(rows)
+        return await self._sessions.keep_log(agent, start, data)
 
     async def read_log(self, name: str) -> bytes:
-        rows = await self._execute("SELECT start, data FROM agent_tui_log WHERE agent = %s ORDER BY start", (name,))
-        found = bytearray()
-        for start, data in rows:
-            if start > len(found):
-                break  # what follows a gap was never whole
-            del found[start:]
-            found += bytes(data)
-        return bytes(found)
+        return await self._sessions.read_log(name)
 
     async def keep_file(self, name: str, path: str, data: bytes) -> None:
-        await self._execute(
-            "INSERT INTO agent_tui_files (agent, path, data) VALUES (%s, %s, %s)"
-            " ON CONFLICT (agent, path) DO UPDATE SET data = excluded.data",
-            (name, path, data),
-        )
+        await self._sessions.keep_file(name, path, data)
 
-    async def read_files(self, name: str) -> AsyncIterator[tuple[str, bytes]]:
+    def read_files(self, name: str) -> AsyncIterator[tuple[str, bytes]]:
         """Yield path and bytes of each file that is kept of a session."""
-        rows = await self._execute("SELECT path FROM agent_tui_files WHERE agent = %s ORDER BY path", (name,))
-        for (path,) in rows:
-            query = "SELECT data FROM agent_tui_files WHERE agent = %s AND path = %s"
-            found = await self._execute(query, (name, path))
-            if found:
-                yield path, bytes(found[0][0])
+        return self._sessions.read_files(name)
 
 
 def _decode(record: Any) -> BackgroundAgent:

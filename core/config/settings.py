@@ -153,9 +153,11 @@ class AgentServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class BackgroundSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`database`: address of the PostgreSQL database of a team, "" = background agents are kept on this machine."""
+    """`database`: address of the PostgreSQL database of a team, "" = background agents are kept on this machine;
+    `blobs`: address of the object store for files of its agents, "" = they are kept in the database."""
 
     database: str = ""
+    blobs: str = ""
 
 
 class DialectFiles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

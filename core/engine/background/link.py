@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from core.background.places import get_agents_dir, open_store, resolve_database
+from core.background.places import get_agents_dir, open_store, resolve_blobs, resolve_database
 from core.background.records import BackgroundAgent
 from core.background.store import AgentStore, StoreUnavailable
 from core.config.settings import Settings
@@ -30,7 +30,9 @@ class BackgroundLink:
     async def open(self) -> AgentStore:
         """Return the store. Raises `ConfigError`, `StateError`, `StoreUnavailable`."""
         if self._store is None:
-            store = open_store(resolve_database("", self._settings().background.database))
+            configured = self._settings().background
+            blobs = resolve_blobs(configured.blobs)
+            store = open_store(resolve_database("", configured.database), blobs=blobs)
             await store.open()
             self._store = store
         self._watch()

@@ -1,0 +1,229 @@
+"""The object store of a team: files of sessions in a bucket of a service that speaks S3.
+
+The key of a file is `PREFIX/AGENT/PATH`. Credentials come from the variables and profile files of AWS, nowhere else.
+Nothing that the service says is repeated but the code of its error, so none of them reaches a log.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from configparser import Error as ProfileUnreadable
+from configparser import RawConfigParser
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qs, urlsplit
+
+from msgspec import Struct
+
+from core.background.store import INSTALL, StoreUnavailable
+from core.errors import ConfigError, StateError
+
+if TYPE_CHECKING:
+    from obstore.store import S3Config, S3Credential, S3Store
+
+LOOKS_LIKE: Final = "It looks like s3://bucket/prefix?endpoint=https://host&region=name."
+REQUEST_SECONDS: Final = 60  # for one request: a file, or 5 MB of a large one
+RETRIES: Final = 2  # of one request; a worker tries again for as long as it takes
+PROFILE_MINUTES: Final = 15  # after which a profile file is read again
+_OPTIONS: Final = frozenset({"endpoint", "region"})
+_BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
+_CODE: Final = re.compile(r"<Code>(\w{1,60})</Code>")
+_REFUSED: Final = re.compile(r"non-2xx status code: 40[13]\b")
+_ELSEWHERE: Final = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed"})  # codes: the region is another one
+# What the library itself finds and renews credentials by.
+_VARIABLES: Final = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+)
+
+
+class BucketAddress(Struct, frozen=True, kw_only=True):
+    """A place in a bucket. `endpoint` "" = AWS itself; `region` "" = as the environment or the profile says."""
+
+    bucket: str
+    prefix: str = ""
+    endpoint: str = ""
+    region: str = ""
+
+    @property
+    def place(self) -> str:
+        """`s3://bucket/prefix`."""
+        return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
+
+
+def parse_address(text: str) -> BucketAddress:
+    """Return the place that `s3://bucket/prefix?endpoint=URL&region=NAME` names. Raises `ConfigError`, which repeats
+    nothing of an address that holds credentials."""
+    try:
+        parts = urlsplit(text)
+        options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+        endpoint = urlsplit(options.get("endpoint", ""))
+        hosts = (parts.hostname, endpoint.hostname, endpoint.port)
+    except ValueError:
+        raise ConfigError("The address of the object store can't be read.", hint=LOOKS_LIKE) from None
+    if "@" in parts.netloc or "@" in endpoint.netloc:
+        hint = "They belong into AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or into a profile of AWS."
+        raise ConfigError("The address of the object store holds credentials.", hint=hint)
+    if parts.scheme != "s3" or not _BUCKET.fullmatch(parts.netloc) or parts.fragment:
+        raise ConfigError("The address of the object store names no bucket.", hint=LOOKS_LIKE)
+    if unknown := sorted(options.keys() - _OPTIONS):
+        raise ConfigError(f"The address of the object store has an unknown option: {unknown[0]}.", hint=LOOKS_LIKE)
+    if "endpoint" in options and (endpoint.scheme not in {"http", "https"} or not hosts[1] or endpoint.query):
+        raise ConfigError("The endpoint of the object store is no address of a server.", hint=LOOKS_LIKE)
+    prefix = parts.path.strip("/")
+    if prefix and not {"", ".", ".."}.isdisjoint(prefix.split("/")):
+        raise ConfigError(f"{prefix!r} is no prefix of keys.", hint=LOOKS_LIKE)
+    return BucketAddress(
+        bucket=parts.netloc,
+        prefix=prefix,
+        endpoint=options.get("endpoint", "").rstrip("/"),
+        region=options.get("region", ""),
+    )
+
+
+class ObjectStore:
+    """Files of sessions in a bucket. Its methods raise `ConfigError` without credentials or the package, and
+    `StoreUnavailable` where the service is away or refuses."""
+
+    def __init__(self, address: BucketAddress) -> None:
+        self._address = address
+        self._store: S3Store | None = None
+
+    @property
+    def place(self) -> str:
+        """`s3://bucket/prefix`."""
+        return self._address.place
+
+    async def check(self) -> None:
+        """See that the bucket is there and these credentials reach it."""
+        store = self._open()
+        import obstore
+
+        with self._explaining():
+            async for _ in obstore.list(store, prefix="bga", chunk_size=1):
+                return
+
+    async def keep(self, agent: str, path: str, data: bytes) -> None:
+        """Keep a file of an agent's session."""
+        store = self._open()
+        import obstore
+
+        with self._explaining():
+            await obstore.put_async(store, f"{agent}/{path}", data)
+
+    async def read(self, agent: str, path: str) -> bytes:
+        """Return a file of an agent's session. Raises `StateError` if it is not there any more."""
+        store = self._open()
+        import obstore
+
+        with self._explaining():
+            found = await obstore.get_async(store, f"{agent}/{path}")
+            return bytes(await found.bytes_async())
+
+    async def delete(self, agent: str) -> None:
+        """Delete all files of an agent."""
+        store = self._open()
+        import obstore
+
+        with self._explaining():
+            async for found in obstore.list(store, prefix=agent):
+                await obstore.delete_async(store, [each["path"] for each in found])
+
+    def _open(self) -> S3Store:
+        if self._store is None:
+            try:
+                from obstore.store import S3Store
+            except ImportError:
+                raise ConfigError("The object store needs a package that is not installed.", hint=INSTALL) from None
+            region = self._address.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+            has_variables = any(os.environ.get(name) for name in _VARIABLES)
+            if not has_variables:
+                _read_profile_credential()  # told now if there is none
+                region = region or _read_profile().get("region")
+            config: S3Config = {"region": region or "us-east-1"}
+            if self._address.endpoint:
+                config["endpoint"] = self._address.endpoint
+            with self._explaining():
+                self._store = S3Store(
+                    self._address.bucket,
+                    prefix=self._address.prefix or None,
+                    config=config,
+                    client_options={
+                        "allow_http": self._address.endpoint.startswith("http://"),
+                        "connect_timeout": timedelta(seconds=10),
+                        "timeout": timedelta(seconds=REQUEST_SECONDS),
+                    },
+                    retry_config={"max_retries": RETRIES, "retry_timeout": timedelta(seconds=REQUEST_SECONDS)},
+                    credential_provider=None if has_variables else _read_profile_credential,
+                )
+        return self._store
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        from obstore.exceptions import BaseError
+
+        try:
+            yield
+        except (BaseError, FileNotFoundError, ValueError) as problem:
+            raise self._explain(problem) from None
+
+    def _explain(self, problem: Exception) -> StoreUnavailable | StateError:
+        """Return what to say of an error of the library, whose own text quotes requests and answers at length."""
+        said, place = str(problem), self._address.place
+        found = _CODE.search(said)
+        code = found[1] if found else ""
+        if code == "NoSuchBucket":
+            hint = "Create it, or correct background.blobs."
+            return StoreUnavailable(f"The object store has no bucket {self._address.bucket!r}.", hint=hint)
+        if _REFUSED.search(said):
+            hint = f"Check the credentials of AWS: they have to list, read, write and delete in {place}."
+            return StoreUnavailable(f"The object store refuses access to {place}: {code or 'forbidden'}.", hint=hint)
+        if code in _ELSEWHERE:
+            hint = "Name its region in background.blobs: ?region=NAME."
+            return StoreUnavailable(f"The bucket {self._address.bucket!r} is in another region.", hint=hint)
+        if isinstance(problem, FileNotFoundError):
+            return StateError(f"A file of this agent is not in {place} any more.", code="file_missing")
+        if code:
+            return StoreUnavailable(f"The object store failed at {place}: {code}.", hint="Its own log says more.")
+        where = self._address.endpoint or "AWS"
+        hint = "See that it runs, and that the endpoint in background.blobs is right."
+        return StoreUnavailable(f"The object store can't be reached at {where}.", hint=hint)
+
+
+def _read_profile() -> dict[str, str]:
+    """Return the profile that `AWS_PROFILE` names, of both files of AWS. Raises `ConfigError`."""
+    name = os.environ.get("AWS_PROFILE") or "default"
+    found: dict[str, str] = {}
+    for variable, usual, section in (
+        ("AWS_CONFIG_FILE", "config", name if name == "default" else f"profile {name}"),
+        ("AWS_SHARED_CREDENTIALS_FILE", "credentials", name),
+    ):
+        path = Path(os.environ.get(variable) or Path("~/.aws", usual)).expanduser()
+        profiles = RawConfigParser()
+        try:
+            profiles.read(path, encoding="utf-8")
+        except (ProfileUnreadable, OSError, UnicodeDecodeError):  # whose texts quote lines of the file
+            raise ConfigError(f"{path} can't be read as a file of profiles of AWS.") from None
+        if profiles.has_section(section):
+            found |= profiles[section]
+    return found
+
+
+def _read_profile_credential() -> S3Credential:
+    """Return the keys of that profile. Raises `ConfigError` if it has none."""
+    profile = _read_profile()
+    if not profile.get("aws_access_key_id") or not profile.get("aws_secret_access_key"):
+        hint = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE to a profile that holds both."
+        raise ConfigError("There are no credentials of AWS for the object store.", hint=hint)
+    return {
+        "access_key_id": profile["aws_access_key_id"],
+        "secret_access_key": profile["aws_secret_access_key"],
+        "token": profile.get("aws_session_token"),
+        "expires_at": datetime.now(UTC) + timedelta(minutes=PROFILE_MINUTES),
+    }
