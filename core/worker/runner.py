@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -39,6 +39,7 @@ from core.transports.session_view import SessionView, require_ack
 ANSWER_SECONDS: Final = 3600
 SYNC_SECONDS: Final = 1.0
 GO_ON: Final = "The program that ran this was ended in the middle. Look at what is there, and go on with the task."
+_Answer = TypeVar("_Answer")
 _ENDS: Final[Mapping[str, AgentState]] = {"done": "done", "interrupted": "stopped", "limit": "done"}
 
 
@@ -93,6 +94,25 @@ class AgentRunner:
             else:
                 return
 
+    async def _insist(self, ask: Callable[[], Awaitable[_Answer]]) -> _Answer:
+        """Return what the store answers, as soon as it does; meanwhile the agent's message is why it does not."""
+        told = ""
+        while True:
+            try:
+                answer = await ask()
+                break
+            except StoreUnavailable as problem:
+                said = problem.format_with_hint()
+                with contextlib.suppress(StoreUnavailable):
+                    if said != told:
+                        await self._tell(message=said)
+                        told = said
+                await pause(SYNC_SECONDS)
+        if told:
+            with contextlib.suppress(StoreUnavailable):
+                await self._tell(message="")
+        return answer
+
     async def _work(self) -> dict[str, Any]:
         workspace = await self._prepare_workspace()
         home = get_agent_dir(self._agent.id) / "sessions"
@@ -108,7 +128,8 @@ class AgentRunner:
         )
         known = 0
         if self._agent.session and self._store.keeps_sessions:
-            known = await download_session(self._store, self._agent, SessionStore(workspace, home))
+            place = SessionStore(workspace, home)
+            known = await self._insist(lambda: download_session(self._store, self._agent, place))
         # Shared, so that a screen can attach to its session and answer what it asks.
         engine = self._engine = share_engine(Engine(workspace, options=options, models=self._models))
         upload: SessionUpload | None = None
@@ -159,7 +180,7 @@ class AgentRunner:
             while self._unsaid and not self._is_stopped:
                 await self._run_turn(engine, view, self._unsaid.pop(0))
             await view.settle()
-            if not await self._upload.sync(self._agent):
+            if not await self._insist(lambda: self._upload.sync(self._agent)):
                 raise AgentFenced("Another worker has taken this agent up.")
             return self._describe_end(state)
         finally:

@@ -94,6 +94,28 @@ async def test_files_of_an_agent_are_objects_from_which_it_is_pulled_as_hunks_un
         assert await store.list_agents() == []
 
 
+async def test_a_result_waits_until_the_object_store_takes_it_and_says_so_meanwhile(tmp_path, project, postgres, s3):
+    model = play(tmp_path, (EDIT, "Done."))
+    request = AgentRequest(task_description="Change it", workspace_path=str(project), model=model)
+    async with opened(open_store(postgres.url, blobs=s3.address())) as store, working(store):
+        first = await start_agent(store, request, ())
+        await wait_for(store, all_ended)
+        await delete_agent(store, (await store.list_agents())[0])
+        s3.delete_bucket()
+        agent = await start_agent(store, request, ())
+        assert agent.id != first.id
+        [waiting] = await wait_for(store, lambda found: bool(found[0].message))
+        assert (waiting.state, waiting.message) == (
+            "running",
+            "The object store has no bucket 'team'. Create it, or correct background.blobs.",
+        )
+        s3.create_bucket()
+        [ended] = await wait_for(store, all_ended)
+        assert (ended.state, ended.message, ended.attempt) == ("done", "Done.", 1)
+        assert s3.list_keys()
+        assert await review(project, await pull_agent(store, ended, project)) == ["a.txt"]
+
+
 async def test_files_are_found_where_they_were_kept_whatever_is_configured_by_now(postgres, s3):
     both = open_store(postgres.url), open_store(postgres.url, blobs=s3.address())
     async with opened(both[0]) as rows, opened(both[1]) as objects:
