@@ -159,6 +159,25 @@ async def test_n3_only_a_listed_page_may_read_answers(project):
     assert [name for name in plain.headers if name.startswith("access-control") or name == "set-cookie"] == []
 
 
+async def test_a_listed_page_may_read_why_it_was_refused_and_the_name_of_its_conversation(project):
+    page = {"Origin": "http://listed.example"}
+    async with (
+        serving(project, access([says("Done.")]), origins=(page["Origin"],)) as served,
+        served.client("x" * 40) as stranger,
+        served.client() as client,
+    ):
+        wrong_token = await stranger.get(SESSIONS, headers=page)
+        no_json = await client.post(CHAT, content=b"{}", headers={**page, "Content-Type": "text/plain"})
+        wrong_host = await client.get(SESSIONS, headers={**page, "Host": "evil.example"})
+        answer = await client.post(CHAT, json=prompt(), headers=page)
+    assert [each.status_code for each in (wrong_token, no_json, wrong_host, answer)] == [401, 415, 421, 200]
+    for each in (wrong_token, no_json, answer):
+        assert each.headers["access-control-allow-origin"] == page["Origin"]
+        assert each.headers["cross-origin-resource-policy"] == "cross-origin"
+    assert "access-control-allow-origin" not in wrong_host.headers
+    assert "x-conversation-id" in answer.headers["access-control-expose-headers"]
+
+
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
 async def test_n4_a_body_that_a_form_can_send_is_refused(project, kind):
     async with serving(project, access()) as served:

@@ -22,6 +22,7 @@ FAILURES_COUNTED: Final = 20  # wrong tokens of one address
 FAILURE_WINDOW: Final = 60.0  # seconds
 TOKEN_PROTOCOL: Final = "agent-tui.token."  # a WebSocket of a browser has no other place for a token
 WEB_PROTOCOLS: Final = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
+HOST_REFUSED: Final = 421  # the status
 Headers = Mapping[bytes, bytes]
 
 
@@ -85,7 +86,7 @@ class AccessRules(Struct, kw_only=True, eq=False):
         """Raises `HttpRefused` for a host that is not this one: its name was made to lead here."""
         if (host := headers.get(b"host", b"").decode("latin-1").lower()) not in self.hosts:
             raise HttpRefused(
-                421,
+                HOST_REFUSED,
                 "host_refused",
                 f"this server is not {host[:200]!r}." if host else "the request names no host.",
                 hint="Another name for it is allowed by --allow-host.",

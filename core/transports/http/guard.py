@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Final
 
 from core.text.well_formed import encode_record
-from core.transports.http.access import AccessRules, Grant, HttpRefused, read_headers
+from core.transports.http.access import HOST_REFUSED, AccessRules, Grant, HttpRefused, read_headers
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -63,7 +63,7 @@ class Guard:
         try:
             scope[_GRANT] = self._let_in(scope)
         except HttpRefused as problem:
-            await _refuse(scope, send, problem)
+            await _refuse(scope, send, problem, self._rules)
             return
         if scope["type"] == "websocket":
             await self._application(scope, receive, send)
@@ -152,7 +152,7 @@ class _Exchange:
     async def _refuse(self, problem: HttpRefused) -> Message:
         self._is_refused = True
         if not self._is_started:
-            await _refuse(self._scope, self._send, problem)
+            await _refuse(self._scope, self._send, problem, self._rules)
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
@@ -161,16 +161,19 @@ class _Exchange:
             return
         if message["type"] == "http.response.start":
             self._is_started = True
-            message = {**message, "headers": [*message.get("headers", ()), *self._list_headers()]}
+            message = {**message, "headers": [*message.get("headers", ()), *_list_headers(self._scope, self._rules)]}
         await self._send(message)
 
-    def _list_headers(self) -> list[tuple[bytes, bytes]]:
-        headers = read_headers(self._scope["headers"])
-        if not self._rules.is_foreign_origin(headers):
-            return list(_SAFE_HEADERS)
-        shared = (b"cross-origin-resource-policy", b"cross-origin")
-        told = [(b"access-control-allow-origin", headers[b"origin"]), (b"vary", b"origin"), shared]
-        return [*(each for each in _SAFE_HEADERS if each[0] != shared[0]), *told]
+
+def _list_headers(scope: Scope, rules: AccessRules) -> list[tuple[bytes, bytes]]:
+    """List the headers of every answer; a listed page of another origin may read it, and what it names."""
+    headers = read_headers(scope["headers"])
+    if not rules.is_foreign_origin(headers):
+        return list(_SAFE_HEADERS)
+    shared = (b"cross-origin-resource-policy", b"cross-origin")
+    told = [(b"access-control-allow-origin", headers[b"origin"]), (b"vary", b"origin"), shared]
+    told.append((b"access-control-expose-headers", b"x-conversation-id, retry-after"))
+    return [*(each for each in _SAFE_HEADERS if each[0] != shared[0]), *told]
 
 
 def _is_preflight(scope: Scope, headers: Mapping[bytes, bytes]) -> bool:
@@ -181,14 +184,16 @@ def _build_too_large(limit: int) -> HttpRefused:
     return HttpRefused(413, "body_too_large", f"the body is larger than {limit:,} bytes.")
 
 
-async def _refuse(scope: Scope, send: Send, problem: HttpRefused) -> None:
-    """Answer a request that is not let in, and end its connection: what is left of its body is not read."""
+async def _refuse(scope: Scope, send: Send, problem: HttpRefused, rules: AccessRules) -> None:
+    """Answer a request that is not let in, and end its connection: what is left of its body is not read. A page may
+    read why, but nothing at a name that was made to lead here."""
+    told = _SAFE_HEADERS if problem.status == HOST_REFUSED else _list_headers(scope, rules)
     body = encode_problem(problem.code, problem.message, problem.hint)
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
-        *_SAFE_HEADERS,
+        *told,
     ]
     if problem.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
