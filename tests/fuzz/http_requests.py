@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx2
 
-from core.transports.http.app import HANDLERS
+from core.transports.http.app import ALL_HANDLERS
 from core.transports.http.openapi import build_document
 from core.user_dirs import get_state_dir
 from tests.support.http_server import CHAT, SESSIONS, TOKENS, Served, prompt, serving
@@ -83,7 +83,7 @@ class Generator:
 async def send_random(served: Served, client: httpx2.AsyncClient, count: int, seed: int) -> dict[int, int]:
     """Send so many requests; return how many had each status. Raises AssertionError for a fault of ours."""
     draw = random.Random(seed)
-    document = build_document(HANDLERS)
+    document = build_document(ALL_HANDLERS)
     generator = Generator(document, draw)
     operations = [(path, method, each) for path, known in document["paths"].items() for method, each in known.items()]
     opened = (await client.post(SESSIONS, json={})).json()["session"]

@@ -115,6 +115,30 @@ async def test_n2_every_route_needs_its_grant_whatever_the_token(project):
         assert wrong == []
 
 
+@pytest.mark.parametrize("has_page", [False, True])
+async def test_every_route_is_in_the_openapi_document_with_the_page_where_it_is_served(project, has_page):
+    async with serving(project, access(), has_page=has_page) as served, served.client() as client:
+        document = (await client.get("/api/v1/openapi.json")).json()
+        routes = build_routes(served.service).routes
+    known = {(method.upper(), path) for path, each in document["paths"].items() for method in each}
+    found = {
+        (method, each.path_format)
+        for each in routes
+        if isinstance(each, HTTPRoute)
+        for method in each.methods
+        if method != "OPTIONS"
+    }
+    open_to_all = {
+        (method.upper(), path)
+        for path, each in document["paths"].items()
+        for method, told in each.items()
+        if told.get("security") == []
+    }
+    assert known == found
+    assert (("POST", "/api/v1/terminals") in known) is has_page
+    assert open_to_all == {key for key in found if ROUTES[key] is Grant.NONE}
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [

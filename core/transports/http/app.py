@@ -25,6 +25,7 @@ from core.transports.http.web.routes import HANDLERS as WEB_HANDLERS
 
 # Routes are added here: the list of a module of their own.
 HANDLERS: Final[tuple[Any, ...]] = (*CHAT_HANDLERS, *SESSION_HANDLERS, *AGENT_HANDLERS)
+ALL_HANDLERS: Final[tuple[Any, ...]] = (*HANDLERS, *WEB_HANDLERS)
 # Where the page is served: paths without a token, exact ones, and with a slash at their end all below. None may tell
 # anything.
 PAGE_PATHS: Final[tuple[str, ...]] = ("/", "/terminal", "/static/")
@@ -32,8 +33,9 @@ PAGE_PATHS: Final[tuple[str, ...]] = ("/", "/terminal", "/static/")
 
 def build_routes(service: HttpService, handlers: Sequence[Any] = HANDLERS) -> Litestar:
     """Return the routes alone: without the guard before them, nobody is granted anything."""
+    served = (*handlers, *(WEB_HANDLERS if service.terminals is not None else ()))
     return Litestar(
-        [*handlers, *(WEB_HANDLERS if service.terminals is not None else ()), build_route(handlers)],
+        [*served, build_route(served)],
         dependencies={"service": Provide(lambda: service, sync_to_thread=False)},
         exception_handlers=dict(ANSWERS),
         guards=[check_grant],
@@ -52,4 +54,4 @@ def build_application(service: HttpService, rules: AccessRules) -> Application:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(format_document(HANDLERS))
+    sys.stdout.write(format_document(ALL_HANDLERS))

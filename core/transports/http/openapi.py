@@ -1,5 +1,6 @@
 """The description of every route, OpenAPI 3.1: served at `/api/v1/openapi.json` and kept as `docs/openapi.json`.
 
+OpenAPI has no words for a WebSocket: the route that hands out its address describes it.
 `python -m core.transports.http.app` writes it.
 """
 
@@ -13,15 +14,19 @@ from typing import Any, Final, get_type_hints
 import msgspec
 from litestar import Litestar, Response, get
 from litestar.di import Provide
+from litestar.handlers import WebsocketRouteHandler
 from litestar.openapi import OpenAPIConfig
 
 from core import __version__
-from core.transports.http.service import READS
+from core.transports.http.access import Grant
+from core.transports.http.service import READS, answer_with
 from core.transports.response import close_records
 
 PATH: Final = "/api/v1/openapi.json"
 STREAMED: Final = frozenset({"complete_chat", "plan_chat"})
 STREAMS: Final = frozenset({"replay_chat", "follow_session", "follow_background_agent"})
+# What is no JSON, by the route that serves it.
+PAGES: Final = {"show_page": "text/html", "show_terminal": "text/html", "read_static": "*/*"}
 _ABOUT: Final = "The chat API and the sessions of agent-tui. docs/api.md explains it."
 _PROBLEM: Final = {
     "type": "object",
@@ -41,7 +46,8 @@ _EVENTS: Final = {"text/event-stream": {"schema": {"type": "string"}}}
 
 
 def build_document(handlers: Sequence[Any]) -> dict[str, Any]:
-    """Return the description of routes."""
+    """Return the description of routes, and of the one that serves it."""
+    handlers = [each for each in (*handlers, build_route(handlers)) if not isinstance(each, WebsocketRouteHandler)]
     config = OpenAPIConfig(
         title="agent-tui",
         version=__version__,
@@ -50,11 +56,14 @@ def build_document(handlers: Sequence[Any]) -> dict[str, Any]:
         operation_id_creator=lambda handler, _method, _path: str(handler.fn.__name__),
     )
     nothing = Provide(lambda: None, sync_to_thread=False)
-    routes = Litestar(list(handlers), dependencies={"service": nothing}, openapi_config=config, logging_config=None)
+    routes = Litestar(handlers, dependencies={"service": nothing}, openapi_config=config, logging_config=None)
     found: dict[str, Any] = msgspec.to_builtins(routes.openapi_schema.to_schema(), str_keys=True)
     records = _Records(handlers)
+    public = {each.fn.__name__ for each in handlers if each.opt.get("needs") is Grant.NONE}
     for handler, operation in _list_operations(found):
         _describe_answers(handler, operation, records)
+        if handler in public:
+            operation["security"] = []
         if (body := records.find(handler, "body")) is not None:
             operation["requestBody"]["content"] = {"application/json": {"schema": body}}
     found["components"] = {
@@ -104,6 +113,8 @@ def _describe_answers(handler: str, operation: dict[str, Any], records: _Records
     for answer in answers.values():
         schema = records.find(handler, "answer")
         content = {"application/json": {"schema": schema}} if schema is not None else {}
+        if kind := PAGES.get(handler):
+            content = {kind: {"schema": {"type": "string"}}}
         answer["content"] = content | (_EVENTS if handler in STREAMED or handler in STREAMS else {})
     problem = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     answers["default"] = {"description": "It was not carried out.", "content": problem}
@@ -116,8 +127,9 @@ def build_route(handlers: Sequence[Any]) -> Any:
     def render() -> bytes:
         return format_document(handlers).encode()
 
-    @get(PATH, opt=READS, include_in_schema=False)
+    @get(PATH, opt=READS, summary="The description of the routes", responses=answer_with(dict[str, Any]))
     async def read_openapi() -> Response[bytes]:
+        """Return this document: OpenAPI 3.1, with the routes of the page where that is served."""
         return Response(render(), media_type="application/json")
 
     return read_openapi

@@ -47,19 +47,19 @@ class TerminalPlace(Struct, frozen=True, kw_only=True):
     path: str
 
 
-@get("/", opt=PUBLIC, include_in_schema=False)
+@get("/", opt=PUBLIC, summary="The page")
 async def show_page() -> Response[bytes]:
     """Serve the page for a phone: sessions, what waits, hunks."""
     return _serve_file(_find_own("index.html"), _POLICY)
 
 
-@get("/terminal", opt=PUBLIC, include_in_schema=False)
+@get("/terminal", opt=PUBLIC, summary="The page of a terminal")
 async def show_terminal() -> Response[bytes]:
     """Serve the page of the screen. xterm.js sets styles of its own, so those are allowed here."""
     return _serve_file(_find_own("terminal.html"), f"{_POLICY} 'unsafe-inline'")
 
 
-@get("/static/{name:path}", opt=PUBLIC, include_in_schema=False)
+@get("/static/{name:path}", opt=PUBLIC, summary="A file of the pages")
 async def read_static(name: FromPath[str]) -> Response[bytes]:
     """Serve a file that the pages name."""
     wanted = str(name).strip("/")
@@ -70,9 +70,10 @@ async def read_static(name: FromPath[str]) -> Response[bytes]:
     raise NotFoundException
 
 
-@post(TERMINALS.rstrip("/"), opt=APPROVES, include_in_schema=False)
+@post(TERMINALS.rstrip("/"), opt=APPROVES, summary="Ask for the terminal of a session")
 async def ask_terminal(data: JSONBody[TerminalRequest], service: Served) -> TerminalPlace:
-    """Return where the screen of a session is. It can do whatever the user can."""
+    """Return where the screen of a session is, which can do whatever the user can: the address of a WebSocket, with
+    `width` and `height` in cells as its query. It opens once, within 30 s."""
     await service.find(data.session)
     return TerminalPlace(path=TERMINALS + _get_terminals(service).tickets.issue(data.session))
 
