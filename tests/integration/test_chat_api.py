@@ -200,6 +200,20 @@ async def test_an_approval_is_told_of_and_the_second_answer_is_refused_with_the_
     assert replay[-2].data["status"] == "completed"
 
 
+async def test_a_question_that_holds_a_turn_up_is_told_of_and_the_next_message_answers_it(project):
+    first, then = {"id": "a", "content": "First"}, {"id": "b", "content": "Then", "dependencies": ["a"]}
+    makes = calls(("todo_write", {"merge": False, "todos": [{**first, "status": "pending"}, then]}))
+    cuts = calls(("todo_write", {"merge": True, "todos": [{**first, "status": "cancelled"}]}))
+    async with serving(project, access([makes, cuts, says("Done.")])) as served, served.client() as client:
+        waiting = (await client.post(CHAT, json=prompt())).json()
+        (asked,) = (await client.get(f"{SESSIONS}/{waiting['metadata']['sessionId']}")).json()["questions"]
+        words = f"{asked['questions'][0]['id']}: {asked['questions'][0]['options'][0]['id']}"
+        whole = (await client.post(CHAT, json=prompt(words, conversationId=waiting["conversationId"]))).json()
+    assert (waiting["status"], waiting["metadata"]["waitsFor"]) == ("streaming", [asked["id"]])
+    assert (whole["status"], whole["metadata"]["waitsFor"]) == ("completed", [])
+    assert whole["documents"][-1]["content"] == "Done."
+
+
 async def test_rules_open_files_and_what_was_said_before_reach_the_model(project):
     model = DirectedModel([says("Yes.")])
     models = access_to(lambda _id, _settings: (model, "story"), MODEL)

@@ -1,7 +1,8 @@
 """A conversation of the chat API: a session, followed through one answer.
 
 A question of the model ends the answer: the turn is interrupted, the question stays open, and the next message answers
-it. An approval does not, as other doors may give it; who did not ask for a stream is told of it at once.
+it. An approval does not, as other doors may give it, nor does a question that ends with its turn; who did not ask for a
+stream is told of either at once.
 """
 
 from __future__ import annotations
@@ -58,15 +59,21 @@ class Conversation:
         return asked[-1] if asked else None
 
     async def finish_answer(self) -> Response:
-        """Return the response object when the turn ends, or when it waits for somebody's yes. Raises `CommandRejected`
-        when the session was closed meanwhile."""
-        while not self._is_ended and not self.state.approvals:
+        """Return the response object when the turn ends, or when it waits for somebody. Raises `CommandRejected` when
+        the session was closed meanwhile."""
+        await self.settle()  # what the prompt answers waits no longer
+        while not self._is_ended and not self._is_held_up():
             self._ready.clear()
             if not await self._step():
                 break
         if not self.state.turns:
             raise CommandRejected("the session was closed before the prompt began.", code="session_unknown")
         return build_answer(self.state.turns[-1], self.state)
+
+    def _is_held_up(self) -> bool:
+        """True if the turn goes on only when somebody has answered."""
+        asked = self.state.questions.values()
+        return bool(self.state.approvals) or any(each.subagent or not each.lasting for each in asked)
 
     async def stream_answer(self) -> AsyncGenerator[bytes]:
         """Yield the events of the answer until it ends."""
