@@ -129,10 +129,13 @@ async def _answer(request: AnyRequest, data: ChatRequest, service: HttpService) 
     try:
         with service.engines.hold(session):
             await talk.settle()
-            await _submit(data, prompt, service, client, talk)
+            stream = None
             if data.stream or request.headers.get("accept", "").strip().lower().startswith(EVENT_STREAM):
                 pieces = _hold(service, session, talk.stream_answer())
-                return service.streams.build_stream(pieces, _name(session))
+                stream = service.streams.build_stream(pieces, _name(session))  # where it is refused, nothing has begun
+            await _submit(data, prompt, service, client, talk)
+            if stream is not None:
+                return stream
             whole = await talk.finish_answer()
     except BaseException:
         await talk.close()
@@ -163,15 +166,16 @@ async def _open(data: ChatRequest, service: HttpService) -> tuple[Client, str]:
 
 async def _submit(data: ChatRequest, prompt: str, service: HttpService, client: Client, talk: Conversation) -> None:
     """Send the prompt, or the answers that it is, and tell of what follows."""
-    state, session = talk.state, talk.state.session_id
+    state, session, asked = talk.state, talk.state.session_id, talk.find_open_question()
+    answers = () if asked is None else parse_answers(asked, prompt)
+    if asked is not None and answers:
+        command: cmd.AnyCommand = cmd.QuestionReply(session=session, id=asked.id, answers=answers)
+    else:
+        command = await _build_submit(data, prompt, service, client, talk)
     if data.mode is not None and data.mode != state.mode:
         await service.submit(client, cmd.ModeSet(session=session, mode=data.mode))
     if data.model and data.model != state.model:
         await service.submit(client, cmd.ModelSet(session=session, model=data.model))
-    if (asked := talk.find_open_question()) is not None and (answers := parse_answers(asked, prompt)):
-        command: cmd.AnyCommand = cmd.QuestionReply(session=session, id=asked.id, answers=answers)
-    else:
-        command = await _build_submit(data, prompt, service, client, talk)
     accepted = await service.submit(client, command)
     talk.tell_after(accepted.seq)
 
@@ -180,6 +184,8 @@ async def _build_submit(
     data: ChatRequest, prompt: str, service: HttpService, client: Client, talk: Conversation
 ) -> cmd.TurnSubmit:
     session = talk.state.session_id
+    if talk.state.current_turn is not None:  # so that one that is refused changes neither mode nor model of it
+        raise CommandRejected("a turn is running.", hint="Wait for its end, or interrupt it.", code="turn_running")
     tools = await service.ask(client, ToolsQuery(session=session)) if data.tools is not None else ToolsAnswer()
     rows = tools.tools if isinstance(tools, ToolsAnswer) else ()
     return cmd.TurnSubmit(
