@@ -20,7 +20,7 @@ from core.cli.print_mode.printer import JsonPrinter, Printer, StreamPrinter, Tex
 from core.clock import monotonic, now_ms, pause
 from core.engine import Engine
 from core.engine.models import ModelAccess
-from core.errors import ConfigError
+from core.errors import CommandRejected, ConfigError
 from core.exits import ExitCode
 from core.protocol import commands as cmd
 from core.protocol import events as ev
@@ -29,8 +29,9 @@ from core.protocol.renames import list_changes
 from core.protocol.review import Change
 from core.state.session import SessionState, TurnState
 from core.tasks import TaskOwner
+from core.transports.attaching import AttachedLabels
 from core.transports.response import Response, build_refusal, build_response
-from core.transports.session_view import SessionView
+from core.transports.session_view import SessionView, require_ack
 
 MAX_STDIN = 16 * 1024 * 1024
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -101,6 +102,7 @@ class _PrintRun:
         self._tasks = TaskOwner()
         self._counting: asyncio.Task[None] | None = None
         self._labels: tuple[str, ...] = ()
+        self._attached: AttachedLabels | None = None
 
     @property
     def _is_resumed(self) -> bool:
@@ -172,18 +174,22 @@ class _PrintRun:
 
     async def _attach(self, view: SessionView) -> cmd.Reject | None:
         """Attach what `--image` names. Returns the rejection; None = all of it was attached."""
+        adds = list[cmd.AttachmentAdd]()
         for each in self._arguments.images:
             if each == "-":
                 data = await asyncio.to_thread(sys.stdin.buffer.read, cmd.MAX_ATTACHMENT_BYTES + 1)
-                add = cmd.AttachmentAdd(session=self._session, data=data, name="standard input")
+                adds.append(cmd.AttachmentAdd(session=self._session, data=data, name="standard input"))
             else:
-                add = cmd.AttachmentAdd(session=self._session, path=_to_absolute(each))
-            reply = await self._engine.submit(add)
-            if isinstance(reply, cmd.Reject):
-                return reply
-            await view.settle()
-            self._labels += (next(reversed(view.state.attachments)),)
+                adds.append(cmd.AttachmentAdd(session=self._session, path=_to_absolute(each)))
+        self._attached = AttachedLabels(self._submit, view.settle)
+        try:
+            self._labels = await self._attached.attach(adds)
+        except CommandRejected as refused:
+            return cmd.Reject(code=refused.code, message=refused.message, hint=refused.hint)
         return None
+
+    async def _submit(self, command: cmd.AnyCommand) -> cmd.Ack:
+        return require_ack(await self._engine.submit(command))
 
     async def _open(self) -> cmd.Reply:
         arguments = self._arguments
@@ -209,6 +215,8 @@ class _PrintRun:
 
     def _take_in(self, envelope: ev.Envelope) -> None:
         """Print an event, and note whether something was refused since nobody could be asked."""
+        if self._attached is not None:
+            self._attached.take_in(envelope.event)
         if not isinstance(envelope.event, ev.LossyEvent) and envelope.seq <= self._printed:
             return
         self._stop_count_down()

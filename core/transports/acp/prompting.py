@@ -36,7 +36,8 @@ async def _run(session: FollowedSession, parts: PromptParts) -> StopReason:
     if await _run_own_command(session, parts.text):
         return "cancelled" if session.is_cancelled() else "end_turn"
     await _ask_for_trust(session)
-    labels = await _attach(session, parts)
+    adds = [cmd.AttachmentAdd(session=session.id, data=data, name=name) for name, data in parts.files]
+    labels = await session.attached.attach(adds)
     if session.is_cancelled():
         return "cancelled"
     plans = set(session.state.plans)
@@ -92,17 +93,6 @@ async def _run_own_command(session: FollowedSession, text: str) -> bool:
             await session.submit(cmd.HunkResolve(session=session.id, path=path, verdict="reject"))
     await session.settle()
     return True
-
-
-async def _attach(session: FollowedSession, parts: PromptParts) -> tuple[str, ...]:
-    """Attach pictures and PDFs, and return their labels."""
-    labels = list[str]()
-    for name, data in parts.files:
-        known = set(session.state.attachments)
-        await session.submit(cmd.AttachmentAdd(session=session.id, data=data, name=name))
-        await session.settle()
-        labels += [each for each in session.state.attachments if each not in known]
-    return tuple(labels)
 
 
 async def _ask_for_trust(session: FollowedSession) -> None:

@@ -45,6 +45,7 @@ from core.transports.acp.session_options import (
     load_offers,
 )
 from core.transports.acp.tool_calls import build_diff
+from core.transports.attaching import AttachedLabels
 
 OWN_COMMANDS: Final = {
     "review": ("Ask about everything that waits for a review", ""),
@@ -69,13 +70,15 @@ class ClientTerms(Struct, frozen=True, kw_only=True):
 
 
 class FollowedSession:
-    """A session that one client follows. `review`: how edits are reviewed at the end of its turns."""
+    """A session that one client follows. `review`: how edits are reviewed at the end of its turns; `attached`: attaches
+    what its prompts bring."""
 
     def __init__(self, client: Client, session: str, terms: ClientTerms) -> None:
         self.state = SessionState(session_id=session)
         self.review = terms.review
         self._is_cancelled = False
         self.client, self.id = client, session
+        self.attached = AttachedLabels(self.submit, self.settle)
         self._terms = terms
         self._asker = ClientAsker(terms.peer, terms.capabilities, session, terms.seconds)
         shown = terms.capabilities.session
@@ -139,6 +142,7 @@ class FollowedSession:
         try:
             async for envelope in self.client.events(self.id):
                 apply_event(self.state, envelope, SHARED_STEPS)
+                self.attached.take_in(envelope.event)
                 if self._is_live:
                     await self._show(envelope)
                 elif replay:

@@ -1,0 +1,39 @@
+"""Files that are attached before a prompt, by whoever does so at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from core.engine import Engine
+from core.protocol import commands as cmd
+from core.protocol.options import EngineOptions
+from core.transports.attaching import AttachedLabels
+from core.transports.session_view import SessionView, require_ack
+from tests.support.pictures import picture
+from tests.support.story import access, project_at
+
+PNG, JPEG = picture(64, 48), picture(32, 16, "JPEG")
+
+
+async def test_two_who_attach_at_once_get_the_labels_of_their_own_files(tmp_path):
+    options = EngineOptions(preload=False, watch=False)
+    engine = Engine(project_at(tmp_path / "project"), options=options, models=access())
+    session = require_ack(await engine.submit(cmd.SessionOpen())).session
+
+    async def attach(*pictures: bytes) -> tuple[str, ...]:
+        async def submit(command: cmd.AnyCommand) -> cmd.Ack:
+            return require_ack(await engine.submit(command))
+
+        view = SessionView(engine, session, lambda envelope: labels.take_in(envelope.event))
+        labels = AttachedLabels(submit, view.settle)
+        try:
+            return await labels.attach(cmd.AttachmentAdd(session=session, data=each) for each in pictures)
+        finally:
+            await view.close()
+
+    mine, theirs = await asyncio.gather(attach(PNG, JPEG), attach(JPEG, PNG, JPEG))
+    held = engine.state(session).attachments
+    assert [held[each].media_type for each in mine] == ["image/png", "image/jpeg"]
+    assert [held[each].media_type for each in theirs] == ["image/jpeg", "image/png", "image/jpeg"]
+    assert len({*mine, *theirs}) == 5
+    await engine.close()
