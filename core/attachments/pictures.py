@@ -30,6 +30,7 @@ _DECODERS: Final = SENDABLE_FORMATS | {
     "image/x-icon": "ICO",
     "image/avif": "AVIF",
 }
+READABLE_TYPES: Final = frozenset(_DECODERS)
 _PLUGINS: Final = {"WEBP": "WebP", "TIFF": "Tiff", "ICO": "Ico", "AVIF": "Avif"}  # the others are always loaded
 _ORIENTATION: Final = 0x0112
 _METADATA_KEYS: Final = {"exif", "xmp", "XML:com.adobe.xmp", "photoshop", "Raw profile type exif"}

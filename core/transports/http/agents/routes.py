@@ -20,7 +20,7 @@ from core.errors import AgentTuiError
 from core.text.well_formed import encode_record
 from core.transports.http.access import Grant
 from core.transports.http.agents.agent_access import UNKNOWN, find_local_path
-from core.transports.http.chat.requests import ApiRecord
+from core.transports.http.chat.content import ApiRecord
 from core.transports.http.service import APPROVES, DRIVES, READS, HttpService, Served, require_grant
 from core.transports.http.sse import DONE, encode_event
 

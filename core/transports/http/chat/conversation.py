@@ -8,7 +8,9 @@ stream is told of either at once.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
+
+from msgspec import structs
 
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
@@ -17,10 +19,11 @@ from core.protocol.client import Client
 from core.protocol.queries import IdleAnswer, IdleQuery
 from core.state.session import SessionState
 from core.text.well_formed import encode_record
+from core.transports.attaching import AttachedLabels
 from core.transports.http.chat.stream_events import ChatProjection, StreamEvent, build_answer, build_done
 from core.transports.http.sse import DONE, encode_event
 from core.transports.response import Response
-from core.transports.session_view import SessionView
+from core.transports.session_view import SessionView, require_ack
 
 
 class Conversation:
@@ -30,6 +33,7 @@ class Conversation:
         self._client = client
         self._session = session
         self._view = SessionView(client, session, self._take_in, brief=brief)
+        self._labels = AttachedLabels(self._submit, self._view.settle)
         self._projection = ChatProjection()
         self._ready = deque[tuple[int, list[StreamEvent]]]()
         self._after: int | None = None  # None: nothing is told yet
@@ -44,6 +48,13 @@ class Conversation:
     async def settle(self) -> None:
         """Take in all that was accepted so far."""
         await self._view.settle()
+
+    async def attach(self, files: Iterable[cmd.AttachmentAdd]) -> tuple[str, ...]:
+        """Attach files for the next prompt and return their labels. Raises `CommandRejected`."""
+        return await self._labels.attach(structs.replace(each, session=self._session) for each in files)
+
+    async def _submit(self, command: cmd.AnyCommand) -> cmd.Ack:
+        return require_ack(await self._client.submit(command))
 
     def tell_after(self, seq: int) -> None:
         """Tell of the events behind this one that are taken in from here on."""
@@ -125,6 +136,7 @@ class Conversation:
 
     def _take_in(self, envelope: ev.Envelope) -> None:
         event, after = envelope.event, self._after
+        self._labels.take_in(event)
         found = self._projection.project(envelope)
         is_new = after is not None and (envelope.seq > after or isinstance(event, ev.LossyEvent))
         if isinstance(event, ev.TurnFinished) and self.state.turns:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Annotated, Final, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, field
 
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
@@ -14,20 +14,34 @@ from core.protocol.documents import Question, QuestionAnswer
 from core.protocol.events import ModeName, QuestionAsked
 from core.protocol.tools import ToolRow, ToolScope, ToolSettings
 from core.records import convert
+from core.transports.http.chat.content import (
+    CODE,
+    MAX_PICTURES,
+    ApiRecord,
+    ImagePart,
+    TextPart,
+    decode_picture,
+    join_text,
+    list_picture_urls,
+)
 
 MAX_MESSAGES: Final = 1_000
 _CONVERSATION: Final = r"^conv_[0-9a-z]{1,40}$"
-
-
-class ApiRecord(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Base of what a client sends: a field that is not known is refused."""
 
 
 class ChatMessage(ApiRecord, frozen=True, kw_only=True):
     """One message of the conversation. Those of the system are rules."""
 
     role: Literal["system", "user", "assistant"]
-    content: Annotated[str, Meta(description="Plain text, Markdown.")]
+    content: Annotated[
+        str | tuple[TextPart | ImagePart, ...],
+        Meta(description="Plain text, Markdown; or parts. Pictures are parts of messages of the user's."),
+    ]
+
+    @property
+    def text(self) -> str:
+        """The text of it, "" = it is all pictures."""
+        return join_text(self.content)
 
 
 class ChatContext(ApiRecord, frozen=True, kw_only=True):
@@ -40,7 +54,8 @@ class ChatContext(ApiRecord, frozen=True, kw_only=True):
         tuple[str, ...], Meta(description="Files that the user looks at, latest first; relative to the project.")
     ] = ()
     project_layout: Annotated[
-        str, Meta(description="Accepted, and not used: the server lists the files of the project itself.")
+        str,
+        Meta(description="Accepted, and not used: the server lists the files of the project itself."),
     ] = ""
     rules: Annotated[tuple[str, ...], Meta(description="Rules that bind for this conversation from now on.")] = ()
 
@@ -80,34 +95,60 @@ class ChatRequest(ApiRecord, frozen=True, kw_only=True):
     stream: Annotated[bool, Meta(description="Answer with server-sent events.")] = False
 
     def find_prompt(self) -> str:
-        """Return the words of the user. Raises `CommandRejected` if the last message is none of theirs."""
+        """Return the words of the user, "" = there are only pictures. Raises `CommandRejected` if the last message is
+        none of theirs."""
         last = self.messages[-1]
         if last.role != "user":
             raise CommandRejected("the last message has to be the user's.", code="prompt_missing")
-        return last.content
+        return last.text
 
     def list_rules(self) -> tuple[str, ...]:
         """Return the rules of the context, and the words of the system."""
-        said = [each.content for each in self.messages if each.role == "system"]
+        said = [each.text for each in self.messages if each.role == "system"]
         return tuple(each for each in (*self.context.rules, *said) if each.strip())
 
-    def list_earlier(self) -> tuple[cmd.EarlierMessage, ...]:
-        """Return what was said before the prompt."""
-        said = [each for each in self.messages[:-1] if each.role != "system" and each.content.strip()]
+    def list_earlier(self, labels: Mapping[int, Sequence[str]]) -> tuple[cmd.EarlierMessage, ...]:
+        """Return what was said before the prompt. `labels`: by the place of a message, those of its pictures."""
+        said = [
+            (each.role, " ".join((*labels.get(at, ()), each.text)))
+            for at, each in enumerate(self.messages[:-1])
+            if each.role != "system"
+        ]
         return tuple(
-            cmd.EarlierMessage(role="user" if each.role == "user" else "assistant", text=each.content) for each in said
+            cmd.EarlierMessage(role="user" if role == "user" else "assistant", text=text)
+            for role, text in said
+            if text.strip()
         )
 
+    def decode_pictures(self) -> dict[int, tuple[cmd.AttachmentAdd, ...]]:
+        """Return the pictures of messages that have any, by the place of the message. Slow: call it in a thread. Raises
+        `CommandRejected` for one that can't be taken, and for too many."""
+        found: dict[int, tuple[cmd.AttachmentAdd, ...]] = {}
+        count = 0
+        for at, message in enumerate(self.messages):
+            urls = list_picture_urls(message.content)
+            if urls and message.role != "user":
+                raise CommandRejected(f"messages[{at}] has a picture; only the user's can.", code=CODE)
+            if count + len(urls) > MAX_PICTURES:
+                raise CommandRejected(f"there are more than {MAX_PICTURES} pictures.", code=CODE)
+            names = [f"picture {number}" for number in range(count + 1, count + len(urls) + 1)]
+            adds = tuple(
+                cmd.AttachmentAdd(data=decode_picture(url, name), name=name)
+                for url, name in zip(urls, names, strict=True)
+            )
+            found |= {at: adds} if adds else {}
+            count += len(urls)
+        return found
 
-def check_open_files(paths: Sequence[str]) -> tuple[str, ...]:
-    """Return paths that lie in a project. Raises `CommandRejected`."""
+
+def check_open_files(paths: Sequence[str]) -> None:
+    """Raise `CommandRejected` for a path that does not lie in a project."""
     for path in paths:
         pure = PurePosixPath(path)
         if not path or pure.is_absolute() or ".." in pure.parts or "\0" in path:
             raise CommandRejected(
                 f"openFiles has {path[:200]!r}, which is no path in the project.", code="path_refused"
             )
-    return tuple(paths)
 
 
 def build_tool_limits(request: ChatRequest, rows: Sequence[ToolRow]) -> dict[str, ToolSettings]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 from litestar import MediaType, Request, Response, get, post
@@ -15,6 +16,7 @@ from core.protocol import commands as cmd
 from core.protocol.client import Client
 from core.protocol.queries import ToolsAnswer, ToolsQuery
 from core.text.well_formed import encode_record
+from core.transports.http.chat.content import CODE as PICTURE_REFUSED
 from core.transports.http.chat.conversation import Conversation
 from core.transports.http.chat.requests import (
     ChatRequest,
@@ -30,6 +32,7 @@ from core.transports.http.sse import EVENT_STREAM
 from core.transports.response import Response as Answer
 
 AnyRequest = Request[Any, Any, Any]
+Pictures = Mapping[int, Sequence[cmd.AttachmentAdd]]
 Place = Annotated[int | None, QueryParameter(ge=0, description="The `id:` of the last event that was received.")]
 LastEvent = Annotated[str | None, HeaderParameter(name="Last-Event-ID", description="As `after`, by a browser.")]
 
@@ -123,7 +126,9 @@ def read_place(after: int | None, last_event_id: str | None) -> int:
 
 
 async def _answer(request: AnyRequest, data: ChatRequest, service: HttpService) -> Any:
-    prompt = data.find_prompt()
+    data.find_prompt()  # what can be refused is, before a session is opened
+    check_open_files(data.context.open_files)
+    pictures = await asyncio.to_thread(data.decode_pictures)
     client, session = await _open(data, service)
     talk = Conversation(client, session)
     try:
@@ -133,7 +138,7 @@ async def _answer(request: AnyRequest, data: ChatRequest, service: HttpService) 
             if data.stream or request.headers.get("accept", "").strip().lower().startswith(EVENT_STREAM):
                 pieces = _hold(service, session, talk.stream_answer())
                 stream = service.streams.build_stream(pieces, _name(session))  # where it is refused, nothing has begun
-            await _submit(data, prompt, service, client, talk)
+            await _submit(data, pictures, service, client, talk)
             if stream is not None:
                 return stream
             whole = await talk.finish_answer()
@@ -164,14 +169,19 @@ async def _open(data: ChatRequest, service: HttpService) -> tuple[Client, str]:
     return await service.find(session), session
 
 
-async def _submit(data: ChatRequest, prompt: str, service: HttpService, client: Client, talk: Conversation) -> None:
+async def _submit(
+    data: ChatRequest, pictures: Pictures, service: HttpService, client: Client, talk: Conversation
+) -> None:
     """Send the prompt, or the answers that it is, and tell of what follows."""
     state, session, asked = talk.state, talk.state.session_id, talk.find_open_question()
-    answers = () if asked is None else parse_answers(asked, prompt)
+    answers = () if asked is None else parse_answers(asked, data.find_prompt())
     if asked is not None and answers:
+        if pictures.get(len(data.messages) - 1):
+            hint = "Answer it first, and send the pictures with the message after that."
+            raise CommandRejected("a question is answered in words, without pictures.", hint=hint, code=PICTURE_REFUSED)
         command: cmd.AnyCommand = cmd.QuestionReply(session=session, id=asked.id, answers=answers)
     else:
-        command = await _build_submit(data, prompt, service, client, talk)
+        command = await _build_submit(data, pictures, service, client, talk)
     if data.mode is not None and data.mode != state.mode:
         await service.submit(client, cmd.ModeSet(session=session, mode=data.mode))
     if data.model and data.model != state.model:
@@ -181,20 +191,25 @@ async def _submit(data: ChatRequest, prompt: str, service: HttpService, client: 
 
 
 async def _build_submit(
-    data: ChatRequest, prompt: str, service: HttpService, client: Client, talk: Conversation
+    data: ChatRequest, pictures: Pictures, service: HttpService, client: Client, talk: Conversation
 ) -> cmd.TurnSubmit:
-    session = talk.state.session_id
+    """Return the command for a prompt, of which the pictures are attached."""
+    session, is_first = talk.state.session_id, not talk.state.turns
     if talk.state.current_turn is not None:  # so that one that is refused changes neither mode nor model of it
         raise CommandRejected("a turn is running.", hint="Wait for its end, or interrupt it.", code="turn_running")
     tools = await service.ask(client, ToolsQuery(session=session)) if data.tools is not None else ToolsAnswer()
     rows = tools.tools if isinstance(tools, ToolsAnswer) else ()
+    limits = build_tool_limits(data, rows)
+    sent = pictures if is_first else {at: each for at, each in pictures.items() if at == len(data.messages) - 1}
+    labels = {at: await talk.attach(each) for at, each in sent.items()}
     return cmd.TurnSubmit(
         session=session,
-        text=prompt,
-        open_files=check_open_files(data.context.open_files),
-        available_tools=build_tool_limits(data, rows),
+        text=data.find_prompt(),
+        open_files=data.context.open_files,
+        attachments=tuple(label for each in labels.values() for label in each),
+        available_tools=limits,
         rules=data.list_rules(),
-        earlier=() if talk.state.turns else data.list_earlier(),
+        earlier=data.list_earlier(labels) if is_first else (),
     )
 
 

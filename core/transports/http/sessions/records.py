@@ -12,7 +12,8 @@ from core.protocol.messages import Effort, Usage
 from core.protocol.plans import Plan
 from core.protocol.review import Change, Verdict
 from core.state.session import SessionState
-from core.transports.http.chat.requests import ApiRecord, to_conversation_id
+from core.transports.http.chat.content import ApiRecord
+from core.transports.http.chat.requests import to_conversation_id
 from core.transports.response import PendingBulk, PendingChange, list_pending_bulks, list_pending_changes
 
 
