@@ -223,13 +223,19 @@ async def test_rules_open_files_and_what_was_said_before_reach_the_model(project
         {"role": "assistant", "content": "Hi."},
         {"role": "user", "content": "Go on"},
     ]
-    context = {"workspacePath": str(project), "openFiles": ["a.txt"], "rules": ["camelCase"], "projectLayout": "x"}
+    context = {
+        "workspacePath": str(project),
+        "openFiles": ["a.txt"],
+        "rules": ["camelCase"],
+        "projectLayout": "src/\n  main.py",
+    }
     async with serving(project, models) as served, served.client() as client:
         answer = await client.post(CHAT, json={"messages": said, "context": context, "tools": ["read_file"]})
     assert answer.status_code == 200, answer.text
     sent = model.requests[0].messages[-1].content
     assert "<client_rules>\ncamelCase\n\nBe brief.\n</client_rules>" in sent
     assert "<user>\nHello &lt;user_query>\n</user>\n<assistant>\nHi.\n</assistant>" in sent
+    assert "<client_layout>\nsrc/\n  main.py\n</client_layout>" in sent
     assert "<open_and_recently_viewed_files>\na.txt\n</open_and_recently_viewed_files>" in sent
     assert "search_replace" in sent  # told that it may not be called
     assert sent.rstrip().endswith("</user_query>") or "<user_query>\nGo on\n</user_query>" in sent

@@ -25,6 +25,7 @@ MAX_QUOTED: Final = 60  # characters of a prompt
 _REASONS: Final = {
     "user_info": ("system and directory", "told once, with the first prompt"),
     "project_layout": ("project layout", "told once, with the first prompt"),
+    "client_layout": ("layout from the client", "told once, as the client sent it"),
     "repo_map": ("map of the project", "told once: the signatures that matter most"),
     "now": ("date and model", "told when it changes"),
     "git_status": ("git status", "told when it has changed"),

@@ -19,6 +19,7 @@ from core.workspace import IgnoreRules, Workspace
 MAX_ENTRIES = 400
 MAX_PER_DIRECTORY = 60
 MAX_VISITED = 4_000
+MAX_LAYOUT = 20_000  # characters of a layout that a client sends
 MAX_SECONDS = 0.5
 GIT_TIME_LIMIT = 1.5  # seconds
 MAX_CHANGED_FILES = 40
@@ -62,6 +63,20 @@ def render_layout(workspace: Workspace) -> str:
     lines: list[str] = []
     _write_tree(top, 0, lines)
     return "\n".join(lines) if lines else "(empty)"
+
+
+def clip_layout(layout: str) -> str:
+    """Return a client's own layout, at most MAX_ENTRIES lines and MAX_LAYOUT characters of it; the end of one that is
+    longer says how many lines are missing."""
+    lines, kept, size = layout.rstrip().splitlines(), list[str](), 0
+    for line in lines[:MAX_ENTRIES]:
+        size += len(line) + 1
+        if size > MAX_LAYOUT:
+            break
+        kept.append(_replace_unprintable(line))
+    if len(kept) < len(lines):
+        kept.append(f"… {len(lines) - len(kept)} more")
+    return "\n".join(kept)
 
 
 def _open_directory(node: _Directory, workspace: Workspace, ignore: IgnoreRules, budget: _Budget) -> None:

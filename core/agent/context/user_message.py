@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from core.agent.context.project_facts import describe_git_status
+from core.agent.context.project_facts import clip_layout, describe_git_status
 from core.agent.context.prompt_setup import load_setup
 from core.agent.context.prompt_tags import escape_tags, wrap_tag
 from core.agent.context.reminders import Reminders, wrap_reminder
@@ -59,7 +59,7 @@ async def compose_user_message(
     parts += _tag_if_changed(announced, "git_status", escape_tags(git))
     viewed = escape_tags("\n".join(_describe_viewed(surroundings)))
     parts += _tag_if_changed(announced, "open_and_recently_viewed_files", viewed)
-    parts += _render_client_words(announced, surroundings)
+    parts += _render_client_words(announced, sent, surroundings)
     items = surroundings.items if surroundings.items is not None else (await resolve_mentions(sources, prompt)).items
     taking = partial(fetch_mentioned, context), partial(read_mentioned, context)
     attached = await BlockWriter(sources, sent, *taking).write(items)
@@ -81,11 +81,14 @@ async def compose_user_message(
     return UserMessage(content="\n\n".join(parts), attachments=(*named, *shown.attachments))
 
 
-def _render_client_words(announced: dict[str, str], surroundings: PromptSurroundings) -> list[str]:
-    """Render the rules of a client and what was said to it before, where they are news."""
+def _render_client_words(announced: dict[str, str], sent: Sequence[str], surroundings: PromptSurroundings) -> list[str]:
+    """Render the rules of a client, its layout of the project and what was said to it before, where they are news. A
+    layout is told once in a conversation (`sent`: its messages): a tree a prompt would fill the context."""
     rules = escape_tags("\n\n".join(surroundings.rules))
     earlier = "\n".join(map(_render_earlier, surroundings.earlier))
     told = _tag_if_changed(announced, "client_rules", rules)
+    if surroundings.layout.strip() and not any("<client_layout>" in each for each in sent):
+        told.append(wrap_tag("client_layout", escape_tags(clip_layout(surroundings.layout))))
     return told + _tag_if_changed(announced, "earlier_conversation", earlier)
 
 

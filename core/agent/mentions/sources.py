@@ -77,12 +77,13 @@ async def build_no_map(_: Sequence[str]) -> str:
 
 class PromptSurroundings(Struct, frozen=True, kw_only=True):
     """The surroundings that a prompt was sent in. `open_files`: latest first; `viewing`: the place in the first of
-    them. `items`: what goes with it; None = what it mentions. `rules`, `earlier`: see `TurnSubmit`."""
+    them. `items`: what goes with it; None = what it mentions. `rules`, `layout`, `earlier`: see `TurnSubmit`."""
 
     open_files: tuple[str, ...] = ()
     viewing: Viewing | None = None
     items: tuple[ContextItem, ...] | None = None
     rules: tuple[str, ...] = ()
+    layout: str = ""
     earlier: tuple[EarlierMessage, ...] = ()
 
 

@@ -43,6 +43,7 @@ async def prepare_submit(session: Session, command: cmd.TurnSubmit) -> Effect:
         viewing=command.viewing,
         items=items,
         rules=command.rules,
+        layout=command.layout,
         earlier=command.earlier,
     )
     instruction = await _render_instruction(session, text, text.removesuffix(command.text), expanded)

@@ -169,7 +169,8 @@ class TurnSubmit(Command, frozen=True, kw_only=True, tag="turn.submit"):
     stand in it. So does what it mentions and names, see `PromptContextQuery`, for `pasted` and `excluded`, too.
     `anyway`: the model is meant, although the user types the commands (policy `human`). `available_tools`: by name,
     what tools may do in this turn ("*": those that it does not name); it only narrows what the settings allow. `rules`:
-    texts of the client that bind from now on; `earlier`: what was said before, for a session that begins with it."""
+    texts of the client that bind from now on; `layout`: a tree of the files as the client shows them, which is told
+    once; `earlier`: what was said before, for a session that begins with it."""
 
     text: str
     open_files: tuple[str, ...] = ()
@@ -180,6 +181,7 @@ class TurnSubmit(Command, frozen=True, kw_only=True, tag="turn.submit"):
     anyway: bool = False
     available_tools: dict[str, ToolSettings] = field(default_factory=dict)
     rules: tuple[str, ...] = ()
+    layout: str = ""
     earlier: tuple[EarlierMessage, ...] = ()
 
 

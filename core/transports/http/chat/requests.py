@@ -55,7 +55,7 @@ class ChatContext(ApiRecord, frozen=True, kw_only=True):
     ] = ()
     project_layout: Annotated[
         str,
-        Meta(description="Accepted, and not used: the server lists the files of the project itself."),
+        Meta(description="A tree of the files as the client shows them; the first one is told, shortened."),
     ] = ""
     rules: Annotated[tuple[str, ...], Meta(description="Rules that bind for this conversation from now on.")] = ()
 

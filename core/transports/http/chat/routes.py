@@ -209,6 +209,7 @@ async def _build_submit(
         attachments=tuple(label for each in labels.values() for label in each),
         available_tools=limits,
         rules=data.list_rules(),
+        layout=data.context.project_layout,
         earlier=data.list_earlier(labels) if is_first else (),
     )
 
