@@ -33,6 +33,17 @@ WAIT = """new Promise((resolve, reject) => {{
   }};
   look();
 }})"""
+# Each pause is longer than the one before: a page that is slow to answer is not made to begin again and again.
+TAPS = """(() => {{
+  let pause = 300, next = 0;
+  window.tapNow = () => {{
+    const element = document.querySelector({selector});
+    if (element === null || Date.now() < next) return;
+    pause *= 2;
+    next = Date.now() + pause;
+    element.click();
+  }};
+}})()"""
 
 
 class Tab:
@@ -101,8 +112,9 @@ class Tab:
         return await self.run(WAIT.format(what=what, limit=int(seconds * 1000)))
 
     async def tap(self, selector: str, until: str) -> None:
-        """Tap the first of what is selected until it has had an effect."""
-        await self.see(f"(document.querySelector({json.dumps(selector)})?.click(), {until})")
+        """Tap the first of what is selected until it has had an effect: what was just drawn takes no tap."""
+        await self.run(TAPS.format(selector=json.dumps(selector)))
+        await self.see(f"(tapNow(), {until})")
 
     async def press(self, text: str, key: str = "", code: int = 0) -> None:
         """Press one key."""

@@ -34,6 +34,10 @@ async def write(on, text, count=1):
     await on.until(lambda: row(on) is not None and row(on).size.width and len(row(on).keys) == count)
 
 
+def list_asked(on):
+    return [each.text for each in on.client.queries if isinstance(each, PromptContextQuery)]
+
+
 def row(on):
     return next(iter(on.app.screen.query(ContextChips)), None)
 
@@ -45,9 +49,7 @@ def lines(on):
 async def test_what_goes_with_a_prompt_is_shown_above_it(stage):
     async with stage(recorded.opening(), answers=found(UTILS, ADD)) as on:
         await write(on, "fix add in utils.ts", 2)
-        assert [each.text for each in on.client.queries if isinstance(each, PromptContextQuery)][
-            -1
-        ] == "fix add in utils.ts"
+        await on.until(lambda: list_asked(on)[-1] == "fix add in utils.ts")
         assert "utils.ts ✕" in lines(on)
         assert "add · utils.ts:3-5 ✕" in lines(on)
         assert row(on).region.bottom <= on.prompt.region.y
