@@ -34,7 +34,8 @@ _UNSAFE_RUNS = re.compile(f"([{HIDDEN}])\\1*|([{MARKS}]{{{_MAX_MARKS}}})[{MARKS}
 _TAG_RUN = re.compile("[\U000e0000-\U000e0fff]{2,}")
 _LOOSE_MARK = re.compile(f"[{MARKS}{HIDDEN}]")
 _BLANKS = re.compile("^ +| +$|(?<= ) +")
-_PIECES = re.compile(r"([^\W\d_]+)|(.)", re.DOTALL)
+_INVISIBLE = re.compile(f"[{HIDDEN}]")
+_PIECES = re.compile(rf"((?:(?![{HIDDEN}])[^\W\d_])+)|(.)", re.DOTALL)  # some letters are invisible: Hangul's fillers
 _BYTES: Final = range(0x10FF80, 0x110000)  # a byte that is no UTF-8, on the wire; see `workspace.names`
 # Signs beside letters that are plainly themselves.
 _PLAIN_SIGNS: Final = frozenset("§©®¶€£¥¿«»、。〈〉《》「」『』【】")
@@ -89,11 +90,8 @@ def _display_character(character: str, *, is_odd: bool) -> str:
         and unicodedata.category(character) in {"So", "Sk"}
     ):
         return character
-    return (
-        format_code_point(character)
-        if is_compatibility_form(character) and character.isprintable()
-        else f"‹U+{code:04X}›"
-    )
+    is_seen = is_compatibility_form(character) and character.isprintable() and not _INVISIBLE.match(character)
+    return format_code_point(character) if is_seen else f"‹U+{code:04X}›"
 
 
 def _display_run(match: re.Match[str]) -> str:
