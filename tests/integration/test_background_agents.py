@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from watchfiles import awatch
@@ -22,23 +21,12 @@ from core.background.records import ENDED, AgentLimits, AgentRequest, Background
 from core.background.sqlite_store import SqliteStore
 from core.background.store import AgentStore
 from core.background.worker_process import WorkerLock
-from core.engine import Engine
 from core.errors import CommandRejected
-from core.protocol import commands as cmd
-from core.protocol.options import EngineOptions
 from core.worker.pushing import push_agent
-from tests.support.background import EDIT, all_ended, command, opened, play, wait_for, working
-from tests.support.postgres import Server, find_programs, postgres_server
+from tests.support.background import EDIT, all_ended, command, opened, play, read_changes, wait_for, working
+from tests.support.postgres import Server
 
 PROGRAM = (sys.executable, str(Path(__file__).parents[2] / "agent_tui.py"))
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "a.txt").write_text("one\n")
-    return root
 
 
 @pytest.fixture
@@ -56,18 +44,6 @@ def show_commit(repository: Path, branch: str) -> str:
     return subprocess.run(words, cwd=repository, check=True, capture_output=True, text=True).stdout
 
 
-async def review(workspace: Path, session: str) -> dict[str, Any]:
-    """The pending changes of a session, as the user's own engine sees them."""
-    engine = Engine(workspace, options=EngineOptions(watch=False))
-    try:
-        reply = await engine.submit(cmd.SessionResume(session=session))
-        assert isinstance(reply, cmd.Ack), reply
-        await engine.wait_idle(session)
-        return dict(engine.state(session).changes)
-    finally:
-        await engine.close()
-
-
 async def test_an_agent_of_this_machine_is_run_by_a_process_of_its_own_and_pulled_as_hunks(tmp_path, project):
     model = play(tmp_path, (EDIT, "Done."))
     async with opened(open_store()) as store:
@@ -78,7 +54,7 @@ async def test_an_agent_of_this_machine_is_run_by_a_process_of_its_own_and_pulle
         assert (project / "a.txt").read_text() == "one\n"
         assert ended.worker.endswith(tuple("0123456789"))
         session = await pull_agent(store, ended, project)
-        changes = await review(project, session)
+        changes = await read_changes(project, session)
         assert list(changes) == ["a.txt"]
         found = await store.find(agent.id)
         assert found is not None
@@ -92,7 +68,7 @@ async def test_a_pulled_change_whose_file_moved_on_is_a_conflict(tmp_path, proje
         await start_agent(store, request, ())
         [ended] = await wait_for(store, all_ended)
         (project / "a.txt").write_text("another one\n")
-        changes = await review(project, await pull_agent(store, ended, project))
+        changes = await read_changes(project, await pull_agent(store, ended, project))
         assert changes["a.txt"].conflict
         with pytest.raises(Exception, match="already"):
             await pull_agent(store, ended, project)
@@ -226,15 +202,6 @@ async def test_what_an_agent_did_in_a_clone_is_pushed_as_a_branch_when_the_user_
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.fixture
-def postgres() -> Iterator[Server]:
-    programs = find_programs()
-    if programs is None:
-        pytest.skip("no PostgreSQL server is installed here (apt install postgresql)")
-    with postgres_server(programs) as server:
-        yield server
-
-
 @contextlib.contextmanager
 def workers(server: Server, count: int, tmp_path: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Workers as processes, each on a machine of its own: with its own state directory."""
@@ -274,7 +241,7 @@ async def test_six_agents_of_a_team_end_once_each_though_a_worker_is_killed_in_a
         for each in found:  # each turn of the task was begun once
             log = await store.read_log(each.id)
             assert log.count(f'"type":"turn.started","prompt":"{each.title}"'.encode()) == 1
-        changes = await review(project, await pull_agent(store, taken_up[0], project))
+        changes = await read_changes(project, await pull_agent(store, taken_up[0], project))
         assert list(changes) == ["a.txt"]
 
 

@@ -16,33 +16,12 @@ from core.background.places import get_agent_dir, open_store
 from core.background.pulling import pull_agent
 from core.background.records import AgentRequest
 from core.background.store import StoreUnavailable
-from core.engine import Engine
 from core.errors import ConfigError, StateError
 from core.filesystem.removal import remove_tree
-from core.protocol import commands as cmd
-from core.protocol.options import EngineOptions
-from tests.support.background import EDIT, all_ended, opened, play, wait_for, working
-from tests.support.postgres import Server, find_programs, postgres_server
+from tests.support.background import EDIT, all_ended, opened, play, read_changes, wait_for, working
 from tests.support.s3 import S3Server, s3_server
 
 PROGRAM = (sys.executable, str(Path(__file__).parents[2] / "agent_tui.py"))
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "a.txt").write_text("one\n")
-    return root
-
-
-@pytest.fixture
-def postgres() -> Iterator[Server]:
-    programs = find_programs()
-    if programs is None:
-        pytest.skip("no PostgreSQL server is installed here (apt install postgresql)")
-    with postgres_server(programs) as server:
-        yield server
 
 
 @pytest.fixture
@@ -56,17 +35,6 @@ def s3(monkeypatch) -> Iterator[S3Server]:
 async def count_rows(store: object, table: str) -> int:
     rows = await store._execute(f"SELECT count(*) FROM agent_tui_{table}")  # type: ignore[attr-defined]
     return int(rows[0][0])
-
-
-async def review(workspace: Path, session: str) -> list[str]:
-    """The paths of the pending changes of a session, as the user's own engine sees them."""
-    engine = Engine(workspace, options=EngineOptions(watch=False))
-    try:
-        assert isinstance(await engine.submit(cmd.SessionResume(session=session)), cmd.Ack)
-        await engine.wait_idle(session)
-        return list(engine.state(session).changes)
-    finally:
-        await engine.close()
 
 
 async def test_files_of_an_agent_are_objects_from_which_it_is_pulled_as_hunks_until_it_is_deleted(
@@ -86,7 +54,7 @@ async def test_files_of_an_agent_are_objects_from_which_it_is_pulled_as_hunks_un
         assert await store.read_log(agent.id)
 
         remove_tree(get_agent_dir(agent.id))  # as on the machine of a user who has nothing of it
-        assert await review(project, await pull_agent(store, ended, project)) == ["a.txt"]
+        assert list(await read_changes(project, await pull_agent(store, ended, project))) == ["a.txt"]
 
         await delete_agent(store, ended)
         assert s3.list_keys() == []
@@ -113,7 +81,7 @@ async def test_a_result_waits_until_the_object_store_takes_it_and_says_so_meanwh
         [ended] = await wait_for(store, all_ended)
         assert (ended.state, ended.message, ended.attempt) == ("done", "Done.", 1)
         assert s3.list_keys()
-        assert await review(project, await pull_agent(store, ended, project)) == ["a.txt"]
+        assert list(await read_changes(project, await pull_agent(store, ended, project))) == ["a.txt"]
 
 
 async def test_files_are_found_where_they_were_kept_whatever_is_configured_by_now(postgres, s3):

@@ -22,14 +22,6 @@ AGENT = Path(__file__).parents[1] / "support" / "acp_agent.py"
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "a.txt").write_text("one\n")
-    return root
-
-
-@pytest.fixture
 def login(tmp_path: Path, monkeypatch: Any) -> Path:
     place = tmp_path / "login"
     place.mkdir()

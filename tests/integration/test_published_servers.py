@@ -68,14 +68,6 @@ def choose(question: Question) -> QuestionAnswer:
     return QuestionAnswer(question=question.id, options=tuple((wanted or [question.options[0].id])[:1]))
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "a.txt").write_text("one\n")
-    return root
-
-
 @NEEDS_NODE
 async def test_everything_answers_counts_and_shows_a_picture(tmp_path, project):
     configure(**node("server-everything", "stdio"))

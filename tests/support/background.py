@@ -11,6 +11,10 @@ from typing import Any
 
 from core.background.records import ENDED, BackgroundAgent
 from core.background.store import AgentStore
+from core.engine import Engine
+from core.protocol import commands as cmd
+from core.protocol.options import EngineOptions
+from core.protocol.review import Change
 from core.worker.runner import run_agent
 
 EDIT = {"name": "search_replace", "arguments": {"file_path": "a.txt", "old_string": "one", "new_string": "two"}}
@@ -59,3 +63,15 @@ async def wait_for(store: AgentStore, is_met: Callable[[list[BackgroundAgent]], 
 
 def all_ended(agents: list[BackgroundAgent]) -> bool:
     return all(each.state in ENDED for each in agents)
+
+
+async def read_changes(workspace: Path, session: str) -> dict[str, Change]:
+    """The pending changes of a session, as the user's own engine sees them."""
+    engine = Engine(workspace, options=EngineOptions(watch=False))
+    try:
+        reply = await engine.submit(cmd.SessionResume(session=session))
+        assert isinstance(reply, cmd.Ack), reply
+        await engine.wait_idle(session)
+        return dict(engine.state(session).changes)
+    finally:
+        await engine.close()
