@@ -11,11 +11,13 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from core.errors import StateError
 from core.filesystem.atomic_write import replace_file
+from core.git.layout import read_small_file
 from core.providers.hosted_agents import HostedAgent
 
 MAX_FILE: Final = 4 << 20  # bytes of a file that is copied
@@ -77,15 +79,9 @@ class LoginCopy:
 
 def _read_small(path: Path) -> bytes | None:
     """Return the bytes of a small regular file; None: it is none. No link is followed: the agent may have made it."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE:
-            return None
-        return file.read()
+    with suppress(OSError):
+        return read_small_file(path, MAX_FILE)
+    return None
 
 
 def _copy_directory(source: Path, target: Path) -> None:

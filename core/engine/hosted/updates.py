@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
-from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -21,6 +20,7 @@ from core.languages import detect_language
 from core.protocol import documents as d
 from core.protocol import events as ev
 from core.protocol.messages import Usage
+from core.text.line_diff import diff_lines
 
 MAX_OUTPUT: Final = 100_000  # characters of a result that are kept
 MAX_TODOS: Final = 200
@@ -272,8 +272,7 @@ def _read_block(block: Any) -> str:
 
 def _count_lines(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
     """Return how many lines are added and removed between two texts."""
-    changes = SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes()
-    differing = [each for each in changes if each[0] != "equal"]
+    differing = [each for each in diff_lines(old, new) if each[0] != "equal"]
     return sum(each[4] - each[3] for each in differing), sum(each[2] - each[1] for each in differing)
 
 
