@@ -12,6 +12,7 @@ from core.user_dirs import get_state_dir
 
 if TYPE_CHECKING:
     from core.background.store import AgentStore
+    from core.config.settings import BackgroundSettings
 
 DATABASE_VARIABLE: Final = "AGENT_TUI_DATABASE"
 BLOBS_VARIABLE: Final = "AGENT_TUI_BLOBS"
@@ -67,3 +68,10 @@ def open_store(database: str = "", *, blobs: str = "", lease: float = 30.0) -> A
     from core.background.postgres_store import PostgresStore
 
     return PostgresStore(database, lease=lease, objects=ObjectStore(parse_address(blobs)) if blobs else None)
+
+
+def open_configured_store(configured: BackgroundSettings, *, database: str = "", lease: float = 30.0) -> AgentStore:
+    """Return the store that the settings and the environment name. `database`: a given address, which outweighs both;
+    `lease`: as in `PostgresStore`. Raises `ConfigError`."""
+    address = resolve_database(database, configured.database)
+    return open_store(address, blobs=resolve_blobs(configured.blobs), lease=lease)

@@ -10,12 +10,12 @@ import sys
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
 from core.background.control import delete_agent, send_message, start_agent, stop_agent
-from core.background.places import open_store, resolve_blobs, resolve_database
+from core.background.places import open_configured_store
 from core.background.records import ENDED, AgentLimits, AgentRequest, BackgroundAgent
 from core.background.store import AgentStore, require
 from core.background.worker_process import SUCCESSION_SECONDS, WorkerLock
@@ -24,9 +24,6 @@ from core.clock import now_ms
 from core.errors import CommandRejected, StateError
 from core.exits import ExitCode
 from core.text.display_names import to_one_line
-
-if TYPE_CHECKING:
-    from core.config.settings import BackgroundSettings
 
 USAGE: Final = """\
 agent-tui agents start "TASK" [DIR | --repo URL [--branch NAME]] [--model NAME]
@@ -134,26 +131,20 @@ def parse(argv: Sequence[str]) -> AgentsArguments:
 
 def run(arguments: AgentsArguments) -> int:
     """Carry it out. Returns the exit code."""
-    configured = _find_configured()
-    database, blobs = resolve_database(arguments.database, configured.database), resolve_blobs(configured.blobs)
+    from core.config.loading import load_settings
+
+    store = open_configured_store(load_settings().background, database=arguments.database, lease=arguments.lease)
     if arguments.verb == "worker":
-        return _run_worker(arguments, database, blobs)
-    store = open_store(database, blobs=blobs)
+        return _run_worker(arguments, store)
     if arguments.verb == "attach":
         session = asyncio.run(_find_attachable(arguments, store))
         os.execv(arguments.program[0], [*arguments.program, "attach", session])
     return asyncio.run(_run(arguments, store))
 
 
-def _find_configured() -> BackgroundSettings:
-    from core.config.loading import load_settings
-
-    return load_settings().background
-
-
-def _run_worker(arguments: AgentsArguments, database: str, blobs: str) -> int:
+def _run_worker(arguments: AgentsArguments, store: AgentStore) -> int:
     try:
-        lock = None if database else WorkerLock(SUCCESSION_SECONDS if arguments.until_idle else 0.0)
+        lock = None if store.keeps_sessions else WorkerLock(SUCCESSION_SECONDS if arguments.until_idle else 0.0)
     except StateError:
         if arguments.until_idle:
             return ExitCode.DONE
@@ -163,7 +154,7 @@ def _run_worker(arguments: AgentsArguments, database: str, blobs: str) -> int:
     try:
         asyncio.run(
             serve_agents(
-                open_store(database, blobs=blobs, lease=arguments.lease),
+                store,
                 concurrency=arguments.concurrency,
                 idle_seconds=IDLE_SECONDS if arguments.until_idle else None,
             )

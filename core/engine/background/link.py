@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from core.background.places import get_agents_dir, open_store, resolve_blobs, resolve_database
+from core.background.places import get_agents_dir, open_configured_store
 from core.background.records import BackgroundAgent
 from core.background.store import AgentStore, StoreUnavailable
 from core.config.settings import Settings
@@ -30,9 +30,7 @@ class BackgroundLink:
     async def open(self) -> AgentStore:
         """Return the store. Raises `ConfigError`, `StateError`, `StoreUnavailable`."""
         if self._store is None:
-            configured = self._settings().background
-            blobs = resolve_blobs(configured.blobs)
-            store = open_store(resolve_database("", configured.database), blobs=blobs)
+            store = open_configured_store(self._settings().background)
             await store.open()
             self._store = store
         self._watch()

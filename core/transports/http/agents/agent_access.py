@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from core.background.places import open_store, resolve_blobs, resolve_database
+from core.background.places import open_configured_store
 from core.background.records import BackgroundAgent
 from core.background.store import AgentStore
 from core.config.loading import load_settings
@@ -34,9 +34,8 @@ class AgentAccess:
         """Return the store. Raises `ConfigError`, `StateError`, `StoreUnavailable`."""
         async with self._opening:
             if self._store is None:
-                configured = (await asyncio.to_thread(load_settings)).background
-                blobs = resolve_blobs(configured.blobs)
-                store = open_store(resolve_database("", configured.database), blobs=blobs)
+                settings = await asyncio.to_thread(load_settings)
+                store = open_configured_store(settings.background)
                 await store.open()
                 self._store = store
             return self._store
