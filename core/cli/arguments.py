@@ -45,7 +45,9 @@ SUBCOMMANDS: Final = frozenset(
         "attach",
         "box",
         "commands",
+        "commit",
         "completion",
+        "diff",
         "hooks",
         "image",
         "index",
@@ -54,6 +56,7 @@ SUBCOMMANDS: Final = frozenset(
         "models",
         "permissions",
         "plan",
+        "pr",
         "review",
         "rules",
         "sessions",
@@ -73,6 +76,9 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui review [DIR] [--print] [--accept PATH ... | --reject PATH ...]
        agent-tui review [DIR] --take N
        agent-tui review [DIR] --format github --pr-diff FILE --commit SHA
+       agent-tui diff [DIR] [PATH ...]
+       agent-tui commit [DIR] [-m MESSAGE | --draft] [--split todo | prompt]
+       agent-tui pr [DIR] [--title TITLE] [--draft] [--dry-run]
        agent-tui plan list | show [FILE] | check [FILE] | set FILE TODO STATUS
        agent-tui sessions [list [DIR] | show ID | rename ID TITLE | delete ID]
        agent-tui attach [SESSION | --list] [--dir DIR]
@@ -103,6 +109,9 @@ commands:
   box run               run one command in the box and list what it did;
                         agent-tui box run --help says more
   review                show, accept or reject what waits for a review
+  diff                  print what waits for a review, for git apply
+  commit                commit what was accepted, and nothing else
+  pr                    push the branch and open a pull request with evidence
   plan                  list, show or check the plans of this project, or set
                         the status of a todo; agent-tui plan --help says more
   sessions              list the sessions of this workspace, newest first; show,

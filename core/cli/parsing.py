@@ -26,6 +26,9 @@ Front = Literal[
     "doctor",
     "box",
     "review",
+    "commit",
+    "pr",
+    "diff",
     "permissions",
     "plan",
     "models",
@@ -45,6 +48,9 @@ Front = Literal[
 # Subcommands whose module stands in a package of its kind.
 _PACKAGES: Final = {
     "skills": "extensions.skills",
+    "commit": "changes.commit",
+    "pr": "changes.pull_request",
+    "diff": "changes.diff",
     "commands": "extensions.commands",
     "mcp": "extensions.mcp",
     "completion": "completion.scripts",

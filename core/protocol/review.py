@@ -215,8 +215,8 @@ class VerdictRecord(Struct, frozen=True, kw_only=True):
     verdict is on that, `path` is its root, and it has no hunks and no states. `competing_versions` were rejected with
     the change, which came from `origin`. `beside`: the change stayed in conflict, so that the states on disk are not
     those in which the hunks are counted. `settled`: no verdict but the resolution of a conflict; the change as it was
-    before. Of a rename, `moved_with` is the verdict on the other path, given and undone with this one; `renamed_from`
-    and `source` as in `Change`.
+    before. Of a rename, `moved_with` is the verdict on the other path, given and undone with this one; `renamed_from`,
+    `source` and `check` as in `Change`.
     """
 
     id: str
@@ -238,6 +238,7 @@ class VerdictRecord(Struct, frozen=True, kw_only=True):
     moved_with: str = ""
     renamed_from: str = ""
     source: FileState | None = None
+    check: Check | None = None
 
 
 class DiffLine(Struct, frozen=True, kw_only=True, array_like=True):

@@ -25,14 +25,15 @@ class ReviewCheckpoint(Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class ReviewState:
-    """`changes` by path; `verdicts` in the order given, without those that were undone; `layers` of commands' effects,
-    lowest first, and the `bulks` in them; `comments` by path and hunk that the model has not been sent; `diagnostics`
-    by path, of the text that is pending now. Only `apply` changes it, and `version` with it. `writes` and `checkpoints`
-    (by id) are kept for restoring files."""
+    """`changes` by path; `verdicts` in the order given, without those that were undone; `commits` that were made of
+    them; `layers` of commands' effects, lowest first, and the `bulks` in them; `comments` by path and hunk that the
+    model has not been sent; `diagnostics` by path, of the text that is pending now. Only `apply` changes it, and
+    `version` with it. `writes` and `checkpoints` (by id) are kept for restoring files."""
 
     version: int = 0
     changes: dict[str, Change] = field(default_factory=dict)
     verdicts: list[VerdictRecord] = field(default_factory=list)
+    commits: list[ev.CommitMade] = field(default_factory=list)
     layers: tuple[str, ...] = ()
     bulks: tuple[Bulk, ...] = ()
     comments: dict[tuple[str, str], Comment] = field(default_factory=dict)
@@ -83,6 +84,10 @@ def _undo_verdict(review: ReviewState, event: ev.VerdictUndone) -> None:
     review.verdicts = [each for each in review.verdicts if each.id != event.id]
 
 
+def _add_commit(review: ReviewState, event: ev.CommitMade) -> None:
+    review.commits.append(event)
+
+
 def _set_layers(review: ReviewState, event: ev.LayersChanged) -> None:
     review.layers, review.bulks = event.layers, event.bulks
 
@@ -127,6 +132,7 @@ REVIEW_STEPS: dict[type[ev.Event], ReviewStep] = {
     ev.ChangeConflicted: _mark_conflict,
     ev.VerdictGiven: _add_verdict,
     ev.VerdictUndone: _undo_verdict,
+    ev.CommitMade: _add_commit,
     ev.LayersChanged: _set_layers,
     ev.CheckRecorded: _set_check,
     ev.HunkCommented: _set_comment,

@@ -257,6 +257,8 @@ def test_n6_every_command_that_writes_grants_or_spends_needs_the_right_to_approv
         "bulk.resolve",
         "verdict.undo",
         "checkpoint.restore",
+        "commit.make",
+        "pull_request.open",
     }
 
 

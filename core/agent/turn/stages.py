@@ -22,7 +22,7 @@ def build_capabilities(context: TurnContext) -> CapabilityFactory:
         # Only an edit that finds no place of its own needs it: read then, not when the program starts.
         from core.agent.gate.edit_agent import resolve_edit
 
-        return await resolve_edit(_build_side_requests(context), request)
+        return await resolve_edit(build_side_requests(context), request)
 
     lookup = open_lookup(context.languages)
     approver = Approver(context.user, context.permissions, context.emit, context.hooks)
@@ -55,11 +55,12 @@ def build_gate(
     )
 
 
-def _build_side_requests(context: TurnContext) -> SideRequests:
+def build_side_requests(context: TurnContext) -> SideRequests:
+    """Build what asks models beside the conversation."""
     return SideRequests(context.routes, context.budget, context.emit, context.id, private=context.is_private)
 
 
 def build_compactor(context: TurnContext) -> Compactor:
     """Build what shortens the history when the window is full."""
-    side = _build_side_requests(context)
+    side = build_side_requests(context)
     return Compactor(context.state, context.memory, side, context.emit, context.window, context.hooks)

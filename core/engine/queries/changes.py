@@ -35,6 +35,24 @@ async def answer_git_preview(source: QuerySource, query: q.GitPreviewQuery) -> q
     return q.GitPreviewAnswer(preview=await asyncio.to_thread(git.preview, query.root))
 
 
+async def answer_commit(source: QuerySource, query: q.CommitQuery) -> q.CommitAnswer:
+    from core.engine.commits.preview import build_preview
+
+    return await asyncio.to_thread(build_preview, source.require_session(query.session), query.split)
+
+
+async def answer_patch(source: QuerySource, query: q.PatchQuery) -> q.PatchAnswer:
+    from core.engine.commits.patch import build_patch
+
+    return await asyncio.to_thread(build_patch, source.require_session(query.session), query)
+
+
+async def answer_pull_request(source: QuerySource, query: q.PullRequestQuery) -> q.PullRequestAnswer:
+    from core.engine.commits.pull_request import build_pull_request
+
+    return await asyncio.to_thread(build_pull_request, source.require_session(query.session))
+
+
 async def answer_picture(source: QuerySource, query: q.PictureQuery) -> q.PictureAnswer:
     from core.attachments.pictures import render_preview
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Union
 from core.protocol.commands.base import *
 from core.protocol.commands.base import Command
 from core.protocol.commands.plans import *
+from core.protocol.commands.review import *
 from core.protocol.commands.session import *
 from core.protocol.unions import list_leaves
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from core.protocol.events.base import Event, IdEvent, IdsEvent, LossyEvent
 from core.protocol.language import Diagnostic
 from core.protocol.review import Bulk, Change, Check, Comment, FileState, VerdictRecord
@@ -65,6 +67,58 @@ class FileWritten(Event, frozen=True, kw_only=True, tag="file.written"):
     path: str
     state: FileState
     before: FileState | None = None
+
+
+class CommitDrafted(Event, frozen=True, kw_only=True, tag="commit.drafted"):
+    """Messages for commits, in the order of the groups that were asked for. `model` "": none wrote them."""
+
+    messages: tuple[str, ...]
+    model: str = ""
+
+
+class CommitMade(IdEvent, frozen=True, kw_only=True, tag="commit.made"):
+    """The user's repository has a new commit, `id`, of accepted hunks. `edits`: their ids; `branch` "": HEAD is
+    detached. `output`: what hooks printed."""
+
+    branch: str
+    subject: str
+    edits: tuple[str, ...]
+    files: tuple[str, ...]
+    output: str = ""
+
+
+class CommitFailed(Event, frozen=True, kw_only=True, tag="commit.failed"):
+    """A commit was not made, or not pushed; nothing of it is left. `stage`: in what it failed. `output`: what hooks or
+    git printed. `changed`: paths that hooks wanted otherwise; they wait for the review now, unless something else does
+    there."""
+
+    stage: Literal["check", "box", "git", "push", "pull_request"]
+    message: str
+    hint: str = ""
+    output: str = ""
+    changed: tuple[str, ...] = ()
+
+
+class CommitProgressed(LossyEvent, frozen=True, kw_only=True, tag="commit.progressed"):
+    """Lossy: what hooks of a commit print while they run."""
+
+    text: str
+
+
+class PullRequestDrafted(Event, frozen=True, kw_only=True, tag="pull_request.drafted"):
+    """Title and text of a pull request. `model` "": none wrote them."""
+
+    title: str
+    body: str
+    model: str = ""
+
+
+class PullRequestOpened(Event, frozen=True, kw_only=True, tag="pull_request.opened"):
+    """The branch was pushed. `url`: where the pull request is, or may be opened; "" = nobody said."""
+
+    branch: str
+    url: str = ""
+    output: str = ""
 
 
 class FilesChanged(LossyEvent, frozen=True, kw_only=True, tag="files.changed"):

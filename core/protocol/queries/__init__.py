@@ -8,6 +8,7 @@ from core.protocol.queries.background import *
 from core.protocol.queries.base import *
 from core.protocol.queries.base import Answer, Query
 from core.protocol.queries.changes import *
+from core.protocol.queries.commits import *
 from core.protocol.queries.extensions import *
 from core.protocol.queries.files import *
 from core.protocol.queries.prompt_context import *

@@ -160,6 +160,7 @@ class Verdicts(ReviewPart, eq=False):
             beside=before != change.base,
             source=change.source,
             renamed_from=change.renamed_from if change.source else "",
+            check=change.check,
         )
         found = narrow_change(change, sides, left) if left else None
         if found and change.origin and not any(each.yours for each in left):  # none is the user's: the tool's alone

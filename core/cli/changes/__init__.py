@@ -1,0 +1,1 @@
+"""Changes on the command line: pending ones as a patch, accepted ones as commits and pull requests."""

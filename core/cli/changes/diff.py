@@ -1,0 +1,102 @@
+"""`agent-tui diff`: what waits for a review, or was accepted, as a patch that `git apply` takes to the byte."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final, Literal
+
+from core.cli.changes.work import ChangesArguments, ChangesWork, open_work, print_json, say
+from core.cli.parsing import Front, build_parser, parse_directory, parse_session_id
+from core.cli.print_mode.printer import plain
+from core.cli.review import session_to_review
+from core.exits import ExitCode
+from core.protocol import queries as q
+from core.text.display_names import display_name, to_one_line
+
+DIFF_USAGE: Final = "agent-tui diff [PATH ...] [--accepted] [--dir DIR] [--session ID] [--json]"
+
+DIFF_TEXT: Final = """\
+Print what waits for a review as one patch. `agent-tui diff | git apply` puts it
+into another work tree of the same state: binary files, modes, links and renames
+too. PATH limits it to files and directories. With --accepted: what was accepted
+and is in no commit yet, from the last commit on."""
+
+DIFF_CODES: Final = """\
+exit codes:
+  0   done (also when there is nothing)
+  1   failed; the message says why
+  2   wrong arguments
+  4   something is not in it; the messages say what"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffArguments(ChangesArguments):
+    """`paths` as they were typed."""
+
+    front: ClassVar[Front] = "diff"
+    paths: tuple[str, ...] = ()
+    which: Literal["pending", "accepted"] = "pending"
+
+
+def parse(argv: Sequence[str]) -> DiffArguments:
+    """Check the words behind `agent-tui diff`; exits as `core.cli.arguments.parse` does."""
+    parser = build_parser("agent-tui diff", DIFF_USAGE, DIFF_TEXT, DIFF_CODES)
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="only these files and directories")
+    parser.add_argument("--accepted", action="store_true", help="what was accepted and is in no commit yet")
+    parser.add_argument("--dir", default="", metavar="DIR", help="the project; the current directory by default")
+    parser.add_argument("--session", type=parse_session_id, metavar="ID", help="else the last one")
+    parser.add_argument("--json", action="store_true", help="the answer, as JSON")
+    said = parser.parse_intermixed_args(argv)
+    return DiffArguments(
+        directory=parse_directory([said.dir] if said.dir else [], parser),
+        session=said.session or "",
+        json=said.json,
+        paths=tuple(said.paths),
+        which="accepted" if said.accepted else "pending",
+    )
+
+
+def run(arguments: DiffArguments) -> int:
+    """Print the patch. Raises `AgentTuiError`."""
+    return asyncio.run(_go(arguments))
+
+
+async def _go(arguments: DiffArguments) -> int:
+    session = arguments.session
+    if not session and arguments.which == "pending":
+        session = session_to_review(arguments.directory)
+        if not session:
+            return ExitCode.DONE
+    async with open_work(arguments, session) as work:
+        return await _print(work, arguments)
+
+
+async def _print(work: ChangesWork, arguments: DiffArguments) -> int:
+    paths = tuple(_relate(each, arguments.directory) for each in arguments.paths)
+    found = await work.engine.query(q.PatchQuery(session=work.session, which=arguments.which, paths=paths))
+    if isinstance(found, q.RefusedAnswer):
+        say(f"agent-tui: {found.message} {found.hint}".rstrip())
+        return ExitCode.FAILED
+    assert isinstance(found, q.PatchAnswer)
+    if arguments.json:
+        print_json(found)
+        return ExitCode.DONE
+    if sys.stdout.isatty():  # what a terminal would act on is taken out; other programs get every byte
+        text = found.patch.decode("utf-8", "replace")
+        sys.stdout.writelines(f"{plain(line)}\n" for line in text.split("\n")[:-1])
+    else:
+        sys.stdout.buffer.write(found.patch)
+    sys.stdout.flush()
+    for path, why in found.left_out:
+        say(f"left      {display_name(path)} ({to_one_line(why)})")
+    return ExitCode.REFUSED if found.left_out else ExitCode.DONE
+
+
+def _relate(name: str, directory: Path) -> str:
+    """Return a path as the project names it; one that leads out of it names nothing there."""
+    path = (Path.cwd() / name).resolve() if not Path(name).is_absolute() else Path(name).resolve()
+    return path.relative_to(directory).as_posix() if path.is_relative_to(directory) else name

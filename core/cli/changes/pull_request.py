@@ -1,0 +1,104 @@
+"""`agent-tui pr`: the branch pushed, and a pull request with the evidence of a session."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from core.cli.changes.work import CODES, ChangesArguments, ChangesWork, add_common, open_work, print_json
+from core.cli.parsing import Front, build_parser, parse_directory
+from core.cli.print_mode.printer import escape_hidden
+from core.exits import ExitCode
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol import queries as q
+
+PR_USAGE: Final = "agent-tui pr [DIR] [--title TITLE] [--body TEXT | --draft] [--branch NAME] [--base NAME] [--dry-run]"
+
+PR_TEXT: Final = """\
+Push the branch of DIR, and open a pull request with gh or glab if the remote is
+theirs: title and text with the checks that passed and the todos that are done.
+With --dry-run nothing is sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullRequestArguments(ChangesArguments):
+    """Each "" = as the preview proposes it. `is_draft`: not ready for review."""
+
+    front: ClassVar[Front] = "pr"
+    title: str = ""
+    body: str = ""
+    branch: str = ""
+    base: str = ""
+    is_draft: bool = False
+
+
+def parse(argv: Sequence[str]) -> PullRequestArguments:
+    """Check the words behind `agent-tui pr`; exits as `core.cli.arguments.parse` does."""
+    parser = build_parser("agent-tui pr", PR_USAGE, PR_TEXT, CODES)
+    add_common(parser)
+    for name in ("title", "body", "branch", "base"):
+        parser.add_argument(f"--{name}", default="", help=f"the {name}, if not the proposed one")
+    parser.add_argument("--not-ready", action="store_true", help="open it as one that is not ready for review")
+    said = parser.parse_intermixed_args(argv)
+    return PullRequestArguments(
+        directory=parse_directory(said.words, parser),
+        session=said.session or "",
+        has_draft=said.draft,
+        dry_run=said.dry_run,
+        json=said.json,
+        title=said.title,
+        body=said.body,
+        branch=said.branch,
+        base=said.base,
+        is_draft=said.not_ready,
+    )
+
+
+def run(arguments: PullRequestArguments) -> int:
+    """Show or open the pull request. Raises `AgentTuiError`."""
+    return asyncio.run(_go(arguments))
+
+
+async def _go(arguments: PullRequestArguments) -> int:
+    async with open_work(arguments) as work:
+        return await _open(work, arguments)
+
+
+async def _open(work: ChangesWork, arguments: PullRequestArguments) -> int:
+    found = await work.engine.query(q.PullRequestQuery(session=work.session))
+    assert isinstance(found, q.PullRequestAnswer)
+    if found.refused:
+        return work.refuse(arguments, found, found.refused, found.hint)
+    title, body = arguments.title or found.title, arguments.body or found.body
+    if arguments.has_draft:
+        drafted = await work.submit(cmd.PullRequestDraft(session=work.session), ev.PullRequestDrafted)
+        if isinstance(last := drafted[-1], ev.PullRequestDrafted):
+            title, body = arguments.title or last.title, arguments.body or last.body
+    command = cmd.PullRequestOpen(
+        session=work.session,
+        branch=arguments.branch or found.branch,
+        base=arguments.base or found.base,
+        remote=found.remote,
+        title=title,
+        body=body,
+        is_draft=arguments.is_draft,
+    )
+    if arguments.dry_run:
+        _show_pull_request(arguments, found, command)
+        return ExitCode.DONE
+    return work.report(arguments, await work.submit(command, ev.PullRequestOpened))
+
+
+def _show_pull_request(
+    arguments: PullRequestArguments, found: q.PullRequestAnswer, command: cmd.PullRequestOpen
+) -> None:
+    if arguments.json:
+        print_json(found)
+        return
+    how = f"then {found.program}" if found.program else "neither gh nor glab opens it"
+    head = f"push HEAD as {command.branch} to {command.remote} ({found.url}), {how}; into {command.base}"
+    sys.stdout.write(escape_hidden(f"{head}\n\n{command.title}\n\n{command.body}"))

@@ -1,0 +1,142 @@
+"""One session's accepted changes at work: what commands about them share, from options to reports.
+
+The same commands as the screen's are sent; what is asked there on the screen is an option here.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import msgspec
+
+from core.cli.parsing import Arguments, Front, Parser, parse_session_id
+from core.cli.print_mode.printer import escape_hidden
+from core.engine import Engine, EngineOptions
+from core.errors import CommandRejected
+from core.exits import ExitCode
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol import queries as q
+from core.sessions.store import SessionStore
+from core.text.display_names import to_one_line
+from core.transports.session_view import SessionView, require_ack
+
+CODES: Final = """\
+exit codes:
+  0   done
+  1   failed, or there is nothing to commit; the message says why
+  2   wrong arguments
+  4   refused by a hook, git or the remote; what they printed is shown"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesArguments(Arguments):
+    """`session` "" = the last one. `has_draft`: a model writes the text. `dry_run`: nothing is done."""
+
+    front: ClassVar[Front]
+    session: str = ""
+    has_draft: bool = False
+    dry_run: bool = False
+    json: bool = False
+
+
+def add_common(parser: Parser) -> None:
+    """Add the options of every command about accepted changes."""
+    parser.add_argument("words", nargs="*", metavar="DIR", help="the project; the current directory by default")
+    parser.add_argument("--session", type=parse_session_id, metavar="ID", help="else the last one")
+    parser.add_argument("--draft", action="store_true", help="have a model write it, in the style of the log")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
+    parser.add_argument("--json", action="store_true", help="the answer, as JSON")
+
+
+@asynccontextmanager
+async def open_work(arguments: ChangesArguments, session: str = "") -> AsyncGenerator[ChangesWork]:
+    """Open the session that is meant. Raises `CommandRejected` if there is none, or it is open elsewhere."""
+    session = session or arguments.session or SessionStore(arguments.directory).find_latest()
+    if not session:
+        raise CommandRejected("there is no session here, so nothing was accepted.", code="session_unknown")
+    options = EngineOptions(interactive=False, watch=False, preload=False, private=False)
+    engine, heard = Engine(arguments.directory, options=options), list[ev.AnyEvent]()
+    view = SessionView(engine, session, lambda envelope: heard.append(envelope.event))
+    try:
+        require_ack(await engine.submit(cmd.SessionResume(session=session)))
+        await view.settle()
+        yield ChangesWork(engine, view, heard, session)
+    finally:
+        await view.close()
+        await engine.close()
+
+
+@dataclass
+class ChangesWork:
+    """One session of an engine, and what was heard of it."""
+
+    engine: Engine
+    _view: SessionView
+    _heard: list[ev.AnyEvent]
+    session: str
+
+    async def submit(self, command: cmd.AnyCommand, kind: type[ev.AnyEvent], *, count: int = 1) -> list[ev.AnyEvent]:
+        """Send a command; return its events of the kind once there are `count`, or the failure that came instead."""
+        since = len(self._heard)
+        require_ack(await self.engine.submit(command))
+
+        def list_ends() -> list[ev.AnyEvent]:
+            ends = (kind, ev.CommitFailed, ev.ErrorRaised)
+            return [each for each in self._heard[since:] if isinstance(each, ends)]
+
+        await self._view.wait_until(
+            lambda: len(list_ends()) >= count or any(not isinstance(each, kind) for each in list_ends())
+        )
+        return list_ends()
+
+    def refuse(self, arguments: ChangesArguments, found: q.Answer, message: str, hint: str) -> int:
+        """Say why there is nothing to do."""
+        if arguments.json:
+            print_json(found)
+        else:
+            say(f"agent-tui: {message} {hint}".rstrip())
+        return ExitCode.FAILED
+
+    def report(self, arguments: ChangesArguments, ends: Sequence[ev.AnyEvent]) -> int:
+        """Say what came of a command; return the exit code."""
+        code: int = ExitCode.DONE
+        for event in ends:
+            if arguments.json:
+                print_json(event)
+            match event:
+                case ev.CommitMade():
+                    where = event.branch or "detached HEAD"
+                    say(f"committed {event.id[:10]} on {where}: {event.subject} ({count(len(event.files), 'file')})")
+                case ev.PullRequestOpened():
+                    say(f"pushed    {event.branch}{f': {event.url}' if event.url else ''}")
+                case ev.CommitFailed():
+                    sys.stderr.write(f"{escape_hidden(event.output)}\n" if event.output else "")
+                    say(f"agent-tui: {event.message} {event.hint}".rstrip())
+                    code = ExitCode.FAILED if event.stage == "check" else ExitCode.REFUSED
+                case ev.ErrorRaised():
+                    say(f"agent-tui: {event.message} {event.hint}".rstrip())
+                    code = ExitCode.FAILED
+                case _:
+                    pass
+        return code
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun: `2 files`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def print_json(record: msgspec.Struct) -> None:
+    """Print a record of the protocol as one line of JSON."""
+    sys.stdout.write(escape_hidden(json.dumps(msgspec.to_builtins(record), ensure_ascii=False)) + "\n")
+
+
+def say(text: str) -> None:
+    """Print one line for the user."""
+    sys.stderr.write(f"{to_one_line(text)}\n")

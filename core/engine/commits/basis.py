@@ -1,0 +1,90 @@
+"""The basis of a session's next commits: its repository as it stands, and the accepted edits that no commit has yet.
+
+It is read anew for every preview and every commit, so that what is shown is what would be committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from core.engine.session.session import Session
+from core.errors import CommandRejected
+from core.git.layout import RepositoryLayout
+from core.git.repository import GitRepository, find_believed_repository, open_repository
+from core.git.work_state import HeadState, find_operation, list_commit_hooks, read_head
+from core.shadow.commits.accepted_edits import list_accepted_edits, read_version
+from core.shadow.commits.commit_content import CommitContent, compute_contents
+from core.shadow.commits.path_version import AcceptedEdit, PathVersion
+
+NOT_COMMITTABLE = "not_committable"
+
+
+class CommitBasis(Struct, frozen=True, kw_only=True):
+    """`prefix`: of the workspace in the repository (`app/`, "" = its top); `hooks`: paths of those that a commit runs,
+    by name."""
+
+    places: RepositoryLayout
+    repository: GitRepository
+    head: HeadState
+    edits: tuple[AcceptedEdit, ...]
+    prefix: str
+    hooks: dict[str, Path]
+    read_disk: Callable[[str], PathVersion]
+
+    def compute(self, edits: Sequence[AcceptedEdit] | None = None) -> list[CommitContent]:
+        """Return what a commit of some edits (None: of all) on top of HEAD changes. Raises `GitFailed`."""
+        chosen = self.edits if edits is None else edits
+        last = {each.path: each.id for each in self.edits}
+        whole = {each.path for each in chosen if last[each.path] == each.id}
+
+        def read_disk(path: str) -> PathVersion | None:
+            return self.read_disk(path) if path in whole else None
+
+        return compute_contents(self.repository, self.head.commit, chosen, read_disk, prefix=self.prefix)
+
+    def select(self, ids: Sequence[str]) -> list[AcceptedEdit]:
+        """Return the edits of these ids in their order. Raises `CommandRejected` for one that is not there."""
+        known = {each.id: each for each in self.edits}
+        if unknown := [each for each in ids if each not in known]:
+            raise CommandRejected(
+                f"no accepted edit {unknown[0]!r} waits for a commit.", hint="Look again: /commit", code="edit_unknown"
+            )
+        wanted = set(ids)
+        return [each for each in self.edits if each.id in wanted]
+
+
+@contextmanager
+def open_basis(session: Session) -> Iterator[CommitBasis]:
+    """Open the basis; slow, for a thread. Raises `CommandRejected` where nothing can be committed, `GitFailed` if git
+    does not answer, `ContentLost`."""
+    root = session.workspace.root
+    places = find_believed_repository(root)
+    if places is None:
+        raise CommandRejected("this project is in no git repository.", hint="git init makes one.", code=NOT_COMMITTABLE)
+    if operation := find_operation(places):
+        raise CommandRejected(
+            f"the repository is in the middle of {operation}.",
+            hint="Finish or abort it first: git status says how.",
+            code=NOT_COMMITTABLE,
+        )
+    review, contents = session.state.review, session.shadow.merged_tree.contents
+    committed = {edit for commit in review.commits for edit in commit.edits}
+    edits = list_accepted_edits(review.verdicts, contents, committed)
+    tree = session.shadow.merged_tree
+    with open_repository(root, may_be_above=True) as repository:
+        if repository is None:
+            raise CommandRejected("the repository is not this project's own.", code=NOT_COMMITTABLE)
+        below = root.relative_to(places.root).as_posix()
+        yield CommitBasis(
+            places=places,
+            repository=repository,
+            head=read_head(repository),
+            edits=tuple(edits),
+            prefix="" if below == "." else f"{below}/",
+            hooks=list_commit_hooks(repository, places),
+            read_disk=lambda path: read_version(tree.read_disk_state(path), contents),
+        )

@@ -1,0 +1,122 @@
+"""Commit messages by a model: from what was asked for, the todos, the checks and the diff, in the style of the log.
+
+Whatever the model answers, every group has a message: where it gives none, the one that is made without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from difflib import unified_diff
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.agent.context.prompt_tags import escape_tags
+from core.agent.turn.stages import build_side_requests
+from core.agent.turn.turn_context import TurnContext
+from core.engine.commits.basis import CommitBasis, open_basis
+from core.engine.commits.preview import build_group
+from core.engine.session.session import Session
+from core.errors import ProviderError
+from core.git.work_state import list_recent_messages
+from core.prompts import render
+from core.protocol.events import CommitDrafted
+from core.protocol.messages import UserMessage
+from core.protocol.queries import CommitGroup
+from core.shadow.commits.commit_content import CommitContent
+from core.shadow.commits.path_version import AcceptedEdit, PathVersion
+
+_LOG: Final = 12  # messages
+_MAX_MESSAGE: Final = 600  # characters of one of them
+_MAX_DIFF: Final = 24_000  # characters of all groups
+_MAX_TOKENS: Final = 2_000
+_MARK: Final = re.compile(r"(?m)^[ \t]*={2,}[ \t]*(\d+)[ \t]*={2,}[ \t]*$")
+_FENCE: Final = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
+
+
+class DraftGroup(Struct, frozen=True):
+    """One commit, and its diff as far as there is room for it."""
+
+    group: CommitGroup
+    diff: str
+
+
+async def draft_messages(session: Session, context: TurnContext, groups: Sequence[Sequence[str]]) -> None:
+    """Have the small model, else the session's, write the messages of groups of edits; emit them."""
+    log, described = await asyncio.to_thread(_describe_groups, session, groups)
+    drafted = [each.group.message for each in described]
+    prompt = UserMessage(content=_render_request(log, described))
+    side, system = build_side_requests(context), render("commit_messages")
+    for route in (*side.routes.small, replace(side.routes.current, effort="")):
+        with suppress(ProviderError):
+            said = await side.ask("small", route, system, [prompt], max_tokens=_MAX_TOKENS)
+            if found := parse_messages(said, len(described)):
+                messages = tuple(found.get(number, text) for number, text in enumerate(drafted))
+                context.emit(CommitDrafted(messages=messages, model=route.id))
+                return
+    context.emit(CommitDrafted(messages=tuple(drafted)))
+
+
+def parse_messages(text: str, count: int) -> dict[int, str]:
+    """Return the messages of an answer by the index of their group; a single one needs no mark."""
+    parts = _MARK.split(text.strip())
+    found = {int(number) - 1: _clean(said) for number, said in zip(parts[1::2], parts[2::2], strict=True)}
+    if not found and count == 1:
+        found = {0: _clean(text)}
+    return {index: said for index, said in found.items() if said.strip() and 0 <= index < count}
+
+
+def _clean(text: str) -> str:
+    text = text.strip()
+    if fenced := _FENCE.match(text):
+        text = fenced[1].strip()
+    lines = [line.rstrip() for line in text.replace("\r\n", "\n").split("\n")]
+    return "\n".join(lines) + "\n"
+
+
+def _describe_groups(session: Session, groups: Sequence[Sequence[str]]) -> tuple[list[str], list[DraftGroup]]:
+    with open_basis(session) as basis:
+        log = list_recent_messages(basis.repository, _LOG)
+        return log, list(_build_groups(session, basis, groups))
+
+
+def _build_groups(session: Session, basis: CommitBasis, groups: Sequence[Sequence[str]]) -> Iterator[DraftGroup]:
+    room, before, done = _MAX_DIFF // max(len(groups), 1), dict[str, PathVersion](), list[AcceptedEdit]()
+    for ids in groups:
+        own = basis.select(ids)
+        done += own
+        contents = [each for each in basis.compute(done) if each.path in {edit.path for edit in own}]
+        yield DraftGroup(build_group(session.state, "", own, ()), _render_diff(contents, before)[:room])
+        before |= {each.path: each.after for each in contents}
+
+
+def _render_diff(contents: Sequence[CommitContent], before: dict[str, PathVersion]) -> str:
+    parts: list[str] = []
+    for each in contents:
+        old, new = before.get(each.path, each.head), each.after
+        if any(b"\0" in side.data for side in (old, new)):
+            parts.append(f"--- {each.path}\n(binary)\n")
+            continue
+        before_lines, after_lines = (
+            side.data.decode("utf-8", "replace").splitlines(keepends=True) for side in (old, new)
+        )
+        lines = unified_diff(before_lines, after_lines, f"a/{each.path}", f"b/{each.path}", n=2)
+        parts.append("".join(line if line.endswith("\n") else f"{line}\n" for line in lines))
+    return "".join(parts)
+
+
+def _render_request(log: Sequence[str], groups: Sequence[DraftGroup]) -> str:
+    parts = ["<log>", *(f"{each[:_MAX_MESSAGE]}\n---" for each in map(escape_tags, log)), "</log>"]
+    for number, each in enumerate(groups, 1):
+        known = each.group
+        told = {"asked": known.prompts, "todos": known.todos, "passed": known.checks, "diff": (each.diff,)}
+        parts.append(f'<group number="{number}">')
+        for name, values in told.items():
+            if any(values):
+                parts += [f"<{name}>", escape_tags("\n".join(values)), f"</{name}>"]
+        parts.append("</group>")
+    return "\n".join(parts)

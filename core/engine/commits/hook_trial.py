@@ -1,0 +1,123 @@
+"""The trial of a commit in the box: its hooks run over the project as it lies on the disk, and nothing of it stays.
+
+What the agent proposes beside it is not there: the hooks see what they would see on the user's machine. Files of the
+commit that they change are brought back as text, for the review.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.errors import AgentTuiError
+from core.git.layout import read_small_file
+from core.sandbox.box import Box, BoxLimits, BoxResult
+from core.sandbox.output import OUTPUT_LIMIT
+from core.sandbox.plain_text import strip_escapes
+from core.shell.command_host import CommandHost
+from core.workspace.file_names import to_os_name
+
+TIME_LIMIT: Final = 900.0  # seconds
+_MAX_FILE: Final = 16 << 20  # bytes of a file that hooks changed
+
+# The files of the commit are copied out whether the hooks passed or not: formatters change them and fail.
+_SCRIPT: Final = """\
+place={place}
+GIT_INDEX_FILE="$place/index" git {settings} commit --quiet --file="$place/message"
+code=$?
+if [ "$code" = 0 ]; then git rev-parse 'HEAD^{{tree}}' > "$place/tree"; fi
+while IFS= read -r -d '' path; do
+  if [ -f "$path" ] && [ ! -L "$path" ]; then
+    mkdir -p "$place/after/$(dirname "$path")" && cp -- "$path" "$place/after/$path"
+  fi
+done < "$place/paths"
+exit "$code"
+"""
+
+
+class HookTrial(Struct, frozen=True, kw_only=True):
+    """The end of a trial. `changed`: content of the commit's files as the hooks left it, by path, where it differs from
+    the disk's; `tree`: of the commit that came of it."""
+
+    has_passed: bool
+    output: str
+    problem: str = ""
+    tree: str = ""
+    changed: dict[str, bytes] = {}
+
+
+async def try_commit(
+    host: CommandHost, place: Path, paths: Sequence[str], hooks_directory: Path | None, on_output: Callable[[str], None]
+) -> HookTrial:
+    """Try the commit that lies in `place` (`index`, `message`). `hooks_directory`: where the user's settings say that
+    hooks are. Raises `AgentTuiError` if the box can't start it."""
+    box = await host.box.find()
+    if box is None or not box.tier.can_run_unasked:
+        raise AgentTuiError("nothing on this machine can hold what hooks do.", code="not_contained")
+    (place / "after").mkdir()
+    (place / "paths").write_bytes(b"".join(to_os_name(each) + b"\0" for each in paths))
+    heard: list[str] = []
+
+    def take(text: str) -> None:
+        plain = strip_escapes(text)
+        if sum(map(len, heard)) < OUTPUT_LIMIT:
+            heard.append(plain)
+            on_output(plain)
+
+    ended = await _run(host, box, place, hooks_directory, take)
+    return HookTrial(
+        has_passed=ended.exit_code == 0,
+        output="".join(heard).strip(),
+        problem="" if ended.exit_code is not None else ended.end_reason.replace("_", " "),
+        tree=_read(place / "tree").decode("ascii", "replace").strip(),
+        changed=await asyncio.to_thread(_read_changed, host.workspace.root, place, paths),
+    )
+
+
+async def _run(
+    host: CommandHost, box: Box, place: Path, hooks_directory: Path | None, take: Callable[[str], None]
+) -> BoxResult:
+    settings = f"-c core.hooksPath={shlex.quote(str(hooks_directory))}" if hooks_directory else ""
+    command = _SCRIPT.format(place=shlex.quote(str(place)), settings=settings)
+    limits = BoxLimits(seconds=TIME_LIMIT)
+    request = await host.build_passing_request(command, lowers=(), cwd=".", limits=limits)
+    view = await asyncio.to_thread(host.repository)
+    readable = (*request.readable, *([hooks_directory] if hooks_directory else ()))
+    request = replace(
+        request,
+        env={**request.env, **view.get_environment()},
+        repository=view.directory,
+        git_settings=view.settings,
+        readable=readable,
+        writable=((place, place),),
+    )
+    running = await box.start(request, take)
+    try:
+        return await running.wait()
+    except asyncio.CancelledError:
+        await asyncio.shield(asyncio.ensure_future(running.stop()))
+        raise
+
+
+def _read_changed(root: Path, place: Path, paths: Sequence[str]) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for path in paths:
+        with suppress(OSError):
+            data = read_small_file(place / "after" / path, _MAX_FILE)
+            if data != read_small_file(root / path, _MAX_FILE):
+                found[path] = data
+    return found
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return read_small_file(path)
+    except OSError:
+        return b""

@@ -1,0 +1,86 @@
+"""Pending or accepted changes as one patch that `git apply` takes to the byte: binary content, modes, links, renames.
+
+Git writes it, from objects in a repository that is made for this alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from core.engine.commits.basis import open_basis
+from core.engine.session.session import Session
+from core.errors import ContentLost
+from core.git.history import LINK_MODE, GitEntry
+from core.git.repository import GitRepository, find_git
+from core.git.temporary_directories import make_temporary_directory
+from core.git.tree_entries import write_index
+from core.protocol import queries as q
+from core.shadow.commits.accepted_edits import read_version
+from core.shadow.commits.path_version import PathVersion
+from core.workspace.file_names import to_os_name
+
+_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tautocrlf = false\n"
+_HOW = ("--patch", "--binary", "--full-index", "--find-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+_SECONDS = 60.0
+
+
+def build_patch(session: Session, query: q.PatchQuery) -> q.PatchAnswer:
+    """Return pending or accepted changes as a patch; slow, for a thread. Raises `AgentTuiError`."""
+    left_out: dict[str, str] = {}
+    if query.which == "pending":
+        versions = _read_pending(session, query.paths, left_out)
+    else:
+        with open_basis(session) as basis:
+            contents = [each for each in basis.compute() if _is_meant(each.path, query.paths)]
+        left_out = {each.path: each.problem for each in contents if each.problem}
+        versions = {each.path: (each.head, each.after) for each in contents if not each.problem}
+    patch = render_patch(session.workspace.root, versions) if versions else b""
+    return q.PatchAnswer(patch=patch, paths=tuple(versions), left_out=tuple(left_out.items()))
+
+
+def _read_pending(
+    session: Session, paths: Sequence[str], left_out: dict[str, str]
+) -> dict[str, tuple[PathVersion, PathVersion]]:
+    """Return the sides of pending changes; what can't be read goes to `left_out`."""
+    contents, found = session.shadow.merged_tree.contents, dict[str, tuple[PathVersion, PathVersion]]()
+    for path, change in sorted(session.state.changes.items()):
+        if not _is_meant(path, paths):
+            continue
+        try:
+            found[path] = (read_version(change.base, contents), read_version(change.pending, contents))
+        except ContentLost as problem:
+            left_out[path] = problem.message
+    for bulk in session.state.review.bulks:
+        if bulk.needs_verdict and _is_meant(bulk.root, paths):
+            left_out[bulk.root] = "it is decided on as a whole"
+    return found
+
+
+def _is_meant(path: str, paths: Sequence[str]) -> bool:
+    return not paths or any(path == each or path.startswith(f"{each}/") or each == "." for each in paths)
+
+
+def render_patch(root: Path, versions: Mapping[str, tuple[PathVersion, PathVersion]]) -> bytes:
+    """Return the patch from the first to the second version of each path; slow. Raises `GitFailed`, and OSError."""
+    with make_temporary_directory() as directory:
+        for name in ("objects", "refs"):
+            (directory / name).mkdir()
+        (directory / "HEAD").write_text("ref: refs/heads/none\n")
+        (directory / "config").write_text(_CONFIG)
+        repository = GitRepository(find_git(root), directory, root)
+        trees = [_write_tree(repository, {path: sides[at] for path, sides in versions.items()}) for at in (0, 1)]
+        return repository.run("diff-tree", *_HOW, *trees, seconds=_SECONDS)
+
+
+def _write_tree(repository: GitRepository, versions: Mapping[str, PathVersion]) -> str:
+    entries = []
+    for path, each in versions.items():
+        if each.kind == "absent":
+            continue
+        stored = repository.run("hash-object", "-w", "--no-filters", "--stdin", stdin=each.data, seconds=_SECONDS)
+        mode = LINK_MODE if each.kind == "symlink" else "100755" if each.is_executable else "100644"
+        entries.append(GitEntry(to_os_name(path), mode, stored.decode().strip()))
+    file = repository.directory / "index"
+    write_index(repository, file, "", entries)
+    return repository.run("write-tree", more={"GIT_INDEX_FILE": str(file)}, seconds=_SECONDS).decode().strip()

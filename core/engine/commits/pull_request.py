@@ -1,0 +1,251 @@
+"""A pull request of the current branch: its text with the evidence of the session, the push, and gh or glab.
+
+Nothing is sent before the user's command, which names branch, remote and text. It runs on their machine, as only there
+are their logins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+from msgspec.structs import replace
+
+from core.agent.context.prompt_tags import escape_tags
+from core.agent.turn.stages import build_side_requests
+from core.agent.turn.turn_context import TurnContext
+from core.engine.prompt_sources import build_session_reader, may_show
+from core.engine.session.session import Session
+from core.errors import CommandRejected, ProviderError
+from core.git.branch_diff import find_base, render_branch_diff
+from core.git.repository import (
+    GitFailed,
+    GitRepository,
+    find_believed_repository,
+    find_git,
+    open_repository,
+    read_config_text,
+    read_settings,
+)
+from core.git.safe_config import ConfigPairs, find_last
+from core.git.temporary_directories import make_temporary_directory
+from core.git.work_state import list_subjects, read_branch_name, read_head
+from core.prompts import render
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol import queries as q
+from core.protocol.messages import UserMessage
+from core.sandbox.results import CommandResult
+from core.sandbox.unboxed_run import run_unboxed
+from core.shell.outside.machine_run import build_machine_environment
+from core.state.session import SessionState
+
+PUSH_SECONDS: Final = 300.0
+_MAX_TOKENS: Final = 2_000
+_MAX_DIFF: Final = 24_000  # characters
+_PROGRAMS: Final = {"github": "gh", "gitlab": "glab"}
+_URL: Final = re.compile(r"https?://[^\s'\"<>]+")
+_SCP: Final = re.compile(r"(?:[^@/]+@)?([^:/]+):(?!//)")
+_NO_NAME: Final = re.compile(r"[^a-z0-9]+")
+
+
+def build_pull_request(session: Session) -> q.PullRequestAnswer:
+    """Return the preview of a pull request; slow, for a thread. Raises nothing: a refusal is part of it."""
+    root = session.workspace.root
+    try:
+        base, places = find_base(root), find_believed_repository(root)
+        with open_repository(root, may_be_above=True) as repository:
+            if repository is None or places is None:
+                raise GitFailed("this directory is in no git repository.")
+            settings = read_settings(repository, read_config_text(places))[1]
+            return _describe_branch(session.state, repository, settings, base.main if base else "")
+    except GitFailed as problem:
+        return q.PullRequestAnswer(refused=problem.message)
+
+
+def _describe_branch(
+    state: SessionState, repository: GitRepository, settings: ConfigPairs, main: str
+) -> q.PullRequestAnswer:
+    remotes = {
+        name[7:-4]: url for name, url in settings if url and name.startswith("remote.") and name.endswith(".url")
+    }
+    if not remotes:
+        return q.PullRequestAnswer(refused="the repository has no remote.", hint="Add one: git remote add origin URL")
+    head = read_head(repository)
+    named = find_last(settings, f"branch.{head.branch}.remote")
+    remote = named if named in remotes else "origin" if "origin" in remotes else next(iter(remotes))
+    base = read_branch_name(repository, main).removeprefix(f"{remote}/")
+    subjects = list_subjects(repository, main)
+    if not subjects:
+        return q.PullRequestAnswer(
+            refused=f"{base or 'the remote'} has every commit of this branch.", hint="Commit first: /commit"
+        )
+    title, url = subjects[0] if len(subjects) == 1 else state.title or subjects[-1], hide_login(remotes[remote])
+    return q.PullRequestAnswer(
+        branch=head.branch if head.branch and head.branch != base else _propose_branch(title),
+        base=base,
+        remote=remote,
+        url=url,
+        program=find_program(url),
+        commits=tuple(subjects),
+        title=title,
+        body=write_body(subjects, *list_evidence(state)),
+    )
+
+
+def _propose_branch(title: str) -> str:
+    words = _NO_NAME.sub("-", title.lower()).strip("-")
+    return words[:50].rstrip("-") or "changes"
+
+
+def hide_login(url: str) -> str:
+    """Return the address of a remote without name and password in it."""
+    parts = urlsplit(url)
+    if not parts.scheme or "@" not in parts.netloc:
+        return url
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def find_program(url: str) -> str:
+    """Return the program that opens pull requests at a remote's host, if it is installed; "" = none is."""
+    host = urlsplit(url).hostname or (found[1] if (found := _SCP.match(url)) else "")
+    program = next((name for word, name in _PROGRAMS.items() if word in host.lower()), "")
+    return program if program and shutil.which(program) else ""
+
+
+def list_evidence(state: SessionState) -> tuple[list[str], list[str]]:
+    """Return the checks that had passed over what was committed, and the todos that it was for."""
+    committed = {edit.partition(".")[0] for commit in state.review.commits for edit in commit.edits}
+    found = [each for each in state.review.verdicts if each.id in committed]
+    checks = [each.check.command for each in found if each.check is not None and each.check.has_passed]
+    verified = [each.command for each in state.verifications.values() if each.exit_code == 0]
+    wanted = {hunk.todo for each in found for hunk in each.hunks}
+    todos = [each.content for each in state.todos if each.id in wanted]
+    return list(dict.fromkeys((*checks, *verified))), todos
+
+
+def write_body(subjects: Sequence[str], checks: Sequence[str], todos: Sequence[str]) -> str:
+    """Return the text of a pull request that is made without a model."""
+    parts = ["\n".join(f"- {each}" for each in subjects)]
+    if checks or todos:
+        passed = [f"- passed: `{' '.join(each.split())}`" for each in checks]
+        done = [f"- [x] {' '.join(each.split())}" for each in todos]
+        parts.append("## Evidence\n\n" + "\n".join((*passed, *done)))
+    return "\n\n".join(parts) + "\n"
+
+
+async def draft_pull_request(session: Session, context: TurnContext) -> None:
+    """Have the small model, else the session's, write title and text; emit them."""
+    found = await asyncio.to_thread(build_pull_request, session)
+    if found.refused:
+        raise CommandRejected(found.refused, hint=found.hint, code="no_pull_request")
+    shown = partial(may_show, build_session_reader(session))
+    diff = await asyncio.to_thread(render_branch_diff, session.workspace.root, shown)
+    checks, todos = list_evidence(session.state)
+    prompts = [each.prompt for each in session.state.turns]
+    told = {"commits": found.commits, "asked": prompts, "todos": todos, "passed": checks, "diff": (diff[:_MAX_DIFF],)}
+    parts = [
+        f"<{name}>\n{escape_tags(chr(10).join(values))}\n</{name}>" for name, values in told.items() if any(values)
+    ]
+    request = UserMessage(content="\n".join(parts))
+    side, system = build_side_requests(context), render("pull_request")
+    for route in (*side.routes.small, replace(side.routes.current, effort="")):
+        with suppress(ProviderError):
+            said = (await side.ask("small", route, system, [request], max_tokens=_MAX_TOKENS)).strip()
+            title, _, body = said.partition("\n")
+            if title.strip("# "):
+                context.emit(ev.PullRequestDrafted(title=title.strip("# "), body=body.strip() + "\n", model=route.id))
+                return
+    context.emit(ev.PullRequestDrafted(title=found.title, body=found.body))
+
+
+async def open_pull_request(session: Session, command: cmd.PullRequestOpen) -> None:
+    """Push the branch, then have gh or glab open the request; emit what came of it."""
+    found = await asyncio.to_thread(build_pull_request, session)
+    pushed = await _run(session, list_push_words(session, command))
+    if pushed.exit_code != 0:
+        session.emit_outside_turn(_describe_failure("push", "git push", pushed))
+        return
+    url, output = _find_url(pushed.output), pushed.output
+    if found.program and found.remote == command.remote:
+        with ExitStack() as stack:
+            place = stack.enter_context(make_temporary_directory())
+            (place / "body").write_text(command.body, encoding="utf-8", errors="surrogateescape")
+            opened = await _run(session, list_program_words(found.program, command, str(place / "body")))
+        if opened.exit_code != 0:
+            session.emit_outside_turn(_describe_failure("pull_request", found.program, opened))
+            return
+        url, output = _find_url(opened.output) or url, f"{output}\n{opened.output}"
+    session.emit_outside_turn(ev.PullRequestOpened(branch=command.branch, url=url, output=output.strip()))
+
+
+def list_push_words(session: Session, command: cmd.PullRequestOpen) -> tuple[str, ...]:
+    """Return the words of the push. The branch that is checked out follows its copy only if it has the same name."""
+    with open_repository(session.workspace.root, may_be_above=True) as repository:
+        follows = repository is not None and read_head(repository).branch == command.branch
+    upstream = ("--set-upstream",) if follows else ()
+    git = find_git(session.workspace.root)
+    return (git, "push", *upstream, command.remote, f"HEAD:refs/heads/{command.branch}")
+
+
+def list_program_words(program: str, command: cmd.PullRequestOpen, body: str) -> tuple[str, ...]:
+    """Return the words of gh or glab; `body`: a file with the text."""
+    base = ("--base" if program == "gh" else "--target-branch", command.base) if command.base else ()
+    draft = ("--draft",) if command.is_draft else ()
+    if program == "gh":
+        return (
+            "gh",
+            "pr",
+            "create",
+            "--head",
+            command.branch,
+            *base,
+            "--title",
+            command.title,
+            "--body-file",
+            body,
+            *draft,
+        )
+    source = ("--source-branch", command.branch)
+    return (
+        "glab",
+        "mr",
+        "create",
+        *source,
+        *base,
+        "--title",
+        command.title,
+        "--description",
+        command.body,
+        "--yes",
+        *draft,
+    )
+
+
+async def _run(session: Session, words: Sequence[str]) -> CommandResult:
+    environment = build_machine_environment(os.environ) | {"GIT_TERMINAL_PROMPT": "0"}
+
+    def tell(text: str) -> None:
+        session.emit_outside_turn(ev.CommitProgressed(text=text))
+
+    root = session.workspace.root
+    return await run_unboxed(shlex.join(words), cwd=root, env=environment, time_limit=PUSH_SECONDS, on_output=tell)
+
+
+def _describe_failure(stage: Literal["push", "pull_request"], program: str, result: CommandResult) -> ev.CommitFailed:
+    how = "took too long" if result.timed_out else f"ended with {result.exit_code}"
+    hint = "The branch is pushed." if stage == "pull_request" else "Nothing was sent."
+    return ev.CommitFailed(stage=stage, message=f"{program} {how}.", hint=hint, output=result.output.strip())
+
+
+def _find_url(output: str) -> str:
+    found = _URL.findall(output)
+    return str(found[-1]).rstrip(".,;:)") if found else ""

@@ -1,0 +1,86 @@
+"""The state of a repository at work: where HEAD stands, what is in the middle, its hooks (gitrepository-layout(5))."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from core.git.layout import RepositoryLayout
+from core.git.repository import GitFailed, GitRepository, read_config_text, read_settings
+from core.git.safe_config import find_last
+
+_OPERATIONS: Final = {
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase, or the application of patches",
+    "MERGE_HEAD": "a merge",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "sequencer": "a cherry-pick or revert of several commits",
+}
+
+_HOOKS: Final = ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "reference-transaction")
+
+
+class HeadState(Struct, frozen=True, kw_only=True):
+    """`branch` "": HEAD is detached; `commit` "": there is none yet."""
+
+    branch: str
+    commit: str
+
+
+def find_operation(places: RepositoryLayout) -> str:
+    """Return what the repository is in the middle of (`a rebase`); "": nothing."""
+    return next((words for name, words in _OPERATIONS.items() if os.path.lexists(places.own / name)), "")
+
+
+def read_head(repository: GitRepository) -> HeadState:
+    """Read where HEAD stands."""
+    return HeadState(
+        branch=_ask(repository, "symbolic-ref", "--quiet", "--short", "HEAD"),
+        commit=_ask(repository, "rev-parse", "--verify", "--quiet", "HEAD^{commit}"),
+    )
+
+
+def list_recent_messages(repository: GitRepository, count: int) -> list[str]:
+    """Return the messages of the latest commits, newest first; merges are left out. Empty before the first commit."""
+    asked = ("log", "--no-merges", f"--max-count={count}", "--no-show-signature", "-z", "--format=%B")
+    try:
+        found = repository.run(*asked).decode("utf-8", "replace")
+    except GitFailed:
+        return []
+    return [each.strip() for each in found.split("\0") if each.strip()]
+
+
+def list_subjects(repository: GitRepository, since: str) -> list[str]:
+    """Return the subjects of the commits that HEAD has and `since` ("": nothing) has not, oldest first."""
+    span = f"{since}..HEAD" if since else "HEAD"
+    asked = ("log", "--reverse", "--max-count=100", "--no-show-signature", "--format=%s", span)
+    return [each for each in _ask(repository, *asked).split("\n") if each]
+
+
+def read_branch_name(repository: GitRepository, name: str) -> str:
+    """Return the branch that a name stands for: `origin/main` for `origin/HEAD`."""
+    return _ask(repository, "rev-parse", "--abbrev-ref", name) if name else ""
+
+
+def _ask(repository: GitRepository, *arguments: str) -> str:
+    """Return git's answer; "" if there is none, as for a name that does not exist."""
+    try:
+        return repository.run(*arguments).decode("utf-8", "replace").strip()
+    except GitFailed:
+        return ""
+
+
+def list_commit_hooks(repository: GitRepository, places: RepositoryLayout) -> dict[str, Path]:
+    """Return the hooks that `git commit` would run here, by name. Raises `GitFailed`."""
+    users, own = read_settings(repository, read_config_text(places))
+    named = find_last([*users, *own], "core.hookspath")
+    folder = places.root / Path(named).expanduser() if named else places.common / "hooks"
+    return {name: folder / name for name in _HOOKS if _is_program(folder / name)}
+
+
+def _is_program(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)

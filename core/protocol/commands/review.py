@@ -1,0 +1,141 @@
+"""Commands about the pending review, and about commits of what was accepted in it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from core.protocol.commands.base import Command
+from core.protocol.review import ConflictChoice, Origin, Verdict
+
+HookPlace = Literal["box", "machine", "none"]
+
+
+class HunkResolve(Command, frozen=True, kw_only=True, tag="hunk.resolve"):
+    """`hunks` empty = all of the file; `path` "" = every change that is not protected. `origin`, with `path` "": of
+    these only the changes whose origin agrees in every field that is not ""; `paths`: only these files, whole.
+    `confirmed`: the user was told of the risk; without it a protected change is not accepted."""
+
+    path: str
+    verdict: Verdict
+    hunks: tuple[str, ...] = ()
+    reason: str = ""
+    origin: Origin | None = None
+    paths: tuple[str, ...] = ()
+    confirmed: bool = False
+
+
+class HunkCommand(Command, frozen=True, kw_only=True):
+    """Base of the commands on one hunk, before its verdict."""
+
+    path: str
+    hunk: str
+
+
+class HunkSplit(HunkCommand, frozen=True, kw_only=True, tag="hunk.split"):
+    """Make two or more hunks of one. `line`: the line of the hunk (1-indexed, on its longer side) that begins the
+    second; 0 = at its unchanged lines, else in the middle. Of a hunk that `moves`: make a creation and a deletion."""
+
+    line: int = 0
+
+
+class HunkEdit(HunkCommand, frozen=True, kw_only=True, tag="hunk.edit"):
+    """Replace the new side of a hunk. `text` has "\\n" line endings; the file's own are put in their place."""
+
+    text: str
+
+
+class HunkComment(HunkCommand, frozen=True, kw_only=True, tag="hunk.comment"):
+    """Set the comment on a hunk; `text` "" removes it."""
+
+    text: str
+
+
+class CommentsSend(Command, frozen=True, kw_only=True, tag="comments.send"):
+    """Send all comments to the model as one message, headed by `note`; while a turn runs it steers it."""
+
+    note: str = ""
+
+
+class SymbolRename(Command, frozen=True, kw_only=True, tag="symbol.rename"):
+    """Rename the name at a place (1-indexed, in characters) wherever it is used. The changes wait for a verdict."""
+
+    path: str
+    line: int
+    column: int
+    new_name: str
+
+
+class ConflictResolve(Command, frozen=True, kw_only=True, tag="conflict.settle"):
+    """Resolve a conflict with one choice for each region, in order. `mine` and `theirs` are the blobs of the two sides
+    that were looked at. The result waits for a verdict, made from the file as it is on disk."""
+
+    path: str
+    choices: tuple[ConflictChoice, ...]
+    mine: str = ""
+    theirs: str = ""
+
+
+class BulkResolve(Command, frozen=True, kw_only=True, tag="bulk.resolve"):
+    """Give a verdict on a bulk as a whole. `confirmed`: the user was told what accepting the state of git means."""
+
+    root: str
+    verdict: Verdict
+    confirmed: bool = False
+
+
+class VerdictUndo(Command, frozen=True, kw_only=True, tag="verdict.undo"):
+    """Undo a verdict; `id` "" = the latest one that stands."""
+
+    id: str = ""
+
+
+class CheckpointRestore(Command, frozen=True, kw_only=True, tag="checkpoint.restore"):
+    """Return to a checkpoint with the files, the conversation or both; what the user changed since stays. Refused while
+    a turn or a command runs. A checkpoint is made before, so that it can be undone."""
+
+    id: str
+    what: Literal["files", "conversation", "both"] = "both"
+
+
+class PlannedCommit(Struct, frozen=True, kw_only=True):
+    """A commit to make: its message, and the ids of the accepted edits that it has (`CommitGroup.edits`)."""
+
+    message: str
+    edits: tuple[str, ...]
+
+
+class CommitDraft(Command, frozen=True, kw_only=True, tag="commit.draft"):
+    """Have a model write the messages of commits with these edits, in the style of the repository's log. Answered by
+    `commit.drafted`."""
+
+    groups: tuple[tuple[str, ...], ...]
+
+
+class CommitMake(Command, frozen=True, kw_only=True, tag="commit.make"):
+    """Commit accepted hunks, one commit after the other. `head`: the last commit that they were planned for; it is
+    refused if another one came. `hooks`: "box": the repository's hooks run in the box first, and if they pass, the
+    user's git commits with them; "machine": only there; "none": the user's word that they are not run. Answered by
+    `commit.made` for each, or `commit.failed`; those before it stay."""
+
+    head: str
+    commits: tuple[PlannedCommit, ...]
+    hooks: HookPlace = "box"
+
+
+class PullRequestDraft(Command, frozen=True, kw_only=True, tag="pull_request.draft"):
+    """Have a model write title and text of a pull request of the current branch. Answered by `pull_request.drafted`."""
+
+
+class PullRequestOpen(Command, frozen=True, kw_only=True, tag="pull_request.open"):
+    """Push HEAD as `branch` of `remote`, and open a pull request into `base` where gh or glab is installed: on the
+    user's machine, with their logins; the command is their yes. `is_draft`: one that is not ready for review. Answered
+    by `pull_request.opened` or `commit.failed`."""
+
+    branch: str
+    base: str
+    remote: str
+    title: str
+    body: str
+    is_draft: bool = False

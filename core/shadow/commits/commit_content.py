@@ -1,0 +1,161 @@
+"""The content of a commit of accepted hunks, path by path, and what it means for the user's own index.
+
+A path is left out with a reason where its accepted hunks can't be told from the user's own edits. What the user has
+staged stays staged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+
+from msgspec import Struct
+
+from core.errors import AgentTuiError
+from core.git.history import LINK_MODE, MISSING_MODE, GitEntry
+from core.git.repository import GitFailed, GitRepository
+from core.git.tree_entries import TreeFile, find_filtered, list_index_entries, read_tree_files, store_blob
+from core.shadow.commits.path_version import AcceptedEdit, PathVersion, apply_edits
+from core.shadow.diff.three_way_merge import merge_three_way
+from core.workspace.file_names import to_os_name
+
+_EXECUTABLE, _PLAIN = "100755", "100644"
+_BY_FILTER = "git stores it by a filter of the repository (LFS, encryption), which is not run here"
+_STAGED = "{} is staged with other changes of the same lines. Unstage it first: git restore --staged -- {}"
+
+
+class CommitContent(Struct, frozen=True, kw_only=True):
+    """One path: `before` in the last commit, `after` in the next; with a `problem` it can't be committed. `edits`: the
+    accepted ones that it is made of."""
+
+    path: str
+    name: bytes
+    before: TreeFile
+    after: PathVersion
+    edits: tuple[AcceptedEdit, ...]
+    problem: str = ""
+
+    @property
+    def head(self) -> PathVersion:
+        """The version of the last commit."""
+        return _to_version(self.before)
+
+    @property
+    def is_new(self) -> bool:
+        """True if the commit would change the path."""
+        return bool(self.problem) or self.head != self.after
+
+
+def compute_contents(
+    repository: GitRepository,
+    commit: str,
+    edits: Sequence[AcceptedEdit],
+    read_disk: Callable[[str], PathVersion | None],
+    *,
+    prefix: str = "",
+) -> list[CommitContent]:
+    """Return what the next commit changes, by path. `prefix`: of the workspace in the repository (`app/`); `commit`:
+    the last one, "" = there is none. `read_disk(path)`: None = see `apply_edits`; it may raise `AgentTuiError`. Raises
+    `GitFailed`."""
+    by_path = {
+        path: tuple(found)
+        for path, found in groupby(sorted(edits, key=lambda each: each.path), key=lambda each: each.path)
+    }
+    names = {path: to_os_name(prefix + path) for path in by_path}
+    filtered = find_filtered(repository, list(names.values()))
+    heads = read_tree_files(repository, commit, list(names.values()))
+    contents = [
+        _compute_content(path, names[path], heads[names[path]], found, read_disk, is_filtered=names[path] in filtered)
+        for path, found in by_path.items()
+    ]
+    return [each for each in contents if each.is_new]
+
+
+def _compute_content(
+    path: str,
+    name: bytes,
+    before: TreeFile,
+    edits: tuple[AcceptedEdit, ...],
+    read_disk: Callable[[str], PathVersion | None],
+    *,
+    is_filtered: bool,
+) -> CommitContent:
+    head = _to_version(before)
+    try:
+        if is_filtered:
+            raise GitFailed(_BY_FILTER)
+        after, problem = apply_edits(head, edits, read_disk(path)), ""
+    except AgentTuiError as error:
+        after, problem = head, error.message
+    return CommitContent(path=path, name=name, before=before, after=after, edits=edits, problem=problem)
+
+
+def _to_version(file: TreeFile) -> PathVersion:
+    if file.is_absent:
+        return PathVersion()
+    if file.mode == LINK_MODE:
+        return PathVersion(kind="symlink", data=file.data)
+    return PathVersion(kind="file", data=file.data, is_executable=file.mode == _EXECUTABLE)
+
+
+def store_entry(repository: GitRepository, content: CommitContent) -> GitEntry:
+    """Store the content of a path as an object; return the entry of the next commit's tree. Raises `GitFailed`."""
+    after, before = content.after, content.before
+    if after.kind == "absent":
+        return GitEntry(content.name, MISSING_MODE, "0" * len(before.oid), before.mode, before.oid)
+    is_link = after.kind == "symlink"
+    is_same = not before.is_absent and (before.mode == LINK_MODE) == is_link and before.data == after.data
+    oid = before.oid if is_same else store_blob(repository, content.name, after.data, is_link=is_link)
+    mode = LINK_MODE if is_link else _EXECUTABLE if after.is_executable else _PLAIN
+    return GitEntry(content.name, mode, oid, before.mode, before.oid)
+
+
+def plan_index(
+    repository: GitRepository, contents: Sequence[CommitContent], entries: Mapping[bytes, GitEntry]
+) -> list[GitEntry]:
+    """Return the entries by which the user's index follows the commit of `entries`; what they have staged beside it
+    stays staged. Raises `GitFailed` where that is not possible."""
+    known = list_index_entries(repository, [each.name for each in contents])
+    return list(_plan_entries(repository, contents, entries, known))
+
+
+def _plan_entries(
+    repository: GitRepository,
+    contents: Sequence[CommitContent],
+    entries: Mapping[bytes, GitEntry],
+    known: Mapping[bytes, list[GitEntry]],
+) -> Iterator[GitEntry]:
+    for content in contents:
+        new, staged = entries[content.name], known[content.name]
+        if any(each.stage for each in staged):
+            raise GitFailed(f"{content.path} is not merged yet.")
+        now = (staged[0].mode, staged[0].oid) if staged else (MISSING_MODE, "")
+        if now == (new.mode, new.oid) or (not staged and new.mode == MISSING_MODE):
+            continue
+        if now == (content.before.mode, content.before.oid) or _is_only_intended(repository, content, staged):
+            yield new
+        else:
+            yield _merge_staged(repository, content, staged, new)
+
+
+def _is_only_intended(repository: GitRepository, content: CommitContent, staged: Sequence[GitEntry]) -> bool:
+    """True for `git add --intent-to-add`: an entry without content where the last commit has no file."""
+    return content.before.is_absent and bool(staged) and not repository.run("cat-file", "blob", staged[0].oid)
+
+
+def _merge_staged(
+    repository: GitRepository, content: CommitContent, staged: Sequence[GitEntry], new: GitEntry
+) -> GitEntry:
+    """Return the entry with what the user staged over the new commit."""
+    refused = GitFailed(_STAGED.format(content.path, content.path))
+    is_text = bool(staged) and LINK_MODE not in {staged[0].mode, new.mode} and new.mode != MISSING_MODE
+    if not is_text or content.before.is_absent:
+        raise refused
+    base, ours, theirs = (
+        repository.run("cat-file", "blob", oid) for oid in (content.before.oid, staged[0].oid, new.oid)
+    )
+    merged = merge_three_way(base, ours, theirs)
+    if merged is None:
+        raise refused
+    oid = repository.run("hash-object", "-w", "--no-filters", "--stdin", stdin=merged).decode().strip()
+    return GitEntry(content.name, new.mode if staged[0].mode == content.before.mode else staged[0].mode, oid)

@@ -1,0 +1,111 @@
+"""`agent-tui diff`, `commit` and `pr` as a user calls them, in real repositories."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.commits import LINES, add_hook, edited, git, make_repository
+from tests.support.program import ROOT
+
+SCRIPT = """
+turns:
+  - steps:
+      - tool_calls:
+          - name: read_file
+            arguments: {{target_file: a.txt}}
+          - name: write
+            arguments: {{file_path: a.txt, contents: {contents}}}
+          - name: run_terminal_cmd
+            arguments:
+              command: "printf '\\\\0\\\\1' > b.bin; printf 'x\\\\r\\\\n' > 'c d.txt'; ln -s a.txt l"
+              is_background: false
+      - Done.
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Path:
+    root = make_repository(tmp_path, monkeypatch)
+    (root / ".git" / "info" / "exclude").write_text("s.yaml\n")
+    (root / "s.yaml").write_text(SCRIPT.format(contents=json.dumps(edited(2, 20))))
+    return root
+
+
+def call(project: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-I", str(ROOT / "agent_tui.py"), *words]
+    return subprocess.run(command, cwd=project, env=os.environ, capture_output=True, check=False, timeout=120)
+
+
+def propose(project: Path) -> None:
+    done = call(project, "-p", "Renew the lines.", "--model", "scripted/s.yaml")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_patch_of_what_is_pending_is_applied_elsewhere_to_the_byte(project, tmp_path):
+    propose(project)
+    git(tmp_path, "clone", "-q", str(project), "other")
+    other = tmp_path / "other"
+    patch = call(project, "diff").stdout
+    subprocess.run(["git", "-C", str(other), "apply", "--whitespace=nowarn"], input=patch, check=True)
+    assert (other / "a.txt").read_text() == edited(2, 20)
+    assert (other / "b.bin").read_bytes() == b"\0\1"
+    assert (other / "c d.txt").read_bytes() == b"x\r\n"
+    assert (other / "l").readlink() == Path("a.txt")
+    assert (project / "a.txt").read_text() == LINES
+    assert call(project, "diff", "b.bin").stdout.count(b"diff --git") == 1
+
+
+def test_what_was_accepted_is_shown_committed_and_then_nothing_is_left(project):
+    propose(project)
+    assert call(project, "commit").stderr.startswith(b"agent-tui: nothing that was accepted waits for a commit.")
+    call(project, "review", "--accept", "a.txt")
+    shown = call(project, "commit", "--dry-run")
+    assert shown.stdout == b"on main\n\n    Renew the lines\n\n  edit    a.txt  +2 -2\n"
+    assert git(project, "log", "--format=%s") == "first\n"
+    assert call(project, "diff", "--accepted").stdout.count(b"\n+line") == 2
+    done = call(project, "commit", "-m", "text: renew the lines\n\nThey were old.")
+    assert done.returncode == 0
+    assert done.stderr.decode().partition(" on ")[2] == "main: text: renew the lines (1 file)\n"
+    assert git(project, "log", "-1", "--format=%B") == "text: renew the lines\n\nThey were old.\n\n"
+    again = call(project, "commit")
+    assert (again.returncode, again.stdout) == (1, b"")
+
+
+def test_a_hook_that_refuses_is_exit_code_four_with_what_it_printed(project):
+    add_hook(project, "commit-msg", 'grep -q TICKET "$1" || { echo "no ticket"; exit 1; }')
+    propose(project)
+    call(project, "review", "--accept", "a.txt")
+    refused = call(project, "commit")
+    assert refused.returncode == 4
+    assert refused.stderr.decode().splitlines()[0] == "no ticket"
+    assert "hooks refused the commit" in refused.stderr.decode()
+    done = call(project, "commit", "--json", "-m", "TICKET-1: renew")
+    assert json.loads(done.stdout)["subject"] == "TICKET-1: renew"
+
+
+def test_a_pull_request_is_shown_and_nothing_is_pushed(project, tmp_path):
+    git(tmp_path, "init", "-q", "--bare", str(tmp_path / "there.git"))
+    git(project, "remote", "add", "origin", str(tmp_path / "there.git"))
+    git(project, "push", "-q", "-u", "origin", "main")
+    git(project, "checkout", "-q", "-b", "renewed")
+    propose(project)
+    call(project, "review", "--accept", "a.txt")
+    call(project, "commit")
+    shown = call(project, "pr", "--dry-run").stdout.decode()
+    assert shown.splitlines()[0].startswith("push HEAD as renewed to origin (")
+    assert shown.endswith("into main\n\nRenew the lines\n\n- Renew the lines\n")
+    assert git(tmp_path / "there.git", "branch", "--list", "renewed") == ""
+    done = call(project, "pr", "--title", "Lines")
+    assert done.returncode == 0
+    assert git(tmp_path / "there.git", "log", "-1", "--format=%s", "renewed") == "Renew the lines\n"
+
+
+def test_wrong_words_are_refused_before_anything_is_opened(project):
+    for words in (("commit", "-m", "x", "--split", "todo"), ("commit", "--hooks", "no"), ("diff", "--session", "?")):
+        assert call(project, *words).returncode == 2
