@@ -59,6 +59,8 @@ SCOPE_TITLES: Final = {
     "reason": "Reason or comment",
     "conflict": "Conflict",
     "comments": "Comments",
+    "commit": "Commit",
+    "pull_request": "Pull request",
     "rewind": "Going back",
     "picture": "Picture",
     "files": "Files",

@@ -68,6 +68,8 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("accept", "review.accept_all", "Accept pending changes", "path, or all"),
     SlashCommand("reject", "review.reject_all", "Reject pending changes", "path, or all"),
     SlashCommand("undo", "review.undo_verdict", "Take the last verdict back"),
+    SlashCommand("commit", "commits.commit", "Commit what you accepted, and nothing else"),
+    SlashCommand("pr", "commits.open_pull_request", "Push the branch, and open a pull request"),
     SlashCommand("comments", "review.send_comments", "Look at your comments and send them"),
     SlashCommand("plan", "panes.open_plan", "Show the plan"),
     SlashCommand("plans", "plan.choose_plan", "Choose another plan of the project", "FILE"),

@@ -59,6 +59,18 @@ async def test_hooks_that_pass_in_the_box_run_where_the_users_would(project):
     assert git(project, "log", "-1", "--format=%B") == "Do it\nChange-Id: 1\n\n"
 
 
+async def test_who_is_named_by_the_environment_alone_commits_past_hooks(project, monkeypatch):
+    (Path.home() / ".gitconfig").unlink()
+    for role in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{role}_NAME", "Grace")
+        monkeypatch.setenv(f"GIT_{role}_EMAIL", "grace@example.org")
+    add_hook(project, "pre-commit", 'echo "$GIT_AUTHOR_NAME"')
+    async with session_in(project, access([writes("a.txt", edited(2)), says("Done.")])) as (engine, session):
+        (made,) = await commit(engine, session, await accept_all(engine, session))
+        assert isinstance(made, ev.CommitMade), made
+    assert git(project, "log", "-1", "--format=%an") == "Grace\n"
+
+
 async def test_what_a_hook_changes_in_the_box_waits_for_the_review(project):
     add_hook(project, "pre-commit", "sed -i 's/new/NEW/' a.txt; git add a.txt")
     async with session_in(project, access([writes("a.txt", edited(2)), says("Done.")])) as (engine, session):

@@ -162,6 +162,8 @@ class MainScreen(Screen[None]):
             self.controllers.modes.show()
         if "index" in topics:
             self.controllers.search.show_progress()
+        if "commits" in topics:
+            self.controllers.commits.show_progress()
         if "queue" in topics:
             self.controllers.prompt.show_queue()
         if "ask" in topics:

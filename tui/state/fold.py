@@ -13,6 +13,7 @@ from typing import Any, Final
 from core.protocol import events
 from core.protocol.debug import FIXED_QUESTION, REPRODUCE_QUESTION
 from core.state.fold import SHARED_STEPS, apply_event
+from tui.quantities import count
 from tui.state.transcript import NOTHING, Topic, Topics, TranscriptState
 from tui.state.view import MAX_LIVE_RECORDS, PendingRetry, QuestionPlace, ViewState
 
@@ -226,6 +227,22 @@ def _show_restore(view: ViewState, envelope: events.Envelope, event: events.Chec
     view.transcript.add_notice(envelope, text, hint="/rewind takes that back")
 
 
+def _add_commit_output(view: ViewState, _: events.Envelope, event: events.CommitProgressed) -> None:
+    view.commits.output += event.text
+
+
+def _end_commit(view: ViewState, envelope: events.Envelope, event: events.AnyEvent) -> None:
+    view.commits.ends.append(event)
+    view.commits.output = ""
+    match event:
+        case events.CommitMade(id=oid, branch=branch, subject=subject, files=files):
+            where = branch or "detached HEAD"
+            text = f"Committed {oid[:10]} on {where}: {subject} · {count('file', len(files))}"
+            view.transcript.add_notice(envelope, text)
+        case events.PullRequestOpened(branch=branch, url=url):
+            view.transcript.add_notice(envelope, f"Pushed {branch}", hint=url)
+
+
 def _show_notice(view: ViewState, envelope: events.Envelope, event: events.Notice) -> None:
     view.transcript.add_notice(envelope, event.message, hint=event.hint, level=event.level)
 
@@ -247,6 +264,7 @@ def _show_compaction(view: ViewState, envelope: events.Envelope, event: events.C
 
 _BLOCKS, _STATUS, _QUEUE, _DEBUG = _topics("blocks"), _topics("status"), _topics("queue"), _topics("debug")
 _SAID = _BLOCKS | _STATUS
+_COMMITS = _topics("commits")
 _STEP = _BLOCKS | _STATUS | _QUEUE
 _REVIEW = _topics("review", "status", "files")
 _FILES = _topics("files")
@@ -328,6 +346,12 @@ _SHOWN: Final[Mapping[type[events.Event], tuple[Topics, Step | None]]] = {
     events.SubagentMerged: (_SUBAGENT, _in_transcript(TranscriptState.show_merge)),
     events.ContextCompacted: (_SAID, _show_compaction),
     events.RulesLoaded: (_SAID, _in_transcript(TranscriptState.show_rules)),
+    events.CommitProgressed: (_COMMITS, _add_commit_output),
+    events.CommitDrafted: (_COMMITS, _end_commit),
+    events.CommitMade: (_COMMITS | _SAID, _end_commit),
+    events.CommitFailed: (_COMMITS, _end_commit),
+    events.PullRequestDrafted: (_COMMITS, _end_commit),
+    events.PullRequestOpened: (_COMMITS | _SAID, _end_commit),
     events.Notice: (_SAID, _show_notice),
     events.ErrorRaised: (_SAID, _show_error),
 }

@@ -21,7 +21,9 @@ from core.protocol.messages import AssistantMessage, Message, ToolMessage
 from tui.block import TranscriptBlock
 from tui.quantities import count
 
-Topic = Literal["blocks", "review", "plan", "debug", "ask", "status", "files", "session", "queue", "index", "agents"]
+Topic = Literal[
+    "blocks", "review", "plan", "debug", "ask", "status", "files", "session", "queue", "index", "agents", "commits"
+]
 Topics = frozenset[Topic]
 NOTHING: Final[Topics] = frozenset()
 MAX_OUTPUT_CHARS: Final = 16_000

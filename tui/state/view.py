@@ -68,12 +68,21 @@ class SteeringQueue:
         return text
 
 
+@dataclass(slots=True)
+class CommitProgress:
+    """The progress of a commit for its dialog: what hooks printed since it was begun, and ends that were not shown."""
+
+    output: str = ""
+    ends: list[events.AnyEvent] = field(default_factory=list)
+
+
 @dataclass(slots=True, kw_only=True)
 class ViewState(SessionState):
     """The session's state with what the screen shows of it. `retry`: the model call that waits to be tried again;
     `is_pending_kept`: the pending changes of a private session were kept; `turn_numbers` by id, also of turns that were
     left; `refusals`: verdicts that failed, by path, until the review has shown them; `index`: how far it is;
-    `client_count`: how many screens and other clients have the session open; `background`: the agents there."""
+    `client_count`: how many screens and other clients have the session open; `background`: the agents there;
+    `commits`: the one at work."""
 
     transcript: TranscriptState = field(default_factory=TranscriptState)
     steering: SteeringQueue = field(default_factory=SteeringQueue)
@@ -89,6 +98,7 @@ class ViewState(SessionState):
     index: IndexStatus = field(default_factory=IndexStatus)
     client_count: int = 1
     background: tuple[BackgroundAgentInfo, ...] = ()
+    commits: CommitProgress = field(default_factory=CommitProgress)
 
     @property
     def blocks(self) -> list[TranscriptBlock]:

@@ -7,8 +7,9 @@ commit that they change are brought back as text, for the review.
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -25,6 +26,7 @@ from core.shell.command_host import CommandHost
 from core.workspace.file_names import to_os_name
 
 TIME_LIMIT: Final = 900.0  # seconds
+_IDENTITY: Final = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
 _MAX_FILE: Final = 16 << 20  # bytes of a file that hooks changed
 
 # The files of the commit are copied out whether the hooks passed or not: formatters change them and fail.
@@ -92,7 +94,7 @@ async def _run(
     readable = (*request.readable, *([hooks_directory] if hooks_directory else ()))
     request = replace(
         request,
-        env={**request.env, **view.get_environment()},
+        env={**request.env, **view.get_environment(), **_name_user(os.environ, is_known=bool(view.settings))},
         repository=view.directory,
         git_settings=view.settings,
         readable=readable,
@@ -104,6 +106,13 @@ async def _run(
     except asyncio.CancelledError:
         await asyncio.shield(asyncio.ensure_future(running.stop()))
         raise
+
+
+def _name_user(environment: Mapping[str, str], *, is_known: bool) -> dict[str, str]:
+    """Return who commits, as the environment says. One whom nobody names is called something here: whether the commit
+    itself can do without a name, git says when it is made."""
+    named = {each: environment[each] for each in _IDENTITY if each in environment}
+    return named if is_known or named else dict.fromkeys(_IDENTITY, "nobody")
 
 
 def _read_changed(root: Path, place: Path, paths: Sequence[str]) -> dict[str, bytes]:

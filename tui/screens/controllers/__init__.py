@@ -16,6 +16,7 @@ from tui.screens.controllers.chat import ChatController
 from tui.screens.controllers.choices.models import ModelController
 from tui.screens.controllers.choices.modes import ModeController
 from tui.screens.controllers.choices.providers import ProviderController
+from tui.screens.controllers.code.commits import CommitController
 from tui.screens.controllers.code.names import NameController
 from tui.screens.controllers.code.search import SearchController
 from tui.screens.controllers.editor import EditorController
@@ -41,6 +42,7 @@ class ControllerSet:
         self.search = SearchController(context, self.panes)
         self.names = NameController(context, self.panes, self.search)
         self.editor = EditorController(context)
+        self.commits = CommitController(context, self.editor)
         self.plan = PlanController(context, self.panes, self.editor)
         self.sessions = SessionController(context, self.plan)
         self.prompt = PromptController(context, self.modes, self.panes, self.questions)

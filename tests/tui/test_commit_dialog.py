@@ -1,0 +1,216 @@
+"""The dialogs of a commit and a pull request: every key, what a model writes, and what hooks say."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+
+import pytest
+from msgspec.structs import replace
+from textual.widgets import Static
+
+from core.protocol import commands as c
+from core.protocol import events as e
+from core.protocol import queries as q
+from tests.support import recorded
+from tui.commit.draft_dialog import DraftDialog
+from tui.commit.pull_request_dialog import PullRequestDialog
+
+ONE = q.CommitGroup(
+    title="",
+    edits=("v1", "v2"),
+    files=(
+        q.CommitFile(path="src/[a].py", operation="edit", added=3, removed=1),
+        q.CommitFile(path="new.txt", operation="create", added=2),
+    ),
+    message="Mend the tax\n\nChecked by: pytest -q\n",
+)
+FOUND = q.CommitAnswer(
+    branch="main",
+    head="aaa",
+    groups=(ONE,),
+    hooks=("pre-commit",),
+    staged=1,
+    left_out=(q.CommitFile(path="x.bin", operation="edit", problem="git stores it by a filter"),),
+)
+SPLIT = replace(
+    FOUND,
+    groups=(
+        replace(ONE, title="Mend it", edits=("v1",), message="Mend it\n"),
+        replace(ONE, title="Name it", edits=("v2",), message="Name it\n"),
+    ),
+)
+REQUEST = q.PullRequestAnswer(
+    branch="tax",
+    base="main",
+    remote="origin",
+    url="https://github.com/me/shop",
+    program="gh",
+    commits=("Mend the tax",),
+    title="Mend the tax",
+    body="- Mend the tax\n",
+)
+
+
+@pytest.fixture
+def committing(stage, clock):
+    @asynccontextmanager
+    async def show(command: str = "/commit", found: q.AnyAnswer = FOUND, *, demo: bool = True, **more: object):
+        answers = {q.CommitQuery: found, q.PullRequestQuery: REQUEST, **more}
+        async with stage([*recorded.opening(demo=demo)], answers=answers) as on:
+            await on.pilot.press(*command, "enter")
+            await on.until(lambda: isinstance(on.app.screen, DraftDialog) and on.app.screen.query("#draft-keys"))
+            dialog = on.app.screen
+            await on.until(lambda: dialog.grace_period._drawn_at is not None)
+            clock[0] += 1
+            yield on, dialog
+
+    return show
+
+
+def read(dialog: DraftDialog, name: str) -> str:
+    return str(dialog.query_one(f"#draft-{name}", Static).render())
+
+
+async def test_ctrl_s_commits_what_is_shown_with_the_words_of_the_user(committing):
+    async with committing() as (on, dialog):
+        assert (
+            read(dialog, "head")
+            == "on main · one commit · pre-commit in the box first · 1 file of yours staged: stays so"
+        )
+        assert read(dialog, "facts").split("\n") == [
+            "~ src/[a].py  +3 -1",
+            "+ new.txt  +2 -0",
+            "stays out: x.bin: git stores it by a filter",
+        ]
+        await on.pilot.press(*["down"] * 5, "o", "k", "ctrl+s")
+        await on.until(lambda: on.sent(c.CommitMake))
+        (sent,) = on.sent(c.CommitMake)
+        assert (sent.head, sent.hooks) == ("aaa", "box")
+        assert sent.commits == (c.PlannedCommit(message=f"{ONE.message}ok", edits=("v1", "v2")),)
+        await on.pilot.press("ctrl+s")
+        assert len(on.sent(c.CommitMake)) == 1
+        await on.emit(e.CommitMade(id="bbbbbbbbbbbb", branch="main", subject="Mend [it]", edits=("v1",), files=("a",)))
+        await on.until(lambda: on.app.screen is on.screen)
+        assert on.screen.state.blocks[-1].text == "Committed bbbbbbbbbb on main: Mend [it] · 1 file"
+
+
+async def test_a_key_that_comes_too_soon_commits_nothing(committing):
+    async with committing() as (on, dialog):
+        dialog.grace_period._seconds = 1e9
+        await on.pilot.press("ctrl+s")
+        assert on.sent(c.CommitMake) == []
+
+
+async def test_what_hooks_print_is_shown_and_it_can_be_tried_again_elsewhere(committing):
+    async with committing() as (on, dialog):
+        await on.pilot.press("ctrl+s")
+        await on.until(lambda: on.sent(c.CommitMake))
+        await on.emit(e.CommitProgressed(text="line 3: too "), e.CommitProgressed(text="long [red]\x1b[2J\n"))
+        assert read(dialog, "output") == "line 3: too long [red]"
+        failed = e.CommitFailed(
+            stage="box", message="the hooks refused it.", hint="Mend it.", output="line 3: too long"
+        )
+        await on.emit(failed)
+        assert read(dialog, "output") == "line 3: too long\nThe hooks refused it. Mend it."
+        await on.pilot.press("f4")
+        assert "pre-commit on this machine only" in read(dialog, "head")
+        await on.pilot.press("f4")
+        assert "pre-commit not run (--no-verify)" in read(dialog, "head")
+        await on.pilot.press("ctrl+s")
+        await on.until(lambda: len(on.sent(c.CommitMake)) == 2)
+        assert [each.hooks for each in on.sent(c.CommitMake)] == ["box", "none"]
+
+
+async def test_f2_splits_and_each_commit_keeps_its_own_words(committing):
+    async with committing() as (on, dialog):
+        assert "next of several" not in read(dialog, "keys")
+        on.client.answers[q.CommitQuery] = SPLIT
+        await on.pilot.press("f2")
+        await on.until(lambda: read(dialog, "head").startswith("1 of 2  Mend it"))
+        assert [each for each in on.client.queries if isinstance(each, q.CommitQuery)][-1].split == "todo"
+        assert "next of several" in read(dialog, "keys")
+        await on.pilot.press("ctrl+n", "ctrl+a", "b", "ctrl+b", "ctrl+a", "a")
+        assert read(dialog, "head").startswith("1 of 2")
+        await on.pilot.press("ctrl+s")
+        await on.until(lambda: on.sent(c.CommitMake))
+        assert [(each.message, each.edits) for each in on.sent(c.CommitMake)[0].commits] == [
+            ("aMend it\n", ("v1",)),
+            ("bName it\n", ("v2",)),
+        ]
+        await on.emit(e.CommitMade(id="b" * 12, branch="main", subject="one", edits=("v1",), files=("a",)))
+        assert on.app.screen is dialog
+        await on.emit(e.CommitMade(id="c" * 12, branch="", subject="two", edits=("v2",), files=("a",)))
+        await on.until(lambda: on.app.screen is on.screen)
+
+
+async def test_f3_has_the_message_written_and_leaves_what_the_user_wrote(committing):
+    async with committing(found=SPLIT) as (on, dialog):
+        await on.pilot.press("ctrl+n", "m", "y", "space", "ctrl+b", "f3", "f3")
+        await on.until(lambda: on.sent(c.CommitDraft))
+        assert [each.groups for each in on.sent(c.CommitDraft)] == [(("v1",), ("v2",))]
+        assert "a model writes the message" in read(dialog, "head")
+        await on.emit(e.CommitDrafted(messages=("tax: mend it\n", "tax: name it\n"), model="m"))
+        assert dialog.editor.text == "tax: mend it\n"
+        assert "a model writes" not in read(dialog, "head")
+        await on.pilot.press("ctrl+n")
+        assert dialog.editor.text == "my Name it\n"
+
+
+async def test_a_real_model_writes_it_unasked(committing):
+    async with committing(demo=False) as (on, _):
+        await on.until(lambda: on.sent(c.CommitDraft))
+        assert [each.groups for each in on.sent(c.CommitDraft)] == [(("v1", "v2"),)]
+
+
+async def test_ctrl_g_opens_the_editor_and_escape_leaves(committing, monkeypatch):
+    monkeypatch.setattr(
+        "tui.screens.controllers.editor.EditorController.edit", lambda _, text, suffix: f"{suffix} {text}"
+    )
+    async with committing() as (on, dialog):
+        await on.pilot.press("ctrl+g")
+        assert dialog.editor.text == f".md {ONE.message}"
+        await on.pilot.press("escape")
+        await on.until(lambda: on.app.screen is on.screen)
+        assert on.sent(c.CommitMake) == []
+
+
+async def test_where_nothing_can_be_committed_the_reason_is_told(stage):
+    refused = q.CommitAnswer(refused="the repository is in the middle of a rebase.", hint="Finish it.")
+    async with stage(recorded.opening(), answers={q.CommitQuery: refused}) as on:
+        await on.pilot.press(*"/commit", "enter")
+        await on.until(lambda: on.app._notifications)
+        (told,) = on.app._notifications
+        assert told.message == "The repository is in the middle of a rebase. Finish it."
+        assert on.app.screen is on.screen
+
+
+async def test_a_pull_request_is_opened_with_the_words_of_the_user(committing):
+    async with committing("/pr") as (on, dialog):
+        assert isinstance(dialog, PullRequestDialog)
+        assert read(dialog, "head").split("\n") == [
+            "git push origin HEAD:tax · https://github.com/me/shop",
+            "1 commit into main · then gh opens it",
+        ]
+        await on.pilot.press("f4", "f3")
+        await on.until(lambda: on.sent(c.PullRequestDraft))
+        assert "as not ready for review" in read(dialog, "head")
+        await on.emit(e.PullRequestDrafted(title="tax: mend it", body="It was wrong.\n", model="m"))
+        assert dialog.editor.text == "tax: mend it\n\nIt was wrong.\n"
+        await on.pilot.press("ctrl+s")
+        await on.until(lambda: on.sent(c.PullRequestOpen))
+        (sent,) = on.sent(c.PullRequestOpen)
+        assert (sent.branch, sent.base, sent.remote, sent.is_draft) == ("tax", "main", "origin", True)
+        assert (sent.title, sent.body) == ("tax: mend it", "It was wrong.\n")
+        await on.emit(e.PullRequestOpened(branch="tax", url="https://github.com/me/shop/pull/1"))
+        await on.until(lambda: on.app.screen is on.screen)
+        assert on.screen.state.blocks[-1].hint == "https://github.com/me/shop/pull/1"
+
+
+async def test_a_pull_request_is_left_and_edited_outside(committing, monkeypatch):
+    monkeypatch.setattr("tui.screens.controllers.editor.EditorController.edit", lambda _, text, suffix: "Mine\n\ntext")
+    async with committing("/pr") as (on, dialog):
+        await on.pilot.press("ctrl+g")
+        assert dialog.editor.text == "Mine\n\ntext"
+        await on.pilot.press("escape")
+        await on.until(lambda: on.app.screen is on.screen)
+        assert on.sent(c.PullRequestOpen) == []

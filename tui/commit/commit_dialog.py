@@ -1,0 +1,170 @@
+"""The dialog of a commit: which accepted hunks, in one or several commits, each with its message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, get_args
+
+from textual.content import Content
+
+from core.protocol.commands import CommitDraft, CommitMake, HookPlace, PlannedCommit
+from core.protocol.events import AnyEvent, CommitDrafted, CommitMade
+from core.protocol.queries import CommitAnswer, CommitFile, CommitGroup, CommitSplit
+from tui.commit.draft_dialog import DraftDialog, Edit, Submit
+from tui.keymap import get_bindings
+from tui.quantities import count
+from tui.text import fit_line, shorten_path
+
+_SPLITS: Final[tuple[CommitSplit, ...]] = get_args(CommitSplit)
+_SPLIT_WORDS: Final = {"none": "one commit", "todo": "one for each todo", "prompt": "one for each prompt"}
+_HOOK_WORDS: Final = {
+    "box": "in the box first",
+    "machine": "on this machine only",
+    "none": "not run (--no-verify)",
+}
+_SIGNS: Final = {"create": "+", "edit": "~", "delete": "-"}
+_MAX_FILES: Final = 200
+
+
+class CommitDialog(DraftDialog):
+    """Plans commits of accepted hunks. `preview(split)` asks for others; its answer comes by `show_preview`."""
+
+    BINDINGS = get_bindings("commit", priority=True)
+    hints = (
+        ("commit.make", "commit"),
+        ("commit.draft", "have it written"),
+        ("commit.split", "split"),
+        ("commit.next", "next of several"),
+        ("commit.hooks", "hooks"),
+        ("commit.edit", "$EDITOR"),
+        ("commit.leave", "back"),
+    )
+
+    def __init__(
+        self, found: CommitAnswer, submit: Submit, edit: Edit, preview: Callable[[CommitSplit], None], *, drafts: bool
+    ) -> None:
+        super().__init__("Commit what you accepted", submit, edit)
+        self._found, self._preview, self._drafts = found, preview, drafts
+        self._split: CommitSplit = "none"
+        self._hooks: HookPlace = "box"
+        self._messages = [each.message for each in found.groups]
+        self._at = self._made = 0
+        self._is_drafting = False
+
+    def set_up(self) -> None:
+        super().set_up()
+        self.show_preview(self._found)
+        if self._drafts:
+            self.action_draft()
+
+    @property
+    def _group(self) -> CommitGroup:
+        return self._found.groups[self._at]
+
+    def show_preview(self, found: CommitAnswer) -> None:
+        """Show the commits as they are planned now."""
+        if found.refused:
+            self.notify(f"{found.refused} {found.hint}".strip(), markup=False)
+            return
+        self._found, self._messages, self._at = found, [each.message for each in found.groups], 0
+        self._show_group()
+
+    def _show_group(self) -> None:
+        self.show_text(self._messages[self._at])
+        self._show_head()
+        self.show_keys()
+        self.show_facts(render_files(self._group.files, self._found.left_out, self.size.width))
+
+    def _show_head(self) -> None:
+        found, total = self._found, len(self._found.groups)
+        parts = [f"on {found.branch or 'a detached HEAD'}", _SPLIT_WORDS[self._split]]
+        if found.hooks:
+            parts.append(f"{', '.join(found.hooks)} {_HOOK_WORDS[self._hooks]}")
+        if found.staged:
+            parts.append(f"{count('file', found.staged)} of yours staged: stays so")
+        if self._is_drafting:
+            parts.append("a model writes the message…")
+        head = Content.from_text(" · ".join(parts), markup=False).stylize("$text-muted")
+        if total > 1:
+            title = f"{self._at + 1} of {total}  {fit_line(self._group.title, 60)}\n"
+            head = Content.assemble((title, "bold"), head)
+        self.show_head(head)
+
+    def list_useless(self) -> tuple[str, ...]:
+        found = self._found
+        return (
+            *(() if len(found.groups) > 1 else ("commit.next",)),
+            *(() if found.hooks else ("commit.hooks",)),
+        )
+
+    def _keep_text(self) -> None:
+        self._messages[self._at] = self.editor.text
+
+    def action_make(self) -> None:
+        self._keep_text()
+        commits = tuple(
+            PlannedCommit(message=text, edits=each.edits)
+            for text, each in zip(self._messages, self._found.groups, strict=True)
+        )
+        self._made = 0
+        self.send(CommitMake(head=self._found.head, commits=commits, hooks=self._hooks))
+
+    def action_draft(self) -> None:
+        if not self.is_busy and not self._is_drafting:
+            self._is_drafting = True
+            self._submit(CommitDraft(groups=tuple(each.edits for each in self._found.groups)))
+            self._show_head()
+
+    def action_split(self) -> None:
+        if not self.is_busy:
+            self._split = _SPLITS[(_SPLITS.index(self._split) + 1) % len(_SPLITS)]
+            self._preview(self._split)
+
+    def action_hooks(self) -> None:
+        places: tuple[HookPlace, ...] = get_args(HookPlace)
+        if self._found.hooks and not self.is_busy:
+            self._hooks = places[(places.index(self._hooks) + 1) % len(places)]
+            self._show_head()
+
+    def action_show(self, step: int) -> None:
+        self._keep_text()
+        self._at = (self._at + step) % len(self._found.groups)
+        self._show_group()
+
+    def show_end(self, event: AnyEvent) -> None:
+        self._is_drafting = False
+        if isinstance(event, CommitDrafted):
+            self._take_draft(event.messages)
+        elif isinstance(event, CommitMade):
+            self._made += 1
+            if self._made == len(self._found.groups):
+                _ = self.dismiss(None)
+                return
+        super().show_end(event)
+        self._show_head()
+
+    def _take_draft(self, messages: Sequence[str]) -> None:
+        """Take the messages of a model, but for those that the user has begun to write."""
+        if len(messages) != len(self._found.groups):
+            return
+        is_touched = self.is_touched
+        self._keep_text()
+        kept = {index for index, text in enumerate(self._messages) if text != self._found.groups[index].message}
+        self._messages = [self._messages[index] if index in kept else text for index, text in enumerate(messages)]
+        if not is_touched:
+            self.show_text(self._messages[self._at])
+
+
+def render_files(files: Sequence[CommitFile], left_out: Sequence[CommitFile], width: int) -> Content:
+    """Render the files of a commit, one a line, and those that stay out with the reason."""
+    rows: list[Content] = []
+    room = max(width - 24, 20)
+    for each in files[:_MAX_FILES]:
+        path = Content.from_text(f"{_SIGNS[each.operation]} {shorten_path(each.path, room)}", markup=False)
+        rows.append(Content.assemble(path, (f"  +{each.added}", "$text-success"), (f" -{each.removed}", "$text-error")))
+    if len(files) > _MAX_FILES:
+        rows.append(Content(f"… {len(files) - _MAX_FILES} more"))
+    for each in left_out:
+        why = fit_line(f"stays out: {shorten_path(each.path, room)}: {each.problem}", 400)
+        rows.append(Content.from_text(why, markup=False).stylize("$text-warning"))
+    return Content("\n").join(rows)

@@ -1,0 +1,89 @@
+"""The controller of commits and pull requests: it shows their dialogs and hands them what comes of their commands."""
+
+from __future__ import annotations
+
+from core.protocol import queries
+from core.protocol.commands import AnyCommand
+from core.protocol.events import AnyEvent
+from tui.commit.commit_dialog import CommitDialog
+from tui.commit.draft_dialog import DraftDialog
+from tui.commit.pull_request_dialog import PullRequestDialog
+from tui.screens.controller import Controller, ScreenContext, in_worker
+from tui.screens.controllers.editor import EditorController
+
+
+class CommitController(Controller):
+    """Makes commits of what was accepted, and pull requests of the branch."""
+
+    def __init__(self, context: ScreenContext, editor: EditorController) -> None:
+        super().__init__(context)
+        self._editor = editor
+        self._dialog: DraftDialog | None = None
+
+    @in_worker("commit")
+    async def action_commit(self, _: str = "") -> None:
+        """Show what would be committed; where nothing can be, say why."""
+        found = await self._ask_preview("none")
+        if found is not None:
+            self._show(
+                CommitDialog(found, self._submit, self._editor.edit, self._preview_again, drafts=self._can_draft())
+            )
+
+    @in_worker("commit")
+    async def action_open_pull_request(self, _: str = "") -> None:
+        """Show what would be pushed; where nothing can be, say why."""
+        found = await self.context.query(queries.PullRequestQuery(), queries.PullRequestAnswer, "Git gave no answer.")
+        if found is None:
+            return
+        if found.refused:
+            self.context.notify_user(_begin(found.refused), found.hint, is_error=True)
+            return
+        self._show(PullRequestDialog(found, self._submit, self._editor.edit, drafts=self._can_draft()))
+
+    async def _ask_preview(self, split: queries.CommitSplit) -> queries.CommitAnswer | None:
+        question = queries.CommitQuery(split=split)
+        found = await self.context.query(question, queries.CommitAnswer, "Git gave no answer.")
+        if found is not None and found.refused:
+            left = f"{found.left_out[0].path}: {found.left_out[0].problem}. " if found.left_out else ""
+            self.context.notify_user(f"{left}{_begin(found.refused)}", found.hint, is_error=True)
+            return None
+        return found
+
+    def _can_draft(self) -> bool:
+        """True if a model may write the text unasked: none is at work, and it is a real one."""
+        return not self.context.state.is_running and not self.context.state.is_demo
+
+    def _show(self, dialog: DraftDialog) -> None:
+        self._dialog = dialog
+        self.context.show(dialog, lambda _: self._forget())
+
+    def _forget(self) -> None:
+        self._dialog = None
+
+    @in_worker("commit preview")
+    async def _preview_again(self, split: queries.CommitSplit) -> None:
+        found = await self._ask_preview(split)
+        if found is not None and isinstance(self._dialog, CommitDialog):
+            self._dialog.show_preview(found)
+
+    @in_worker("commit command", exclusive=False)
+    async def _submit(self, command: AnyCommand) -> None:
+        accepted = await self.context.submit(command)
+        if not accepted and self._dialog is not None:
+            self._dialog.show_refusal()
+
+    def show_progress(self) -> None:
+        """Show what came since the last time."""
+        progress = self.context.state.commits
+        ends, progress.ends = progress.ends, list[AnyEvent]()
+        if self._dialog is None or not self._dialog.is_mounted:
+            return
+        if progress.output:
+            self._dialog.show_output(progress.output)
+        for each in ends:
+            if self._dialog is not None:
+                self._dialog.show_end(each)
+
+
+def _begin(text: str) -> str:
+    return text[:1].upper() + text[1:]
