@@ -1,16 +1,20 @@
-"""Streamed answers: 5,000 tokens at once, and 150 tokens a second for ten seconds."""
+"""Streamed answers: 5,000 tokens at once, 150 tokens a second for ten seconds, and the end of a short answer."""
 
 from __future__ import annotations
 
+import statistics
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from benchmarks.clocked import ClockedServer, clocked_server
+from benchmarks.echo import percentile
 from benchmarks.served import STOCK, answer, environment, home, model_server, project, screen
 from benchmarks.table import Result
 from benchmarks.terminal import Terminal
 from benchmarks.words import END, text
+from tests.support.provider_streams import step_from
 
 RATE = 150
 
@@ -37,6 +41,32 @@ def measure(*, quick: bool) -> Iterator[Result]:
     steady = f"{RATE} tokens/s for {seconds} s"
     yield _result(f"{steady}: CPU, all processes", "s", ours.cpu, 2.5 * scale, stock.cpu)
     yield _result(f"{steady}: written to the terminal", "kB", ours.written / 1e3, 350 * scale, stock.written / 1e3)
+    ends = _ends(8 if quick else 25)
+    what = "the last token of a short answer, from the server to the screen"
+    yield Result(what=f"{what}: median", value=statistics.median(ends) * 1000, unit="ms", limit=20)
+    yield Result(what=f"{what}: 95th percentile", value=percentile(ends), unit="ms", limit=40)
+
+
+def _ends(turns: int) -> list[float]:
+    """Seconds for each turn but the first, whose prompt was sent a moment ago."""
+    steps = [
+        step_from(answer(f"A short answer of a dozen words, END{number:03}", rate=RATE)) for number in range(turns)
+    ]
+    with home() as folder, clocked_server(steps) as server:
+        env = environment(folder, server.openai_url)
+        with screen(project(folder / "small", 50), env) as terminal:
+            terminal.until_typed(b"y")
+            terminal.settle(1.5)
+            terminal.drain(1.5)
+            return [_end(terminal, server, number) for number in range(turns)][1:]
+
+
+def _end(terminal: Terminal, server: ClockedServer, number: int) -> float:
+    terminal.send(f"turn {number}")
+    terminal.wait_for(f"END{number:03}".encode())
+    seen = time.perf_counter()
+    terminal.settle(0.5)
+    return seen - server.sent[number]
 
 
 def _result(what: str, unit: str, value: float, limit: float, stock: float) -> Result:

@@ -1,8 +1,7 @@
 """The one module of the screen that talks to a client: it connects, pumps events, and survives the engine's end.
 
 The screen is painted before the engine is started; what is submitted meanwhile waits here, in order. Events are
-folded as they come and shown in batches: at once after a rest, else no oftener than every `max(50 ms, 3 x the cost of
-the last batch)`.
+folded as they come and shown in batches (`tui/state/batches.py`).
 When the engine ends, or one that another screen started can't be reached any more, one is started with growing pauses,
 the session is resumed, and the events go on after the last one seen, so nothing appears twice.
 """
@@ -23,11 +22,8 @@ from core.protocol.events import Envelope, ModeName
 from core.protocol.messages import Effort
 from tui.block import TranscriptBlock
 from tui.state import Topic, ViewState, show_event
+from tui.state.batches import EventBatches
 
-FLUSH_INTERVAL: Final = 0.06  # seconds between two looks at what has come
-TYPING_INTERVAL: Final = 0.25  # the same while the user types: what is typed must not wait for what is drawn
-TYPING_DURATION: Final = 0.4  # seconds after a key
-FLUSH_COST_FACTOR: Final = 3
 TIME_SLICE: Final = 0.008
 RESTART_PAUSES: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
 STEADY_AFTER: Final = 30.0
@@ -94,10 +90,7 @@ class Bridge:
         self._session_open = asyncio.Event()
         self._submit_lock = asyncio.Lock()
         self._is_whole = False
-        self._changed_topics: set[Topic] = set()
-        self._flush_timer: asyncio.TimerHandle | None = None
-        self._flushed_at = self._typed_at = float("-inf")
-        self._flush_cost = 0.0
+        self.batches = EventBatches(self._show_changes)
         self._is_switched = False
         self._closes = self.is_detached = False
         self._caught_up = asyncio.Event()
@@ -209,8 +202,7 @@ class Bridge:
             if self._is_switched:
                 return
             if topics := show_event(self.state, envelope):
-                self._changed_topics |= topics
-                self._schedule_flush()
+                self.batches.add(topics, envelope.event)
             self._check_caught_up()
             if time.monotonic() - since > TIME_SLICE:  # a burst must not keep a keystroke waiting
                 await asyncio.sleep(0)
@@ -222,35 +214,13 @@ class Bridge:
         if self.state.seq >= self._logged_seq:
             self._caught_up.set()
 
-    def _schedule_flush(self) -> None:
-        if self._flush_timer is None:
-            pause = self._seconds_to_flush(time.monotonic())
-            self._flush_timer = asyncio.get_running_loop().call_later(pause, self._flush)
-
-    def _seconds_to_flush(self, now: float) -> float:
-        interval = TYPING_INTERVAL if now - self._typed_at < TYPING_DURATION else FLUSH_INTERVAL
-        return max(self._flushed_at + max(interval, FLUSH_COST_FACTOR * self._flush_cost) - now, 0.0)
-
     def note_typing(self) -> None:
         """Show changes less often for a moment, since the user has pressed a key."""
-        was_typing = time.monotonic() - self._typed_at < TYPING_DURATION
-        self._typed_at = time.monotonic()
-        if self._flush_timer is not None and not was_typing:
-            self._flush_timer.cancel()
-            self._flush_timer = None
-            self._schedule_flush()
+        self.batches.note_typing()
 
-    def _flush(self) -> None:
-        self._flush_timer = None
-        topics, self._changed_topics = frozenset(self._changed_topics), set()
-        begun = time.monotonic()
+    def _show_changes(self, topics: frozenset[Topic]) -> None:
         if not self._closes:
             self._listener.show_changes(topics)
-        asyncio.get_running_loop().call_soon(self._measure_flush, begun)
-
-    def _measure_flush(self, begun: float) -> None:
-        self._flushed_at = time.monotonic()
-        self._flush_cost = self._flushed_at - begun
 
     async def submit(self, command: commands.AnyCommand) -> commands.Reply:
         """Send a command for the open session, after all that was submitted before it.
@@ -260,6 +230,7 @@ class Bridge:
         """
         from msgspec.structs import replace
 
+        self.batches.note_sent()
         wants_session = not isinstance(command, commands.SessionOpen | commands.ProviderConfigure | commands.ThemeKeep)
         before: int | None = None
         async with self._submit_lock:
@@ -392,6 +363,5 @@ class Bridge:
     async def close(self) -> None:
         self._closes = True
         self.is_detached = self.is_detached or self.state.client_count > 1
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
+        self.batches.cancel()
         await self._close_client()

@@ -134,7 +134,7 @@ class Stage:
     async def all_shown(self) -> None:
         """Until all that the client has emitted is folded, and all that was folded is on the screen."""
         bridge, last = self.screen.bridge, len(self.client.log)
-        await self.until(lambda: self.screen.state.seq >= last and bridge._flush_timer is None)
+        await self.until(lambda: self.screen.state.seq >= last and bridge.batches.timer is None)
         await self.pilot.pause()
 
     def lines(self) -> list[str]:

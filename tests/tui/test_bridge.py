@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,9 +13,10 @@ from core.protocol.queries import ModelsAnswer, ModelsQuery, SessionInfo, Sessio
 from tests.support import recorded
 from tests.support.scripted_client import SESSION, ScriptedClient
 from tui.app import AgentApp
-from tui.bridge import FLUSH_INTERVAL, TYPING_DURATION, TYPING_INTERVAL, SessionRequest
+from tui.bridge import SessionRequest
 from tui.chat.transcript import Greeting
 from tui.notices import format_pending_notice
+from tui.state.batches import FLUSH_INTERVAL, TYPING_DURATION, TYPING_INTERVAL
 
 
 async def test_a_session_is_opened_with_what_was_wished_for(stage):
@@ -29,7 +31,6 @@ async def test_the_latest_session_is_resumed_when_asked_for(stage):
 
 
 async def test_a_prompt_typed_before_the_engine_is_there_is_sent_once_it_is():
-    import asyncio
 
     client, gate = ScriptedClient(), asyncio.Event()
 
@@ -244,18 +245,39 @@ async def test_what_comes_is_shown_less_often_while_the_user_types_but_not_when_
     async with stage() as on:
         await on.all_shown()
         bridge = on.screen.bridge
-        bridge._flushed_at = bridge._typed_at = 100.0
-        bridge._flush_cost = 0.001
-        assert bridge._seconds_to_flush(100.0) == pytest.approx(TYPING_INTERVAL)
-        assert bridge._seconds_to_flush(100.0 + TYPING_DURATION) == 0.0
-        bridge._typed_at = float("-inf")
-        assert bridge._seconds_to_flush(100.0) == pytest.approx(FLUSH_INTERVAL)
+        bridge.batches.flushed_at = bridge.batches.typed_at = 100.0
+        bridge.batches.cost = 0.001
+        assert bridge.batches.measure_wait(100.0) == pytest.approx(TYPING_INTERVAL)
+        assert bridge.batches.measure_wait(100.0 + TYPING_DURATION) == 0.0
+        assert bridge.batches.measure_wait(100.0, is_end=True) == pytest.approx(TYPING_INTERVAL)
+        bridge.batches.typed_at = float("-inf")
+        assert bridge.batches.measure_wait(100.0) == pytest.approx(FLUSH_INTERVAL)
+        assert bridge.batches.measure_wait(100.0, is_end=True) == pytest.approx(0.003)
         on.prompt.text = "words"
-        await on.until(lambda: bridge._typed_at > 0)
-        bridge._typed_at = float("-inf")
+        await on.until(lambda: bridge.batches.typed_at > 0)
+        bridge.batches.typed_at = float("-inf")
         on.prompt.text = ""
         await on.pilot.pause()
-        assert bridge._typed_at < 0
+        assert bridge.batches.typed_at < 0
+
+
+async def test_the_end_of_an_answer_to_what_was_just_typed_does_not_wait_for_the_typing_to_be_over(stage):
+    start = e.TurnStarted(prompt="go", mode="agent", model="m")
+    async with stage(recorded.opening()) as on:
+        await on.all_shown()
+        await on.pilot.press("g", "o")
+        batches, ends = on.screen.bridge.batches, list[bool]()
+        await on.until(lambda: batches.typed_at > 0)
+        await on.pilot.press("enter")
+        await on.until(lambda: on.sent(c.TurnSubmit))
+        assert batches.typed_at < 0
+        wait = batches.measure_wait
+        batches.measure_wait = lambda now, *, is_end=False: ends.append(is_end) or wait(now, is_end=is_end)
+        await on.emit(start, e.DocumentStarted(id="x", kind="text", sequence=1), e.DocumentDelta(id="x", text="short"))
+        assert ends
+        assert not any(ends)
+        await on.emit(e.DocumentFinished(document=TextDocument(id="x", sequence=1, content="short")))
+        assert ends[-1]
 
 
 def held(name: str, **more: object) -> SessionInfo:

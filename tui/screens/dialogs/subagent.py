@@ -9,11 +9,11 @@ from textual.timer import Timer
 from textual.widgets import Static
 
 from core.protocol.events import Envelope
-from tui.bridge import FLUSH_INTERVAL
 from tui.chat.transcript import Transcript
 from tui.keymap import get_bindings, get_keymap
 from tui.screens.dialogs.dialog import Dialog
 from tui.state import ViewState, show_event
+from tui.state.batches import FLUSH_INTERVAL
 from tui.text import fit_line
 from tui.widgets.key_hints import Hint, format_hints
 from tui.workers import start_worker

@@ -1,0 +1,83 @@
+"""When it is shown what was folded: in batches, so that neither a burst of events nor a slow screen keeps keys waiting.
+
+At once after a rest, else no oftener than every `max(FLUSH_INTERVAL, 3 x the cost of the last batch)`; less often while
+the user types. The end of a document or a turn waits for that cost alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+from core.protocol.events import AnyEvent, DocumentFinished, TurnFinished
+from tui.state.transcript import Topic, Topics
+
+FLUSH_INTERVAL: Final = 0.06  # seconds between two looks at what has come
+TYPING_INTERVAL: Final = 0.25  # the same while the user types: what is typed must not wait for what is drawn
+TYPING_DURATION: Final = 0.4  # seconds after a key
+FLUSH_COST_FACTOR: Final = 3
+ENDS: Final = (DocumentFinished, TurnFinished)  # nothing more comes that could be shown together with them
+
+
+class EventBatches:
+    """Calls `show` with the topics that have changed since the last time. `timer`: of the next batch, if one is due."""
+
+    def __init__(self, show: Callable[[frozenset[Topic]], None]) -> None:
+        self.timer: asyncio.TimerHandle | None = None
+        self.flushed_at = self.typed_at = float("-inf")
+        self.cost = 0.0  # seconds that the last batch took
+        self._show = show
+        self._topics: set[Topic] = set()
+
+    def add(self, topics: Topics, event: AnyEvent | None = None) -> None:
+        """Show these topics soon, because of an event."""
+        self._topics |= topics
+        self._schedule(is_end=isinstance(event, ENDS))
+
+    def note_typing(self) -> None:
+        """Show changes less often for a moment, since the user has pressed a key."""
+        was_typing = time.monotonic() - self.typed_at < TYPING_DURATION
+        self.typed_at = time.monotonic()
+        if self.timer is not None and not was_typing:
+            self.cancel()
+            self._schedule()
+
+    def note_sent(self) -> None:
+        """Show changes as they come: what was typed is sent, and its answer is waited for."""
+        self.typed_at = float("-inf")
+        if self.timer is not None:
+            self._schedule()
+
+    def cancel(self) -> None:
+        """Show nothing more, unless something is added."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+    def measure_wait(self, now: float, *, is_end: bool = False) -> float:
+        """Return for how many seconds from `now` what has come is held back."""
+        is_typing = now - self.typed_at < TYPING_DURATION
+        interval = TYPING_INTERVAL if is_typing else 0.0 if is_end else FLUSH_INTERVAL
+        return max(self.flushed_at + max(interval, FLUSH_COST_FACTOR * self.cost) - now, 0.0)
+
+    def _schedule(self, *, is_end: bool = False) -> None:
+        loop = asyncio.get_running_loop()
+        at = loop.time() + self.measure_wait(time.monotonic(), is_end=is_end)
+        if self.timer is not None:
+            if self.timer.when() <= at:
+                return
+            self.timer.cancel()
+        self.timer = loop.call_at(at, self._flush)
+
+    def _flush(self) -> None:
+        self.timer = None
+        topics, self._topics = frozenset(self._topics), set()
+        begun = time.monotonic()
+        self._show(topics)
+        asyncio.get_running_loop().call_soon(self._measure, begun)
+
+    def _measure(self, begun: float) -> None:
+        self.flushed_at = time.monotonic()
+        self.cost = self.flushed_at - begun
