@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from tui.chat.block_rows import highlight_code
+from tui.chat.code_rows import highlight_code
 from tui.widgets.markdown_rows import render_markdown
 
 LONG = "a long explanation that is certainly much wider than any column of a window, and goes on"
@@ -35,3 +35,25 @@ def test_a_table_with_too_many_columns_shows_each_cell_with_its_heading():
     rows = [row.text for row in render_markdown(table, 40, highlight_code)]
     record = [f"{name}: {value}" for name, value in zip("abcdefgh", "12345678", strict=True)]
     assert rows == [*record, "", *record]
+
+
+def test_the_columns_of_a_table_are_aligned_as_it_says():
+    table = "| left | right | middle |\n|:--|--:|:-:|\n| a | 1 | x |\n| bbbb | 22222 | y |\n"
+    rows = [row.text for row in render_markdown(table, 60, highlight_code)]
+    assert rows[2:] == ["a    │     1 │   x", "bbbb │ 22222 │   y"]
+
+
+def test_tasks_of_a_list_have_boxes_and_what_is_struck_out_is():
+    rows = render_markdown("- [ ] open\n- [x] ~~done~~\n1. [ ] counted\n- [no] task", 60, highlight_code)
+    assert [row.text for row in rows] == ["☐ open", "☑ done", "", "1. ☐ counted", "", "• [no] task"]
+    assert ("done", "struck") in rows[1].pieces
+
+
+def test_a_fence_with_a_diff_has_the_colours_of_one():
+    rows = render_markdown("```diff\n@@ -1 +1 @@\n-old\n+new\n same\n```", 60, highlight_code)
+    assert [row.pieces[-1] for row in rows] == [
+        ("@@ -1 +1 @@", "link"),
+        ("-old", "removed"),
+        ("+new", "added"),
+        (" same", ""),
+    ]

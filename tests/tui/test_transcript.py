@@ -10,8 +10,9 @@ from core.protocol import documents as d
 from core.protocol import events as e
 from tests.support import recorded
 from tests.support.work import counted
+from tui.chat.streamed_rows import StreamedMarkdown
 from tui.chat.transcript import Transcript
-from tui.chat.transcript_layout import MAX_RENDERED_BLOCKS, StreamedText
+from tui.chat.transcript_layout import MAX_RENDERED_BLOCKS
 from tui.state import show_event
 
 ANSWER = (
@@ -173,17 +174,19 @@ async def test_a_resize_wraps_again_and_stays_at_the_end(stage):
 async def test_five_thousand_tokens_at_once_are_shown_in_few_batches_and_wrapped_once(stage, monkeypatch):
     start = e.TurnStarted(prompt="go", mode="agent", model="m")
     async with stage([*recorded.opening(), start, e.DocumentStarted(id="x", kind="text", sequence=1)]) as on:
-        shown, wrapped = list[int](), list[int]()
-        show, wrap = Transcript.show, StreamedText._wrap
+        shown, added = list[int](), list[int]()
+        show, add = Transcript.show, StreamedMarkdown._add
         monkeypatch.setattr(Transcript, "show", lambda *given: shown.append(1) or show(*given))
-        monkeypatch.setattr(StreamedText, "_wrap", lambda live, text: wrapped.append(len(text)) or wrap(live, text))
+        monkeypatch.setattr(
+            StreamedMarkdown, "_add", lambda live, *given: added.append(len(given[0])) or add(live, *given)
+        )
         for number in range(5_000):
-            on.client.emit(e.DocumentDelta(id="x", text=f"token{number}{chr(10) if number % 15 == 14 else ' '}"))
+            on.client.emit(e.DocumentDelta(id="x", text=f"token{number}{(chr(10) * 2) if number % 15 == 14 else ' '}"))
         on.client.emit(e.DocumentDelta(id="x", text="THE END"))
         await on.until(lambda: any("THE END" in line for line in on.lines()))
         assert 1 <= len(shown) < 250
         paragraph = 15 * len("token9999 ")
-        assert sum(wrapped) <= len(on.screen.state.transcript.by_key["x"].live) + len(wrapped) * paragraph
+        assert sum(added) <= len(on.screen.state.transcript.by_key["x"].live) + len(added) * paragraph
 
 
 async def test_output_of_a_running_command_shows_its_tail(stage):

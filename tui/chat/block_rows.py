@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from core.protocol import documents
 from core.protocol.attachment_labels import classify_attachment, describe_attachment
 from tui.block import TranscriptBlock
+from tui.chat.code_rows import highlight_code, render_code, render_code_reference
 from tui.chat.subagent_rows import render_subagent
 from tui.chat.tool_call_rows import (
     diff_lines,
@@ -54,9 +55,13 @@ def can_open(block: TranscriptBlock) -> bool:
 
 def render_block(block: TranscriptBlock, width: int, *, is_open: bool, has_gap: bool) -> list[TextRow]:
     """Return the rows of a block, none wider than `width` cells; `has_gap` puts an empty row first."""
-    width = max(width - 1, 12)
-    rows = _RENDERERS.get(block.kind, _render_notice)(block, width, is_open)
+    rows = _RENDERERS.get(block.kind, _render_notice)(block, fit_width(width), is_open)
     return [TextRow([("", "")]), *rows] if has_gap else rows
+
+
+def fit_width(width: int) -> int:
+    """Return the cells for rows in a conversation of `width` cells."""
+    return max(width - 1, 12)
 
 
 def copy_text(block: TranscriptBlock) -> str:
@@ -79,18 +84,6 @@ def copy_text(block: TranscriptBlock) -> str:
     return clean(text)
 
 
-def highlight_code(code: str, language: str) -> list[list[Piece]]:
-    """Return lines of (text, syntax role) pieces. `language` may be a path; an unknown one leaves the code plain."""
-    from tui.widgets.highlight import HighlightedText
-
-    lines = code.split("\n")
-    is_path = "." in language or "/" in language
-    painting = HighlightedText(lines, "" if is_path else language, language if is_path else "")
-    for chunk in range(painting.find_chunk(len(lines) - 1) + 1):
-        painting.highlight_chunk(chunk)
-    return [_split_by_role(line, painting.get_spans(index) or ()) for index, line in enumerate(lines)]
-
-
 def preload_markdown() -> None:
     """Import what renders an answer, so that the first one does not wait for it. Safe in a thread."""
     from tui.widgets.markdown_rows import render_markdown
@@ -98,22 +91,18 @@ def preload_markdown() -> None:
     render_markdown("```python\npass\n```", READING_WIDTH, highlight_code)
 
 
-def _split_by_role(line: str, spans: Sequence[tuple[int, int, str]]) -> list[Piece]:
-    pieces: list[Piece] = []
-    done = 0
-    for start, end, role in spans:
-        pieces += [(line[done:start], ""), (line[start:end], role)]
-        done = end
-    return [piece for piece in (*pieces, (line[done:], "")) if piece[0]] or [("", "")]
-
-
 def _render_text(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
     text_width = min(width, READING_WIDTH)
     if block.document is None:
-        return wrap_text(clean(block.live), text_width, "", first=[GUTTER], rest=[GUTTER])
+        return []  # it is streamed
     from tui.widgets.markdown_rows import render_markdown
 
-    rows = render_markdown(shorten_lines(clean(block.document.content or ""), 20_000), text_width - 2, highlight_code)
+    text = shorten_lines(clean(block.document.content or ""), 20_000)
+    return indent_answer(render_markdown(text, text_width - 2, highlight_code))
+
+
+def indent_answer(rows: list[TextRow]) -> list[TextRow]:
+    """Put the gutter of the conversation before the rows of an answer."""
     for row in rows:
         row.pieces = [GUTTER, *row.pieces]
         row.lead += 2
@@ -140,46 +129,14 @@ def _render_reasoning(block: TranscriptBlock, width: int, opened: bool) -> list[
         content = document.content or ""
     else:
         label, content = "thinking…", block.live
-    rows = [render_head("▾" if opened else "▸", [(label, "muted")], width)]
+    sign = "▾" if opened else "▸"
     if opened:
-        rows += wrap_text(shorten_lines(clean(content)).strip("\n"), width, "muted", first=INDENT, rest=INDENT)
-    elif block.is_running and content:
-        tail = fit_line(content[-LIVE_REASONING:], max(width - 6, 8))
-        rows.append(TextRow([*INDENT, (tail, "muted")], lead=4))
-    return rows
-
-
-def _render_code(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
-    document = block.document
-    if not isinstance(document, documents.CodeBlockDocument):
-        return wrap_text(clean(block.live), width, "", first=INDENT, rest=INDENT, fill="code_block")
-    label = fit_line(document.metadata.language, 30)
-    rows = [TextRow([*INDENT, (label, "muted")], lead=len(label) + 4, fill="code_block")] if label else []
-    for line in highlight_code(clean(document.content or "").strip("\n"), document.metadata.language):
-        rows += wrap_pieces(line, width, first=INDENT, rest=_build_hanging_indent(line, width), fill="code_block")
-    return rows
-
-
-def _build_hanging_indent(line: Sequence[Piece], width: int) -> list[Piece]:
-    """Return the indent of a wrapped line of code: two deeper than the line, at most a third of `width`."""
-    text = "".join(piece[0] for piece in line)
-    return [*INDENT, (" " * min(len(text) - len(text.lstrip(" ")) + 2, width // 3), "")]
-
-
-def _render_code_reference(block: TranscriptBlock, width: int, opened: bool) -> list[TextRow]:
-    document = block.document
-    if not isinstance(document, documents.CodeReferenceDocument):
-        return wrap_text(clean(block.live), width, "", first=INDENT, rest=INDENT, fill="code_block")
-    where = document.metadata
-    name = f"{format_path(where.file_path, 200)}:{where.start_line}–{where.end_line}"
-    rows = [render_head("▾" if opened else "▸", [(name, "link")], width)]
-    lines = highlight_code(clean(document.content or "").strip("\n"), where.language or where.file_path)
-    for number, line in enumerate(lines if opened else lines[:12], where.start_line):
-        gutter: list[Piece] = [(f"  {number:>5} ", "muted")]
-        rows += wrap_pieces(line, width, first=gutter, rest=[("        ", "")], fill="code_block")
-    if not opened and len(lines) > 12:
-        rows.append(TextRow([*INDENT, (f"… {len(lines) - 12} more lines", "muted")], lead=4))
-    return rows
+        told = wrap_text(shorten_lines(clean(content)).strip("\n"), width, "muted", first=INDENT, rest=INDENT)
+        return [render_head(sign, [(label, "muted")], width), *told]
+    if block.is_running and content:  # its end, in the one row that it keeps
+        room = max(width - len(label) - 6, 8)
+        label += f" {' '.join(clean(content[-LIVE_REASONING:]).split())[-room:]}"
+    return [render_head(sign, [(label, "muted")], width)]
 
 
 def _render_plan(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
@@ -274,8 +231,8 @@ _RENDERERS: Final[dict[str, BlockRenderer]] = {
     "steer": _render_prompt,
     "text": _render_text,
     "reasoning": _render_reasoning,
-    "code_block": _render_code,
-    "code_reference": _render_code_reference,
+    "code_block": render_code,
+    "code_reference": render_code_reference,
     "file_edit": render_edit,
     "tool_call": render_tool_call,
     "terminal_command": render_command,

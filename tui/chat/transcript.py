@@ -40,7 +40,22 @@ _FIRST_KEYS: Final = (
 )
 
 ROLES: Final = (
-    *("muted", "strong", "em", "heading", "code", "link", "accent", "tool", "ok", "bad", "warn", "added", "removed"),
+    *(
+        "muted",
+        "strong",
+        "em",
+        "struck",
+        "heading",
+        "code",
+        "link",
+        "accent",
+        "tool",
+        "ok",
+        "bad",
+        "warn",
+        "added",
+        "removed",
+    ),
     *("prompt", "code_block", "cursor", "below", *SYNTAX),
 )
 SELECTED: Final = "selected:"  # before the role of what is selected

@@ -9,52 +9,32 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from tui.block import TranscriptBlock
-from tui.chat.block_rows import can_open, has_gap, render_block
+from tui.chat.block_rows import can_open, fit_width, has_gap, render_block
+from tui.chat.streamed_rows import StreamedCode, StreamedMarkdown, StreamedReference, StreamedRows
 from tui.chat.tool_call_rows import USER_COMMAND_ROWS, as_user_command, count_output_lines
-from tui.text import clean
-from tui.widgets.text_rows import Piece, TextRow, wrap_text
+from tui.widgets.text_rows import TextRow
 
 MAX_RENDERED_BLOCKS: Final = 60
 _NONE: Final = 1 << 60
 RECHECKED_BLOCKS: Final = 64
-_LIVE_KINDS: Final[dict[str, tuple[str, list[Piece]]]] = {
-    "text": ("", [("  ", "")]),
-    "code_block": ("code_block", [("    ", "")]),
-    "code_reference": ("code_block", [("    ", "")]),
-}
-
-
-@dataclass(slots=True)
-class StreamedText:
-    """Streamed text as rows: a finished line is wrapped once, only the last one again and again."""
-
-    kind: str
-    width: int
-    rows: list[TextRow] = field(default_factory=list)
-    final_rows: int = 0  # that will not change any more
-    _seen: int = 0
-
-    def update(self, text: str) -> list[TextRow]:
-        """Return all rows of `text`, which begins with the text of the call before."""
-        cut = text.rfind("\n") + 1
-        del self.rows[self.final_rows :]
-        if cut > self._seen:
-            self.rows += self._wrap(text[self._seen : cut - 1])
-            self._seen, self.final_rows = cut, len(self.rows)
-        self.rows += self._wrap(text[self._seen :])
-        return self.rows
-
-    def _wrap(self, text: str) -> list[TextRow]:
-        fill, lead = _LIVE_KINDS[self.kind]
-        return wrap_text(clean(text), self.width, "", first=lead, rest=lead, fill=fill)
 
 
 def _is_streaming(block: TranscriptBlock) -> bool:
-    return block.document is None and block.kind in _LIVE_KINDS
+    return block.document is None and block.kind in {"text", "code_block", "code_reference"}
+
+
+def _start_stream(block: TranscriptBlock, width: int) -> StreamedRows:
+    width = fit_width(width)
+    match block.kind:
+        case "code_block":
+            return StreamedCode(width, block.language)
+        case "code_reference":
+            return StreamedReference(width, block.title)
+        case _:
+            return StreamedMarkdown(width)
 
 
 class RenderedBlock(NamedTuple):
@@ -62,7 +42,7 @@ class RenderedBlock(NamedTuple):
 
     rows: list[TextRow]
     revision: int
-    streamed: StreamedText | None = None
+    streamed: StreamedRows | None = None
 
 
 def _count_final_rows(drawn: RenderedBlock | None, block: TranscriptBlock) -> int:
@@ -158,7 +138,7 @@ class TranscriptLayout:
         block = self.blocks[index]
         gap = has_gap(block, self.blocks[index - 1] if index else None)
         if _is_streaming(block):
-            live = (before.streamed if before else None) or StreamedText(block.kind, self.width - 1)
+            live = (before.streamed if before else None) or _start_stream(block, self.width)
             rows = live.update(block.live)
             return RenderedBlock([TextRow([("", "")]), *rows] if gap else list(rows), block.revision, live)
         rows = render_block(block, self.width, is_open=block.key in self.opened_keys, has_gap=gap)

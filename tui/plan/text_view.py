@@ -35,6 +35,7 @@ _ROLE_STYLES: Final[Mapping[str, str]] = {
     "em": "italic",
     "code": "$text-accent",
     "muted": "$foreground 50%",
+    "struck": "$foreground 50% strike",
     "accent": "$primary",
     "link": "underline",
     "comment": "$text-warning",

@@ -6,9 +6,10 @@ link can never be more than what is read. Nothing here is imported before the fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from rich.cells import cell_len
 from rich.markdown import Markdown
@@ -17,7 +18,9 @@ from tui.widgets.text_rows import Piece, TextRow, find_line_breaks, measure_piec
 
 Highlight = Callable[[str, str], list[list[Piece]]]
 
-_EMPHASIS: Final = {"strong": "strong", "em": "em", "s": "muted"}
+_EMPHASIS: Final = {"strong": "strong", "em": "em", "s": "struck"}
+_TASK: Final = re.compile(r"\[([ xX])\] +")
+_TASK_SIGNS: Final = {" ": "☐ ", "x": "☑ "}
 _MIN_COLUMN_WIDTH: Final = 4
 _MAX_WORD_WIDTH: Final = 24  # that a column is kept wide for
 _BREAKS: Final = frozenset({"<br>", "<br/>", "<br />"})
@@ -55,7 +58,13 @@ class _MarkdownLayout:
         self.rows += rows
 
     def add_inline(self, token: Any) -> None:
-        for line in _split_lines(_render_inline(token.children or (), self.role)):
+        pieces = list(_render_inline(token.children or (), self.role))
+        if self.is_fresh and self.lists and pieces and (task := _TASK.match(pieces[0][0])):
+            pieces[0] = (pieces[0][0][task.end() :], pieces[0][1])
+            sign: Piece = (_TASK_SIGNS[task[1].lower()], "accent")
+            self.first = [*self.first[:-1], sign] if self.lists[-1] is None else self.first
+            pieces = pieces if self.lists[-1] is None else [sign, *pieces]
+        for line in _split_lines(pieces):
             self.add_line(line)
 
     def add_code(self, text: str, language: str, *, fenced: bool) -> None:
@@ -126,7 +135,7 @@ def _render_leaf(token: Any, role: str) -> Piece:
             return token.content, role
 
 
-def _split_lines(pieces: Iterator[Piece]) -> list[list[Piece]]:
+def _split_lines(pieces: Iterable[Piece]) -> list[list[Piece]]:
     lines: list[list[Piece]] = [[]]
     for text, role in pieces:
         for index, line in enumerate(text.split("\n")):
@@ -143,11 +152,14 @@ def _render_table(layout: _MarkdownLayout, tokens: Sequence[Any]) -> None:
     """Render a table: columns as wide as they need to be while they fit, else the widest ones wrap."""
     table: list[list[TableCell]] = []
     sources: list[tuple[int, int]] = []
+    alignments: list[str] = []
     for token in tokens:
         if token.type == "tr_open":
             table.append([])
             first, last = token.map or layout.source
             sources.append((first, last))
+        elif token.type == "th_open":
+            alignments.append(str(token.attrs.get("style", "")).removeprefix("text-align:"))
         elif token.type == "inline":
             table[-1].append(_split_lines(_render_inline(token.children or (), "strong" if len(table) == 1 else "")))
     columns = max((len(row) for row in table), default=0)
@@ -159,7 +171,7 @@ def _render_table(layout: _MarkdownLayout, tokens: Sequence[Any]) -> None:
         _render_records(layout, table, sources)
         return
     sizes = _fit_columns(table, columns, room)
-    wrapped = [_render_table_row(row, sizes) for row in table]
+    wrapped = [_render_table_row(row, sizes, alignments) for row in table]
     is_ruled = any(len(lines) > 1 for lines in wrapped[1:])
     rule = ("─┼─".join("─" * size for size in sizes), "muted")
     lead = _count_characters(layout.rest)
@@ -186,13 +198,15 @@ def _fit_columns(table: Sequence[Sequence[TableCell]], columns: int, room: int) 
     return sizes
 
 
-def _render_table_row(row: Sequence[TableCell], sizes: Sequence[int]) -> list[list[Piece]]:
+def _render_table_row(row: Sequence[TableCell], sizes: Sequence[int], alignments: Sequence[str]) -> list[list[Piece]]:
     columns = [list(_wrap_cell(cell, size)) for cell, size in zip(row, sizes, strict=False)]
     found: list[list[Piece]] = []
     for lines in zip_longest(*columns, fillvalue=[]):
         pieces: list[Piece] = []
-        for line, size in zip(lines, sizes, strict=False):
-            pieces += [*line, (" " * (size - measure_pieces(line)), ""), (" │ ", "muted")]
+        for line, size, alignment in zip(lines, sizes, alignments, strict=False):
+            free = size - measure_pieces(line)
+            before = {"right": free, "center": free // 2}.get(alignment, 0)
+            pieces += [(" " * before, ""), *line, (" " * (free - before), ""), (" │ ", "muted")]
         found.append(pieces[:-2])  # nothing stands behind the last column
     return found
 
@@ -263,6 +277,34 @@ def _render_nesting(layout: _MarkdownLayout, token: Any) -> None:
             layout.is_fresh = True
         case "blockquote_close":
             layout.first = layout.rest = layout.rest[:-1]
+
+
+class MarkdownUnit(NamedTuple):
+    """A place to cut a text before: a block, or an item of a list. `is_next`: it follows another item. `number`: its
+    own in a list that counts, as it is shown; 0 = none."""
+
+    line: int
+    kind: str
+    is_next: bool = False
+    number: int = 0
+
+
+def find_units(text: str) -> list[MarkdownUnit]:
+    """Return the blocks of a text and the items of its lists that stand in no other block, by their first line."""
+    units: list[MarkdownUnit] = []
+    index, start = 0, 0
+    for token in Markdown(text).parsed:
+        if token.nesting < 0 or token.map is None:
+            continue
+        kind = token.type.removesuffix("_open")
+        if token.level == 0 and kind in {"bullet_list", "ordered_list"}:
+            index, start = 0, int(token.attrs.get("start", kind == "ordered_list"))
+        elif token.level == 0:
+            units.append(MarkdownUnit(token.map[0], kind))
+        elif token.level == 1 and kind == "list_item":
+            units.append(MarkdownUnit(token.map[0], kind, is_next=index > 0, number=start and start + index))
+            index += 1
+    return units
 
 
 def render_markdown(text: str, width: int, highlight: Highlight) -> list[TextRow]:

@@ -1,0 +1,168 @@
+"""Rows of an answer while it is streamed, at the width and in the looks that it has in the end, so that nothing jumps.
+
+What can't change any more is rendered once: whole blocks and items of Markdown, whole lines of code. The part after it,
+the tail, is rendered again and again; its code has no colours, and marks that are not closed yet are closed for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from tui.chat.block_rows import READING_WIDTH, indent_answer
+from tui.chat.code_rows import (
+    DIFF_LANGUAGES,
+    REFERENCE_ROWS,
+    highlight_code,
+    highlight_diff,
+    render_code_label,
+    render_code_line,
+    render_more_lines,
+)
+from tui.chat.tool_call_rows import render_head
+from tui.text import clean, format_path, shorten_lines
+from tui.widgets.text_rows import Piece, TextRow, wrap_pieces
+
+LONG_PARAGRAPH: Final = 8_000  # characters: a longer one is cut at a line, so that a frame stays short
+# What may become anything yet: the mark of an item, a rule, a heading, emphasis that begins, the head of a table.
+_UNDECIDED: Final = re.compile(
+    r"(?:^|(?<=\n))[ \t>]*(?:[-+*=#_~`|: ]+|\d{1,9}[.)]?)\Z|[*_~`]+\Z|!?\[\Z|(?:^|(?<=\n\n))\|[^\n]*(?:\n[-|: ]*)?\Z"
+)
+_FENCE: Final = re.compile(r"^[ \t>]*(?:```|~~~)", re.MULTILINE)
+_CODE_SPAN: Final = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
+_NUMBER: Final = re.compile(r"\A\d{1,9}(?=[.)])")
+_BACKTICKS: Final = re.compile("`+")
+_OPEN_LINK: Final = re.compile(r"\[[^\]\n]+\]\([^)\s]*\Z")
+_EMPHASIS: Final = re.compile(r"\*\*|~~|(?<![\w*])\*(?=[^\s*])|(?<=[^\s*])\*(?![\w*])")
+
+
+def complete_markdown(text: str) -> str:
+    """Close what is open at the end of a text that is still coming, and leave out marks that mean nothing yet."""
+    if len(_FENCE.findall(text)) % 2:
+        return text
+    text = _UNDECIDED.sub("", text)
+    bare = _CODE_SPAN.sub("", text[text.rfind("\n\n") + 1 :])
+    code = _BACKTICKS.search(bare)
+    before = bare[: code.start()] if code else bare
+    closing = [code[0]] if code else [")"] if _OPEN_LINK.search(before) else []
+    opened: list[str] = []
+    for mark in _EMPHASIS.findall(before):
+        if mark in opened:
+            opened.remove(mark)
+        else:
+            opened.append(mark)
+    closing += reversed(opened)
+    return text.rstrip() + "".join(closing) if closing else text
+
+
+class StreamedRows:
+    """`rows` of all that came, the first `final_rows` of which stay as they are."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.rows: list[TextRow] = []
+        self.final_rows = 0
+        self._seen = 0  # characters that the final rows show
+
+    def update(self, text: str) -> list[TextRow]:
+        """Return all rows of `text`, which begins with the text of the call before."""
+        raise NotImplementedError
+
+
+class StreamedMarkdown(StreamedRows):
+    """Markdown. The last block is the tail; of a list, the last item."""
+
+    _is_inside_list = False
+    _number = 0  # of the item that the tail begins with
+
+    def update(self, text: str) -> list[TextRow]:
+        from tui.widgets.markdown_rows import find_units
+
+        tail = text[self._seen :]
+        del self.rows[self.final_rows :]
+        cleaned = self._count_on(clean(tail))
+        last = find_units(complete_markdown(cleaned))[-1:]
+        if last and cleaned.count("\n") == tail.count("\n"):  # else a line of it is none of what is shown
+            cut = _find_line(tail, last[0].line)
+            if last[0].kind == "paragraph" and len(tail) - cut > LONG_PARAGRAPH:
+                cut = max(tail.rfind("\n") + 1, cut)
+            if cut:
+                self._add(tail[:cut], highlight_code)
+                self._seen, self.final_rows = self._seen + cut, len(self.rows)
+                self._is_inside_list, self._number = last[0].is_next, last[0].number
+                tail = tail[cut:]
+        self._add(complete_markdown(tail), _leave_plain)
+        return self.rows
+
+    def _add(self, text: str, highlight: Callable[[str, str], list[list[Piece]]]) -> None:
+        from tui.widgets.markdown_rows import render_markdown
+
+        width = min(self.width, READING_WIDTH) - 2
+        rows = indent_answer(render_markdown(shorten_lines(self._count_on(clean(text)), 20_000), width, highlight))
+        if rows and self.rows and not self._is_inside_list:
+            self.rows += indent_answer([TextRow([])])
+        self.rows += rows
+
+    def _count_on(self, text: str) -> str:
+        """Return the tail with the number that its first item has in the whole list, whatever its author wrote."""
+        return _NUMBER.sub(str(self._number), text) if self._number else text
+
+
+class StreamedCode(StreamedRows):
+    """A block of code. The last line is the tail."""
+
+    def __init__(self, width: int, language: str) -> None:
+        super().__init__(width)
+        self._color = highlight_diff if language.lower() in DIFF_LANGUAGES else _leave_plain
+        self.rows = render_code_label(language)
+        self.final_rows = len(self.rows)
+
+    def update(self, text: str) -> list[TextRow]:
+        if not self._seen:
+            self._seen = len(text) - len(text.lstrip("\n"))
+        cut = max(text.rstrip("\n").rfind("\n") + 1, self._seen)
+        del self.rows[self.final_rows :]
+        if cut > self._seen:
+            self._add(text[self._seen : cut - 1])
+            self._seen, self.final_rows = cut, len(self.rows)
+        self._add(text[self._seen :].rstrip("\n"))
+        return self.rows
+
+    def _add(self, code: str) -> None:
+        for line in self._color(clean(code)):
+            self.rows += render_code_line(line, self.width)
+
+
+class StreamedReference(StreamedRows):
+    """Lines of a file that are pointed at: its first ones, as of a reference that is closed. It says later which."""
+
+    def __init__(self, width: int, path: str) -> None:
+        super().__init__(width)
+        self.rows = [render_head("▸", [(format_path(path, 200), "link")], width)]
+        self.final_rows = 1
+
+    def update(self, text: str) -> list[TextRow]:
+        del self.rows[1:]
+        lines = text.strip("\n").split("\n")
+        for line in lines[:REFERENCE_ROWS]:
+            self.rows += wrap_pieces(
+                [(clean(line), "")], self.width, first=_NUMBERLESS, rest=_NUMBERLESS, fill="code_block"
+            )
+        self.rows += render_more_lines(len(lines) - REFERENCE_ROWS)
+        return self.rows
+
+
+_NUMBERLESS: Final[Sequence[Piece]] = [("        ", "")]
+
+
+def _leave_plain(code: str, _: str = "") -> list[list[Piece]]:
+    return [[(line, "")] for line in code.split("\n")]
+
+
+def _find_line(text: str, number: int) -> int:
+    """Return the offset at which line `number` begins, from 0."""
+    at = 0
+    for _ in range(number):
+        at = text.index("\n", at) + 1
+    return at
