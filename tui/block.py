@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.protocol import events
-from core.protocol.documents import AnyDocument
+from core.protocol.documents import AnyDocument, FileEditDocument
 from core.protocol.messages import Attachment, Usage
 
 
@@ -16,7 +16,8 @@ class TranscriptBlock:
     `kind` is a document's type or one of prompt, steer, notice, error_raised, turn_end. `live` is what has been
     streamed so far (empty once `document` is there), `output` the latest output of a running tool. `revision` grows
     with every change, so that what was drawn of a block can be told to be stale. Of a call, `subject` says what it is
-    about (a path, a command), `summary` what came of it; of a subagent, its todo, and `acts` are what it did.
+    about (a path, a command), `summary` what came of it; of a subagent, its todo, and `acts` are what it did; of an
+    edit, `folded` are those of the same file just before it.
     """
 
     key: str
@@ -39,6 +40,7 @@ class TranscriptBlock:
     steps: int = 0
     acts: tuple[events.SubagentAction, ...] = ()
     attachments: tuple[Attachment, ...] = ()
+    folded: tuple[FileEditDocument, ...] = ()
 
     @property
     def is_running(self) -> bool:

@@ -7,9 +7,11 @@ from msgspec.structs import replace
 
 from core.protocol import documents as d
 from core.protocol import events as e
+from core.tools.builtin import BUILTIN
 from tests.support import recorded
 from tui.block import TranscriptBlock
-from tui.chat.tool_call_rows import render_command
+from tui.chat.call_words import describe_call
+from tui.chat.command_rows import render_command
 
 START = e.TurnStarted(prompt="go", mode="plan", model="m")
 
@@ -36,11 +38,11 @@ REFUSAL = "Not run: plan mode does not allow search_replace (propose). Nothing w
     [
         (
             call(*READ, "lines 1-60 of 320", "completed"),
-            "▸ read_file rich/align.py · lines 1-60 of 320 · 3 ms",
+            "▸ Read rich/align.py · lines 1-60 of 320",
         ),
-        (call(*GREP, "1 match in 1 file", "completed"), '▸ grep "class Align" in rich · 1 match in 1 file · 3 ms'),
+        (call(*GREP, "1 match in 1 file", "completed"), '▸ Searched for "class Align" in rich · 1 match in 1 file'),
         (call(*WROTE, "changed: b.txt", "completed"), "▸ files:write_file b.txt, x x x"),
-        (call(*READ, "There is no file rich/align.py.", "failed"), "✕ read_file rich/align.py · There is no file"),
+        (call(*READ, "There is no file rich/align.py.", "failed"), "✕ Read rich/align.py · There is no file"),
     ],
 )
 async def test_the_row_of_a_call_says_what_it_was_about_and_what_came_of_it(stage, events, row):
@@ -58,13 +60,13 @@ def error_of(call_id: str, tool: str, told: str) -> list[e.AnyEvent]:
 
 async def test_a_running_call_says_what_it_is_about(stage):
     async with stage([*recorded.opening(), START, *call(*GREP, "", "completed")[:2]]) as on:
-        assert any("◌ grep class Align in rich" in line for line in on.lines()), on.lines()
+        assert any("◌ Searching for class Align in rich" in line for line in on.lines()), on.lines()
 
 
 async def test_a_call_that_is_made_by_another_is_named_by_the_tool_that_is_meant_before_it_has_ended(stage):
     began, asked = call("web_fetch", "http://docs.example/", {}, "", "completed")[:2]
     async with stage([*recorded.opening(), START, replace(began, title="call_tool"), asked]) as on:
-        assert any("◌ web_fetch http://docs.example/" in line for line in on.lines()), on.lines()
+        assert any("◌ Fetching http://docs.example/" in line for line in on.lines()), on.lines()
 
 
 async def test_an_edit_that_the_mode_refuses_says_so_and_opens_to_what_the_model_was_told(stage):
@@ -77,7 +79,7 @@ async def test_an_edit_that_the_mode_refuses_says_so_and_opens_to_what_the_model
         e.ToolFinished(call="c", tool="search_replace", status="denied", summary=REFUSAL),
     ]
     async with stage([*recorded.opening("plan"), START, *events]) as on:
-        assert any("⊘ edit rich/box.py · not in Plan mode" in line for line in on.lines()), on.lines()
+        assert any("⊘ Edit rich/box.py · not in Plan mode" in line for line in on.lines()), on.lines()
         assert not any("Nothing was changed" in line or "not granted" in line for line in on.lines())
         await on.pilot.press("ctrl+up", "enter")
         assert any("Nothing was changed" in line for line in on.lines())
@@ -96,7 +98,7 @@ async def test_a_patch_over_two_files_is_a_row_for_each_and_a_rename_names_both(
     ]
     async with stage([*recorded.opening(), START, *events]) as on:
         shown = [line.strip() for line in on.lines() if "+1 −1" in line]
-        assert [line.split("  ")[0] for line in shown] == ["▸ edit a.py", "▸ rename b.py → c.py"]
+        assert [line.split("  ")[0] for line in shown] == ["▸ Edited a.py", "▸ Renamed b.py → c.py"]
 
 
 async def test_a_command_that_the_user_refused_says_so(stage):
@@ -109,7 +111,7 @@ async def test_a_command_that_the_user_refused_says_so(stage):
         e.ToolFinished(call="c", tool="run_terminal_cmd", status="denied", summary=told),
     ]
     async with stage([*recorded.opening(), START, *events]) as on:
-        assert any("⊘ $ make · The user refused this call" in line for line in on.lines()), on.lines()
+        assert any("⊘ Run make · The user refused this call" in line for line in on.lines()), on.lines()
 
 
 @pytest.mark.parametrize(("size", "end"), [((120, 40), " · exit 3 · 1.2 s"), ((44, 16), " · exit 3 · 1.2 s")])
@@ -122,7 +124,7 @@ async def test_how_a_long_command_ended_is_not_cut(stage, size, end):
         e.ToolFinished(call="c", tool="run_terminal_cmd", status="completed"),
     ]
     async with stage([*recorded.opening(), START, *events], size=size) as on:
-        (row,) = [line.rstrip() for line in on.lines() if "▸ $ make" in line]
+        (row,) = [line.rstrip() for line in on.lines() if "✕ Ran make" in line]
         assert row.endswith(f"…{end}")
         assert size[0] - 10 <= len(row) < size[0]
 
@@ -131,7 +133,7 @@ async def test_how_a_long_command_ended_is_not_cut(stage, size, end):
     ("width", "told"),
     [
         (120, "edited a.py; created gen/two.txt; 1 generated file"),
-        (80, "edited a.py; created gen/two.txt and 1 more"),
+        (76, "edited a.py; created gen/two.txt and 1 more"),
         (58, "edited a.py and 2 more"),
         (36, ""),
     ],
@@ -158,3 +160,71 @@ def test_a_command_that_left_the_box_says_so_first_and_what_it_changed_on_the_di
     text = "".join(piece[0] for piece in row.pieces)
     assert "on your machine $ make tag" in text
     assert text.endswith("created v1.txt")
+
+
+def command_block(run: d.TerminalCommandMetadata, **more: Any) -> TranscriptBlock:
+    document = d.TerminalCommandDocument(id="t", sequence=1, metadata=run)
+    return TranscriptBlock("t", "terminal_command", "turn", title="run_terminal_cmd", document=document, **more)
+
+
+def texts(block: TranscriptBlock, *, is_open: bool = False) -> list[str]:
+    return [row.text.strip() for row in render_command(block, 100, is_open)]
+
+
+def test_the_row_of_a_test_run_says_what_was_counted():
+    run = d.TerminalCommandMetadata(command="pytest", exit_code=0, output="....\n12 passed in 3.0s\n", duration_ms=3100)
+    assert texts(command_block(run)) == ["▸ Ran pytest · 12 passed · 3.1 s"]
+
+
+def test_a_command_that_failed_shows_the_last_three_lines_and_opened_all_of_them_below_the_command():
+    output = "collected 3\n.F.\n\nE  assert 1 == 2\nFAILED test_a.py::test_one\n1 failed, 2 passed in 0.5s\n"
+    run = d.TerminalCommandMetadata(command="pytest -q", exit_code=1, output=output, duration_ms=600)
+    assert texts(command_block(run)) == [
+        "✕ Ran pytest -q · exit 1 · 1 failed, 2 passed · 600 ms",
+        "E  assert 1 == 2",
+        "FAILED test_a.py::test_one",
+        "1 failed, 2 passed in 0.5s",
+    ]
+    opened = texts(command_block(run), is_open=True)
+    assert opened[:3] == ["▾ Ran pytest -q · exit 1 · 1 failed, 2 passed · 600 ms", "pytest -q", "collected 3"]
+
+
+def test_a_command_of_the_user_says_that_it_ran_in_the_shadow():
+    run = d.TerminalCommandMetadata(command="make", exit_code=0, output="built", tool_call_id="user_1")
+    assert texts(command_block(run))[0].startswith("▸ shadow $ make · ok")
+
+
+@pytest.mark.parametrize("tool", [each.name for each in BUILTIN])
+def test_no_row_shows_the_name_of_a_tool_of_ours(tool):
+    assert "_" not in describe_call(tool, is_running=False)
+    assert describe_call(tool, is_running=False)[0].isupper()
+    assert describe_call(tool, is_running=True) != describe_call(tool, is_running=False)
+
+
+def edit_events(document: str, path: str, old: str, new: str) -> list[e.AnyEvent]:
+    diff = d.FileEditDiff(old_string=old, new_string=new, start_line=1, end_line=1)
+    made = d.FileEditMetadata(file_path=path, operation="edit", diff=diff, tool_call_id=document, added=1, removed=1)
+    return [
+        e.DocumentStarted(id=document, kind="file_edit", sequence=1, title="search_replace"),
+        e.ToolRequested(call=document, tool="search_replace", arguments="{}", document=document, summary=path),
+        e.DocumentFinished(document=d.FileEditDocument(id=document, sequence=1, content="", metadata=made)),
+        e.ToolFinished(call=document, tool="search_replace", status="completed"),
+    ]
+
+
+async def test_edits_of_one_file_are_one_row_that_unfolds_to_all_their_lines(stage):
+    first, second = edit_events("a", "prices.py", "one\n", "uno\n"), edit_events("b", "prices.py", "two\n", "due\n")
+    other = edit_events("c", "tax.py", "three\n", "tre\n")
+    async with stage([*recorded.opening(), START, *first, *second, *other]) as on:
+        rows = [line.strip() for line in on.lines() if "Edited" in line]
+        assert rows == ["▸ Edited prices.py  +2 −2 · 2 edits", "▸ Edited tax.py  +1 −1"]
+        await on.pilot.press("ctrl+up", "up", "enter")
+        shown = [line.strip("▌ ") for line in on.lines()]
+        assert [line for line in shown if line[:1] in {"+", "-"}] == ["- one", "+ uno", "- two", "+ due"]
+
+
+async def test_edits_between_which_the_conversation_can_be_taken_back_to_stay_apart(stage):
+    point = e.CheckpointCreated(id="cp", seq=1, before="b")
+    edits = [*edit_events("a", "p.py", "1", "2"), point, *edit_events("b", "p.py", "2", "3")]
+    async with stage([*recorded.opening(), START, *edits]) as on:
+        assert sum("Edited p.py" in line for line in on.lines()) == 2

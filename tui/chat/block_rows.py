@@ -9,6 +9,7 @@ from core.protocol import documents
 from core.protocol.attachment_labels import classify_attachment, describe_attachment
 from tui.block import TranscriptBlock
 from tui.chat.code_rows import highlight_code, render_code, render_code_reference
+from tui.chat.command_rows import render_command
 from tui.chat.subagent_rows import render_subagent
 from tui.chat.tool_call_rows import (
     diff_lines,
@@ -16,7 +17,6 @@ from tui.chat.tool_call_rows import (
     format_json,
     format_result,
     format_usage,
-    render_command,
     render_edit,
     render_head,
     render_live_output,
@@ -74,7 +74,8 @@ def copy_text(block: TranscriptBlock) -> str:
         case documents.TerminalCommandDocument(metadata=command):
             text = f"$ {command.command}\n{command.output}".rstrip()
         case documents.FileEditDocument(metadata=edit):
-            text = "\n".join([edit.file_path, *map("".join, diff_lines(edit))])
+            edits = (*(each.metadata for each in block.folded), edit)
+            text = "\n".join([edit.file_path, *("".join(line) for each in edits for line in diff_lines(each))])
         case documents.ToolCallDocument(metadata=call):
             text = f"{call.tool_name} {format_json(call.arguments)}\n{format_result(call)}".rstrip()
         case documents.ClarificationDocument(metadata=asked):

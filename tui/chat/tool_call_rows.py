@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import Any, Final
 
 from rich.cells import cell_len, set_cell_size
@@ -14,19 +13,15 @@ from core.protocol import documents
 from core.protocol.messages import Usage
 from core.text.lookalikes import mark_lookalikes
 from tui.block import TranscriptBlock
-from tui.keymap import format_first_key
-from tui.quantities import format_cost, format_duration
-from tui.text import clean, expose_controls, fit_line, format_path, render_carriage_returns, shorten_lines
+from tui.chat.call_words import describe_call, describe_edit
+from tui.quantities import count, format_cost, format_duration
+from tui.text import clean, fit_line, format_path, render_carriage_returns, shorten_lines
 from tui.widgets.text_rows import GUTTER, INDENT, Piece, TextRow, measure_pieces, wrap_pieces
 
 LIVE_ROWS: Final = 8
 OPEN_ROWS: Final = 400
-USER_COMMAND_ROWS: Final = 20  # of what a command of the user's own wrote; it was typed to be read
-EXPAND_HINT: Final = f"{format_first_key('app.chat', {})}, then {format_first_key('transcript.toggle', {})}"
 MIN_SUBJECT_WIDTH: Final = 16  # columns for what a call was about
-# Ends what was changed; what follows are notes.
-NOTE_STARTS: Final = ("pending review", "kept beside the review", "not for review")
-MARGIN: Final = 5  # columns for the gutter and the signs
+NOTED_DURATION: Final = 100  # ms; what took less was there at once
 
 _STATUS_ROLES: Final = {"failed": "bad", "denied": "warn", "cancelled": "warn"}
 _SERVER_TOOL: Final = "mcp__"
@@ -76,7 +71,7 @@ def choose_sign(block: TranscriptBlock, opened: bool) -> str:
     return "▾" if opened else "▸"
 
 
-def _format_outcome(block: TranscriptBlock, summary: str) -> tuple[str, str]:
+def format_outcome(block: TranscriptBlock, summary: str) -> tuple[str, str]:
     """Return the outcome of a call in a few words, and their role."""
     told = fit_line(summary, 300)
     if block.status == "denied":
@@ -109,21 +104,22 @@ def render_tool_call(block: TranscriptBlock, width: int, is_open: bool) -> list[
     """Return the rows of any call without rows of its own."""
     document = block.document
     call = document.metadata if isinstance(document, documents.ToolCallDocument) else None
-    name = fit_line(call.tool_name if call else block.title or "tool", 40)
-    subject = _format_subject(block, call).removeprefix(name).strip(" ·")
+    tool = fit_line(call.tool_name if call else block.title or "tool", 40)
+    name = describe_call(tool, is_running=block.is_running)
+    subject = _format_subject(block, call).removeprefix(tool).strip(" ·")
     if name.startswith(_SERVER_TOOL) and subject:  # it is `server:tool`, the same in the words of the rules
         name, subject = subject, _format_values(call.arguments) if call else ""
-    told, role = _format_outcome(block, block.summary or (call.summary if call else ""))
+    told, role = format_outcome(block, block.summary or (call.summary if call else ""))
     took = block.duration_ms or (call.duration_ms if call else 0)
     pieces: list[Piece] = [(name, _STATUS_ROLES.get(block.status, "tool"))]
     pieces += [(f" {subject}", "")] if subject else []
     pieces += [(" · ", "muted"), (told, role)] if told else []
-    pieces += format_details(format_duration(took) if took else "")
+    pieces += format_details(format_duration(took) if took >= NOTED_DURATION else "")
     rows = [render_head(choose_sign(block, is_open), pieces, width)]
     if is_open and call:
-        rows += _render_lines(format_json(call.arguments), width, "muted", OPEN_ROWS)
+        rows += render_lines(format_json(call.arguments), width, "muted", OPEN_ROWS)
         role = "bad" if call.result and call.result.status == "error" else ""
-        rows += _render_lines(format_result(call), width, role, OPEN_ROWS)
+        rows += render_lines(format_result(call), width, role, OPEN_ROWS)
     elif block.output:
         rows += render_live_output(block, width)
     return rows
@@ -143,44 +139,55 @@ def format_result(call: documents.ToolCallMetadata) -> str:
 
 def render_live_output(block: TranscriptBlock, width: int) -> list[TextRow]:
     """Return the end of what a running call has printed so far."""
-    return _render_lines(block.output, width, "muted", -LIVE_ROWS)
+    return render_lines(block.output, width, "muted", -LIVE_ROWS)
 
 
-def _render_lines(text: str, width: int, role: str, limit: int) -> list[TextRow]:
+def render_lines(text: str, width: int, role: str, limit: int) -> list[TextRow]:
     """Return at most `limit` lines of `text` from its start (its end if negative); the rest is counted."""
     lines = shorten_lines(render_carriage_returns(text).strip("\n"), 500).split("\n") if text.strip() else []
     hidden = len(lines) - abs(limit)
     shown = (lines[:limit] if limit > 0 else lines[limit:]) if hidden > 0 else lines
     rows = [row for line in shown for row in wrap_pieces([(line, role)], width, first=INDENT, rest=INDENT)]
     if hidden > 0:
-        note = TextRow([*INDENT, (f"… {hidden:,} more lines", "muted")], lead=4)
+        note = TextRow([*INDENT, (f"… {count('more line', hidden)}", "muted")], lead=4)
         rows = [*rows, note] if limit > 0 else [note, *rows]
     return rows
 
 
 def render_edit(block: TranscriptBlock, width: int, is_open: bool) -> list[TextRow]:
-    """Return an edit: its file and size; opened, its changed lines."""
+    """Return the edits of a file: how much of it they changed; opened, the changed lines of each."""
     document = block.document
     if not isinstance(document, documents.FileEditDocument):
-        return [render_head("◌", [("edit", "tool"), (f" {format_path(block.subject or block.title, 300)}", "")], width)]
-    edit = document.metadata
+        name = describe_call(block.title, is_running=True)
+        return [render_head("◌", [(name, "tool"), (f" {format_path(block.subject, 300)}", "")], width)]
+    edit, folded = document.metadata, [each.metadata for each in block.folded]
     failed = edit.status == "error"
     came: list[Piece] = []
     path = " → ".join(format_path(each, 300) for each in (edit.renamed_from, edit.file_path) if each)
-    pieces: list[Piece] = [(edit.operation, "bad" if failed else "tool"), (f" {path}", "")]
+    operation = describe_edit((folded or [edit])[0].operation, has_failed=failed)
+    pieces: list[Piece] = [(operation, "bad" if failed else "tool"), (f" {path}", "")]
     if failed:
-        told, role = _format_outcome(block, block.summary or "failed")
+        told, role = format_outcome(block, block.summary or "failed")
         pieces += [(" · ", "muted"), (told, role or "bad")]
     else:
-        came = [(f"  +{edit.added}", "ok"), (f" −{edit.removed}", "bad")]
+        added, removed = (sum(getattr(each, name) for each in (*folded, edit)) for name in ("added", "removed"))
+        came = [(f"  +{added}", "ok"), (f" −{removed}", "bad")]
+        came += format_details(count("edit", len(folded) + 1) if folded else "")
     rows = [render_head(choose_sign(block, is_open), pieces, width, outcome=came)]
     if is_open:
-        for sign, line in diff_lines(edit)[:OPEN_ROWS]:
-            role = {"+": "added", "-": "removed"}.get(sign, "muted")
-            first: list[Piece] = [*INDENT, (f"{sign} ", role)]
-            rows += wrap_pieces([(line, role)], width, first=first, rest=[*INDENT, ("  ", "")])
+        for each in (*folded, edit):
+            rows += _render_diff(each, width)
     if is_open and document.content and (failed or edit.diff is None):
-        rows += _render_lines(document.content, width, "bad" if failed else "muted", OPEN_ROWS)
+        rows += render_lines(document.content, width, "bad" if failed else "muted", OPEN_ROWS)
+    return rows
+
+
+def _render_diff(edit: documents.FileEditMetadata, width: int) -> list[TextRow]:
+    rows: list[TextRow] = []
+    for sign, line in diff_lines(edit)[:OPEN_ROWS]:
+        role = {"+": "added", "-": "removed"}.get(sign, "muted")
+        first: list[Piece] = [*INDENT, (f"{sign} ", role)]
+        rows += wrap_pieces([(line, role)], width, first=first, rest=[*INDENT, ("  ", "")])
     return rows
 
 
@@ -196,68 +203,3 @@ def diff_lines(edit: documents.FileEditMetadata) -> list[tuple[str, str]]:
         return [("+", line) for line in new]
     lines = list(unified_diff(old, new, n=3, lineterm=""))[3:]
     return [("⋯", "") if line.startswith("@@") else (line[:1], line[1:]) for line in lines if line]
-
-
-def _format_effects(effects: str, room: int) -> str:
-    """Return what a command changed, as much as fits `room` cells, and how many more."""
-    if not effects.startswith("changed: "):
-        return ""
-    done = list(takewhile(lambda each: each not in NOTE_STARTS, effects.removeprefix("changed: ").split("; ")))
-    for count in range(len(done), 0, -1):
-        more = f" and {len(done) - count} more" if count < len(done) else ""
-        text = "; ".join(fit_line(each, 60) for each in done[:count]) + more
-        if cell_len(text) <= room:
-            return text
-    return ""
-
-
-def _render_user_output(run: documents.TerminalCommandMetadata, width: int) -> list[TextRow]:
-    """Return the end of what the user's own command wrote, and how to see the rest."""
-    rows = _render_lines(run.output, width, "", -USER_COMMAND_ROWS)
-    if len(rows) <= USER_COMMAND_ROWS:
-        return rows
-    hidden = count_output_lines(run) - USER_COMMAND_ROWS
-    more = f"… {hidden:,} more lines" if hidden > 0 else "… more of these lines"
-    return [TextRow([*INDENT, (f"{more} ({EXPAND_HINT})", "muted")], lead=4), *rows[-USER_COMMAND_ROWS:]]
-
-
-def count_output_lines(run: documents.TerminalCommandMetadata) -> int:
-    output = run.output.strip("\n")
-    return output.count("\n") + bool(output)
-
-
-def as_user_command(block: TranscriptBlock) -> documents.TerminalCommandMetadata | None:
-    """Return the finished command if the user typed it; None for anything else."""
-    document = block.document
-    run = document.metadata if isinstance(document, documents.TerminalCommandDocument) else None
-    return run if run is not None and run.tool_call_id.startswith("user_") else None
-
-
-def render_command(block: TranscriptBlock, width: int, is_open: bool) -> list[TextRow]:
-    """Return a command with its exit code; its output if opened or running, the end of it if the user typed it."""
-    document = block.document
-    run = document.metadata if isinstance(document, documents.TerminalCommandDocument) else None
-    command = fit_line(expose_controls(run.command if run else block.subject or block.title), 300)
-    pieces: list[Piece] = [("$ ", "accent"), (command, "")]
-    if run and "all" in run.permissions:
-        pieces.insert(0, ("on your machine ", "warn"))
-    came: list[Piece] = []
-    if run and run.exit_code is None:
-        told, _ = _format_outcome(block, block.summary)
-        pieces += [(f" · {told or 'did not run'}", "warn")]
-    elif run:
-        came = [(f" · exit {run.exit_code}", "bad" if run.exit_code else "ok")]
-        came += format_details(format_duration(run.duration_ms))
-        room = width - MARGIN - measure_pieces([*pieces, *came, *format_details("-")]) + 1
-        came += format_details(_format_effects(run.effects, room))
-    rows = [render_head(choose_sign(block, is_open), pieces, width, outcome=came)]
-    if is_open and run:
-        if "\n" in run.command.strip():
-            rows += _render_lines(expose_controls(run.command), width, "strong", OPEN_ROWS)
-        rows += _render_lines(run.output, width, "", OPEN_ROWS)
-        rows += _render_lines(run.effects, width, "muted", OPEN_ROWS)
-    elif mine := as_user_command(block):
-        rows += _render_user_output(mine, width)
-    elif block.is_running and block.output:
-        rows += render_live_output(block, width)
-    return rows

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from tui.block import TranscriptBlock
 from tui.chat.block_rows import can_open, fit_width, has_gap, render_block
+from tui.chat.command_rows import count_closed_rows
 from tui.chat.streamed_rows import StreamedCode, StreamedMarkdown, StreamedReference, StreamedRows
-from tui.chat.tool_call_rows import USER_COMMAND_ROWS, as_user_command, count_output_lines
 from tui.widgets.text_rows import TextRow
 
 MAX_RENDERED_BLOCKS: Final = 60
@@ -106,8 +106,7 @@ class TranscriptLayout:
         block = self.blocks[index]
         gap = has_gap(block, self.blocks[index - 1] if index else None)
         if can_open(block) and block.key not in self.opened_keys:
-            run = as_user_command(block)
-            return 1 + gap + (min(count_output_lines(run), USER_COMMAND_ROWS + 1) if run else 0)
+            return 1 + gap + count_closed_rows(block)
         content = (block.document.content if block.document else None) or block.text or block.live
         return 1 + gap + content.count("\n") + len(content) // max(self.width, 1)
 

@@ -12,6 +12,7 @@ from core.protocol import events
 from core.protocol.documents import (
     ClarificationDocument,
     ErrorDocument,
+    FileEditDocument,
     PlanDocument,
     QuestionAnswer,
     Todo,
@@ -115,6 +116,22 @@ class TranscriptState:
         if block.status == "running":
             block.status = ""
         block.revision += 1
+        if isinstance(document, FileEditDocument):
+            self._fold_edit(block, document)
+
+    def _fold_edit(self, block: TranscriptBlock, document: FileEditDocument) -> None:
+        """Make one row of two edits of one file, unless the conversation can be taken back to between them."""
+        at = next((index for index in range(len(self.blocks) - 1, 0, -1) if self.blocks[index] is block), 0)
+        before = self.blocks[at - 1] if at else None
+        edited = before.document if before is not None and before.turn == block.turn else None
+        if before is None or not isinstance(edited, FileEditDocument):
+            return
+        if _find_edited_path(edited) != _find_edited_path(document) or not _find_edited_path(document):
+            return
+        if any(count >= at for branch, count in self.checkpoints.values() if branch == len(self.left)):
+            return
+        block.folded = (*before.folded, edited)
+        self.drop(before)
 
     def start_call(self, _: events.Envelope, event: events.ToolRequested) -> None:
         self.calls[event.call] = event.document
@@ -252,6 +269,12 @@ class TranscriptState:
     def find_running_subagents(self) -> dict[str, TranscriptBlock]:
         """Return the blocks of the subagents at work, by id."""
         return {name: block for name, block in self.subagents.items() if block.is_running}
+
+
+def _find_edited_path(document: FileEditDocument) -> str:
+    """Return the path of an edit that may be folded; "" for one that failed, or that moves the file."""
+    edit = document.metadata
+    return edit.file_path if edit.status == "success" and edit.operation in {"create", "edit"} else ""
 
 
 def _format_files(number: int) -> str:

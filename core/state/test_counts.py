@@ -1,0 +1,68 @@
+"""The counts of a test runner, as it tells them at the end of its output: tests passed, failed and skipped."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+_TAIL: Final = 6_000  # characters: a summary stands at the end
+_ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")
+# pytest: `== 2 failed, 10 passed, 1 skipped in 3.1s ==`. Jest, Vitest: `Tests:  1 failed | 12 passed (13)`.
+_COUNTED_LINE: Final = re.compile(
+    r"^(?:=+ |\s*Tests:?\s+)?((?:\d+ [a-z]+(?:, | \| )?)+)(?: in [\d.]+ ?s.*| \(\d+\))?(?: =+)?$"
+)
+_COUNT: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|todo)\b")
+_CARGO: Final = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE)
+_UNITTEST: Final = re.compile(r"^Ran (\d+) tests? in .*\n+(?:OK|FAILED)(?: \((.*)\))?$", re.MULTILINE)
+_UNITTEST_PART: Final = re.compile(r"(failures|errors|skipped)=(\d+)")
+_MOCHA: Final = re.compile(r"^\s*(\d+) (passing|failing|pending)\b", re.MULTILINE)
+_TAP: Final = re.compile(r"^[#ℹ] (pass|fail|skipped) (\d+)$", re.MULTILINE)
+_CTEST: Final = re.compile(r"^\d+% tests passed, (\d+) tests? failed out of (\d+)", re.MULTILINE)
+_FIELDS: Final = {
+    "passed": "passed", "xpassed": "passed", "passing": "passed", "pass": "passed",
+    "failed": "failed", "error": "failed", "errors": "failed", "failing": "failed", "fail": "failed",
+    "failures": "failed",
+    "skipped": "skipped", "xfailed": "skipped", "pending": "skipped", "todo": "skipped",
+}  # fmt: skip
+
+
+class CountedTests(NamedTuple):
+    """Numbers of tests of one run."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def format(self) -> str:
+        """Format as `2 failed, 10 passed`; skipped ones only beside nothing else."""
+        told = [(self.failed, "failed"), (self.passed, "passed")]
+        if not self.failed + self.passed:
+            told = [(self.skipped, "skipped")]
+        return ", ".join(f"{number:,} {word}" for number, word in told if number)
+
+
+def find_test_counts(output: str) -> CountedTests | None:
+    """Return what the last test runner in an output has counted; None: none speaks there."""
+    text = _ESCAPES.sub("", output[-_TAIL:]).replace("\r", "")
+    found: list[tuple[str, str]]
+    if cargo := _CARGO.findall(text):  # one line for each binary of a crate
+        return CountedTests(*(sum(map(int, column)) for column in zip(*cargo, strict=True)))
+    if ctest := _CTEST.search(text):
+        failed, total = int(ctest[1]), int(ctest[2])
+        return CountedTests(total - failed, failed)
+    if unittest := _UNITTEST.search(text):
+        parts = _add_up([(word, number) for word, number in _UNITTEST_PART.findall(unittest[2] or "")])
+        return CountedTests(int(unittest[1]) - parts.failed - parts.skipped, parts.failed, parts.skipped)
+    for line in reversed(text.splitlines()):
+        if (counted := _COUNTED_LINE.match(line.strip())) and (found := _COUNT.findall(counted[1])):
+            return _add_up([(word, number) for number, word in found])
+    if found := _MOCHA.findall(text):
+        return _add_up([(word, number) for number, word in found])
+    return _add_up(found) if (found := _TAP.findall(text)) else None
+
+
+def _add_up(parts: list[tuple[str, str]]) -> CountedTests:
+    sums = dict.fromkeys(CountedTests._fields, 0)
+    for word, number in parts:
+        sums[_FIELDS[word]] += int(number)
+    return CountedTests(**sums)

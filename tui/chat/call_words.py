@@ -1,0 +1,65 @@
+"""Words for calls, while they run and when they have ended: no row shows the name of a tool of ours."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# While it runs, and when it has ended.
+_WORDS: Final = {
+    "read_file": ("Reading", "Read"),
+    "list_dir": ("Listing", "Listed"),
+    "grep": ("Searching for", "Searched for"),
+    "glob_file_search": ("Finding files", "Found files"),
+    "codebase_search": ("Searching for", "Searched for"),
+    "find_definition": ("Looking up", "Looked up"),
+    "find_references": ("Finding uses of", "Found uses of"),
+    "rename_symbol": ("Renaming", "Renamed"),
+    "search_replace": ("Editing", "Edited"),
+    "multi_edit": ("Editing", "Edited"),
+    "edit_file": ("Editing", "Edited"),
+    "apply_patch": ("Editing", "Edited"),
+    "edit_blocks": ("Editing", "Edited"),
+    "file_edit": ("Editing", "Edited"),
+    "edit_notebook": ("Editing", "Edited"),
+    "write": ("Writing", "Wrote"),
+    "delete_file": ("Deleting", "Deleted"),
+    "run_terminal_cmd": ("Running", "Ran"),
+    "run_python": ("Running Python", "Ran Python"),
+    "read_terminal": ("Looking at jobs", "Looked at jobs"),
+    "write_terminal": ("Typing into a job", "Typed into a job"),
+    "stop_terminal": ("Stopping a job", "Stopped a job"),
+    "read_lints": ("Checking", "Checked"),
+    "fetch_rules": ("Reading rules", "Read rules"),
+    "activate_skill": ("Opening the skill", "Opened the skill"),
+    "create_plan": ("Planning", "Planned"),
+    "update_plan": ("Changing the plan", "Changed the plan"),
+    "todo_write": ("Updating todos", "Updated todos"),
+    "ask_question": ("Asking", "Asked"),
+    "switch_mode": ("Asking to switch the mode", "Asked to switch the mode"),
+    "propose_memory": ("Proposing to remember", "Proposed to remember"),
+    "finish": ("Finishing", "Finished"),
+    "task": ("Giving a task", "Gave a task"),
+    "call_tool": ("Calling", "Called"),
+    "search_tools": ("Looking for tools", "Looked for tools"),
+    "hypotheses_set": ("Writing down hypotheses", "Wrote down hypotheses"),
+    "hypothesis_verdict": ("Judging", "Judged"),
+    "probe_add": ("Adding a probe", "Added a probe"),
+    "probe_remove": ("Removing probes", "Removed probes"),
+    "read_probe_log": ("Reading the probes", "Read the probes"),
+    "reproduce": ("Reproducing", "Reproduced"),
+    "debugger": ("Debugging", "Debugged"),
+    "web_fetch": ("Fetching", "Fetched"),
+    "web_search": ("Searching the web for", "Searched the web for"),
+}
+_OPERATIONS: Final = {"create": "Created", "edit": "Edited", "delete": "Deleted", "rename": "Renamed"}
+
+
+def describe_call(tool: str, *, is_running: bool) -> str:
+    """Return the words for a call of a tool; the name of one that is not ours as it is."""
+    running, ended = _WORDS.get(tool, (tool, tool))
+    return running if is_running else ended
+
+
+def describe_edit(operation: str, *, has_failed: bool) -> str:
+    """Return the word for what became of a file; for what should have become of it if that failed."""
+    return operation.capitalize() if has_failed else _OPERATIONS[operation]

@@ -1,0 +1,132 @@
+"""Rows of commands: what was run and what came of it; the end of what it wrote where it failed or the user typed it."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import Final
+
+from rich.cells import cell_len
+
+from core.protocol import documents
+from core.state.test_counts import find_test_counts
+from tui.block import TranscriptBlock
+from tui.chat.call_words import describe_call
+from tui.chat.tool_call_rows import (
+    OPEN_ROWS,
+    choose_sign,
+    format_details,
+    format_outcome,
+    render_head,
+    render_lines,
+    render_live_output,
+)
+from tui.keymap import format_first_key
+from tui.quantities import count, format_duration
+from tui.text import expose_controls, fit_line
+from tui.widgets.text_rows import INDENT, Piece, TextRow, measure_pieces
+
+USER_COMMAND_ROWS: Final = 20  # of what a command of the user's own wrote; it was typed to be read
+FAILED_ROWS: Final = 3  # of what one of the agent's wrote that failed
+EXPAND_HINT: Final = f"{format_first_key('app.chat', {})}, then {format_first_key('transcript.toggle', {})}"
+MARGIN: Final = 5  # columns for the gutter and the signs
+# Ends what was changed; what follows are notes.
+NOTE_STARTS: Final = ("pending review", "kept beside the review", "not for review")
+
+
+def as_user_command(block: TranscriptBlock) -> documents.TerminalCommandMetadata | None:
+    """Return the finished command if the user typed it; None for anything else."""
+    document = block.document
+    run = document.metadata if isinstance(document, documents.TerminalCommandDocument) else None
+    return run if run is not None and run.tool_call_id.startswith("user_") else None
+
+
+def count_closed_rows(block: TranscriptBlock) -> int:
+    """Count the rows that a finished command has below its first one while it is closed, about."""
+    run = block.document.metadata if isinstance(block.document, documents.TerminalCommandDocument) else None
+    if run is None:
+        return 0
+    limit = USER_COMMAND_ROWS + 1 if as_user_command(block) else FAILED_ROWS if run.exit_code else 0
+    return min(_count_lines(run), limit)
+
+
+def _count_lines(run: documents.TerminalCommandMetadata) -> int:
+    output = run.output.strip("\n")
+    return output.count("\n") + bool(output)
+
+
+def render_command(block: TranscriptBlock, width: int, is_open: bool) -> list[TextRow]:
+    """Return a command and how it ended; the command itself and its output if opened."""
+    document = block.document
+    run = document.metadata if isinstance(document, documents.TerminalCommandDocument) else None
+    pieces = _render_subject(block, run)
+    came: list[Piece] = []
+    if run and run.exit_code is None:
+        told, _ = format_outcome(block, block.summary)
+        pieces += [(f" · {told or 'did not run'}", "warn")]
+    elif run:
+        came = _render_outcome(run)
+        room = width - MARGIN - measure_pieces([*pieces, *came, *format_details("-")]) + 1
+        came += format_details(_format_effects(run.effects, room))
+    sign = "✕" if run and run.exit_code and not is_open else choose_sign(block, is_open)
+    rows = [render_head(sign, pieces, width, outcome=came)]
+    if is_open and run:
+        rows += render_lines(expose_controls(run.command), width, "strong", OPEN_ROWS)
+        rows += render_lines(run.output, width, "", OPEN_ROWS)
+        rows += render_lines(run.effects, width, "muted", OPEN_ROWS)
+    elif mine := as_user_command(block):
+        rows += _render_user_output(mine, width)
+    elif run and run.exit_code:
+        lines = [line for line in run.output.splitlines() if line.strip()]
+        rows += [row for line in lines[-FAILED_ROWS:] for row in render_lines(line, width, "muted", 1)[:1]]
+    elif block.is_running and block.output:
+        rows += render_live_output(block, width)
+    return rows
+
+
+def _render_subject(block: TranscriptBlock, run: documents.TerminalCommandMetadata | None) -> list[Piece]:
+    """Return who ran what, and where that is worth saying."""
+    command: Piece = (fit_line(expose_controls(run.command if run else block.subject or block.title), 300), "")
+    if run and "all" in run.permissions:
+        return [("on your machine ", "warn"), ("$ ", "accent"), command]
+    if block.title == "user_command" or as_user_command(block):
+        return [("shadow ", "muted"), ("$ ", "accent"), command]
+    tool = block.title if block.title == "run_python" else "run_terminal_cmd"
+    did_run = block.is_running or run is None or run.exit_code is not None
+    word = describe_call(tool, is_running=block.is_running) if did_run else "Run"
+    return [(word, "tool"), (f" {command[0]}", command[1])]
+
+
+def _render_outcome(run: documents.TerminalCommandMetadata) -> list[Piece]:
+    """Return what the tests counted, if any ran, or else how the command ended; and how long it took."""
+    counts = find_test_counts(run.output)
+    told = counts.format() if counts else ""
+    came: list[Piece] = []
+    if run.exit_code:
+        came = [(f" · exit {run.exit_code}", "bad")]
+    elif not told:
+        came = [(" · ok", "ok")]
+    came += [(f" · {told}", "bad" if run.exit_code else "ok")] if told else []
+    return [*came, *format_details(format_duration(run.duration_ms))]
+
+
+def _format_effects(effects: str, room: int) -> str:
+    """Return what a command changed, as much as fits `room` cells, and how many more."""
+    if not effects.startswith("changed: "):
+        return ""
+    done = list(takewhile(lambda each: each not in NOTE_STARTS, effects.removeprefix("changed: ").split("; ")))
+    for shown in range(len(done), 0, -1):
+        more = f" and {len(done) - shown} more" if shown < len(done) else ""
+        text = "; ".join(fit_line(each, 60) for each in done[:shown]) + more
+        if cell_len(text) <= room:
+            return text
+    return ""
+
+
+def _render_user_output(run: documents.TerminalCommandMetadata, width: int) -> list[TextRow]:
+    """Return the end of what the user's own command wrote, and how to see the rest."""
+    rows = render_lines(run.output, width, "", -USER_COMMAND_ROWS)
+    if len(rows) <= USER_COMMAND_ROWS:
+        return rows
+    hidden = _count_lines(run) - USER_COMMAND_ROWS
+    more = f"… {count('more line', hidden)}" if hidden > 0 else "… more of these lines"
+    return [TextRow([*INDENT, (f"{more} ({EXPAND_HINT})", "muted")], lead=4), *rows[-USER_COMMAND_ROWS:]]
