@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from core.protocol import events
 from core.protocol.documents import AnyDocument, FileEditDocument
 from core.protocol.messages import Attachment, Usage
+from core.state.receipt import Receipt
 
 
 @dataclass(slots=True, eq=False)
@@ -17,7 +18,7 @@ class TranscriptBlock:
     streamed so far (empty once `document` is there), `output` the latest output of a running tool. `revision` grows
     with every change, so that what was drawn of a block can be told to be stale. Of a call, `subject` says what it is
     about (a path, a command), `summary` what came of it; of a subagent, its todo, and `acts` are what it did; of an
-    edit, `folded` are those of the same file just before it.
+    edit, `folded` are those of the same file just before it; of a turn that has ended, its `receipt`.
     """
 
     key: str
@@ -41,6 +42,7 @@ class TranscriptBlock:
     acts: tuple[events.SubagentAction, ...] = ()
     attachments: tuple[Attachment, ...] = ()
     folded: tuple[FileEditDocument, ...] = ()
+    receipt: Receipt | None = None
 
     @property
     def is_running(self) -> bool:

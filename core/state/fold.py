@@ -150,6 +150,7 @@ SHARED_STEPS: Final = _combine_steps(
         ev.SubagentMerged: (steps.finish_merge,),
     },
     DEBUG_STEPS,
+    {ev.CheckRecorded: (steps.record_check,)},
     dict.fromkeys(REVIEW_STEPS, _APPLY_REVIEW),
 )
 

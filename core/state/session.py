@@ -28,10 +28,18 @@ def refuse_recall(wanted: Sequence[int]) -> Iterable[ev.Envelope]:
     return ()
 
 
+@dataclass(frozen=True, slots=True)
+class CheckRun:
+    """A command that checks (tests, a build, a linter), as it ended; `told`: what tests it counted, "" = none."""
+
+    exit_code: int
+    told: str = ""
+
+
 @dataclass(slots=True, kw_only=True)
 class TurnState:
     """One turn: `documents` in order, until the next turn begins; `reason` is "" while it runs. `seq` is that of the
-    record that began it; `step` the one at work, `steps` those that have ended. Times in ms."""
+    record that began it; `step` the one at work, `steps` those that have ended; `checks` by command. Times in ms."""
 
     id: str
     seq: int
@@ -42,6 +50,7 @@ class TurnState:
     documents: dict[str, AnyDocument | None] = field(default_factory=dict)
     calls: dict[str, ev.ToolRequested] = field(default_factory=dict)
     tool_count: int = 0
+    checks: dict[str, CheckRun] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
     step: int = 0
     steps: int = 0

@@ -17,9 +17,17 @@ from msgspec.structs import replace
 
 from core.errors import StateError
 from core.protocol import events as ev
-from core.protocol.documents import TerminalCommandDocument
+from core.protocol.documents import TerminalCommandDocument, TerminalCommandMetadata
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from core.state.session import ConversationCheckpoint, SessionState, SubagentState, TurnState, UnreportedAnswer
+from core.state.session import (
+    CheckRun,
+    ConversationCheckpoint,
+    SessionState,
+    SubagentState,
+    TurnState,
+    UnreportedAnswer,
+)
+from core.state.test_counts import find_test_counts
 from core.state.usage import add_usage
 
 
@@ -149,6 +157,23 @@ def finish_document(state: SessionState, envelope: ev.Envelope, event: ev.Docume
         state.last_run = document
     if state.turns and not _is_outside_turn(state, envelope):
         state.turns[-1].documents[document.id] = document
+        if isinstance(document, TerminalCommandDocument):
+            _note_tests(state.turns[-1], document.metadata)
+
+
+def _note_tests(turn: TurnState, run: TerminalCommandMetadata) -> None:
+    counts = find_test_counts(run.output) if run.exit_code is not None else None
+    if run.exit_code is not None and counts is not None:
+        turn.checks.pop(run.command, None)  # the last run is the last one in order, too
+        turn.checks[run.command] = CheckRun(run.exit_code, counts.format())
+
+
+def record_check(state: SessionState, _: ev.Envelope, event: ev.CheckRecorded) -> None:
+    """Note that a command checked; its document says what it counted."""
+    if (turn := state.current_turn) is not None:
+        known, code = turn.checks.get(event.check.command), event.check.exit_code
+        if known is None or known.exit_code != code:
+            turn.checks[event.check.command] = CheckRun(code)
 
 
 def start_call(state: SessionState, envelope: ev.Envelope, event: ev.ToolRequested) -> None:

@@ -7,22 +7,22 @@ from typing import Final
 
 from core.protocol import documents
 from core.protocol.attachment_labels import classify_attachment, describe_attachment
+from core.state.receipt import render_receipt
 from tui.block import TranscriptBlock
 from tui.chat.code_rows import highlight_code, render_code, render_code_reference
 from tui.chat.command_rows import render_command
+from tui.chat.receipt_rows import render_turn_end
 from tui.chat.subagent_rows import render_subagent
 from tui.chat.tool_call_rows import (
     diff_lines,
-    format_details,
     format_json,
     format_result,
-    format_usage,
     render_edit,
     render_head,
     render_live_output,
     render_tool_call,
 )
-from tui.quantities import count, format_duration
+from tui.quantities import format_duration
 from tui.text import clean, fit_line, format_path, shorten_lines
 from tui.widgets.text_rows import GUTTER, INDENT, Piece, TextRow, wrap_pieces, wrap_text
 
@@ -65,9 +65,11 @@ def fit_width(width: int) -> int:
 
 
 def copy_text(block: TranscriptBlock) -> str:
-    """Return the plain text of a block, as copying takes it."""
+    """Return the plain text of a block, as copying takes it; of a turn's end, its receipt as Markdown."""
     document = block.document
     match document:
+        case None if block.receipt is not None:
+            return clean(render_receipt(block.receipt))
         case None:
             acts = "\n".join(act.text for act in block.acts)
             text = block.text or acts or block.live or block.output or block.title
@@ -214,19 +216,6 @@ def _render_notice(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]
     return wrap_text(shorten_lines(clean(text)), width, role, first=[(sign, role)], rest=INDENT)
 
 
-def _render_turn_end(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
-    words = {"done": "done", "interrupted": "interrupted", "limit": "stopped at a limit", "failed": "failed"}
-    role = {"done": "muted", "failed": "bad"}.get(block.status, "warn")
-    pieces: list[Piece] = [(words.get(block.status, block.status), role)]
-    pieces += format_details(
-        fit_line(block.text),
-        count("step", block.steps) if block.steps else "",
-        format_duration(block.duration_ms) if block.duration_ms else "",
-        *format_usage(block.usage),
-    )
-    return wrap_pieces(pieces, width, first=[("  ─ ", "muted")], rest=INDENT)
-
-
 _RENDERERS: Final[dict[str, BlockRenderer]] = {
     "prompt": _render_prompt,
     "steer": _render_prompt,
@@ -244,5 +233,5 @@ _RENDERERS: Final[dict[str, BlockRenderer]] = {
     "todo_update": _render_todo_update,
     "notice": _render_notice,
     "subagent": render_subagent,
-    "turn_end": _render_turn_end,
+    "turn_end": render_turn_end,
 }

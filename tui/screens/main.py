@@ -172,6 +172,7 @@ class MainScreen(Screen[None]):
             self.context.start(self.controllers.panes.update, topics, group="panes")
 
     def _show_blocks(self) -> None:
+        self.state.renew_receipts()
         self.set_class(not self.state.blocks, "-empty")
         self.query_one(Transcript).show(self.state.blocks)
 

@@ -74,6 +74,7 @@ def _retry_step(view: ViewState, envelope: events.Envelope, event: events.StepRe
 def _finish_turn(view: ViewState, envelope: events.Envelope, event: events.TurnFinished) -> None:
     view.retry = None
     view.transcript.finish_turn(envelope, event)
+    view.stale_receipts.add(envelope.turn)
     view.debug.end()
 
 
@@ -118,10 +119,28 @@ def _start_document(view: ViewState, envelope: events.Envelope, event: events.Do
 
 def _touch_change(view: ViewState, _: events.Envelope, event: events.ChangeProposed | events.ChangeRevised) -> None:
     view.touched_paths.add(event.change.path)
+    _note_change(view, event.change.path)
+    view.note_origin(event.change.origin)
+
+
+def _note_change(view: ViewState, path: str) -> None:
+    if (known := view.changes.get(path)) is not None:
+        view.note_origin(known.origin)
+
+
+def _give_verdict(view: ViewState, _: events.Envelope, event: events.VerdictGiven) -> None:
+    view.note_origin(event.verdict.origin)
+
+
+def _undo_verdict(view: ViewState, _: events.Envelope, event: events.VerdictUndone) -> None:
+    for record in view.review.verdicts:
+        if record.id == event.id:
+            view.note_origin(record.origin)
 
 
 def _touch_path(view: ViewState, _: events.Envelope, event: events.ChangeResolved | events.FileWritten) -> None:
     view.touched_paths.add(event.path)
+    _note_change(view, event.path)
 
 
 def _touch_paths(view: ViewState, _: events.Envelope, event: events.FilesChanged) -> None:
@@ -283,8 +302,6 @@ _STEPLESS: Final[Mapping[Topics, Iterable[type[events.Event]]]] = {
     _STEP: {events.StepStarted},
     _REVIEW: {
         events.ChangeConflicted,
-        events.VerdictGiven,
-        events.VerdictUndone,
         events.LayersChanged,
         events.CheckRecorded,
         events.HunkCommented,
@@ -320,7 +337,9 @@ _SHOWN: Final[Mapping[type[events.Event], tuple[Topics, Step | None]]] = {
     events.QuestionAnswered: (_ASK, _answer),
     events.ChangeProposed: (_REVIEW, _touch_change),
     events.ChangeRevised: (_REVIEW, _touch_change),
-    events.ChangeResolved: (_REVIEW, _touch_path),
+    events.ChangeResolved: (_REVIEW | _BLOCKS, _touch_path),
+    events.VerdictGiven: (_REVIEW | _BLOCKS, _give_verdict),
+    events.VerdictUndone: (_REVIEW | _BLOCKS, _undo_verdict),
     events.FileWritten: (_FILES, _touch_path),
     events.FilesChanged: (_FILES, _touch_paths),
     events.CheckpointCreated: (NOTHING, _in_transcript(TranscriptState.mark_checkpoint)),

@@ -11,8 +11,9 @@ from core.protocol.documents import Todo
 from core.protocol.plans import Plan
 from core.protocol.queries import BackgroundAgentInfo, IndexStatus
 from core.protocol.renames import list_changes
-from core.protocol.review import Bulk, Comment
+from core.protocol.review import Bulk, Comment, Origin
 from core.state.debugging import DebugState
+from core.state.receipt import build_receipt
 from core.state.session import SessionState
 from tui.block import TranscriptBlock
 from tui.state.transcript import TranscriptState
@@ -82,7 +83,7 @@ class ViewState(SessionState):
     `is_pending_kept`: the pending changes of a private session were kept; `turn_numbers` by id, also of turns that were
     left; `refusals`: verdicts that failed, by path, until the review has shown them; `index`: how far it is;
     `client_count`: how many screens and other clients have the session open; `background`: the agents there;
-    `commits`: the one at work."""
+    `commits`: the one at work; `stale_receipts`: turns whose receipt is to be made anew."""
 
     transcript: TranscriptState = field(default_factory=TranscriptState)
     steering: SteeringQueue = field(default_factory=SteeringQueue)
@@ -99,6 +100,7 @@ class ViewState(SessionState):
     client_count: int = 1
     background: tuple[BackgroundAgentInfo, ...] = ()
     commits: CommitProgress = field(default_factory=CommitProgress)
+    stale_receipts: set[str] = field(default_factory=set)
 
     @property
     def blocks(self) -> list[TranscriptBlock]:
@@ -167,6 +169,21 @@ class ViewState(SessionState):
         """The todos of the plan at hand, as they are now; those of the session if they belong to no plan."""
         plan = self.current_plan
         return self.todos if plan is None or self.todos_plan_path in {"", plan.path} else plan.todos
+
+    def note_origin(self, origin: Origin | None) -> None:
+        """Note that the receipt of the turn that this came from has changed."""
+        if origin is not None and origin.turn:
+            self.stale_receipts.add(origin.turn)
+
+    def renew_receipts(self) -> None:
+        """Bring the receipts of turns up to date, of which a file or a verdict has changed since."""
+        turns = {turn.id: turn for turn in self.turns if turn.id in self.stale_receipts and turn.reason}
+        for block in self.blocks if turns else ():
+            if block.kind == "turn_end" and (turn := turns.get(block.turn)) is not None:
+                receipt = build_receipt(self, turn)
+                block.revision += receipt != block.receipt
+                block.receipt = receipt
+        self.stale_receipts.clear()
 
     def list_prompts_after(self, seq: int) -> list[str]:
         """Return the user's prompts and messages after that event."""

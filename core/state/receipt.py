@@ -1,0 +1,132 @@
+"""The receipt of a turn: which files it changed and what became of that, which checks ran, and what it took.
+
+A pure function of the state, also of a turn that is long over: whoever tells of it (a screen, `-p`, the text of a pull
+request) says the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from core.protocol.messages import Usage
+from core.protocol.renames import list_changes
+from core.protocol.review import Hunk, VerdictRecord
+from core.state.session import CheckRun, SessionState, TurnState
+from core.text.display_names import display_name
+
+MAX_FILES: Final = 50  # in the text; a bulk of generated ones is a line anyway
+MAX_NAME: Final = 200  # characters of a path or a command
+
+
+class ReceiptFile(NamedTuple):
+    """One file with its lines, and how many of its hunks were accepted and rejected, and wait."""
+
+    path: str
+    added: int = 0
+    removed: int = 0
+    accepted: int = 0
+    rejected: int = 0
+    waiting: int = 0
+
+    def add(self, other: ReceiptFile) -> ReceiptFile:
+        """Return both together."""
+        return ReceiptFile(self.path, *(mine + theirs for mine, theirs in zip(self[1:], other[1:], strict=True)))
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in words: one for all hunks, else how many have which."""
+        parts = [(self.accepted, "accepted"), (self.rejected, "rejected"), (self.waiting, "to review")]
+        told = [(number, word) for number, word in parts if number]
+        return told[0][1] if len(told) == 1 else ", ".join(f"{number} {word}" for number, word in told)
+
+
+class Receipt(NamedTuple):
+    """A turn that has ended, as it is told. `checks`: the last run of each command that checks, in order."""
+
+    prompt: str
+    model: str
+    reason: str
+    files: tuple[ReceiptFile, ...]
+    checks: tuple[tuple[str, CheckRun], ...]
+    usage: Usage
+    steps: int
+    duration_ms: int
+
+
+def build_receipt(state: SessionState, turn: TurnState) -> Receipt:
+    """Build the receipt of a turn, with the verdicts that stand now."""
+    files: dict[str, ReceiptFile] = {}
+    for each in _list_files(state, turn.id):
+        files[each.path] = files[each.path].add(each) if each.path in files else each
+    return Receipt(
+        prompt=turn.prompt,
+        model=turn.model,
+        reason=turn.reason,
+        files=tuple(files[path] for path in sorted(files)),
+        checks=tuple(turn.checks.items()),
+        usage=turn.usage,
+        steps=turn.steps,
+        duration_ms=turn.duration_ms,
+    )
+
+
+def _list_files(state: SessionState, turn: str) -> Iterator[ReceiptFile]:
+    for change in list_changes(state.changes):
+        if change.origin is not None and change.origin.turn == turn:
+            yield ReceiptFile(change.path, change.added, change.removed, waiting=max(len(change.hunks), 1))
+    for record in state.review.verdicts:
+        if record.origin is not None and record.origin.turn == turn and record.settled is None:
+            yield _count_verdict(record)
+
+
+def _count_verdict(record: VerdictRecord) -> ReceiptFile:
+    added, removed = _count_lines(record.hunks)
+    judged = max(len(record.hunks), 1)
+    if record.verdict == "accept":
+        return ReceiptFile(record.path, added, removed, accepted=judged)
+    return ReceiptFile(record.path, added, removed, rejected=judged)
+
+
+def _count_lines(hunks: Iterable[Hunk]) -> tuple[int, int]:
+    lines = [(each.new_lines, each.old_lines) for each in hunks]
+    return sum(new for new, _ in lines), sum(old for _, old in lines)
+
+
+def render_receipt(receipt: Receipt) -> str:
+    """Render a receipt as Markdown, as it is put into a pull request."""
+    parts = ["\n".join(f"> {line}".rstrip() for line in receipt.prompt.strip().splitlines()[:10])]
+    if receipt.files:
+        rows = [f"| {_quote(each.path)} | +{each.added} −{each.removed} | {each.verdict} |" for each in receipt.files]
+        more = len(rows) - MAX_FILES
+        rows = [*rows[:MAX_FILES], *([f"| … {more:,} more | | |"] if more > 0 else [])]
+        parts.append("\n".join(["| file | lines | |", "|:--|--:|:--|", *rows]))
+    if receipt.checks:
+        parts.append("\n".join(f"- {_render_check(command, run)}" for command, run in receipt.checks))
+    parts.append(" · ".join(_list_costs(receipt)))
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _quote(text: str) -> str:
+    """Quote foreign text as code in a table, where neither a bar nor a backtick ends anything."""
+    shown = display_name(text).replace("`", "ˋ").replace("|", "¦")
+    return f"`{shown[:MAX_NAME]}{'…' if len(shown) > MAX_NAME else ''}`"
+
+
+def _render_check(command: str, run: CheckRun) -> str:
+    sign = "✅" if run.exit_code == 0 else "❌"
+    told = run.told or ("passed" if run.exit_code == 0 else f"exit code {run.exit_code}")
+    return f"{sign} {_quote(command)}: {told}"
+
+
+def _list_costs(receipt: Receipt) -> Iterator[str]:
+    if receipt.model:
+        yield display_name(receipt.model, 100)
+    if receipt.steps:
+        yield f"{receipt.steps:,} step{'' if receipt.steps == 1 else 's'}"
+    if receipt.duration_ms:
+        yield f"{receipt.duration_ms / 1000:,.1f} s"
+    if tokens := receipt.usage.prompt_tokens + receipt.usage.completion_tokens:
+        yield f"{tokens:,} tokens"
+    if receipt.usage.cost:
+        yield f"${receipt.usage.cost:.4f}"
