@@ -23,6 +23,7 @@ from core.filesystem.atomic_write import replace_file
 from core.mcp.wire.sdk_connection import ToolDefinition
 from core.records import decode_json
 from core.sandbox.plain_text import strip_escapes
+from core.text.counting import count
 from core.user_dirs import get_cache_dir
 
 MAX_DESCRIPTION: Final = 2_000  # characters of a description that the model is told; the rest is in search_tools
@@ -127,7 +128,7 @@ def format_offer(tools: Sequence[OfferedTool], notes: Sequence[str], limit: int)
     if len(text) // 4 <= limit:
         return text
     counts = Counter(each.server for each in tools)
-    rows = [f"- {name}: {count} tools" for name, count in sorted(counts.items())]
+    rows = [f"- {name}: {count('tool', number)}" for name, number in sorted(counts.items())]
     return HOW_TO_FIND.format("\n".join([*rows, *notes]))
 
 

@@ -35,7 +35,7 @@ from core.workspace.withheld_paths import WithheldPaths
 
 MAX_NAMED = 4  # paths in a line about effects
 MAX_JOB_OUTPUT = 64 << 20  # bytes that a command in the background may write before it is ended
-EFFECTS_DROPPED = "Stopped by the user; what it had changed until then was dropped."
+EFFECTS_DROPPED = "Stopped before it ended; what it had changed until then was dropped."
 ENDED_FOR_SPACE = "Ended because {}; what it had changed was dropped."
 SECRETS_HIDDEN = "Values that stand in files with secrets were taken out of what it printed."
 STASHED = "Git stashed changes, and a stash can't be kept here: stash and pop in one command."

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Protocol
 from msgspec import Meta, field
 
 from core.modes import Access
+from core.text.counting import count
 from core.tools.base import Tool, ToolOutcome, ToolType
 
 _SHOWN = 2_000  # characters of arguments in a question
@@ -97,4 +98,4 @@ class SearchTools(Tool[ExternalCaller], frozen=True, kw_only=True):
         found = capability.describe_tools(self.query)
         if not found:
             return ToolOutcome(content="No tool of a server speaks of that. Try other words.", summary="none")
-        return ToolOutcome(content=found, summary=f"{found.count(chr(10) + '- ') + 1} tools")
+        return ToolOutcome(content=found, summary=count("tool", found.count(chr(10) + "- ") + 1))

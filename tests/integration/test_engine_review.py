@@ -62,6 +62,16 @@ async def test_a_hunk_is_split_and_edited_and_the_model_is_told(project):
     assert first.new_lines == 3
 
 
+async def test_a_hunk_that_cannot_be_split_is_refused_at_once_and_nothing_of_it_is_in_the_conversation(project):
+    async with session_in(project, access([writes("new.txt", text="one line\n"), says("Done.")])) as (engine, session):
+        await run_turn(engine, session)
+        before = engine.state(session).seq
+        hunk = change_of(engine, session, "new.txt").hunks[0].id
+        reply = await refused(engine, cmd.HunkSplit(session=session, path="new.txt", hunk=hunk))
+        assert reply.code == "not_divisible"
+        assert engine.state(session).seq == before
+
+
 async def test_comments_wait_and_go_back_as_one_message(project):
     models = access([writes("new.txt", "other.txt"), says("Done."), says("I see.")])
     async with session_in(project, models) as (engine, session):

@@ -30,6 +30,7 @@ from core.sessions.store import SessionStore
 from core.sessions.summary import load_summary
 from core.shadow.shadow import Shadow
 from core.state.session import SessionState
+from core.text.counting import count
 
 AGENT_PREFIX: Final = "agent-"
 MAX_OUTPUT: Final = 30_000  # characters of a command's output
@@ -238,8 +239,12 @@ def _render_change(found: ChangeDiff | None, path: str) -> Iterator[str]:
 
 def _describe_session(info: SessionInfo, prompts: list[str]) -> Iterator[str]:
     updated = datetime.fromtimestamp(info.updated / 1000).astimezone()
-    yield f"{info.title or info.id}: {info.turns} turns, {info.mode} mode, last on {updated:%Y-%m-%d %H:%M}"
-    yield f"{info.pending} changes of it wait for a verdict." if info.pending else "Nothing of it is pending."
+    yield f"{info.title or info.id}: {count('turn', info.turns)}, {info.mode} mode, last on {updated:%Y-%m-%d %H:%M}"
+    yield (
+        f"{count('change', info.pending)} of it {'waits' if info.pending == 1 else 'wait'} for a verdict."
+        if info.pending
+        else "Nothing of it is pending."
+    )
     yield "What the user asked, in order:"
     for number, prompt in enumerate(prompts[-MAX_PROMPTS:], max(len(prompts) - MAX_PROMPTS, 0) + 1):
         line = " ".join(prompt.split())

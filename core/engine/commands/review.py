@@ -27,6 +27,7 @@ from core.protocol.review import Bulk, Change, Comment, Origin, Verdict
 from core.shadow.paths import format_paths
 from core.shadow.review.change_groups import group_changes
 from core.shadow.review.verdict_plan import find_hunks
+from core.text.counting import count
 
 MAX_NAMED = 10
 MAX_TEXT = 4_000_000
@@ -119,7 +120,7 @@ def _build_bulk_notice(bulks: Sequence[Bulk]) -> Notice:
     if not waiting:
         files = sum(each.files for each in beside)
         hint = "Carry them over, if you want them, with `agent-tui review --accept NAME`, or in the review's list."
-        return Notice(level="info", message=f"Beside the project: {files:,} files that git ignores.", hint=hint)
+        return Notice(level="info", message=f"Beside the project: {count('file', files)} that git ignores.", hint=hint)
     named = [f"{each.root} ({each.files:,} file{'' if each.files == 1 else 's'})" for each in waiting]
     waits = "1 bulk still waits" if len(waiting) == 1 else f"{len(waiting)} bulks still wait"
     hint = "Each is decided on as a whole: as a row of the review's list, or with `agent-tui review --accept NAME`."
@@ -161,8 +162,9 @@ def prepare_bulk_resolve(session: Session, command: cmd.BulkResolve) -> Effect:
 
 
 def prepare_split(session: Session, command: cmd.HunkSplit) -> Effect:
+    """Split a hunk. One that can't be divided is refused at once: that is no part of the conversation."""
     rework = session.shadow.hunk_edits
-    rework.find_hunk(command.path, command.hunk)
+    rework.divide(command.path, command.hunk, command.line)
     return partial(rework.split, command.path, command.hunk, command.line)
 
 

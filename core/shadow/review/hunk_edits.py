@@ -54,12 +54,17 @@ class HunkEdits(ReviewPart):
     def split(self, path: str, hunk_id: str, line: int = 0) -> Change:
         """Make several hunks of one; see `HunkSplit`. A rename becomes a new file and a deletion. Raises
         `CommandRejected` if it can't be divided there."""
+        (_, hunk), divided = self.find_hunk(path, hunk_id), self.divide(path, hunk_id, line)
+        self.emit(ChangeRevised(change=divided))
+        later = (each for each in divided.hunks if hunk.moves or each.old_start >= hunk.old_start)
+        self._carry_comment_over(path, hunk_id, next(later))
+        return self.state.changes[path]
+
+    def divide(self, path: str, hunk_id: str, line: int = 0) -> Change:
+        """Return the change as `split` would make it. Raises `CommandRejected` if the hunk can't be divided there."""
         change, hunk = self.find_hunk(path, hunk_id)
         if hunk.moves:
-            alone = replace(recount_hunks(self.contents, change, None), apart=True)
-            self.emit(ChangeRevised(change=alone))
-            self._carry_comment_over(path, hunk_id, alone.hunks[0])
-            return alone
+            return replace(recount_hunks(self.contents, change, None), apart=True)
         sides = self.contents.read_change(change)
         if find_notebook(sides[1] or sides[0]) is not None:
             raise CommandRejected("A cell is judged as a whole.", hint="Edit it instead.", code="not_divisible")
@@ -69,9 +74,7 @@ class HunkEdits(ReviewPart):
         every = replace_hunk(change.hunks, hunk, parts, old, new) if is_text else change.hunks
         if len(every) <= len(change.hunks):
             raise CommandRejected("This hunk can't be split.", hint="It is one line, or no text.", code="not_divisible")
-        self.emit(ChangeRevised(change=replace(change, hunks=every)))
-        self._carry_comment_over(path, hunk_id, next(each for each in every if each.old_start >= hunk.old_start))
-        return self.state.changes[path]
+        return replace(change, hunks=every)
 
     def read_text(self, path: str, hunk_id: str) -> HunkText:
         """Return the new side of a hunk; of a notebook the source of its cell. Raises `CommandRejected` if it is no

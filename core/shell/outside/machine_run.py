@@ -30,7 +30,7 @@ from core.shell.outside.disk_survey import DiskChanges, survey_disk
 from core.workspace.secret_values import SecretMasker, find_secret_values
 
 ON_MACHINE: Final = "Ran on the user's machine, outside of the box."
-STOPPED: Final = "Stopped by the user; what it did on their machine until then stays."
+STOPPED: Final = "Stopped before it ended; what it did on their machine until then stays."
 NO_CHANGE: Final = "no file of the project changed"
 GIT_CHANGED: Final = "git's own state changed"
 UNKNOWN: Final = "what it changed is not known: the project has too many files to look"

@@ -132,7 +132,12 @@ def build_help_page() -> PageDialog:
     from tui.slash_commands import SLASH_COMMANDS
 
     parts: list[tuple[str, str]] = [(_HELP, "")]
+    longest = max(len(each.word) for each in SLASH_COMMANDS)
     for each in SLASH_COMMANDS:
-        parts += [(f"  /{each.word:<10}", "bold"), (each.label, ""), (f"  {each.argument}\n", "$foreground 60%")]
+        parts += [
+            (f"  /{each.word:<{longest + 2}}", "bold"),
+            (each.label, ""),
+            (f"  {each.argument}\n", "$foreground 60%"),
+        ]
     parts.append(("\n  @ names a file   F1 all keys   Ctrl+P every command   Shift+Tab the mode\n", "$foreground 60%"))
     return PageDialog("Help", Content.assemble(*parts))

@@ -21,7 +21,11 @@ from tui.widgets.key_hints import format_hints
 RestoredPart = Literal["both", "files", "conversation"]
 MAX_PATHS: Final = 300
 _DISK: Final = {"create": "comes back", "edit": "as it was", "delete": "is removed"}
-_PENDING: Final = {"propose": "waits again", "revise": "waits as it did", "resolve": "waits no more"}
+_PENDING: Final = {
+    "propose": "waits again",
+    "revise": "waits as it did",
+    "resolve": "leaves the review",
+}
 _KEYS: Final = (*((f"rewind.{part}", part) for part in get_args(RestoredPart)), ("rewind.leave", "back"))
 
 

@@ -11,6 +11,7 @@ from core.debug.probe_records import format_record
 from core.debug.run_comparison import compare_runs, filter_records, narrow_place
 from core.errors import ToolInputInvalid
 from core.protocol.debug import ComparedLocation, ProbeRecord
+from core.text.counting import count
 from core.tools.base import ToolOutcome
 from core.tools.builtin.debugging.debugger import Debugger, DebugTool
 from core.tools.builtin.debugging.reproduce import format_probe_line
@@ -46,7 +47,7 @@ class ReadProbeLog(DebugTool, frozen=True, kw_only=True, rename={"hypothesis": "
             return self._compare_runs(name, compare_runs(records, other))
         part = records[self.offset : self.offset + _MOST]
         told = [
-            f"{len(records)} lines of {name}:",
+            f"{count('line', len(records))} of {name}:",
             *(format_probe_line(name, each.line, format_record(each)) for each in part),
         ]
         left = len(records) - self.offset - len(part)
@@ -54,7 +55,7 @@ class ReadProbeLog(DebugTool, frozen=True, kw_only=True, rename={"hypothesis": "
             whole = "\n".join(format_probe_line(name, each.line, format_record(each)) for each in logged)
             file = capability.save_output(name, whole)
             told.append(f"[{left} more{f'; the whole log: read_file {file}' if file else ''}]")
-        return ToolOutcome(content="\n".join(told), summary=f"{len(records)} lines")
+        return ToolOutcome(content="\n".join(told), summary=count("line", len(records)))
 
     def _filter_records(self, records: tuple[ProbeRecord, ...]) -> tuple[ProbeRecord, ...]:
         return filter_records(records, hypothesis=self.hypothesis, words=(self.containing,) if self.containing else ())

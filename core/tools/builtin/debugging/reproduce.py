@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from core.debug.probe_records import format_record
 from core.errors import ToolInputInvalid
+from core.text.counting import count
 from core.tools.base import ToolOutcome
 from core.tools.builtin.debugging.debugger import Debugger, DebugTool, Reproduction, ReproductionReport
 from core.tools.builtin.terminal.run_terminal_cmd import format_outcome
@@ -50,7 +51,7 @@ class Reproduce(DebugTool, frozen=True, kw_only=True):
         if done.result is not None:
             told = format_outcome(self.command, done.result).content
             parts.append(told if len(told) <= _OUTPUT else f"[…]\n{told[-_OUTPUT:]}")
-        summary = f"{run.id}: {run.records} lines logged"
+        summary = f"{run.id}: {count('line', run.records)} logged"
         return ToolOutcome(content="\n".join(parts), summary=summary, failed=done.outcome == "stopped")
 
 
@@ -60,9 +61,10 @@ def format_probe_line(run: str, line: int, text: str) -> str:
 
 def _format_head(done: ReproductionReport) -> str:
     run = done.run
-    counted = ", ".join(f"{name or 'no hypothesis'} {count}" for name, count in run.counts.items())
-    parts = [f"Run {run.id}{' (after a change on evidence)' if run.after_fix else ''}: {run.probes} probes in place,"]
-    parts.append(f"{run.records} lines logged{f' ({counted})' if counted else ''}.")
+    counted = ", ".join(f"{name or 'no hypothesis'} {number}" for name, number in run.counts.items())
+    when = " (after a change on evidence)" if run.after_fix else ""
+    parts = [f"Run {run.id}{when}: {count('probe', run.probes)} in place,"]
+    parts.append(f"{count('line', run.records)} logged{f' ({counted})' if counted else ''}.")
     if run.broken:
         parts.append(f"{run.broken} lines of the log were no JSON objects.")
     if done.lost:

@@ -14,6 +14,7 @@ from core.edits.formats.patch_parser import FilePatch, parse_patch
 from core.edits.text_file import TextFile
 from core.errors import AgentTuiError, ToolInputInvalid
 from core.modes import Access
+from core.text.counting import count
 from core.tools.base import Editor, FileEditDetail, FileEditDetails, Tool, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import describe_creation, describe_edit, describe_match
 from core.tools.builtin.editing.edit_targets import build_missing_error, read_editable, refuse_notebook
@@ -70,7 +71,7 @@ class ApplyPatch(Tool[Editor], frozen=True, kw_only=True):
         if len(outcomes) == 1:
             return outcomes[0]
         added, removed = (sum(getattr(each, name) for each in details.values()) for name in ("added", "removed"))
-        summary = f"{len(outcomes)} files, +{added} -{removed}"
+        summary = f"{count('file', len(outcomes))}, +{added} -{removed}"
         content = "\n".join(each.content for each in outcomes)
         return ToolOutcome(content=content, summary=summary, detail=FileEditDetails(tuple(details.values())))
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from core.protocol.review import Hunk
 from core.syntax.flaws import describe_flaw, find_flaws, find_new_flaws
+from core.text.counting import count
 from core.text.lines import normalise_endings, split_lines
 from core.tools.base import Editor, FileEditDetail, ToolOutcome
 from core.tools.builtin.editing.edit_targets import refuse_notebook
@@ -62,7 +63,7 @@ async def propose_file(editor: Editor, path: str, text: str) -> ToolOutcome:
 
 async def describe_creation(path: str, detail: FileEditDetail, text: str) -> ToolOutcome:
     """The answer for a new file."""
-    rows = [f"Created {path}: {detail.added} lines.", *await to_thread(find_new_faults, path, "", text)]
+    rows = [f"Created {path}: {count('line', detail.added)}.", *await to_thread(find_new_faults, path, "", text)]
     return ToolOutcome(content="\n".join(rows), summary=f"+{detail.added} new", detail=detail)
 
 

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from core.edits.text_file import TextFile
 from core.errors import ToolInputInvalid
+from core.text.counting import count
 from core.text.lines import normalise_endings, split_lines
 from core.tools.base import Editor, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import find_new_faults, propose_file
@@ -37,7 +38,7 @@ class WriteTool(SingleFileEdit, frozen=True, kw_only=True):
         if text == file.text:
             return ToolOutcome(content=f"{self.file_path} already has this content.", summary="no change")
         detail = capability.write(self.file_path, file.encode(text))
-        head = f"Replaced {self.file_path}: {detail.added} lines added, {detail.removed} removed."
+        head = f"Replaced {self.file_path}: {count('line', detail.added)} added, {detail.removed} removed."
         content = "\n".join([head, *await to_thread(find_new_faults, self.file_path, file.text, text)])
         return ToolOutcome(content=content, summary=f"+{detail.added} -{detail.removed}", detail=detail)
 

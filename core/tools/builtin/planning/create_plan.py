@@ -12,6 +12,7 @@ from core.modes import Access
 from core.plans.todo_graph import check_graph, find_ready
 from core.protocol.documents import Todo
 from core.protocol.plans import Plan
+from core.text.counting import count
 from core.tools.base import Planner, Tool, ToolOutcome
 
 
@@ -45,7 +46,7 @@ class CreatePlan(Tool[Planner], frozen=True, kw_only=True, rename={"title": "nam
         made = capability.create_plan(plan)
         first = ", ".join(todo.id for todo in find_ready(made.todos)) or "none"
         content = (
-            f"Plan written to {made.path} with {len(made.todos)} todos; ready to start: {first}. "
+            f"Plan written to {made.path} with {count('todo', len(made.todos))}; ready to start: {first}. "
             "The user sees it now and decides when to build it. Do not begin the work in this turn."
         )
-        return ToolOutcome(content=content, summary=f"{len(made.todos)} todos", detail=made)
+        return ToolOutcome(content=content, summary=count("todo", len(made.todos)), detail=made)

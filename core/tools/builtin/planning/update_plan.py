@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from core.modes import Access
 from core.protocol.documents import TodoStatus
+from core.text.counting import count
 from core.tools.base import PlanChange, Planner, Tool, ToolOutcome
 from core.tools.builtin.planning.todo_write import build_changes, format_todos
 
@@ -48,4 +49,4 @@ class UpdatePlan(Tool[Planner], frozen=True, kw_only=True, rename={"title": "nam
         )
         plan, settled = await capability.update_plan(change)
         content = "\n".join([f"{plan.path} is changed.", *settled.notes, format_todos(plan.todos)])
-        return ToolOutcome(content=content, summary=f"{len(plan.todos)} todos", detail=plan, failed=settled.failed)
+        return ToolOutcome(content=content, summary=count("todo", len(plan.todos)), detail=plan, failed=settled.failed)

@@ -62,7 +62,7 @@ async def test_an_ambiguous_text_names_its_lines(files):
 async def test_an_empty_old_string_creates_a_missing_file_only(files):
     outcome = await replace(files, "new/a.py", "", "x\n")
     assert files.now("new/a.py") == b"x\n"
-    assert outcome.content == "Created new/a.py: 1 lines."
+    assert outcome.content == "Created new/a.py: 1 line."
     with pytest.raises(ToolInputInvalid, match="old_string is empty"):
         await replace(files, "new/a.py", "", "y\n")
 
