@@ -268,3 +268,22 @@ def test_a_command_is_found_by_its_own_name_behind_a_scope_or_a_plug_in():
     assert [word for word, _ in find_completions("com", own)] == ["compact", "comments", "commit", "acme:comb"]
     assert [word for word, _ in find_completions("plan", own)] == ["plan", "plans", "user:plan"]
     assert len({word for word, _ in find_completions("", own)}) == len(find_completions("", own))
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)])
+async def test_the_menu_is_as_tall_as_the_window_allows_and_never_covers_the_line_that_is_typed(stage, size):
+    async with stage(recorded.opening(), size=size) as on:
+        await on.pilot.press("/")
+        await on.until(lambda: (found := on.screen.query("CompletionList")) and found.first().size.height > 3)
+        await on.pilot.pause()
+        menu, centre = on.screen.query_one("CompletionList"), on.screen.query_one("#centre")
+        assert menu.region.bottom <= on.prompt.region.y
+        assert on.prompt.region.bottom <= centre.region.bottom
+        assert menu.size.height >= min(size[1] - 8, 30)
+        words = [str(menu.get_option_at_index(index).prompt) for index in range(5)]
+        assert all(word.startswith("/") for word in words)
+        assert len({len(word) - len(word[1:].partition(" ")[2].lstrip()) for word in words}) == 1
+        await on.pilot.resize_terminal(size[0], 14)
+        await on.pilot.pause()
+        assert menu.region.bottom <= on.prompt.region.y
+        assert on.prompt.region.bottom <= centre.region.bottom

@@ -12,10 +12,15 @@ from textual.widgets.option_list import Option
 
 from tui.keymap import format_first_key, get_keymap
 from tui.text import fit_line
+from tui.widgets.text_rows import measure_text
+
+LEAST_ROWS: Final = 3  # of candidates, however full the column is
+LONGEST_WORD: Final = 44  # columns that words are aligned in; a longer one pushes its note
 
 
 class CompletionList(OptionList, can_focus=False):
-    """Shows candidates; the prompt keeps the focus and passes the keys on."""
+    """Shows candidates; the prompt keeps the focus and passes the keys on. It takes the room that the conversation has,
+    and never that of the line which is being typed."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, compact=True)
@@ -27,18 +32,41 @@ class CompletionList(OptionList, can_focus=False):
         """Show (word, explanation) candidates for what was typed; none hides the list."""
         self.kind, self.pattern = kind, pattern
         self._words = tuple(word for word, _ in candidates)
+        sign = "/" if kind == "/" else ""
+        shown = [(f"{sign}{fit_line(word)}", fit_line(note)) for word, note in candidates]
+        column = max((min(measure_text(word), LONGEST_WORD) for word, note in shown if note), default=0)
         self.set_options(
-            Option(Content.assemble(fit_line(word), "  ", (fit_line(note), "$foreground 60%")))
-            for word, note in candidates
+            Option(Content.assemble(word, " " * (column - measure_text(word)), "  ", (note, "$foreground 60%")))
+            for word, note in shown
         )
         self.display = bool(candidates)
         if candidates:
             self.highlighted = 0
 
+    def on_mount(self) -> None:
+        self.screen.screen_layout_refresh_signal.subscribe(self, self._fit, immediate=True)
+
+    def _fit(self, _: object) -> None:
+        """Take the rows that nothing needs but the conversation; the last of them stays in view."""
+        column = self.parent
+        if not self.display or not isinstance(column, Widget):
+            return
+        beside = [each for each in column.displayed_children if each is not self]
+        taken = sum(each.gutter.height + 1 if _is_flexible(each) else each.outer_size.height for each in beside)
+        room = max(column.size.height - taken, LEAST_ROWS)
+        limit = self.styles.max_height
+        if limit is None or limit.value != room:
+            self.styles.max_height = room
+
     @property
     def selected_word(self) -> str | None:
         """The highlighted word, None without one."""
         return self._words[self.highlighted] if self.highlighted is not None and self._words else None
+
+
+def _is_flexible(widget: Widget) -> bool:
+    height = widget.styles.height
+    return height is not None and height.is_fraction
 
 
 MAX_ROWS: Final = 3
