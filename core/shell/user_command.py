@@ -1,4 +1,4 @@
-"""A command that the user typed (`!command`): run where the agent's commands run, without a question.
+"""A command that the user typed: `!command` runs where the agent's commands run, `!!command` on their machine.
 
 It belongs to no turn and may run beside one. The chat shows it like any other command; the model is told of it with the
 next prompt, or at the next step of the turn that runs.
@@ -7,6 +7,10 @@ next prompt, or at the next step of the turn that runs.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from msgspec.structs import replace
 
 from core.errors import AgentTuiError
 from core.ids import new_id
@@ -24,6 +28,7 @@ from core.protocol.review import Origin
 from core.sandbox.results import CommandResult
 from core.shell.command_host import CommandRequest
 from core.shell.execution import EFFECTS_DROPPED
+from core.shell.outside.machine_run import STOPPED, run_on_machine
 from core.shell.terminal import Terminal
 
 TOOL = "user_command"
@@ -34,8 +39,9 @@ MAX_REPORTED = 16_000  # characters of output that the model is told
 class UserCommand:
     """One command of the user. Its call has an id of its own, so that effects and checks can name it."""
 
-    def __init__(self, terminal: Terminal, command: str) -> None:
+    def __init__(self, terminal: Terminal, command: str, *, on_machine: bool = False) -> None:
         self._terminal = terminal
+        self._is_on_machine = on_machine
         self._emit = terminal.host.emit_outside_turn
         self.command = command
         self.call = new_id("user")
@@ -56,13 +62,23 @@ class UserCommand:
             self._emit(ToolOutput(call=self.call, text=text))
 
         try:
-            result = self.result = await self._terminal.run(self._build_request(), show)
+            result = self.result = await self._start(show)
             self._emit_end("completed" if result.exit_code is not None else "failed", result)
         except asyncio.CancelledError:
-            self._emit_end("cancelled", _build_stopped_result("".join(heard), EFFECTS_DROPPED))
+            self._emit_end("cancelled", _build_stopped_result("".join(heard), self._describe_stop()))
             raise
         except AgentTuiError as problem:
             self._emit_end("failed", _build_stopped_result("", problem.format_with_hint()))
+
+    def _start(self, on_output: Callable[[str], None]) -> Coroutine[Any, Any, CommandResult]:
+        request = self._build_request()
+        if not self._is_on_machine:
+            return self._terminal.run(request, on_output)
+        host = replace(self._terminal.host, emit=self._emit)  # what it did belongs to no turn
+        return run_on_machine(host, request, self._directory, on_output)
+
+    def _describe_stop(self) -> str:
+        return STOPPED if self._is_on_machine else EFFECTS_DROPPED
 
     def _build_request(self) -> CommandRequest:
         mount = self._terminal.probe_mount
@@ -85,6 +101,7 @@ class UserCommand:
             duration_ms=result.duration_ms,
             tool_call_id=self.call,
             effects=result.effects,
+            permissions=("all",) if self._is_on_machine else (),
         )
         self._emit(DocumentFinished(document=TerminalCommandDocument(id=self._document, sequence=0, metadata=metadata)))
         summary = "" if status == "completed" else result.ended.replace("_", " ")

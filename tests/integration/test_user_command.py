@@ -138,3 +138,18 @@ async def test_what_cursorignore_keeps_from_the_agent_no_command_can_read(projec
         assert "geheim" not in ran.output
         assert "one" in ran.output
         assert engine.state(session).changes == {}
+
+
+async def test_a_command_for_the_machine_runs_in_the_project_itself_and_waits_for_no_review(project):
+    async with engine_on(project) as engine:
+        session = await submit(engine, cmd.SessionOpen())
+        before = engine.state(session).seq
+        await submit(engine, cmd.CommandRun(session=session, command="echo real > made", on_machine=True))
+        seen = await read_until(engine, session, ev.CommandRan, after=before)
+        assert (project / "made").read_text() == "real\n"
+        assert engine.state(session).changes == {}
+        (shown,) = [each.document for each in seen if isinstance(each, ev.DocumentFinished)]
+        assert shown.metadata.permissions == ("all",)
+        (effects,) = [each for each in seen if isinstance(each, ev.EffectsRecorded)]
+        assert (effects.on_machine, effects.created) == (True, ("made",))
+        assert "outside of the box" in seen[-1].output

@@ -80,3 +80,21 @@ async def test_a_job_is_stopped_by_its_name(stage):
         await on.screen.run_action("turn.show_jobs('job_1')")
         await on.until(lambda: on.sent(c.JobStop))
         assert [command.job for command in on.sent(c.JobStop)] == ["job_1"]
+
+
+async def test_a_command_for_the_machine_is_run_after_one_question_and_is_back_in_the_prompt_after_a_no(stage):
+    async with stage(recorded.opening()) as on:
+        on.prompt.text = "!!make deploy"
+        await on.pilot.press("enter")
+        await on.asked()
+        assert on.sent(c.CommandRun) == []
+        await on.pilot.press("y")
+        await on.until(lambda: on.sent(c.CommandRun))
+        (sent,) = on.sent(c.CommandRun)
+        assert (sent.command, sent.on_machine) == ("make deploy", True)
+        on.prompt.text = "!!make clean"
+        await on.pilot.press("enter")
+        await on.asked()
+        await on.pilot.press("escape")
+        await on.until(lambda: on.prompt.text == "!!make clean")
+        assert len(on.sent(c.CommandRun)) == 1

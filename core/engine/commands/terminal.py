@@ -30,12 +30,12 @@ def prepare_run(session: Session, command: cmd.CommandRun) -> Effect:
     check_text(command.command, "command")
     if "\0" in command.command:
         raise CommandRejected("the command holds a NUL character.", code="command_invalid")
-    return partial(run_typed, session, command.command)
+    return partial(run_typed, session, command.command, on_machine=command.on_machine)
 
 
-def run_typed(session: Session, command: str) -> None:
+def run_typed(session: Session, command: str, *, on_machine: bool = False) -> None:
     """Run a command as the user's own, beside whatever else runs."""
-    run = UserCommand(session.terminal, command)
+    run = UserCommand(session.terminal, command, on_machine=on_machine)
 
     async def work() -> None:
         if refusal := await find_hook_refusal(session.hooks, command, run.call):

@@ -210,9 +210,11 @@ class TurnInterrupt(Command, frozen=True, kw_only=True, tag="turn.interrupt"):
 
 
 class CommandRun(Command, frozen=True, kw_only=True, tag="command.run"):
-    """Run a command of the user's own where the agent's commands run, without asking; the model is told of it."""
+    """Run a command of the user's own where the agent's commands run, without asking; the model is told of it.
+    `on_machine`: in the project itself, as the user, outside of every box; the client has asked them."""
 
     command: str
+    on_machine: bool = False
 
 
 class JobStop(Command, frozen=True, kw_only=True, tag="job.stop"):

@@ -21,6 +21,7 @@ from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.choices.modes import ModeController
 from tui.screens.controllers.panes import PaneController
 from tui.screens.controllers.questions import QuestionController
+from tui.screens.dialogs.pages import build_machine_dialog
 from tui.slash_commands import can_run_as_is, describe_unknown_command, find_completions, is_called, parse_slash_command
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 Spans = tuple[tuple[int, int], ...]
 CHIPS_WAIT: Final = 0.12  # seconds without a letter after which the engine is asked what goes with the prompt
 BACKGROUND_PREFIX: Final = "&"
+MACHINE_PREFIX: Final = "!!"
 ASK_PREFIX: Final = "?"  # where the user types the commands: what goes to the model all the same
 
 
@@ -79,10 +81,18 @@ class PromptController(Controller):
         self.context.transcript.follow_end()
         if (task := text.removeprefix(BACKGROUND_PREFIX).strip()) != text.strip() and task:
             self.context.submit_soon(commands.BackgroundStart(text=task))
+        elif text.startswith(MACHINE_PREFIX) and (machine_command := text.removeprefix(MACHINE_PREFIX).strip()):
+            self._ask_about_machine(text, machine_command)
         elif shell_command := parse_command(text, takes_commands=self.context.state.takes_commands):
             self.context.submit_soon(commands.CommandRun(command=shell_command))
         elif not self._questions.answer_with_text(text):
             self.context.start(self._send, text, event.pasted, self.chips.take_excluded(), group="prompts")
+
+    def _ask_about_machine(self, text: str, command: str) -> None:
+        """Run a command on the user's machine after a yes; without one, it is in the prompt again."""
+        run, context = commands.CommandRun(command=command, on_machine=True), self.context
+        dialog = build_machine_dialog(command)
+        context.show(dialog, lambda is_agreed: context.submit_soon(run) if is_agreed else self.return_text(text))
 
     def action_write_instructions(self, wish: str = "") -> None:
         """Let the agent write the project's AGENTS.md, in a turn of its own."""

@@ -16,7 +16,7 @@ from tui.input.visibility import is_fully_visible
 from tui.key_scopes import SCOPE_TITLES
 from tui.keymap import format_first_key, format_keys, get_bindings, get_keymap, group_by_scope
 from tui.screens.dialogs.dialog import Dialog
-from tui.text import clean, to_content
+from tui.text import clean, expose_controls, to_content
 from tui.widgets.text_rows import find_line_breaks
 
 MAX_KEY_COLUMNS: Final = 14  # columns for keys before what they do; more keys than that push it to the right
@@ -119,6 +119,13 @@ def render_keys(keymap: Mapping[str, str], width: int) -> Content:
 
 def _wrap_text(text: str, width: int) -> list[str]:
     return [text[start:end] for start, end in find_line_breaks(text, width)]
+
+
+def build_machine_dialog(command: str) -> ConfirmDialog:
+    """Return the question before a command of the user's own runs on their machine."""
+    note = "It runs as you, outside of the shadow: what it changes is changed, and waits for no review."
+    about = f"$ {expose_controls(command)}\n\n{note}"
+    return ConfirmDialog("Run this on your real files?", "run it", about=about, no="back to the prompt")
 
 
 _HELP: Final = """\
