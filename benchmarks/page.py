@@ -34,6 +34,7 @@ Last run: Python {python}, Textual {textual}, {cores} cores.
 - **Echo**: from writing the key to reading its letter, keys 60 to 100 ms apart at random, 95th percentiles.
 - **Streams**: from Enter until the last word shows. The yardstick is a Textual app with the stock `Markdown` widget
   and its stream, which makes its words itself: no model, no network, no second process. Tokens are five characters.
+  The last token of a short answer is timed from when the server has written it until it shows, just after a prompt.
 - **Idle**: nothing is typed and nothing runs, after the engine has imported the SDK in use.
 - **Headless**: the wall time of the whole process, beside a script of ten lines with the plain SDK. The engine's part
   of a tool step is the time between the end of one answer and the next request, as the server sees it: the SDK, the

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from core.protocol import documents as d
 from core.protocol import events as e
+from core.state.call_words import describe_call
 from core.tools.builtin import BUILTIN
 from tests.support import recorded
 from tui.block import TranscriptBlock
-from tui.chat.call_words import describe_call
 from tui.chat.command_rows import render_command
 
 START = e.TurnStarted(prompt="go", mode="plan", model="m")

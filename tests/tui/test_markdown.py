@@ -52,7 +52,7 @@ def test_tasks_of_a_list_have_boxes_and_what_is_struck_out_is():
 def test_a_fence_with_a_diff_has_the_colours_of_one():
     rows = render_markdown("```diff\n@@ -1 +1 @@\n-old\n+new\n same\n```", 60, highlight_code)
     assert [row.pieces[-1] for row in rows] == [
-        ("@@ -1 +1 @@", "link"),
+        ("@@ -1 +1 @@", "muted"),
         ("-old", "removed"),
         ("+new", "added"),
         (" same", ""),

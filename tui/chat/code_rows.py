@@ -14,7 +14,7 @@ from tui.widgets.text_rows import INDENT, Piece, TextRow, wrap_pieces
 
 REFERENCE_ROWS: Final = 12  # of a reference that is closed
 DIFF_LANGUAGES: Final = frozenset({"diff", "patch", "udiff"})
-_DIFF_ROLES: Final = (("+++", "muted"), ("---", "muted"), ("@@", "link"), ("+", "added"), ("-", "removed"))
+_DIFF_ROLES: Final = (("+++", "muted"), ("---", "muted"), ("@@", "muted"), ("+", "added"), ("-", "removed"))
 
 
 def highlight_code(code: str, language: str) -> list[list[Piece]]:

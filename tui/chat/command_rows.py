@@ -8,9 +8,9 @@ from typing import Final
 from rich.cells import cell_len
 
 from core.protocol import documents
+from core.state.call_words import describe_call
 from core.state.test_counts import find_test_counts
 from tui.block import TranscriptBlock
-from tui.chat.call_words import describe_call
 from tui.chat.tool_call_rows import (
     OPEN_ROWS,
     choose_sign,

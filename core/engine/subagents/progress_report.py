@@ -13,6 +13,7 @@ from core.protocol import events as ev
 from core.protocol.documents import TextDocument
 from core.protocol.messages import Usage
 from core.protocol.renames import list_changes
+from core.state.call_words import describe_call
 from core.state.usage import add_usage, subtract_usage
 
 INTERVAL: Final = 0.3  # seconds between two lines about the same subagent
@@ -131,11 +132,12 @@ class SubagentReporter:
         match event:
             case ev.ToolRequested(call=call):
                 self.calls += 1
-                name = "$" if event.tool == "run_terminal_cmd" else event.tool
+                name = describe_call(event.tool, is_running=True)
                 self._add_act(call, ev.SubagentAction(text=_clip(f"{name} {event.summary}"), status="running"))
             case ev.ToolFinished(call=call):
-                text = self._acts[call].text if call in self._acts else event.tool
-                self._acts[call] = ev.SubagentAction(text=text, status=event.status)
+                running, ended = (describe_call(event.tool, is_running=each) for each in (True, False))
+                text = self._acts[call].text.removeprefix(running) if call in self._acts else ""
+                self._acts[call] = ev.SubagentAction(text=f"{ended}{text}", status=event.status)
             case ev.DocumentFinished(document=TextDocument(content=content) as said) if content and content.strip():
                 self.last_words = content.strip()
                 self._add_act(said.id, ev.SubagentAction(text=_clip(content)))
