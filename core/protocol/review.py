@@ -149,13 +149,18 @@ class Origin(Struct, frozen=True, kw_only=True):
         )
 
 
+CheckKind = Literal["tests", "types", "build", "lint", "syntax", "check"]
+
+
 class Check(Struct, frozen=True, kw_only=True):
-    """The latest command that ran over a change as it is pending, and its exit code. None: untested."""
+    """The latest command that ran over a change as it is pending, and its exit code. None: untested. `kind`: the most
+    that it can prove; `syntax` only that the text can be parsed, `check` if that is not known."""
 
     call: str
     command: str
     exit_code: int
     paths: tuple[str, ...] = ()  # the files and directories that it looked at; () = the project
+    kind: CheckKind = "check"
 
     @property
     def has_passed(self) -> bool:

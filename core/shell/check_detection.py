@@ -13,6 +13,9 @@ from fnmatch import fnmatchcase
 from posixpath import join, normpath
 
 from msgspec import Struct
+from msgspec.structs import replace
+
+from core.protocol.review import CheckKind
 
 # Words that a command has to begin with, as patterns; what may stand before it is in _BEFORE.
 CHECK_PATTERNS: tuple[str, ...] = (
@@ -48,6 +51,17 @@ _NO_TESTS_CODES: tuple[tuple[str, frozenset[int]], ...] = (
     ("coverage run -m pytest", frozenset({4, 5})),
     ("python -m unittest", frozenset({5})),
 )
+# What a pattern proves, by its words; the strongest kind stands first. `check` where its words don't tell.
+_KINDS: tuple[tuple[CheckKind, str], ...] = (
+    ("tests", "pytest py.test tox nox unittest doctest test t spec nextest verify coverage jest vitest mocha ava"),
+    ("tests", "playwright cypress --test ctest rspec phpunit bats"),
+    ("types", "mypy dmypy pyright basedpyright ty tsc vue-tsc svelte-check typecheck type-check types phpstan analyze"),
+    ("types", "cargo deno"),  # `check`; `test`, `lint` and `build` of theirs are found by those words
+    ("build", "build compile package --build ninja"),
+    ("lint", "ruff pylint flake8 black eslint biome prettier lint clippy vet golangci-lint staticcheck rubocop"),
+    ("lint", "shellcheck"),
+    ("syntax", "compileall py_compile node"),
+)
 _LAUNCHERS = (
     ("env",), ("time",), ("nice",), ("command",), ("exec",), ("uv", "run"), ("poetry", "run"), ("pdm", "run"),
     ("hatch", "run"), ("pipenv", "run"), ("rye", "run"), ("npx",), ("pnpm", "exec"), ("pnpm", "dlx"), ("bunx",),
@@ -61,13 +75,14 @@ _DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
 
 
 class CheckResult(Struct, frozen=True):
-    """Exit code of a command's checks and the files or directories that they looked at.
+    """Exit code of a command's checks, the files or directories that they looked at, and the most that they prove.
 
     Paths are relative to the command's directory; () = unknown, so all of the project.
     """
 
     exit_code: int
     paths: tuple[str, ...] = ()
+    kind: CheckKind = "check"
 
 
 def detect_checks(
@@ -80,6 +95,7 @@ def detect_checks(
     whole = _SUBSHELL.fullmatch(command)
     pipelines = _split_pipelines(whole["inner"] if whole else command)
     codes: list[int] = []
+    kinds: list[CheckKind] = []
     scopes: list[tuple[str, ...]] = []
     place = "."
     for number, (pipeline, _) in enumerate(pipelines):
@@ -91,11 +107,13 @@ def detect_checks(
         for part in pipeline:
             if is_check(part, extra) and not _has_run_nothing(part, code):
                 codes.append(code)
+                kinds.append(_find_kind(part, extra))
                 scopes.append(tuple(normpath(join(place, each)) for each in _list_targets(part)))
     if not codes:
         return None
     paths = () if () in scopes else tuple(dict.fromkeys(path for scope in scopes for path in scope))
-    return CheckResult(next((code for code in codes if code), 0), paths)
+    found = CheckResult(next((code for code in codes if code), 0), paths)
+    return next((replace(found, kind=kind) for kind, _ in _KINDS if kind in kinds), found)
 
 
 def _resolve_exit_code(
@@ -169,12 +187,26 @@ def _drop_redirections(tokens: Sequence[str]) -> Iterator[str]:
 
 def is_check(words: Sequence[str], extra: Sequence[str]) -> bool:
     """Return True if these are the words of a command that checks; `extra`: more patterns."""
+    return bool(_find_pattern(words, extra))
+
+
+def _find_pattern(words: Sequence[str], extra: Sequence[str]) -> str:
+    """Return the pattern that these words match, "" = none."""
     words = _strip_launchers(list(words))
     if not words or any(_NO_CHECK_OPTION.fullmatch(word) for word in words[1:]):
-        return False
+        return ""
     text = " ".join(words)
     plain = " ".join(word for word in words if not word.startswith("-"))  # `mvn -q test` is `mvn test`
-    return any(_is_match(each, pattern) for each in {text, plain} for pattern in (*CHECK_PATTERNS, *extra))
+    patterns = (*CHECK_PATTERNS, *extra)
+    return next((pattern for pattern in patterns if any(_is_match(each, pattern) for each in (text, plain))), "")
+
+
+def _find_kind(words: Sequence[str], extra: Sequence[str]) -> CheckKind:
+    """Return what a command proves that is a check."""
+    said = set(_find_pattern(words, extra).replace("*", "").split())
+    if said & {"cargo", "deno"} and "check" not in said:
+        said -= {"cargo", "deno"}
+    return next((kind for kind, names in _KINDS if not said.isdisjoint(names.split())), "check")
 
 
 def _is_match(text: str, pattern: str) -> bool:

@@ -208,7 +208,9 @@ class Execution:
             return
         here = ground.workspace.root / self._start_directory
         paths = tuple(os.path.relpath(here / each, ground.workspace.root) for each in found.paths)
-        check = Check(call=order.origin.call, command=order.command, exit_code=found.exit_code, paths=paths)
+        check = Check(
+            call=order.origin.call, command=order.command, exit_code=found.exit_code, paths=paths, kind=found.kind
+        )
         ground.emit(CheckRecorded(check=check))
 
     def _build_result(self, ended: BoxResult, effects: str) -> CommandResult:

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from core.protocol.events import DiagnosticsReported
-from core.protocol.review import Bulk, Change, FileState, Origin
+from core.protocol.review import Bulk, Change, CheckKind, FileState, Origin
 from tui.keymap import insert_keys
 from tui.quantities import count, format_size
 from tui.text import fit_line, format_path
@@ -38,6 +38,15 @@ SIGNS: Final = {
 CONFLICT_BADGE: Final[Part] = (" ! conflict ", "bold $text-warning on $warning-muted")
 PROTECTED_BADGE: Final[Part] = (" ! red ", "bold $text-error on $error-muted")
 MUTED: Final = "$foreground 55%"
+# What a check that passed proves: on a badge, before its command, and how bright. Only tests are as good as tests.
+PROOFS: Final[Mapping[CheckKind, tuple[str, str, str]]] = {
+    "tests": ("tested", "tests passed:", "$text-success"),
+    "types": ("types", "types checked:", "$foreground 75%"),
+    "build": ("built", "built, not tested:", "$foreground 75%"),
+    "lint": ("linted", "linted, not tested:", "$foreground 75%"),
+    "syntax": ("compiled", "compiled, not tested:", "$foreground 75%"),
+    "check": ("checked", "checked by", "$foreground 75%"),
+}
 COMMAND_LENGTH: Final = 48  # characters of a command that are shown
 EMPTY: Final = (
     "Nothing to review\n\n"
@@ -85,8 +94,9 @@ def build_badges(change: Change, report: DiagnosticsReported | None = None) -> l
         found.append((" ✗ syntax ", "bold $text-error"))
     found += build_diagnostic_badges(report)
     if change.check is not None:
+        badge, _, style = PROOFS[change.check.kind]
         passed = change.check.has_passed
-        found.append((" ✓ verified ", "$text-success") if passed else (" ✗ failing ", "bold $text-error"))
+        found.append((f" ✓ {badge} ", style) if passed else (" ✗ failing ", "bold $text-error"))
     if change.operation in {"create", "delete", "rename"}:
         found.append((f" {change.operation} ", MUTED))
     return [*found, *((f" {words} ", MUTED) for words in describe_attributes(change))]
@@ -123,7 +133,8 @@ def describe_check(change: Change, shown: int = COMMAND_LENGTH) -> Part:
         return "untested", MUTED
     ran = format_command(change.check.command, shown)
     if change.check.has_passed:
-        return f"✓ verified by {ran}", "$text-success"
+        _, words, style = PROOFS[change.check.kind]
+        return f"✓ {words} {ran}", style
     return f"✗ failing: {ran} ended with {change.check.exit_code}", "$text-error"
 
 

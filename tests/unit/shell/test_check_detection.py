@@ -6,6 +6,10 @@ from core.protocol.review import Check
 from core.shell.check_detection import CheckResult, detect_checks
 
 
+def scope_of(found: CheckResult | None) -> tuple[int, tuple[str, ...]] | None:
+    return (found.exit_code, found.paths) if found is not None else None
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -41,15 +45,15 @@ def test_what_checks_nothing_or_hides_how_it_ended_is_no_check(command):
 
 
 def test_a_check_at_the_head_of_the_last_pipeline_ends_as_the_pipeline_would():
-    assert detect_checks("pytest -q 2>&1 | tail -3", 0, (1, 0)) == CheckResult(1)
-    assert detect_checks("cd x && pytest | tail", 0, (0, 0)) == CheckResult(0)
+    assert scope_of(detect_checks("pytest -q 2>&1 | tail -3", 0, (1, 0))) == (1, ())
+    assert scope_of(detect_checks("cd x && pytest | tail", 0, (0, 0))) == (0, ())
     assert detect_checks("pytest | tail", 0) is None
 
 
 def test_the_user_may_name_more():
     assert detect_checks("bin/verify --fast", 3, extra=("bin/verify",)) is None
-    assert detect_checks("verify --fast", 3, extra=("verify",)) == CheckResult(3)
-    assert detect_checks("nix flake check .", 0, extra=("nix flake check",)) == CheckResult(0)
+    assert scope_of(detect_checks("verify --fast", 3, extra=("verify",))) == (3, ())
+    assert scope_of(detect_checks("nix flake check .", 0, extra=("nix flake check",))) == (0, ())
 
 
 @pytest.mark.parametrize(
@@ -66,7 +70,7 @@ def test_the_user_may_name_more():
     ],
 )
 def test_a_tool_that_looks_at_files_one_by_one_says_nothing_of_others(command, paths):
-    assert detect_checks(command, 0) == CheckResult(0, paths)
+    assert scope_of(detect_checks(command, 0)) == (0, paths)
 
 
 def test_a_check_covers_what_it_was_told_to_look_at():
@@ -79,11 +83,33 @@ def test_a_check_covers_what_it_was_told_to_look_at():
 @pytest.mark.parametrize("command", ["pytest -q", "python -m pytest tests", "uv run pytest", "coverage run -m pytest"])
 def test_n16a_a_runner_that_ran_nothing_finds_nothing(command, code):
     assert detect_checks(command, code) is None
-    assert detect_checks(f"{command} && ruff check .", 1) == CheckResult(1)
+    assert scope_of(detect_checks(f"{command} && ruff check .", 1)) == (1, ())
 
 
 def test_n16a_only_the_runner_whose_code_it_is_ran_nothing():
     assert detect_checks("python -m unittest", 5) is None
     assert detect_checks("ruff check .", 5) is not None
-    assert detect_checks("make test", 5) == CheckResult(5)
+    assert scope_of(detect_checks("make test", 5)) == (5, ())
     assert detect_checks("pytest | tee log", 0, (5, 0)) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        ("python -m compileall src", "syntax"), ("python3 -m py_compile a.py && ls", "syntax"),
+        ("node --check a.js", "syntax"), ("mypy .", "types"), ("npx tsc --noEmit", "types"), ("cargo check", "types"),
+        ("ruff check tests", "lint"), ("ruff format --check .", "lint"), ("go vet ./...", "lint"),
+        ("go build", "build"), ("cargo clippy", "lint"), ("cargo build", "build"),
+        ("pytest -q", "tests"), ("npm run test:unit", "tests"), ("mvn -q verify", "tests"), ("go test ./...", "tests"),
+        ("ruff check . && python -m compileall . && pytest", "tests"), ("make", "check"), ("make check", "check"),
+    ],
+)  # fmt: skip
+def test_a_check_proves_no_more_than_its_strongest_command_can(command, kind):
+    found = detect_checks(command, 0)
+    assert found is not None
+    assert found.kind == kind
+
+
+def test_the_exit_codes_of_a_runner_of_the_users_own_prove_what_its_name_says():
+    assert detect_checks("./run test", 0, extra=["./run test"]) == CheckResult(0, (), "tests")
+    assert detect_checks("./prove", 0, extra=["./prove"]) == CheckResult(0, (), "check")
