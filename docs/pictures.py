@@ -104,7 +104,7 @@ async def whole_job(directory: Path) -> None:
     """The demo, from the first question to the command that asks."""
     from core.user_dirs import get_config_dir
     from tui.bridge import SessionRequest
-    from tui.review.diff_view import DiffView
+    from tui.review.diff.view import DiffView
 
     get_config_dir().mkdir(parents=True, exist_ok=True)
     (get_config_dir() / "config.toml").write_text('[commands]\npolicy = "confirm"\n')

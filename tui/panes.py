@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class PaneSource(Protocol):
     """The source from which the panes load what the state does not hold."""
 
-    async def load_diff(self, path: str) -> ChangeDiff | None:
-        """Return a change with its lines, None if nothing is pending there."""
+    async def load_diff(self, path: str, context: int) -> ChangeDiff | None:
+        """Return a change with its lines, with so many unchanged ones around each hunk; None: nothing is pending."""
 
     async def load_probe_log(self, query: ProbeLogQuery) -> ProbeLogAnswer | None:
         """Return the log of a debug run, None if there is none."""

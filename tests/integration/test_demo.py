@@ -18,7 +18,7 @@ from core.protocol import commands as cmd
 from core.providers.scripted.provider import ScriptedProvider
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
-from tui.review.diff_view import DiffView
+from tui.review.diff.view import DiffView
 
 FIXED = "return (cents * rate + 50) // 100"
 

@@ -16,7 +16,7 @@ from tests.tui.panes_case import PaneApp, plan_app
 from tests.tui.review_case import Block, ReviewApp, diff_of
 from tui.files.file_tree import FileTree
 from tui.plan.panel import PlanPanel
-from tui.review.diff_view import DiffView
+from tui.review.diff.view import DiffView
 
 
 def large_diff(count: int = 10_000) -> ChangeDiff:

@@ -123,7 +123,7 @@ class ReviewApp(App[None]):
         self.posted: list[object] = []
         self.loads: list[str] = []
 
-    async def load(self, path: str) -> ChangeDiff | None:
+    async def load(self, path: str, context: int) -> ChangeDiff | None:
         self.loads.append(path)
         return self.diffs.get(path)
 

@@ -19,7 +19,7 @@ from tests.support import recorded
 from tests.tui.review_case import PRICES, REMOVED, TESTS
 from tui.chat.prompt import Prompt
 from tui.input.visibility import get_visibility
-from tui.review.diff_view import DiffView
+from tui.review.diff.view import DiffView
 from tui.screens.dialogs.consent import ChangeConsentDialog
 
 START = e.TurnStarted(prompt="go", mode="agent", model="m")
@@ -332,7 +332,7 @@ async def test_n7b_a_second_click_does_not_hit_what_the_first_one_brought_there(
     async with stage(proposed(PRICES), answers={q.DiffQuery: q.DiffAnswer(diff=PRICES)}) as on:
         await reviewed(on, clock)
         view = on.screen.query_one(DiffView)
-        place = (view.size.width - 5, view._page.head_rows[1] - view.scroll_offset.y)
+        place = (view.size.width - 5, view.find_hunk_rows(1)[0] - view.scroll_offset.y)
         await on.pilot.click(DiffView, offset=place, times=2)
         assert (view.current, judged(on)) == (1, [])
         clock[0] += 1

@@ -5,8 +5,9 @@ from msgspec.structs import replace
 
 from core.protocol.review import ChangeDiff, DiffLine, FileState, Hunk
 from tests.tui.review_case import ADDED, PRICES, REMOVED, change_of, diff_of
-from tui.review.diff_layout import (
+from tui.review.diff.layout import (
     MAX_LINE_LENGTH,
+    Remarks,
     clean_lines,
     describe_whole_file,
     find_matching_hunk,
@@ -124,7 +125,7 @@ def test_words_about_a_change_are_broken_into_rows_and_never_cut():
     note = "The rest of this diff is left out because it is very long. A verdict counts for all of it."
     shown = replace(REMOVED, note=note)
     said = {REMOVED.change.hunks[0].id: "Why is this gone? It is used."}
-    page = layout_diff(shown, clean_lines(shown), said, room=30)
+    page = layout_diff(shown, clean_lines(shown), Remarks(said), room=30)
     told = [row for row in page.rows if row.kind in {"note", "rest", "comment"}]
     assert all(len(row.text) <= 30 for row in told)
     assert [row.kind for row in told] == ["comment", "note", "rest", "rest"]

@@ -10,7 +10,7 @@ from tests.tui.review_case import PRICES
 from tui.command_palette import PALETTE_SCOPES, list_palette_entries
 from tui.key_scopes import SCOPE_TITLES
 from tui.key_table import KEYS
-from tui.review.diff_view import DiffView
+from tui.review.diff.view import DiffView
 from tui.slash_commands import SLASH_COMMANDS
 
 

@@ -8,7 +8,6 @@ from core.protocol.review import ChangeDiff, FileState, Hunk
 from tests.tui.review_case import ReviewApp, diff_of
 from tests.tui.test_review import resolved, settle, text_of
 from tui.review.change_list import ChangeList
-from tui.review.header import FileStrip
 
 MOVES = Hunk(id="moves", old_start=1, old_lines=0, new_start=1, new_lines=0, moves=True)
 
@@ -33,7 +32,7 @@ async def test_n16a_an_edited_rename_is_one_row_with_the_rename_first_and_its_ch
     app = ReviewApp([diff])
     async with app.run_test(size=(120, 40)) as pilot:
         view = await settle(pilot)
-        assert "src/old.py → src/new.py" in str(app.query_one(FileStrip).render())
+        assert "src/old.py → src/new.py" in text_of(view)
         shown = text_of(view)
         order = [shown.index(each) for each in ("rename 1/3", "renamed from src/old.py", "hunk 2/3", "ONE", "hunk 3/3")]
         assert order == sorted(order)

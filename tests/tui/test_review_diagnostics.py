@@ -8,8 +8,8 @@ from core.protocol.events import DiagnosticsReported
 from core.protocol.language import Diagnostic
 from tests.support import recorded
 from tests.tui.review_case import CASES, PRICES, TESTS, ReviewApp, diff_of
-from tui.review.diff_layout import clean_lines, layout_diff
-from tui.review.diff_view import DiffView
+from tui.review.diff.layout import Remarks, clean_lines, layout_diff
+from tui.review.diff.view import DiffView
 from tui.widgets.diagnostics import build_diagnostic_badges, describe_hunk, format_diagnostic, summarize_diagnostics
 from tui.widgets.text_rows import measure_text
 
@@ -35,7 +35,7 @@ FOUND = report(
 
 
 def lay_out(*found: Diagnostic, room: int = 0, two: bool = False) -> list[tuple[str, str, str]]:
-    page = layout_diff(PRICES, clean_lines(PRICES), diagnostics=found, room=room, is_split=two)
+    page = layout_diff(PRICES, clean_lines(PRICES), Remarks(diagnostics=found), room=room, is_split=two)
     texts = [each.text for each in clean_lines(PRICES)]
     return [(row.kind, row.severity, row.text or (texts[row.right] if row.right >= 0 else "")) for row in page.rows]
 

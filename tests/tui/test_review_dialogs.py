@@ -20,10 +20,10 @@ from core.protocol.review import (
     Origin,
 )
 from tests.support import recorded
+from tests.tui.test_review import text_of
 from tests.tui.test_review_list import GIT, NPM, change
 from tui.review.change_list import ChangeList
 from tui.review.conflict_view import ConflictView
-from tui.review.header import FileStrip
 from tui.review.hunk_editor import HunkEditor
 from tui.screens.dialogs.conflict import ConflictDialog
 from tui.screens.dialogs.pages import ConfirmDialog
@@ -118,7 +118,7 @@ async def test_n16a_a_rename_is_one_row_and_accepted_by_one_key_without_a_questi
         await reviewing(on, clock)
         pane = on.panes.side.get_pane("review")
         assert [each.path for each in pane.browser.changes] == ["src/new.py"]
-        assert "src/old.py → src/new.py" in str(pane.query_one(FileStrip).render())
+        assert "src/old.py → src/new.py" in text_of(pane.browser.diff_view)
         assert on.screen.state.pending_hunk_count == 1
         await on.pilot.press("l")
         await on.pilot.pause(0.05)

@@ -212,7 +212,7 @@ async def test_bulks_alone_open_the_list():
         app.now += 1
         await settle(pilot, "l")
         assert app.query_one(ChangeList).display
-        assert "1 in bulk" in str(app.query_one(".review--origin").render())
+        assert "1 in bulk" in str(app.query_one(".review--progress").render())
         await settle(pilot, "a")
         (asked,) = app.posted
         assert (asked.root, asked.verdict) == (".git", "accept")

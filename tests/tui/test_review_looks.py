@@ -84,7 +84,7 @@ def test_a_notebook_is_reviewed_as_its_cells(snap_compare, size):
 
 
 SIZES = pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)], ids=lambda size: f"{size[0]}x{size[1]}")
-PYTEST = Check(call="c", command="pytest -q", exit_code=0)
+PYTEST = Check(call="c", command="pytest -q", exit_code=0, kind="tests")
 COMMENT = Comment(path=PRICES.change.path, hunk=PRICES.change.hunks[0].id, text="Why not round()?", start=5, lines=1)
 WORKED = replace(
     PRICES,

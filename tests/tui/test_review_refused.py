@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tests.tui.review_case import PRICES, TESTS, ReviewApp, diff_of
 from tests.tui.test_review import settle, text_of
-from tui.review.diff_view import CONFLICT_HINTS, DiffView
+from tui.review.diff.view import CONFLICT_HINTS, DiffView
 
 
 async def test_what_is_in_conflict_is_not_accepted_and_the_cursor_stays_with_the_reason():

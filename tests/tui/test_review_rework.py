@@ -47,7 +47,7 @@ async def test_a_click_in_the_current_hunk_marks_its_line():
     app = ReviewApp()
     async with app.run_test(size=(120, 40)) as pilot:
         view = await settle(pilot, "j", "j", "j")
-        row = view._page.head_rows[3] - view.scroll_offset.y + 3
+        row = view.find_hunk_rows(3)[0] - view.scroll_offset.y + 3
         await pilot.click(view, offset=(20, row))
         await pilot.pause()
         assert view.marked_line == 3
@@ -114,7 +114,7 @@ async def test_c_comments_a_hunk_again_and_empty_removes_it():
         around(app, TOLD)
         view = await settle(pilot)
         assert "❝ Why a list?" in text_of(view)
-        assert "1 comment (S sends)" in str(app.query_one(".review--origin").render())
+        assert "1 comment (S sends)" in str(app.query_one(".review--progress").render())
         await settle(pilot, "c")
         assert app.query_one(ReviewInput).value == "Why a list?"
         await settle(pilot, *["backspace"] * 11, "enter")
@@ -131,8 +131,8 @@ async def test_a_comment_stands_below_its_hunk_as_text_and_the_cursor_stays_in_v
         around(app, replace(TOLD, text="one [/red]\ntwo \x1b[2J"))
         await settle(pilot)
         assert view.current == 2
-        assert view.scroll_offset.y <= view._page.head_rows[2] < view.scroll_offset.y + view.size.height
-        assert [row.text for row in view._page.rows if row.kind == "comment"] == ["one [/red]", "two "]
+        assert view.scroll_offset.y <= view.find_hunk_rows(2)[0] < view.scroll_offset.y + view.size.height
+        assert [row.text for row in view.page._layout.rows if row.kind == "comment"] == ["one [/red]", "two "]
 
 
 @pytest.mark.parametrize(
@@ -163,9 +163,16 @@ async def test_keys_that_ask_the_screen_say_what_they_are_about(key, kind):
         (
             {
                 "origin": Origin(command="npm  run\nbuild", tool="run_terminal_cmd"),
-                "check": Check(call="c", command="pytest -q", exit_code=0),
+                "check": Check(call="c", command="pytest -q", exit_code=0, kind="tests"),
             },
-            ["by `npm run build`", "✓ verified by `pytest -q`"],
+            ["by `npm run build`", "✓ tests passed: `pytest -q`"],
+        ),
+        (
+            {
+                "origin": Origin(tool="write"),
+                "check": Check(call="c", command="python -m compileall .", exit_code=0, kind="syntax"),
+            },
+            ["✓ compiled, not tested: `python -m compileall .`"],
         ),
         (
             {"origin": Origin(tool="write"), "check": Check(call="c", command="make [x]", exit_code=2)},
@@ -225,5 +232,6 @@ async def test_shrinking_the_window_keeps_the_lines_of_the_hunk_in_view():
         await settle(pilot)
         assert view.current == 3
         top, height = view.scroll_offset.y, view.size.height
-        assert view._page.end_rows[3] - view._page.head_rows[3] <= height
-        assert top <= view._page.head_rows[3] < view._page.end_rows[3] <= top + height
+        head, end = view.find_hunk_rows(3)
+        assert end - head <= height
+        assert top <= head < end <= top + height

@@ -8,7 +8,7 @@ from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tests.tui.review_case import ADDED, PRICES, TESTS, ReviewApp
 from tests.tui.test_review import IDS, settle, text_of, without
-from tui.review.diff_view import DiffView
+from tui.review.diff.view import DiffView
 
 
 def shown(app: ReviewApp) -> tuple[str, int]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from textual import on
 from textual.app import ComposeResult
 from textual.content import Content
+from textual.timer import Timer
+from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from core.protocol.commands import Viewing
@@ -18,14 +21,15 @@ from tui.files.messages import BackRequested, LookupRequested, MentionRequested,
 from tui.keymap import get_bindings, get_keymap, insert_keys
 from tui.panes import PaneSource, StatePane
 from tui.text import clean, fit_line, format_path, to_content
-from tui.widgets.delayed_load import DelayedLoad
 from tui.widgets.diagnostics import NO_REPORTS, SEVERITY_SIGNS, DiagnosticReports, format_diagnostic
 from tui.widgets.input_line import InputLine, InputPurpose
+from tui.workers import start_worker
 
 EMPTY: Final = "No file is shown\n\nChoose one in the file tree, or press {review.open} at a hunk of the review."
 
 HOVER: Final = ".preview--hover"
 HOVER_LINES: Final = 12
+PROGRESS_DELAY: Final = 0.5  # seconds
 MAX_SELECTED: Final = 20_000  # characters that are sent of what is marked
 
 
@@ -43,6 +47,40 @@ class PreviewInput(InputLine):
         "line": InputPurpose("The number of a line", "go there"),
         "rename": InputPurpose("The new name", "rename"),
     }
+
+
+@dataclass(slots=True)
+class DelayedLoad:
+    """Loads of one widget; the latest wins. `show_progress` is called when one takes long, `show_failure` on errors."""
+
+    _widget: Widget
+    _group: str
+    show_progress: Callable[[], None]
+    show_failure: Callable[[str], None]
+    _timer: Timer | None = None
+
+    def start(self, load: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run `load` in the place of what is still being loaded."""
+        if self._timer is None:
+            self._timer = self._widget.set_timer(PROGRESS_DELAY, self.show_progress)
+        _ = start_worker(self._widget, self._run, load, group=self._group, exclusive=True, exit_on_error=False)
+
+    def cancel(self) -> None:
+        self._widget.workers.cancel_group(self._widget, self._group)
+        self.finish()
+
+    def finish(self) -> None:
+        """Take note that what was to be loaded is there."""
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+
+    async def _run(self, load: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            await load()
+        except Exception as error:  # whatever failed is shown in the place of what was to be seen
+            self.finish()
+            self.show_failure(clean(str(error)))
 
 
 class FilePreview(StatePane):

@@ -1,19 +1,17 @@
-"""The browser of the review: one change with its lines, or everything pending as a list. The cursor stays in place."""
+"""The browser of the review: all changes with their lines, or all that waits as a list. The cursor stays in place."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping
-from functools import partial
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final, Literal
 
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from core.protocol.review import Bulk, Change, ChangeDiff, Comment, Hunk
+from core.protocol.review import Bulk, Change, ChangeDiff, Comment, Hunk, VerdictRecord
 from tui.input.visibility import PaneAttention, get_seconds_since_struck
 from tui.keymap import get_keymap, insert_keys
-from tui.quantities import count
 from tui.review import messages
 from tui.review.change_list import ChangeList
 from tui.review.descriptions import (
@@ -23,12 +21,15 @@ from tui.review.descriptions import (
     describe_change,
     describe_problem,
 )
-from tui.review.diff_layout import build_buttons_target
-from tui.review.diff_view import SPLIT_WIDTH, DiffView
-from tui.review.header import ReviewHeader
+from tui.review.diff.layout import build_buttons_target
+from tui.review.diff.loader import LoadLines, PageLoader
+from tui.review.diff.page import DiffPage
+from tui.review.diff.page_set import PageSet
+from tui.review.diff.view import SPLIT_WIDTH, DiffView
+from tui.review.header import ReviewFrame, describe_listed, describe_settled, describe_waiting
+from tui.review.progress import draw_meter, fold_judged, measure_progress
 from tui.review.verdicts import SentVerdicts
-from tui.text import fit_line, format_path
-from tui.widgets.delayed_load import DelayedLoad
+from tui.text import format_path
 from tui.widgets.diagnostics import NO_REPORTS, DiagnosticReports
 from tui.widgets.row_view import RowView
 from tui.widgets.text_rows import measure_pieces
@@ -40,10 +41,11 @@ Goal = Literal["first", "last", "keep"] | int
 
 
 class ChangeBrowser(Vertical):
-    """`load(path)` returns a change with its lines, None when nothing is pending there any more."""
+    """`load(path, context)` returns a change with its lines, None when nothing is pending there any more."""
 
     DEFAULT_CSS = """
     ChangeBrowser { height: 1fr; }
+    ChangeBrowser > .review--progress { height: 1; text-wrap: nowrap; text-overflow: ellipsis; background: $surface; }
     ChangeBrowser > .review--origin { height: 1; text-wrap: nowrap; text-overflow: ellipsis; background: $surface; }
     ChangeBrowser > .review--risk { height: auto; max-height: 2; padding: 0 1; color: $text-error; }
     ChangeBrowser > .review--risk { background: $error-muted; }
@@ -53,33 +55,33 @@ class ChangeBrowser(Vertical):
     ChangeBrowser > HunkEditor, ChangeBrowser > HunkEditor:focus { height: 1fr; border: none; padding: 0; }
     """
 
-    def __init__(
-        self, load: Callable[[str], Awaitable[ChangeDiff | None]], sent: SentVerdicts, *, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, load: LoadLines, sent: SentVerdicts, *, clock: Callable[[], float]) -> None:
         super().__init__()
-        self._load, self._sent, self._clock = load, sent, clock
+        self._sent, self._clock = sent, clock
         self.changes: tuple[Change, ...] = ()
         self.bulks: tuple[Bulk, ...] = ()
         self.comments: Mapping[tuple[str, str], Comment] = {}
         self._diagnostics: DiagnosticReports = NO_REPORTS
         self._origin_names: tuple[Mapping[str, int], Mapping[str, str]] = ({}, {})
+        self._judged: Sequence[VerdictRecord] = ()
+        self._intents: Mapping[str, str] = {}
         self.index = 0
-        self._header = ReviewHeader()
+        self._pages = PageSet()
+        self._frame = ReviewFrame()
         self.is_list_shown = False
         self.attention = PaneAttention(GRACE, clock)
-        self._loading = DelayedLoad(
-            self, "review.load", show_progress=self._show_progress, show_failure=self._show_failure
-        )
+        self.loader = PageLoader(load, gone=NOTHING_PENDING, note_loaded=self._note_loaded)
 
     def compose(self) -> ComposeResult:
-        yield from self._header.widgets
+        yield self._frame.above
         listed = ChangeList(clock=self._clock)
         listed.display = False
         yield listed
         yield DiffView(clock=self._clock)
+        yield from self._frame.below
 
     def on_mount(self) -> None:
-        self._show_file("first")
+        self._show_pages("first")
 
     def on_resize(self) -> None:
         self.render_header()
@@ -98,33 +100,34 @@ class ChangeBrowser(Vertical):
         self._diagnostics = dict(diagnostics)
         self._sent.bulks &= {bulk.root for bulk in bulks}
 
+    def set_review(self, judged: Sequence[VerdictRecord], intents: Mapping[str, str]) -> None:
+        """Set what was judged since this review began, and what each path was changed for; `set_changes` follows."""
+        self._judged, self._intents = judged, intents
+
     def set_changes(self, changes: tuple[Change, ...], *, before_undo: frozenset[str] | None = None) -> bool:
         """Set the pending changes; the cursor stays, or goes to the first hunk not in `before_undo`: then True."""
-        path, loaded = self._get_path(), self.get_diff()
+        path = self._get_path()
         if changes and not self.changes:
             self.start_grace()
         known = {change.path: change for change in self.changes}
         self.changes = changes
         unchanged = [each.path for each in changes if each == known.get(each.path)]
         conflicting = self._sent.forget_answered(changes, unchanged)
-        if before_undo is not None and self._go_to_restored_hunk(before_undo):
-            return True
-        if self.return_to_hunk(conflicting):
-            return False
         paths = [change.path for change in changes]
         stays = path in paths
         self.index = paths.index(path) if stays else max(min(self.index, len(paths) - 1), 0)
         if self.is_mounted:
-            if stays and loaded is not None and loaded.change == self.changes[self.index]:
-                self.render_header()
-            else:
-                self._show_file("keep" if stays else "first")
+            self._show_pages("keep" if stays else "first")
+        if before_undo is not None and self._go_to_restored_hunk(before_undo):
+            return True
+        self.return_to_hunk(conflicting)
         return False
 
     def _go_to_restored_hunk(self, before_undo: frozenset[str]) -> bool:
         for index, change in enumerate(self.changes if self.is_mounted else ()):
             for number, hunk in enumerate(change.hunks):
                 if hunk.id not in before_undo:
+                    self._pages[change.path].goal = hunk.id
                     self._go_to_file(index, number)
                     return True
         return False
@@ -141,8 +144,7 @@ class ChangeBrowser(Vertical):
     def show_file(self, path: str) -> None:
         for index, change in enumerate(self.changes):
             if change.path == path and index != self.index:
-                self.index = index
-                self._show_file("first")
+                self._go_to_file(index, "first")
 
     def focus(self, scroll_visible: bool = True) -> ChangeBrowser:
         if self.query(DiffView):
@@ -218,25 +220,24 @@ class ChangeBrowser(Vertical):
         return self.changes[self.index].path if self.changes else ""
 
     def get_diff(self) -> ChangeDiff | None:
-        """Return the diff on screen if it belongs to the current file."""
-        diff = self.diff_view.diff if self.is_mounted else None
-        return diff if diff is not None and diff.change.path == self._get_path() else None
+        """Return the lines of the current file, None as long as they are not loaded."""
+        page = self.diff_view.page if self.is_mounted else None
+        return page.diff if page is not None and page.path == self._get_path() and not page.problem else None
 
     def is_sent(self, hunk: int) -> bool:
-        diff = self.get_diff()
-        return diff is not None and hunk >= 0 and diff.change.hunks[hunk].id in self._sent.get_hunks(diff.change.path)
+        page = self.diff_view.page
+        known = 0 <= hunk < len(page.hunks) if page is not None else False
+        return page is not None and known and page.hunks[hunk].id in self._sent.get_hunks(page.path)
 
     def render_header(self) -> None:
         change = self.changes[self.index] if self.changes and not self.is_list_shown else None
-        origin = self._describe_list() if self.is_list_shown else self._describe_origin(change)
-        listed = () if change is None else self.changes
-        self._header.show_files(listed, self.index, frozenset(self._sent.hunks), self._diagnostics)
-        self._header.show_texts(change, origin, self._describe_problem(change))
-        path = self._get_path()
-        self.diff_view.set_sent(self._sent.get_hunks(path))
-        comments = {hunk: each.text for (commented, hunk), each in self.comments.items() if commented == path != ""}
-        self.diff_view.set_comments(comments)
-        self.diff_view.set_diagnostics(self._diagnostics.get(path))
+        self._frame.show_progress(self._describe_progress())
+        self._frame.show_change(change, self._describe_origin(change), self._describe_problem(change))
+        stale, is_judged = self._pages.annotate(self.comments, self._diagnostics, self._sent)
+        if stale:
+            self.diff_view.lay_out_again(stale)
+        elif is_judged:
+            self.diff_view.redraw()
         if self.is_list_shown:
             self.change_list.show(self.changes, self.bulks, {*self._sent.hunks, *self._sent.bulks}, self._diagnostics)
 
@@ -250,53 +251,54 @@ class ChangeBrowser(Vertical):
         text = describe_problem(listed, why, keymap) if listed else f"! Not done: {why}"
         return f"! {format_path(path, 60)}: {text.removeprefix('! ')}"
 
-    def _describe_waiting(self) -> list[Part]:
-        waits = [f"{len(self.bulks)} in bulk ({{review.list}})"] if self.bulks and not self.is_list_shown else []
-        if count := len(self.comments):
-            waits.append(f"{count} comment{'s' if count > 1 else ''} ({{review.send}} sends)")
-        return [(insert_keys(f" {' · '.join(waits)} ", get_keymap(self.app)), "$text-warning")] if waits else []
+    def _describe_progress(self) -> list[Part]:
+        keymap = get_keymap(self.app)
+        waiting = describe_waiting(() if self.is_list_shown else self.bulks, len(self.comments), keymap)
+        if self.is_list_shown:
+            return [*waiting, *describe_listed(self.changes, self.bulks, self.change_list.pattern)]
+        if not self.changes:
+            return waiting
+        room = (self.size.width or UNKNOWN_WIDTH) - measure_pieces(waiting)
+        return [*draw_meter(measure_progress(self.changes, self.bulks, self._judged), room), *waiting]
 
     def _describe_origin(self, change: Change | None) -> list[Part]:
-        parts = self._describe_waiting()
-        room = (self.size.width or UNKNOWN_WIDTH) - measure_pieces(parts)
-        return parts + (describe_change(change, *self._origin_names, room) if change is not None else [])
+        room = self.size.width or UNKNOWN_WIDTH
+        return describe_change(change, *self._origin_names, room) if change is not None else []
 
-    def _describe_list(self) -> list[Part]:
-        pattern = fit_line(self.change_list.pattern, 40)
-        counts = [count("file", len(self.changes))] if self.changes else []
-        counts += [f"{len(self.bulks)} in bulk, judged as a whole"] if self.bulks else []
-        parts = [*self._describe_waiting(), (f" {' · '.join(counts)}", "bold")]
-        return [*parts, (f"  / {pattern}", "$text-primary")] if pattern else parts
+    # Pages
 
-    def _show_file(self, goal: Goal) -> None:
+    def _show_pages(self, goal: Goal) -> None:
+        """Show all files, each under the intent that it was changed for, with what was judged folded in its place."""
         if not self.changes:
-            self._loading.cancel()
-            self.diff_view.show_message(insert_keys(EMPTY, get_keymap(self.app)), is_final=True)
+            self._pages.clear()
+            said = describe_settled(measure_progress((), self.bulks, self._judged)) or EMPTY
+            self.diff_view.show_message(insert_keys(said, get_keymap(self.app)), is_final=True)
             self.show_list(bool(self.bulks))
             return
+        folded = fold_judged(self._judged, get_keymap(self.app))
+        pages = self._pages.arrange(self.changes, folded, self._intents)
+        stays = goal == "keep"
+        self.diff_view.show_pages(pages, pages.index(self._pages[self._get_path()]), None if stays else 0)
         self.render_header()
-        self._loading.start(partial(self._load_diff, self._get_path(), goal))
-
-    async def _load_diff(self, path: str, goal: Goal) -> None:
-        diff = await self._load(path)
-        self._loading.finish()
-        if path != self._get_path():
-            return
-        if diff is None:
-            self.diff_view.show_message(insert_keys(NOTHING_PENDING, get_keymap(self.app)))
-            return
-        last = len(diff.change.hunks) - 1
-        places = {"first": 0, "last": last, "keep": None}
-        self.diff_view.show(diff, min(goal, last) if isinstance(goal, int) else places[goal])
-        if goal == "first" and self.is_sent(self.diff_view.current):
+        self.loader.start(self.diff_view)
+        if not stays and self.is_sent(self.diff_view.current):
             self.go_to_next_unsent()
 
-    def _show_progress(self) -> None:
-        if self.get_diff() is None:
-            self.diff_view.show_message("Reading the change…")
+    @on(DiffView.LinesWanted)
+    def _load_wanted(self, event: DiffView.LinesWanted) -> None:
+        event.stop()
+        self.loader.start(self.diff_view)
 
-    def _show_failure(self, problem: str) -> None:
-        self.diff_view.show_message(f"The change can't be shown\n\n{problem}")
+    def _note_loaded(self, page: DiffPage) -> None:
+        if page.path == self._get_path() and self.diff_view.page is page and self.is_sent(self.diff_view.current):
+            self.go_to_next_unsent()
+
+    @on(DiffView.CursorMoved)
+    def _follow_cursor(self, event: DiffView.CursorMoved) -> None:
+        event.stop()
+        self.index = next((at for at, each in enumerate(self.changes) if each.path == event.path), self.index)
+        self.attention.note_moved(by_hand=False)
+        self.render_header()
 
     def show_list(self, is_shown: bool) -> None:
         had_focus = self.diff_view.has_focus or self.change_list.has_focus
@@ -327,8 +329,8 @@ class ChangeBrowser(Vertical):
 
     def move_hunk(self, step: int) -> None:
         """Go to the next or previous hunk, across files; in the list: to the next row."""
-        diff, target = self.get_diff(), self.diff_view.current + step
-        if self.is_list_shown or diff is None or not 0 <= target < len(diff.change.hunks):
+        page, target = self.diff_view.page, self.diff_view.current + step
+        if self.is_list_shown or page is None or not 0 <= target < len(page.hunks):
             self.move_file(step, "first" if step > 0 else "last")
         else:
             self.attention.note_moved(by_hand=True)
@@ -343,21 +345,26 @@ class ChangeBrowser(Vertical):
 
     def _go_to_file(self, index: int, goal: Goal) -> None:
         self.index = index
-        self._show_file(goal)
+        places = {"first": 0, "last": -1, "keep": self.diff_view.current}
+        at = self.diff_view.pages.index(self._pages[self._get_path()])
+        self.diff_view.select_hunk(goal if isinstance(goal, int) else places[goal], at)
+        self.render_header()
+        self.loader.start(self.diff_view)
 
     def go_to_next_unsent(self) -> None:
         """Go to the next hunk without a verdict: after this one, before it, then in the next such file."""
-        diff, current = self.get_diff(), self.diff_view.current
-        if diff is not None:
-            count = len(diff.change.hunks)
+        page, current = self.diff_view.page, max(self.diff_view.current, 0)
+        if page is not None:
+            count = len(page.hunks)
             open_hunks = [each for each in (*range(current, count), *range(current)) if not self.is_sent(each)]
             if open_hunks:
                 self.diff_view.select_hunk(open_hunks[0])
                 return
         count = len(self.changes)
         for index in (*range(self.index + 1, count), *range(self.index)):
-            if self._sent.list_unsent(self.changes[index]):
-                self._go_to_file(index, "first")
+            if unsent := self._sent.list_unsent(self.changes[index]):
+                ids = [hunk.id for hunk in self.changes[index].hunks]
+                self._go_to_file(index, ids.index(unsent[0]))
                 return
 
     def toggle_columns(self) -> None:

@@ -1,107 +1,69 @@
-"""The head of the review: the pending files, where the current change came from, its risk and its problem."""
+"""The lines around the diff: how far the review is, above; where the current change came from and why it can't be
+accepted, below."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
 
-from textual import events
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from core.protocol.review import Change
-from tui.review.descriptions import SIGNS, Part, build_badges, describe_risk
-from tui.review.messages import ChangeOpened
-from tui.text import format_path, shorten_path, to_content
-from tui.widgets.diagnostics import NO_REPORTS, DiagnosticReports
-from tui.widgets.text_rows import measure_pieces
-
-MAX_ROWS: Final = 6
-LIST_MIN_HEIGHT: Final = 24  # rows of the pane from which several files are listed
+from core.protocol.review import Bulk, Change
+from tui.keymap import insert_keys
+from tui.quantities import count
+from tui.review.descriptions import Part, describe_risk
+from tui.review.progress import Progress
+from tui.text import fit_line, to_content
 
 
-class ReviewHeader:
-    """The lines above the diff: the files, where the current change came from, and why it can't be accepted.
-
-    `widgets` are yielded by the widget that has the header, and laid out with what it has below.
-    """
+class ReviewFrame:
+    """`above` and `below` are yielded by the widget that has them, around its diff."""
 
     def __init__(self) -> None:
-        self._files = FileStrip()
-        self._lines = {name: Static(classes=f"review--{name}") for name in ("origin", "risk", "conflict")}
-        self.widgets: tuple[Widget, ...] = (self._files, *self._lines.values())
+        self._lines = {name: Static(classes=f"review--{name}") for name in ("progress", "origin", "risk", "conflict")}
+        first, *rest = self._lines.values()
+        self.above: Widget = first
+        self.below: tuple[Widget, ...] = tuple(rest)
 
-    def show_files(
-        self, changes: tuple[Change, ...], current: int, sent: frozenset[str], diagnostics: DiagnosticReports
-    ) -> None:
-        """Show the files around the current one, or nothing without any; `sent`: paths with a verdict under way,
-        `diagnostics` of language servers by path."""
-        self._files.show(changes, current, sent, diagnostics)
+    def show_progress(self, parts: Sequence[Part]) -> None:
+        """Show how far the review is, and what waits beside the files; nothing without any."""
+        self._show("progress", Content.assemble(*parts))
 
-    def show_texts(self, change: Change | None, origin: Sequence[Part], problem: str) -> None:
-        """Show the origin and what waits beside it, the risk, and why the change can't be accepted; each if any."""
-        texts = {"origin": Content.assemble(*origin), "risk": to_content(describe_risk(change) if change else "")}
-        for name, text in (texts | {"conflict": to_content(problem)}).items():
-            self._lines[name].display = bool(text)
-            self._lines[name].update(text)
+    def show_change(self, change: Change | None, origin: Sequence[Part], problem: str) -> None:
+        """Show the origin of the current change, its risk, and why it can't be accepted; each if any."""
+        self._show("origin", Content.assemble(*origin))
+        self._show("risk", to_content(describe_risk(change) if change else ""))
         self._lines["risk"].set_class(change is not None and not change.protected, "-label")
+        self._show("conflict", to_content(problem))
+
+    def _show(self, name: str, text: Content) -> None:
+        self._lines[name].display = bool(text)
+        self._lines[name].update(text)
 
 
-class FileStrip(Widget):
-    """One row per file around the current one; in a low pane only that one."""
+def describe_waiting(bulks: Sequence[Bulk], comments: int, keymap: Mapping[str, str]) -> list[Part]:
+    """Return what waits beside the hunks, with the keys that lead there."""
+    waits = [f"{len(bulks)} in bulk ({{review.list}})"] if bulks else []
+    waits += [f"{count('comment', comments)} ({{review.send}} sends)"] if comments else []
+    return [(insert_keys(f" {' · '.join(waits)} ", keymap), "$text-warning")] if waits else []
 
-    DEFAULT_CSS = "FileStrip { height: auto; background: $surface; }"
 
-    _changes: tuple[Change, ...] = ()
-    _current = 0
-    _sent: frozenset[str] = frozenset()
-    _diagnostics: DiagnosticReports = NO_REPORTS
+def describe_listed(changes: Sequence[Change], bulks: Sequence[Bulk], pattern: str) -> list[Part]:
+    """Return how much a list holds, and the words that it was searched for."""
+    counts = [count("file", len(changes))] if changes else []
+    counts += [f"{len(bulks)} in bulk, judged as a whole"] if bulks else []
+    parts = [(f" {' · '.join(counts)}", "bold")]
+    return [*parts, (f"  / {fit_line(pattern, 40)}", "$text-primary")] if pattern else parts
 
-    def show(
-        self, changes: tuple[Change, ...], current: int, sent: frozenset[str], diagnostics: DiagnosticReports
-    ) -> None:
-        """Show these changes; `sent`: paths with a verdict under way."""
-        self._changes, self._current, self._sent, self._diagnostics = changes, current, sent, diagnostics
-        self.display = bool(changes)
-        self.refresh(layout=True)
 
-    def _find_visible_range(self) -> range:
-        height = self.parent.size.height if isinstance(self.parent, Widget) else 0
-        most = MAX_ROWS if height >= LIST_MIN_HEIGHT else 1
-        first = max(min(self._current - most // 2, len(self._changes) - most), 0)
-        return range(first, min(first + most, len(self._changes)))
+def describe_settled(progress: Progress) -> str:
+    """Return the words for a review in which nothing waits any more; "" if nothing was judged in it.
 
-    def render(self) -> Content:
-        width = self.size.width
-        return Content("\n").join(self._render_row(index, width) for index in self._find_visible_range())
-
-    def on_resize(self) -> None:
-        self.refresh(layout=True)
-
-    def _render_row(self, index: int, width: int) -> Content:
-        change, is_current = self._changes[index], index == self._current
-        sign, colour = SIGNS[change.operation]
-        place = f"{index + 1}/{len(self._changes)}" if is_current else ""
-        most = (max(each.added for each in self._changes), max(each.removed for each in self._changes))
-        tail = [
-            *build_badges(change, self._diagnostics.get(change.path)),
-            (f" {f'+{change.added}' if change.added else '':>{len(str(most[0])) + 1}}", "$text-success"),
-            (f" {f'−{change.removed}' if change.removed else '':>{len(str(most[1])) + 1}}", "$text-error"),
-            (f" {place:>{2 * len(str(len(self._changes))) + 1}} ", "$foreground 55%"),
-        ]
-        room = max(width - measure_pieces(tail) - 4, 8)
-        path = shorten_path(change.path, room)
-        if change.renamed_from and len(path) + len(change.renamed_from) + 3 <= room:
-            path = f"{format_path(change.renamed_from)} → {path}"
-        style = "bold $foreground" if is_current else "$foreground 65%"
-        head = [("▌" if is_current else " ", "$primary"), (f"{sign} ", colour), (path, style)]
-        if change.path in self._sent:
-            head.append((" …", "$text-warning"))
-        gap = max(width - measure_pieces((*head, *tail)), 1)
-        return Content.assemble(*(Content.styled(*part) for part in (*head, (" " * gap, ""), *tail)))
-
-    def on_click(self, event: events.Click) -> None:
-        window = self._find_visible_range()
-        if 0 <= event.y < len(window):
-            self.post_message(ChangeOpened(window[event.y]))
+    What can be done next (undo, commit) stands in its last line.
+    """
+    if not progress.judged:
+        return ""
+    parts = [("accepted", progress.accepted), ("rejected", progress.rejected)]
+    said = ", ".join(f"{word} {count:,}" for word, count in parts if count)
+    return f"{said[0].upper()}{said[1:]}\n\nNothing waits any more · {{review.undo}} undoes"

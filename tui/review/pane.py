@@ -6,7 +6,7 @@ nothing is lost. Verdict keys are ignored for a moment after the pane appears.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -18,13 +18,14 @@ from textual.widgets import Input
 from core.protocol.commands import HunkComment, HunkResolve, HunkSplit, VerdictUndo
 from core.protocol.queries import HunkAnswer
 from core.protocol.renames import list_changes
-from core.protocol.review import Change, ChangeDiff, Verdict
+from core.protocol.review import Change, Verdict
 from tui.keymap import get_bindings
 from tui.panes import PaneSource, StatePane
 from tui.review import messages
 from tui.review.browser import ChangeBrowser
 from tui.review.descriptions import needs_confirmation
-from tui.review.diff_view import DiffView
+from tui.review.diff.loader import LoadLines
+from tui.review.diff.view import DiffView
 from tui.review.hunk_editor import HunkEditor
 from tui.review.input_line import ReviewInput
 from tui.review.verdicts import SentVerdicts
@@ -47,7 +48,7 @@ class ReviewPane(StatePane):
 
     def __init__(
         self,
-        load: Callable[[str], Awaitable[ChangeDiff | None]],
+        load: LoadLines,
         *,
         clock: Callable[[], float] = monotonic,
         id: str | None = None,  # noqa: A002

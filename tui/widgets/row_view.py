@@ -15,7 +15,7 @@ from rich.segment import Segment
 from textual import events
 from textual.cache import LRUCache
 from textual.content import Content
-from textual.geometry import Region
+from textual.geometry import Offset, Region
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
@@ -128,10 +128,13 @@ class RowView(ScrollView, can_focus=True):
 
     def _find_selection(self, row: int, length: int) -> Sequence[Mark]:
         selection = self.text_selection
-        if selection is None or (span := selection.get_span(row)) is None:
+        if selection is None or (span := find_selected_span(selection, row, length)) is None:
             return ()
-        start, end = span
-        return ((start, length if end == -1 else end, "$foreground on $primary 60%"),)
+        return ((*span, "$foreground on $primary 60%"),)
+
+    def mark_as_gutter(self, strip: Strip, row: int) -> Strip:
+        """Return a strip that is not copied: to the selection it lies left of the first character of its row."""
+        return apply_offsets(strip, row, self.app.console, x=-strip.cell_length)
 
     def render_pieces(self, strips: Sequence[tuple[str, Style]]) -> Strip:
         """Render pieces that are not for selection, each with its own style."""
@@ -168,17 +171,32 @@ class RowView(ScrollView, can_focus=True):
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         parts = []
-        for row in range(self.count_rows()):
-            if (span := selection.get_span(row)) is not None:
-                text = self.get_row_text(row)
-                parts.append(text[span[0] : len(text) if span[1] == -1 else span[1]])
+        first, last = (selection.start or Offset()).y, selection.end.y if selection.end else self.count_rows()
+        for row in range(max(first, 0), min(last + 1, self.count_rows())):
+            text = self.get_row_text(row)
+            if self.is_row_copied(row) and (span := find_selected_span(selection, row, len(text))) is not None:
+                parts.append(text[slice(*span)])
         return "\n".join(parts), "\n"
+
+    def is_row_copied(self, row: int) -> bool:
+        """True if a row is text; others are left out of a copy."""
+        return True
 
     def action_top(self) -> None:
         self.scroll_to(y=0, animate=False)
 
     def action_bottom(self) -> None:
         self.scroll_to(y=self.max_scroll_y, animate=False)
+
+
+def find_selected_span(selection: Selection, row: int, length: int) -> tuple[int, int] | None:
+    """Return the selected characters [start, end) of a row of `length`; None: it is outside. A gutter has no width."""
+    if (span := selection.get_span(row)) is None:
+        return None
+    start, end = span
+    if selection.end is not None and row == selection.end.y:
+        end = max(selection.end.x, 0)
+    return max(start, 0), length if end == -1 else end
 
 
 class CursorView(RowView):

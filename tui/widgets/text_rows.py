@@ -41,13 +41,13 @@ class TextRow:
         return "".join(piece[0] for piece in self.pieces)
 
 
-def apply_offsets(strip: Strip, y: int, console: Console) -> Strip:
-    """Return a strip that knows that it is row `y`, for the selection.
+def apply_offsets(strip: Strip, y: int, console: Console, *, x: int = 0) -> Strip:
+    """Return a strip that knows that it is row `y` from character `x` on, for the selection.
 
     Each segment gets the rendered codes of the style it came from, which Textual would otherwise compute for each.
     """
     colors = COLOR_SYSTEMS[console.color_system or "truecolor"]
-    found = strip.apply_offsets(0, y)
+    found = strip.apply_offsets(x, y)
     for piece, plain in zip(found, strip, strict=True):
         if piece.style is not None and plain.style is not None:
             piece.style._ansi = Strip.render_ansi(plain.style, colors)

@@ -319,8 +319,8 @@ class PaneController(Controller):
         problem = answer.message if isinstance(answer, queries.RefusedAnswer) else "It can't be read."
         return queries.FileAnswer(path=path, text="", problem=problem)
 
-    async def load_diff(self, path: str) -> ChangeDiff | None:
-        answer = await self.context.bridge.query(queries.DiffQuery(path=path))
+    async def load_diff(self, path: str, context: int) -> ChangeDiff | None:
+        answer = await self.context.bridge.query(queries.DiffQuery(path=path, context=context))
         if isinstance(answer, queries.RefusedAnswer):
             raise AgentTuiError(answer.message, hint=answer.hint)
         return answer.diff if isinstance(answer, queries.DiffAnswer) else None

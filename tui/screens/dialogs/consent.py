@@ -9,14 +9,13 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.strip import Strip
 from textual.widgets import Static
 
 from core.protocol.review import Change, ChangeDiff, GitPreview
 from tui.input.visibility import get_visibility
 from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.quantities import count
-from tui.review.diff_view import DiffView
+from tui.review.diff.view import DiffView
 from tui.screens.dialogs.pages import ConfirmDialog
 from tui.text import clean, format_path, to_content
 
@@ -32,8 +31,9 @@ MAX_NAMED_FILES: Final = 8  # files of several that are named
 class ConsentDiff(DiffView, can_focus=False):
     """The lines that are asked about: nothing in it can be judged or marked."""
 
-    def _render_buttons(self, *_: object) -> Strip:
-        return Strip([])
+    def __init__(self) -> None:
+        super().__init__()
+        self.painter.has_buttons = False
 
     def on_click(self, event: events.Click) -> None:
         event.prevent_default()

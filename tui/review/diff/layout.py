@@ -21,12 +21,10 @@ MAX_LINE_LENGTH: Final = 8_000
 MAX_MARKS: Final = 200
 CHANGED: Final = ("removed", "added")
 LEFT_OUT: Final = "The rest of this diff is left out because it is very long. A verdict counts for all of it."
-NO_COMMENTS: Final[Mapping[str, str]] = MappingProxyType({})
-
 MAX_DIAGNOSTIC_ROWS: Final = 4  # of one diagnostic
 
-# rest: where a note goes on; more: where a diagnostic does
-RowKind = Literal["line", "hunk", "gap", "note", "rest", "comment", "diagnostic", "more"]
+# group, file: above the lines of a file; rest: where a note goes on; more: where a diagnostic does
+RowKind = Literal["group", "file", "line", "hunk", "gap", "note", "rest", "comment", "diagnostic", "more", "folded"]
 
 
 class CleanLine(NamedTuple):
@@ -41,9 +39,17 @@ class CleanLine(NamedTuple):
     marks: Sequence[tuple[int, int]]
 
 
+class FoldedHunk(NamedTuple):
+    """A hunk that was judged: the line where it was in the pending file, and what became of it in words."""
+
+    line: int
+    text: str
+    is_accepted: bool
+
+
 class DiffRow(NamedTuple):
     """One row on screen. `left` and `right` are indices of lines, -1 = none there; `text` is that of other kinds.
-    `severity` of a diagnostic."""
+    `severity` of a diagnostic; of a folded hunk: its verdict."""
 
     kind: RowKind
     hunk: int = -1
@@ -51,6 +57,18 @@ class DiffRow(NamedTuple):
     right: int = -1
     text: str = ""
     severity: str = ""
+
+
+class Remarks(NamedTuple):
+    """Remarks between the lines: `comments` by hunk id below their hunk, `diagnostics` below their lines (those of
+    lines that are not shown, at the end), `folded` hunks, by line, above the line where they were."""
+
+    comments: Mapping[str, str] = MappingProxyType({})
+    diagnostics: Sequence[Diagnostic] = ()
+    folded: Sequence[FoldedHunk] = ()
+
+
+NO_REMARKS: Final = Remarks()
 
 
 class DiffLayout(NamedTuple):
@@ -62,8 +80,8 @@ class DiffLayout(NamedTuple):
 
 
 def find_seen_targets(diff: ChangeDiff, layout: DiffLayout, current: int, seen: range) -> list[tuple[str, ...]]:
-    """Return what can be judged among the visible rows: the buttons of the current hunk, and path and id of each hunk
-    that is visible as a whole, or in part if it is taller than the view."""
+    """Return what can be judged among the visible rows: the buttons of hunk `current` (-1 = none has them), and path
+    and id of each hunk that is visible as a whole, or in part if it is taller than the view."""
     found: list[tuple[str, ...]] = []
     for hunk, head, tail in zip(diff.change.hunks, layout.head_rows, layout.end_rows, strict=False):
         shown, above = min(tail, seen.stop) - max(head, seen.start), min(CONTEXT_ABOVE, len(seen) // 4)
@@ -130,19 +148,16 @@ class DiffSyntax:
 def layout_diff(
     diff: ChangeDiff,
     shown: Sequence[CleanLine],
-    comments: Mapping[str, str] = NO_COMMENTS,
+    remarks: Remarks = NO_REMARKS,
     *,
-    diagnostics: Sequence[Diagnostic] = (),
     room: int = 0,
     is_split: bool = False,
 ) -> DiffLayout:
     """Lay out old lines above new ones, or in two columns beside them, paired from the top of each hunk.
 
-    `comments` by hunk id stand below their hunk, `diagnostics` below their lines; those of lines that are not shown, at
-    the end. Notes, comments and diagnostics wrap at `room` cells, 0: they do not.
+    Notes and remarks wrap at `room` cells, 0: they do not.
     """
-    page = _LayoutBuilder(diff, shown, room)
-    page.comments, page.diagnostics = comments, group_by_line(diagnostics)
+    page = _LayoutBuilder(diff, shown, remarks, room)
     for (hunk, is_changed), run in groupby(enumerate(shown), lambda each: (each[1].hunk, each[1].kind in CHANGED)):
         page.enter_hunk(hunk)
         if is_changed and is_split:
@@ -168,13 +183,18 @@ def _lay_out_line(index: int, line: CleanLine) -> DiffRow:
             return DiffRow("line", -1, index, index)
 
 
+def build_folded_row(folded: FoldedHunk) -> DiffRow:
+    return DiffRow("folded", text=folded.text, severity="accept" if folded.is_accepted else "reject")
+
+
 class _LayoutBuilder:
     """Puts a head row before each hunk and a note where a hunk has no lines."""
 
-    def __init__(self, diff: ChangeDiff, shown: Sequence[CleanLine], room: int) -> None:
+    def __init__(self, diff: ChangeDiff, shown: Sequence[CleanLine], remarks: Remarks, room: int) -> None:
         self._diff, self._shown, self._room = diff, shown, room
-        self.comments: Mapping[str, str] = {}
-        self.diagnostics: dict[int, list[Diagnostic]] = {}
+        self.comments = remarks.comments
+        self.diagnostics = group_by_line(remarks.diagnostics)
+        self.folded = list(remarks.folded)
         self.rows: list[DiffRow] = []
         self._heads: dict[int, int] = {}
         self._tails: dict[int, int] = {}
@@ -194,15 +214,23 @@ class _LayoutBuilder:
             self._tails[self._open] = len(self.rows)
         self._open = hunk
         if hunk >= 0 and hunk not in self._heads:
+            self._add_folded(self._diff.change.hunks[hunk].new_start)
             self._heads[hunk] = len(self.rows)
             self.rows.append(DiffRow("hunk", hunk))
 
     def add_lines(self, rows: Iterable[DiffRow]) -> None:
         """Add lines, each with what was found in it below."""
         for row in rows:
-            self.rows.append(row)
             number = self._shown[row.right].new if row.right >= 0 else 0
+            if row.hunk < 0:
+                self._add_folded(number)
+            self.rows.append(row)
             self._add_diagnostics(self.diagnostics.pop(number, ()) if number else (), row.hunk)
+
+    def _add_folded(self, until: int) -> None:
+        """Add the folded hunks that were above or at a line."""
+        while self.folded and self.folded[0].line <= until:
+            self.rows.append(build_folded_row(self.folded.pop(0)))
 
     def _add_diagnostics(self, found: Sequence[Diagnostic], hunk: int = -1, *, names_line: bool = False) -> None:
         for each in found[:MAX_PER_LINE]:
@@ -239,6 +267,7 @@ class _LayoutBuilder:
         for index in range(len(self._diff.change.hunks)):
             if index not in self._heads:
                 self._add_described_hunk(index)
+        self.rows += map(build_folded_row, self.folded)
         if self._diff.truncated:
             self._notes.append(LEFT_OUT)
         self._add_notes(self._notes)

@@ -1,0 +1,1 @@
+"""The body of the review: changed files as rows, one below the other."""

@@ -1,0 +1,77 @@
+"""Loads the lines of the files in sight, what has the cursor first, and as much context as there is room for."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from core.protocol.review import ChangeDiff
+from tui.keymap import get_keymap, insert_keys
+from tui.review.diff.page import CONTEXT_LINES, DiffPage
+from tui.review.diff.view import DiffView
+from tui.text import clean
+from tui.workers import start_worker
+
+LoadLines = Callable[[str, int], Awaitable[ChangeDiff | None]]
+MAX_CONTEXT: Final = 200  # lines around a hunk, where few changes leave much room
+
+
+class PageLoader:
+    """Loads for one view, one file after the other. `load(path, context)` returns a change with its lines, None when
+    nothing is pending there any more: then `gone` is said. `note_loaded` hears of each that came."""
+
+    def __init__(self, load: LoadLines, *, gone: str, note_loaded: Callable[[DiffPage], None]) -> None:
+        self.load = load
+        self._gone, self._note_loaded = gone, note_loaded
+        self._is_running = False
+
+    def start(self, view: DiffView) -> None:
+        if not self._is_running and self._find_wanted(view) is not None:
+            self._is_running = True
+            _ = start_worker(view, self._run, view, group="review.load", exit_on_error=False)
+
+    async def _run(self, view: DiffView) -> None:
+        try:
+            while (page := self._find_wanted(view)) is not None:
+                await self._load_page(view, page)
+        finally:
+            self._is_running = False
+
+    async def _load_page(self, view: DiffView, page: DiffPage) -> None:
+        asked = page.change
+        try:
+            diff = await self.load(page.path, page.context)
+        except Exception as error:  # whatever failed is shown in the place of what was to be seen
+            page.problem = f"The change can't be shown\n\n{clean(str(error))}"
+            view.lay_out_again([page])
+            return
+        if page.change != asked and (diff is None or diff.change != page.change):
+            return  # it changed while it was being loaded
+        if diff is not None:
+            view.set_lines(page, diff)
+        else:
+            page.problem = insert_keys(self._gone, get_keymap(view.app))
+            view.lay_out_again([page])
+        self._note_loaded(page)
+
+    def _find_wanted(self, view: DiffView) -> DiffPage | None:
+        if not view.is_attached or not view.pages:
+            return None
+        seen = view.list_seen_pages()
+        near = seen if view.page is None else [view.page, *seen]
+        found = next((page for page in near if page.is_wanted), None)
+        if found is None and _fill_view(view):
+            return next((page for page in view.pages if page.is_wanted), None)
+        return found
+
+
+def _fill_view(view: DiffView) -> bool:
+    """Ask for more context, once, where all files together leave room. True if more is wanted."""
+    free = view.size.height - view.count_rows()
+    hunks = sum(len(page.hunks) for page in view.pages if page.diff is not None)
+    more = min(free // (2 * hunks), MAX_CONTEXT) if hunks and free > 0 else 0
+    if more <= 0 or any(page.context != CONTEXT_LINES for page in view.pages):
+        return False
+    for page in view.pages:
+        page.context += more if page.diff is not None else 0
+    return True

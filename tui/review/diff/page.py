@@ -1,0 +1,167 @@
+"""One file of the review as rows: its header, and its lines once they are loaded. No widget, no colours.
+
+Before, its height is an estimate by its hunks, so that a review of any size opens at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from core.protocol.events import DiagnosticsReported
+from core.protocol.language import Diagnostic
+from core.protocol.review import Change, ChangeDiff, DiffLine, Hunk, Verdict
+from tui.review.diff.layout import (
+    CleanLine,
+    DiffLayout,
+    DiffRow,
+    DiffSyntax,
+    FoldedHunk,
+    Remarks,
+    build_folded_row,
+    clean_lines,
+    count_changed,
+    find_seen_targets,
+    layout_diff,
+)
+from tui.text import clean
+from tui.widgets.diagnostics import group_by_line
+from tui.widgets.text_rows import find_line_breaks, measure_text
+
+CONTEXT_LINES: Final = 3  # unchanged lines around a hunk
+LINE_END_MARKS: Final = {"crlf": "␍␊", "lf": "␊", "none": " ⊘ no newline at end"}
+_EMPTY: Final = DiffLayout((), (), ())
+
+
+class DiffPage:
+    """A file that waits (`change`), or that is settled (None). `group`: what stands above the first file of an intent;
+    `has_header`: False where the file is named elsewhere. `context`: how many unchanged lines were asked for.
+    `goal`: the hunk, by id, that gets the cursor as soon as it is loaded."""
+
+    def __init__(self, path: str, change: Change | None, *, has_header: bool = True) -> None:
+        self.path, self.change, self._has_header = path, change, has_header
+        self.group, self.place = "", ""
+        self.diff: ChangeDiff | None = None
+        self.problem = self.goal = ""
+        self._loaded_for: Change | None = None
+        self.context = self._loaded_context = CONTEXT_LINES
+        self.width = 0  # of the longest line, in cells
+        self.sent: Mapping[str, Verdict] = {}
+        self.comments: Mapping[str, str] = {}
+        self.diagnostics: DiagnosticsReported | None = None
+        self.folded: Sequence[FoldedHunk] = ()
+        self.lines: Sequence[CleanLine] = ()
+        self.counts: Mapping[tuple[str, int], int] = {}
+        self.syntax = DiffSyntax((), "", "")
+        self.digits = 2
+        self.by_line: Mapping[int, Sequence[Diagnostic]] = {}
+        self.lead: Sequence[DiffRow] = ()
+        self._layout = _EMPTY
+        self.height = 0
+
+    @property
+    def hunks(self) -> Sequence[Hunk]:
+        """The hunks of the lines that are shown, else of the change."""
+        known = self.diff.change if self.diff is not None else self.change
+        return known.hunks if known is not None else ()
+
+    @property
+    def is_wanted(self) -> bool:
+        """True if its lines are still to be loaded, or loaded anew."""
+        if self.change is None or self.problem:
+            return False
+        if self.diff is None or self.context != self._loaded_context:
+            return True
+        return self.change not in (self._loaded_for, self.diff.change)
+
+    def has_header_above(self, row: int) -> bool:
+        """True if row `row` of the page stands below its header."""
+        return self._has_header and self.change is not None and row > bool(self.group)
+
+    def set_change(self, change: Change | None) -> None:
+        if change != self.change:
+            self.change, self.problem = change, ""
+            if change is None:
+                self.diff, self.lines = None, ()
+
+    def set_diff(self, diff: ChangeDiff) -> None:
+        self.diff, self.problem, self._loaded_for = diff, "", self.change
+        self._loaded_context = self.context
+        self.lines = clean_lines(diff)
+        self.counts = count_changed(diff, self.lines)
+        top = max((max(line.old, line.new) for line in self.lines), default=0)
+        self.digits = max(len(str(top)), 2)
+        self.syntax = DiffSyntax(self.lines, diff.change.language, diff.change.path)
+        widths = (measure_text(line.text) + len(LINE_END_MARKS.get(line.eol, "")) for line in self.lines)
+        self.width = max(widths, default=0)
+
+    def lay_out(self, room: int, *, is_split: bool) -> None:
+        """Lay out its rows; words wrap at `room` cells."""
+        found = self.diagnostics.diagnostics if self.diagnostics is not None else ()
+        self.by_line = group_by_line(found)
+        lead = [DiffRow("group", text=self.group)] if self.group else []
+        if self.change is not None and self._has_header:
+            lead.append(DiffRow("file", text=self.path))
+        if self.problem:
+            lead += [DiffRow("note", text=part) for part in _wrap(self.problem, room)]
+        elif self.change is None:
+            lead += map(build_folded_row, self.folded)
+        self.lead, self._layout = lead, _EMPTY
+        if self.diff is None or self.problem:
+            self.height = len(lead) + (0 if self.problem or self.change is None else _estimate_height(self.change))
+            return
+        self._layout = layout_diff(
+            self.diff,
+            self.lines,
+            Remarks(self.comments, found, self.folded),
+            room=room,
+            is_split=is_split,
+        )
+        self.height = len(lead) + len(self._layout.rows)
+
+    def get_row(self, row: int) -> DiffRow:
+        """Return a row from the page's first on; beyond those that are known: an empty one."""
+        at = row - len(self.lead)
+        if at < 0:
+            return self.lead[row]
+        if at < len(self._layout.rows):
+            return self._layout.rows[at]
+        return DiffRow("rest", text="Reading the change…" if at == 0 else "")
+
+    def find_hunk_rows(self, hunk: int) -> tuple[int, int] | None:
+        """Return the first row of a hunk and the one after its last; None as long as that is not known."""
+        if not 0 <= hunk < len(self._layout.head_rows):
+            return None
+        return self._layout.head_rows[hunk] + len(self.lead), self._layout.end_rows[hunk] + len(self.lead)
+
+    def find_line_row(self, line: int) -> int:
+        """Return the row of a line of the diff."""
+        rows = self._layout.rows
+        return len(self.lead) + next(at for at, each in enumerate(rows) if line in (each.left, each.right))
+
+    def list_targets(self, current: int, seen: range) -> list[tuple[str, ...]]:
+        """Return what can be judged while these of its rows are visible; `current`: the hunk that has the cursor."""
+        if self.diff is None or self.problem:
+            return []
+        inside = range(seen.start - len(self.lead), seen.stop - len(self.lead))
+        return find_seen_targets(self.diff, self._layout, current, inside)
+
+    def get_source_line(self, index: int) -> DiffLine:
+        """Return a line of the diff as it came."""
+        assert self.diff is not None
+        return self.diff.lines[index]
+
+    def find_character(self, index: int, column: int) -> int:
+        """Return where a character of a line, from 0, stands in what is shown of it."""
+        raw, shown = self.get_source_line(index).text, self.lines[index].text
+        return column if raw == shown else len(clean(raw[:column]))
+
+
+def _estimate_height(change: Change) -> int:
+    changed = sum(hunk.old_lines + hunk.new_lines for hunk in change.hunks)
+    return changed + len(change.hunks) * (2 * CONTEXT_LINES + 2)
+
+
+def _wrap(text: str, room: int) -> list[str]:
+    lines = [line for line in clean(text).split("\n") if line]
+    return [line[start:end] for line in lines for start, end in find_line_breaks(line, room or len(line))]

@@ -1,0 +1,384 @@
+"""The body of the review: files as diffs, one below the other, with the current hunk marked. No verdict is given here.
+
+The header of the file at the top stays there while its lines go by.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from time import monotonic
+from typing import Final, Literal
+
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.strip import Strip
+
+from core.protocol.review import ChangeDiff
+from tui.keymap import get_bindings
+from tui.review.diff.layout import CONTEXT_ABOVE, DiffRow, find_matching_hunk
+from tui.review.diff.page import DiffPage
+from tui.review.diff.painter import DiffPainter
+from tui.widgets.code_view import CodeView
+from tui.widgets.key_hints import Hint, HintsChanged
+
+SPLIT_WIDTH: Final = 100
+
+FINAL_HINTS: Final[tuple[Hint, ...]] = (("review.undo", "undo"),)
+CONFLICT_HINTS: Final[tuple[Hint, ...]] = tuple(
+    (f"review.{key}", word or key)
+    for key, word in (("settle", ""), ("reject", ""), ("reason", "why"), ("next", ""), ("undo", ""), ("list", ""))
+)
+Place = tuple[DiffPage, int, int]  # a page, a row of it, and the screen row where that stands
+
+
+class DiffView(CodeView):
+    """Shows `pages`. The cursor is on hunk `current` of page `at`; -1: there is none, as for the marked line."""
+
+    DEFAULT_CSS = "DiffView { scrollbar-size-horizontal: 0; }"
+
+    BINDINGS = get_bindings("lines")
+
+    @dataclass
+    class ButtonClicked(Message):
+        """A button of the current hunk was clicked."""
+
+        button: Literal["accept", "reject", "settle"]
+
+    @dataclass
+    class ProofClicked(Message):
+        """The check of a file was clicked."""
+
+        path: str
+
+    @dataclass
+    class CursorMoved(Message):
+        """A hunk of another file was clicked."""
+
+        path: str
+
+    class LinesWanted(Message):
+        """Files came into sight whose lines are not loaded."""
+
+    def __init__(self, *, clock: Callable[[], float] = monotonic, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(clock=clock, id=id)
+        self.pages: list[DiffPage] = []
+        self._tops: list[int] = [0]  # the first row of each page, and the one after the last
+        self.at, self.current, self.marked_index = 0, -1, -1
+        self.is_split_wanted = False
+        self._text, self._is_settled = "", False
+        self.painter = DiffPainter(self)
+
+    # What is shown
+
+    @property
+    def page(self) -> DiffPage | None:
+        """The file with the cursor."""
+        return self.pages[self.at] if self.at < len(self.pages) else None
+
+    @property
+    def diff(self) -> ChangeDiff | None:
+        """The lines of the file with the cursor, None as long as they are not loaded."""
+        return self.page.diff if self.page is not None else None
+
+    @property
+    def hints(self) -> tuple[Hint, ...]:
+        if not self.pages:
+            return FINAL_HINTS if self._is_settled else ()
+        diff = self.diff
+        return CONFLICT_HINTS if diff is not None and diff.change.is_conflicted_at(self.current) else ()
+
+    @property
+    def is_split(self) -> bool:
+        return self.is_split_wanted and self.size.width >= SPLIT_WIDTH
+
+    def show_message(self, text: str, *, is_final: bool = False) -> None:
+        """Show a message instead of files; `is_final`: nothing is pending at all."""
+        self.pages, self._tops, self.at, self.current = [], [0], 0, -1
+        self._text, self._is_settled = text, is_final
+        self.post_message(HintsChanged())
+        self.virtual_size = Size(0, 0)
+        self.scroll_to(0, 0, animate=False, force=True)
+        self.redraw()
+
+    def show(self, diff: ChangeDiff, current: int = 0) -> None:
+        """Show one file alone, with the cursor on hunk `current`."""
+        page = DiffPage(diff.change.path, diff.change, has_header=False)
+        page.set_diff(diff)
+        self.show_pages([page], 0, current)
+
+    def show_pages(self, pages: list[DiffPage], at: int, current: int | None = None) -> None:
+        """Show files, with the cursor on hunk `current` of one; None: where it was, or on what stands there."""
+        place, before = self._find_place(), self.page
+        self.pages, self._text = pages, ""
+        self.at = max(min(at, len(pages) - 1), 0)
+        page = self.page
+        if current is not None or page is not before or page is None:
+            self.current = min(current or 0, len(page.hunks) - 1) if page is not None else -1
+            self.marked_index = -1
+        self.current = min(self.current, len(page.hunks) - 1) if page is not None else -1
+        self.lay_out()
+        if place is not None and place[0] in pages:
+            self._restore(place)
+        else:
+            self.scroll_to(0, 0, animate=False, force=True)
+        if page is not before or current is not None:
+            self.reveal_current()
+        self.post_message(HintsChanged())
+
+    def set_lines(self, page: DiffPage, diff: ChangeDiff) -> None:
+        """Show the lines of a file that have been loaded; what is read stays where it is."""
+        is_new, hunks, place = page.diff is None, page.hunks, self._find_place()
+        page.set_diff(diff)
+        if page is self.page:
+            self.current = find_matching_hunk(hunks, self.current, page.hunks)
+            ids = [hunk.id for hunk in page.hunks]
+            if page.goal in ids:
+                self.current, is_new = ids.index(page.goal), True
+            page.goal = ""
+            self.marked_index = -1
+            self.post_message(HintsChanged())
+        self.lay_out([page])
+        self._restore(place)
+        if page is self.page:
+            head = page.find_hunk_rows(self.current)
+            if is_new or head is None or not self._is_in_sight(head):
+                self.reveal_current()
+
+    def lay_out(self, pages: Sequence[DiffPage] | None = None) -> None:
+        """Lay out these files, or all of them, for the width there is now."""
+        self.painter.is_split = self.is_split
+        for page in self.pages if pages is None else pages:
+            room = max(self.size.width - self.painter.measure_gutter(page) - 1, 0)  # with or without a scrollbar
+            page.lay_out(room, is_split=self.is_split)
+        self._tops = [*accumulate((page.height for page in self.pages), initial=0)]
+        widest = max((page.width + self.painter.measure_gutter(page) for page in self.pages), default=0)
+        beyond = widest + 1 - self.painter.get_column_width()
+        self.virtual_size = Size(self.size.width + beyond if beyond > 0 else 0, self._tops[-1])
+        self.redraw()
+
+    def lay_out_again(self, pages: Sequence[DiffPage] | None = None) -> None:
+        """Lay out what has changed; what is read stays where it is."""
+        place = self._find_place()
+        self.lay_out(pages)
+        self._restore(place)
+
+    def set_split(self, is_wanted: bool) -> None:
+        self.is_split_wanted = is_wanted
+        self.lay_out_again()
+
+    # Places
+
+    def find_page(self, row: int) -> tuple[DiffPage, int]:
+        """Return the page that a row belongs to, and the row's place in it."""
+        at = min(max(bisect_right(self._tops, row) - 1, 0), len(self.pages) - 1)
+        return self.pages[at], row - self._tops[at]
+
+    def find_hunk_rows(self, hunk: int) -> tuple[int, int]:
+        """Return the first row of a hunk of the file with the cursor, and the one after its last; of the whole file as
+        long as its lines are not loaded."""
+        page, top = self.pages[self.at], self._tops[self.at]
+        first, last = page.find_hunk_rows(hunk) or (0, page.height)
+        return top + first, top + last
+
+    def _find_place(self) -> Place | None:
+        """Return what should stay where it is: the head of the current hunk if it is seen, else the row at the top."""
+        if not self.pages:
+            return None
+        top = self.scroll_offset.y
+        if self.current >= 0 and self.diff is not None:
+            page, rows = self.pages[self.at], self.find_hunk_rows(self.current)
+            if rows[0] < top + self.size.height and rows[1] > top:
+                return page, self.current, rows[0] - top
+        page, row = self.find_page(top)
+        return page, -1 - row, 0
+
+    def _restore(self, place: Place | None) -> None:
+        if place is None or place[0] not in self.pages:
+            return
+        page, what, offset = place
+        top = self._tops[self.pages.index(page)]
+        if what < 0:
+            row = top + min(-1 - what, page.height)
+        else:
+            found = page.find_hunk_rows(self.current if page is self.page else what)
+            row = top + (found[0] if found is not None else 0)
+        self.scroll_to(y=row - offset, animate=False, force=True)
+
+    def list_seen_pages(self) -> list[DiffPage]:
+        """Return the files of which something is in sight, or will be with the next screenful."""
+        top, height = self.scroll_offset.y, max(self.size.height, 1)
+        last = min(bisect_right(self._tops, top + 2 * height), len(self.pages))
+        return self.pages[max(bisect_right(self._tops, top - height) - 1, 0) : last]
+
+    def list_seen_targets(self, top: int, height: int) -> list[tuple[str, ...]]:
+        found: list[tuple[str, ...]] = []
+        first = top + self._is_header_kept(top)
+        for at in range(max(bisect_right(self._tops, top) - 1, 0), len(self.pages)):
+            if self._tops[at] >= top + height:
+                break
+            seen = range(first - self._tops[at], top + height - self._tops[at])
+            found += self.pages[at].list_targets(self.current if at == self.at else -1, seen)
+        return found
+
+    # The cursor
+
+    def select_hunk(self, index: int, at: int | None = None) -> None:
+        """Put the cursor on a hunk, of page `at` or the current one; -1: the last."""
+        place = self.at if at is None else at
+        hunks = self.pages[place].hunks if place < len(self.pages) else ()
+        if place < len(self.pages) and (not hunks or -1 <= index < len(hunks)):
+            self.at, self.marked_index = place, -1
+            self.current = len(hunks) - 1 if index < 0 or not hunks else index
+            self.post_message(HintsChanged())
+            self.redraw()
+            self.reveal_current()
+
+    def move_line_mark(self, step: int) -> None:
+        """Move the mark within the current hunk by `step` lines: the place to split it at."""
+        page = self.page
+        own = [at for at, line in enumerate(page.lines) if line.hunk == self.current >= 0] if page is not None else []
+        if page is not None and own:
+            at = own.index(self.marked_index) + step if self.marked_index in own else (0 if step > 0 else len(own) - 1)
+            self.marked_index = own[max(min(at, len(own) - 1), 0)]
+            row = self._tops[self.at] + page.find_line_row(self.marked_index)
+            self.reveal_rows(row - 1, row)
+            self.redraw()
+
+    @property
+    def marked_line(self) -> int:
+        """The marked line of the hunk, from 1 on its side; 0 = none."""
+        if self.page is None or self.marked_index < 0 or self.current < 0:
+            return 0
+        line, hunk = self.page.lines[self.marked_index], self.page.hunks[self.current]
+        return line.new - hunk.new_start + 1 if line.new else line.old - hunk.old_start + 1
+
+    def reveal_current(self) -> None:
+        """Scroll as little as needed to show the current hunk, or its top if it is taller than the view."""
+        if self.page is None or not self.size.height:
+            return
+        head, tail = self.find_hunk_rows(self.current)
+        if self.current == 0:
+            head = self._tops[self.at]  # with the header, and with what is unchanged above the hunk if there is room
+            if tail - head > self.size.height:
+                head = self.find_hunk_rows(0)[0]
+        height, top = self.size.height, self.scroll_offset.y
+        above = max(min(CONTEXT_ABOVE, height // 4), 1) if head > self._tops[self.at] else 0  # one is the header's
+        if not self._is_in_sight((head, tail)):
+            fits = tail - head + above <= height
+            target = head - above if head < top + 1 or not fits else max(tail - height + 1, 0)
+            self.scroll_to(y=target, animate=False, force=True)
+
+    def _is_in_sight(self, rows: tuple[int, int]) -> bool:
+        top = self.scroll_offset.y
+        return top + self._is_header_kept(top) <= rows[0] and rows[1] <= top + self.size.height
+
+    # Drawing
+
+    def _is_header_kept(self, top: int) -> bool:
+        """True if the header of a file stands over its lines at the top of the view."""
+        if not self.pages:
+            return False
+        page, row = self.find_page(top)
+        return page.has_header_above(row)
+
+    def count_rows(self) -> int:
+        return self._tops[-1] if self.pages else self.size.height
+
+    def _get_shown(self, row: int) -> tuple[DiffPage, DiffRow]:
+        page, place = self.find_page(row)
+        return page, page.get_row(place)
+
+    def is_row_copied(self, row: int) -> bool:
+        return bool(self.pages) and self._get_shown(row)[1].kind == "line"
+
+    def get_row_text(self, row: int) -> str:
+        if row >= self._tops[-1]:
+            return ""
+        page, shown = self._get_shown(row)
+        index = shown.right if shown.right >= 0 else shown.left
+        return page.lines[index].text if index >= 0 else shown.text
+
+    def render_line(self, y: int) -> Strip:
+        if y == 0 and self._is_header_kept(self.scroll_offset.y):
+            page, _ = self.find_page(self.scroll_offset.y)
+            self._prepare(page)
+            strip = self.painter.draw_header(page, self.row_width)
+            strip = strip.adjust_cell_length(self.size.width, self.visual_style.rich_style)
+            return self.mark_as_gutter(strip, self.scroll_offset.y)
+        return super().render_line(y)
+
+    def _prepare(self, page: DiffPage) -> None:
+        is_here = page is self.page
+        self.painter.current = self.current if is_here else -1
+        self.painter.marked = self.marked_index if is_here else -1
+
+    def render_row(self, row: int, width: int, shift: int) -> Strip:
+        if not self.pages:
+            return self.render_message(self._text, row, width)
+        page, shown = self._get_shown(row)
+        self._prepare(page)
+        return self.painter.draw(page, shown, row, width, shift)
+
+    def get_line_width(self) -> int:
+        gutter = self.painter.measure_gutter(self.page) if self.page is not None else 0
+        return max(self.painter.get_column_width() - gutter, 1)
+
+    # Events
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if any(page.is_wanted for page in self.list_seen_pages()):
+            self.post_message(self.LinesWanted())
+
+    def on_resize(self, _: events.Resize) -> None:
+        self.lay_out_again()
+        if not self._keep_tall_hunk():
+            self.reveal_current()
+        self.post_message(self.LinesWanted())
+
+    def _keep_tall_hunk(self) -> bool:
+        """True if a hunk taller than the view is being read; its end stays visible when the view gets lower."""
+        if self.page is None or self.current < 0:
+            return False
+        head, tail = self.find_hunk_rows(self.current)
+        height, top = max(self.size.height, 1), self.scroll_offset.y
+        if tail - head <= height or not head < top < tail:
+            return False
+        if tail <= top + height + CONTEXT_ABOVE:
+            self.scroll_to(y=tail - height, animate=False, force=True)
+        return True
+
+    def on_focus(self) -> None:
+        self._set_bright(True)
+
+    def on_blur(self) -> None:
+        self._set_bright(False)
+
+    def _set_bright(self, is_bright: bool) -> None:
+        self.painter.is_bright = is_bright
+        self.redraw()
+
+    def on_click(self, event: events.Click) -> None:
+        meta = event.style.meta
+        if button := meta.get("button"):
+            self.post_message(self.ButtonClicked(button))
+            return
+        row = event.y + self.scroll_offset.y
+        if not self.pages or not 0 <= row < self._tops[-1]:
+            return
+        page, shown = self._get_shown(row)
+        if proof := meta.get("proof"):
+            self.post_message(self.ProofClicked(proof))
+        elif shown.kind == "file" or (event.y == 0 and self._is_header_kept(row)):
+            self.select_hunk(0, self.pages.index(page))
+            self.post_message(self.CursorMoved(page.path))
+        elif shown.hunk >= 0 and (shown.hunk, page) != (self.current, self.page):
+            self.select_hunk(shown.hunk, self.pages.index(page))
+            self.post_message(self.CursorMoved(page.path))
+        elif shown.hunk >= 0 and shown.kind == "line":
+            self.marked_index = shown.right if shown.right >= 0 else shown.left
+            self.redraw()
