@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
 from textual.containers import Vertical
 
 from core.protocol.queries import FileAnswer, ProbeLogAnswer, ProbeLogQuery
-from core.protocol.renames import list_changes
 from core.protocol.review import ChangeDiff
 
 if TYPE_CHECKING:
@@ -48,8 +47,7 @@ class StatePane(Vertical):
 
 
 def _count_review(state: ViewState) -> str:
-    count = len(list_changes(state.changes)) + sum(each.needs_verdict for each in state.bulks)
-    return str(count) if count else ""
+    return str(state.pending_hunk_count or "")
 
 
 def _count_todos(state: ViewState) -> str:

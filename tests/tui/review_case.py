@@ -156,5 +156,7 @@ class ReviewApp(App[None]):
     @on(review_messages.CommentsRequested)
     @on(review_messages.OriginVerdictRequested)
     @on(review_messages.ConflictRequested)
+    @on(review_messages.ProvenVerdictRequested)
+    @on(review_messages.ProofRequested)
     def write_down(self, event: object) -> None:
         self.posted.append(getattr(event, "command", event))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.protocol import events as e
-from core.protocol.review import Bulk, Change, FileState, Hunk, Operation, Origin
+from core.protocol.review import Bulk, Change, Check, FileState, Hunk, Operation, Origin
 from tests.support import recorded
 from tests.tui.review_case import CASES, PRICES, ReviewApp
 from tests.tui.test_review import resolved, settle, text_of
@@ -51,6 +51,31 @@ def test_few_files_stand_alone_and_many_below_their_directories():
     assert len(closed) == 23
 
 
+def test_a_directory_with_few_files_has_no_row_and_one_row_stands_for_all_that_is_below_it():
+    many = [change(f"src/core/{part}/{name}.py") for part in "abcdefghijklm" for name in ("one", "two")]
+    wide = [change(f"src/core/wide/{number}.py") for number in range(5)]
+    rows = build_rows([*many, *wide, change("docs/a.md")], ())
+    assert [(row.name, row.depth, len(row.members)) for row in rows if row.kind == "directory"] == [
+        ("src/core", 0, 31),
+        ("src/core/wide", 1, 5),
+    ]
+    assert ("src/core/a/one.py", "src/core") in [(row.name, row.below) for row in rows]
+    closed = build_rows([*many, *wide, change("docs/a.md")], (), toggled={"src/core"})
+    assert names(closed) == ["f docs/a.md", "d src/core"]
+
+
+async def test_a_name_that_does_not_fit_is_cut_with_a_mark_and_keeps_its_end():
+    app = ReviewApp([])
+    async with app.run_test(size=(40, 12)) as pilot:
+        path = "a/very/long/way/down/to/where/it/is/kept/prices.py"
+        app.pane.set_changes((change(path, check=Check(call="c", command="pytest", exit_code=0, kind="tests")),))
+        await settle(pilot, "l")
+        (row,) = [line for line in drawn(app.query_one(ChangeList)) if "prices.py" in line]
+        assert "…" in row
+        assert "prices.py" in row
+        assert "✓ tested" in row
+
+
 def test_a_deleted_directory_is_one_line_that_can_be_opened():
     gone = [change(f"dist/sub/{number}.js", "delete") for number in range(12)]
     rows = build_rows([*gone, change("src/a.py")], ())
@@ -58,7 +83,7 @@ def test_a_deleted_directory_is_one_line_that_can_be_opened():
     assert (rows[0].is_deleted, rows[0].members) == (True, tuple(range(12)))
     assert len(build_rows([*gone, change("src/a.py")], (), toggled={"dist"})) == 14
     kept = build_rows([*gone, change("dist/index.js")], ())
-    assert names(kept) == ["d dist/sub", "f dist/index.js"]
+    assert names(kept) == ["f dist/index.js", "d dist/sub"]
 
 
 def test_words_find_paths_commands_and_bulks():
@@ -161,12 +186,13 @@ async def test_n16a_a_directory_that_moved_is_one_row_that_says_so():
             change(f"new/pkg/{number:02}.py", "rename", renamed_from=f"pkg/{number:02}.py", added=0)
             for number in range(100)
         ]
-        app.pane.set_changes((*moved, change("zz/a.py"), change("zz/b.py", "rename", renamed_from="c.py")))
+        zz = (change("zz/c.py"), change("zz/d.py"))
+        app.pane.set_changes((*moved, change("zz/a.py"), change("zz/b.py", "rename", renamed_from="c.py"), *zz))
         app.now += 1
         await settle(pilot, "l", "g")
         shown = drawn(app.query_one(ChangeList))
         assert shown[0].split("▾ ")[1].split("  ") == ["pkg/ → new/pkg/", "100 files renamed"]
-        assert any(line.split("▾ ")[-1].startswith("zz/  2 files") and "renamed" not in line for line in shown)
+        assert any(line.split("▾ ")[-1].startswith("zz/  4 files") and "renamed" not in line for line in shown)
         await settle(pilot, "a")
         (asked,) = app.posted
         assert (len(asked.paths), asked.verdict) == (100, "accept")

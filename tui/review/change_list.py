@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from time import monotonic
 from typing import Final, Literal, NamedTuple
 
@@ -23,6 +23,7 @@ from tui.widgets.row_view import CursorView
 from tui.widgets.text_rows import measure_pieces
 
 GROUPED_FROM: Final = 25  # files from which they are grouped by directory
+HEADED_FROM: Final = 4  # files from which a directory has a row of its own, in a list that is grouped
 DELETED_GROUP_FROM: Final = 3  # deleted files of one directory that are summed up in a line
 
 
@@ -37,7 +38,8 @@ BULK_HINTS: Final = tuple(each for each in FILE_HINTS if each[0] != "changes.ope
 
 
 class ChangeRow(NamedTuple):
-    """`name`: the path of a file or directory, the root of a bulk; `members`: indices of changes."""
+    """`name`: the path of a file or directory, the root of a bulk; `members`: indices of changes. `below`: the
+    directory above whose row already says where the file is."""
 
     kind: Literal["file", "directory", "bulk"]
     name: str
@@ -45,37 +47,54 @@ class ChangeRow(NamedTuple):
     is_deleted: bool = False
     is_open: bool = True
     depth: int = 0
+    below: str = ""
 
 
 def build_rows(
     changes: Sequence[Change], bulks: Sequence[Bulk], *, pattern: str = "", toggled: Collection[str] = ()
 ) -> list[ChangeRow]:
-    """Return the rows in order of path, bulks last.
+    """Return the rows in order of path, bulks last. A directory's row stands for all that is below it.
 
     `pattern`: words of the path, or of the command that made it. `toggled`: directories that are not as they are at
     first (deleted ones closed, others open).
     """
     words = pattern.lower().split()
     chosen = [index for index, each in enumerate(changes) if not words or _has_words(_search_text(each), words)]
+    chosen.sort(key=lambda index: changes[index].path)
     gone = {} if words else _group_deleted(changes, chosen)
-    is_long = len(chosen) >= GROUPED_FROM
+    kept = {index: changes[index].path for index in chosen if index not in gone}
+    heads = _find_heads(kept.values()) if len(chosen) >= GROUPED_FROM else set()
     rows: list[ChangeRow] = []
-    groups: dict[tuple[str, bool], list[int]] = {}
+    shown: set[str] = set()
     for index in chosen:
         path = changes[index].path
-        above = gone.get(index) or (path.rpartition("/")[0] if is_long else "")
-        groups.setdefault((above, index in gone), []).append(index)
-    for (above, is_gone), members in groups.items():
-        depth = 0
-        if is_gone or (is_long and above):
-            is_open = (above in toggled) if is_gone else (above not in toggled)
-            rows.append(ChangeRow("directory", above, tuple(members), is_gone, is_open))
-            depth = 1
+        above = [gone[index]] if index in gone else [each for each in _list_parents(path) if each in heads]
+        is_open = True
+        for depth, name in enumerate(above):
+            is_open = (name in toggled) == (index in gone)
+            if name not in shown:
+                shown.add(name)
+                members = [at for at, top in gone.items() if top == name] if index in gone else []
+                members = members or [at for at, each in kept.items() if each.startswith(f"{name}/")]
+                rows.append(ChangeRow("directory", name, tuple(sorted(members)), index in gone, is_open, depth))
             if not is_open:
-                continue
-        rows += [ChangeRow("file", changes[index].path, (index,), depth=depth) for index in members]
+                break
+        if is_open:
+            rows.append(ChangeRow("file", path, (index,), depth=len(above), below=above[-1] if above else ""))
     rows += [ChangeRow("bulk", each.root) for each in bulks if not words or _has_words(each.root.lower(), words)]
     return rows
+
+
+def _find_heads(paths: Iterable[str]) -> set[str]:
+    """Return the directories that get a row: those with enough files that no directory below them has."""
+    direct = Counter(path.rpartition("/")[0] for path in paths)
+    heads = set()
+    for name in sorted({above for path in direct for above in _list_parents(f"{path}/")}, key=len, reverse=True):
+        if name and direct[name] >= HEADED_FROM:
+            heads.add(name)
+        elif name:
+            direct[name.rpartition("/")[0]] += direct[name]
+    return heads
 
 
 def _search_text(change: Change) -> str:
@@ -186,13 +205,12 @@ class ChangeList(CursorView):
             text = "Nothing here has these words\n\nEscape shows all of it again." if self.pattern else ""
             return self.render_message(text, row, width)
         shown, is_current = self._rows[row], row == self.cursor
-        base = self.resolve_style("on $primary 16%" if is_current else "")
+        lit = "on $primary 16%" if self.has_focus else "on $foreground 9%"
+        base = self.resolve_style(lit if is_current else "")
         left, right = self._render_parts(shown)
         room = width - measure_pieces(right) - 1
-        strip = self.render_styled([("▌" if is_current else " ", "$primary"), *left], base)
-        if strip.cell_length > room > 0:
-            strip = Strip.join([strip.crop(0, room - 1), self.render_styled([("…", MUTED)], base)])
-        strip = strip.adjust_cell_length(max(room, 0), base.rich_style)
+        left = [("▌" if is_current else " ", "$primary" if self.has_focus else "$foreground 35%"), *left]
+        strip = self.render_styled(_cut_names(left, room), base).adjust_cell_length(max(room, 0), base.rich_style)
         tail = self.render_styled([*right, (" ", "")], base)
         return Strip.join([strip, tail]).adjust_cell_length(width, base.rich_style)
 
@@ -209,7 +227,7 @@ class ChangeList(CursorView):
 
     def _render_directory(self, row: ChangeRow) -> tuple[list[Part], list[Part]]:
         found = [self._changes[index] for index in row.members]
-        sign = "▾ " if row.is_open else "▸ "
+        sign = f"{'  ' * row.depth}{'▾' if row.is_open else '▸'} "
         name = format_path(row.name, 400) + "/"
         if row.is_deleted:
             words = f"{len(found):,} files deleted"
@@ -224,14 +242,14 @@ class ChangeList(CursorView):
 
     def _render_file(self, row: ChangeRow) -> tuple[list[Part], list[Part]]:
         change = self._changes[row.members[0]]
-        path = change.path.rpartition("/")[2] if row.depth and change.operation != "delete" else change.path
+        path = change.path.removeprefix(f"{row.below}/")
         sign, colour = SIGNS[change.operation]
         came = f"{format_path(change.renamed_from, 400)} → " if change.renamed_from else ""
         name = f"{came}{format_path(path, 400)}"
         left: list[Part] = [("  " * row.depth, ""), (f"{sign} ", colour), (name, "")]
         if change.path in self.sent:
             left.append((" …", "$text-warning"))
-        return left, [*build_badges(change, self._diagnostics.get(change.path)), *_format_counts([change])]
+        return left, [*build_badges(change, self._diagnostics.get(change.path))[:1], *_format_counts([change])]
 
     # Keys and the mouse
 
@@ -257,6 +275,20 @@ class ChangeList(CursorView):
             self.move_to(row)
             if was_here:
                 self.action_open_row()
+
+
+def _cut_names(parts: Sequence[Part], room: int) -> list[Part]:
+    """Return parts that fit: a path loses its beginning, so that the name stays; other text its end; for a `…`."""
+    too_wide = measure_pieces(parts) - room
+    if too_wide <= 0:
+        return list(parts)
+    longest = max(range(len(parts)), key=lambda at: len(parts[at][0]))
+    text, style = parts[longest]
+    kept = len(text) - too_wide - 1
+    if kept > 0:
+        cut = f"…{text[-kept:]}" if "/" in text[:-1] else f"{text[:kept]}…"
+        return [*parts[:longest], (cut, style), *parts[longest + 1 :]]
+    return [*parts[:longest], ("…", style)]
 
 
 def _format_counts(changes: Sequence[Change]) -> list[Part]:

@@ -59,6 +59,20 @@ class OriginVerdictRequested(Message, namespace="review_pane"):
 
 
 @dataclass
+class ProvenVerdictRequested(Message, namespace="review_pane"):
+    """All of these changes, which passing tests have proven, are to be accepted."""
+
+    changes: tuple[Change, ...]
+
+
+@dataclass
+class ProofRequested(Message, namespace="review_pane"):
+    """The output of the check that ran over a change is to be shown."""
+
+    change: Change
+
+
+@dataclass
 class TodoRequested(Message, namespace="review_pane"):
     """The todo of the current hunk is to be shown, "" = that of its change."""
 

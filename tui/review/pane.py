@@ -23,11 +23,12 @@ from tui.keymap import get_bindings
 from tui.panes import PaneSource, StatePane
 from tui.review import messages
 from tui.review.browser import ChangeBrowser
-from tui.review.descriptions import needs_confirmation
+from tui.review.descriptions import is_proven, needs_confirmation
 from tui.review.diff.loader import LoadLines
 from tui.review.diff.view import DiffView
 from tui.review.hunk_editor import HunkEditor
 from tui.review.input_line import ReviewInput
+from tui.review.intents import Wishes, arrange_by_intent
 from tui.review.verdicts import SentVerdicts
 
 if TYPE_CHECKING:
@@ -77,7 +78,10 @@ class ReviewPane(StatePane):
         todos = {each.id: each.content for each in state.todos}
         diagnostics = state.review.diagnostics
         self.browser.set_surroundings(state.bulks, state.comments, diagnostics, (state.turn_numbers, todos))
-        self.set_changes(list_changes(state.changes))
+        wishes = Wishes(state.turn_prompts, state.turn_numbers, todos)
+        changes, intents = arrange_by_intent(list_changes(state.changes), wishes)
+        self.browser.set_review(state.judged, intents)
+        self.set_changes(changes)
         refused, state.refusals = state.refusals, {}
         self.show_refused(refused)
 
@@ -201,6 +205,27 @@ class ReviewPane(StatePane):
         self.browser.render_header()
         if not (verdict == "accept" and needs_confirmation(change)):
             self.browser.go_to_next_unsent()
+
+    def action_accept_proven(self) -> None:
+        """Ask for all that passing tests have proven, but for what is asked about by itself and what is in conflict."""
+        if self.browser.is_too_early():
+            return
+        proven = [each for each in self.browser.changes if is_proven(each) and self._sent.list_unsent(each)]
+        if proven:
+            self.post_message(messages.ProvenVerdictRequested(tuple(proven)))
+        else:
+            self.app.notify("Nothing here is proven by tests that pass.", markup=False)
+
+    def action_show_proof(self) -> None:
+        if (change := self.browser.current_change) is not None:
+            self.post_message(messages.ProofRequested(change))
+
+    @on(DiffView.ProofClicked)
+    def _on_proof_clicked(self, event: DiffView.ProofClicked) -> None:
+        event.stop()
+        change = next((each for each in self.browser.changes if each.path == event.path), None)
+        if change is not None:
+            self.post_message(messages.ProofRequested(change))
 
     def action_undo(self) -> None:
         if self.browser.is_too_early():

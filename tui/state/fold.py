@@ -28,6 +28,9 @@ RETRY_REASONS: Final = {
 }
 
 
+MAX_PROMPT_CHARS: Final = 400  # of a prompt, to name what was changed for it
+
+
 # A step sees the state before the event. It answers with topics if they are not those of its row.
 Step = Callable[[ViewState, events.Envelope, Any], Topics | None]
 
@@ -55,6 +58,9 @@ def _in_transcript(step: Callable[[TranscriptState, events.Envelope, Any], Topic
 def _start_turn(view: ViewState, envelope: events.Envelope, event: events.TurnStarted) -> None:
     view.suggestion = None
     view.turn_numbers.setdefault(envelope.turn, len(view.turn_numbers) + 1)
+    view.turn_prompts[envelope.turn] = event.prompt[:MAX_PROMPT_CHARS]
+    if not view.changes and not view.bulks:
+        view.review_verdicts.clear()
     view.steering.returned.clear()
     view.transcript.add_prompt("prompt", envelope, event.prompt)
     if event.model not in {"", view.shown_model}:
@@ -129,6 +135,7 @@ def _note_change(view: ViewState, path: str) -> None:
 
 
 def _give_verdict(view: ViewState, _: events.Envelope, event: events.VerdictGiven) -> None:
+    view.review_verdicts.add(event.verdict.id)
     view.note_origin(event.verdict.origin)
 
 

@@ -11,7 +11,7 @@ from core.protocol.documents import Todo
 from core.protocol.plans import Plan
 from core.protocol.queries import BackgroundAgentInfo, IndexStatus
 from core.protocol.renames import list_changes
-from core.protocol.review import Bulk, Comment, Origin
+from core.protocol.review import Bulk, Comment, Origin, VerdictRecord
 from core.state.debugging import DebugState
 from core.state.receipt import build_receipt
 from core.state.session import SessionState
@@ -81,7 +81,8 @@ class CommitProgress:
 class ViewState(SessionState):
     """The session's state with what the screen shows of it. `retry`: the model call that waits to be tried again;
     `is_pending_kept`: the pending changes of a private session were kept; `turn_numbers` by id, also of turns that were
-    left; `refusals`: verdicts that failed, by path, until the review has shown them; `index`: how far it is;
+    left, as are `turn_prompts`; `review_verdicts`: ids of those given since a turn began with an empty review;
+    `refusals`: verdicts that failed, by path, until the review has shown them; `index`: how far it is;
     `client_count`: how many screens and other clients have the session open; `background`: the agents there;
     `commits`: the one at work; `stale_receipts`: turns whose receipt is to be made anew."""
 
@@ -91,6 +92,8 @@ class ViewState(SessionState):
     is_pending_kept: bool = False
     retry: PendingRetry | None = None
     turn_numbers: dict[str, int] = field(default_factory=dict)
+    turn_prompts: dict[str, str] = field(default_factory=dict)
+    review_verdicts: set[str] = field(default_factory=set)
     refusals: dict[str, str] = field(default_factory=dict)
     question_places: dict[str, QuestionPlace] = field(default_factory=dict)
     touched_paths: set[str] = field(default_factory=set)
@@ -158,6 +161,11 @@ class ViewState(SessionState):
         """Number of hunks and bulks that wait for a verdict."""
         hunks = sum(max(len(change.hunks), 1) for change in list_changes(self.changes))
         return hunks + sum(each.needs_verdict for each in self.bulks)
+
+    @property
+    def judged(self) -> tuple[VerdictRecord, ...]:
+        """The verdicts of this review that stand, in the order given."""
+        return tuple(each for each in self.review.verdicts if each.id in self.review_verdicts and not each.settled)
 
     @property
     def current_plan(self) -> Plan | None:

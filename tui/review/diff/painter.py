@@ -157,8 +157,9 @@ class DiffPainter:
         assert change is not None
         base = self._view.resolve_style("on $foreground 10%" if is_current and self.is_bright else "on $foreground 6%")
         sign, colour = OPERATION_SIGNS[change.operation]
+        badges = build_badges(change, page.diagnostics)[:1]
         tail: list[Piece] = [
-            *build_badges(change, page.diagnostics)[:1],
+            *badges,
             (f" +{change.added}" if change.added else "", "$text-success"),
             (f" −{change.removed}" if change.removed else "", "$text-error"),
             (f" {page.place} ", "$foreground 55%"),
@@ -169,7 +170,10 @@ class DiffPainter:
             path = f"{format_path(change.renamed_from)} → {path}"
         head = [self._choose_bar(self.current), (f"{sign} ", colour), (path, "bold" if is_current else "")]
         gap = max(width - measure_pieces((*head, *tail)), 1)
-        strip = self._view.render_styled([*head, (" " * gap, ""), *tail], base)
+        left = self._view.render_styled([*head, (" " * gap, "")], base)
+        chip = base + Style.from_meta({"proof": change.path}) if change.check is not None else base
+        marks = self._view.render_styled(badges, chip)
+        strip = Strip.join([left, marks, self._view.render_styled(tail[len(badges) :], base)])
         return strip.crop(0, width)
 
     def _draw_head(self, page: DiffPage, index: int, width: int) -> Strip:

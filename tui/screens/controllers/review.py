@@ -104,6 +104,27 @@ class ReviewController(Controller):
             self.context.notify_user(reply.message, reply.hint, is_error=True)
             self._panes.restore_verdict(name, f"{reply.message} {reply.hint}".strip())
 
+    @on(messages.ProvenVerdictRequested)
+    @in_worker("commands", exclusive=False)
+    async def _accept_proven(self, event: messages.ProvenVerdictRequested) -> None:
+        from tui.screens.dialogs.proof import describe_proven
+
+        question = f"Accept {count('file', len(event.changes))} that passing tests have proven?"
+        dialog = ConfirmDialog(question, "accept", about=describe_proven(event.changes), no="leave pending")
+        if await self.context.ask(dialog) is True:
+            paths = tuple(each.path for each in event.changes)
+            await self.submit_verdict(commands.HunkResolve(path="", paths=paths, verdict="accept"))
+
+    @on(messages.ProofRequested)
+    def _show_proof(self, event: messages.ProofRequested) -> None:
+        from tui.screens.dialogs.proof import build_proof_page
+
+        if event.change.check is None:
+            hint = "Tests, a type check, a build or a linter that the agent or you (!) run over it are its proof."
+            self.context.notify_user(f"Nothing has checked {format_path(event.change.path, 100)} as it is.", hint)
+        else:
+            self.context.show(build_proof_page(event.change.check, self.context.state.blocks))
+
     # Bulks
 
     @on(messages.BulkResolved)
