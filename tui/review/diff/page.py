@@ -31,6 +31,7 @@ from tui.widgets.text_rows import find_line_breaks, measure_text
 CONTEXT_LINES: Final = 3  # unchanged lines around a hunk
 LINE_END_MARKS: Final = {"crlf": "␍␊", "lf": "␊", "none": " ⊘ no newline at end"}
 _EMPTY: Final = DiffLayout((), (), ())
+_PLAIN: Final = DiffSyntax((), "", "")
 
 
 class DiffPage:
@@ -52,11 +53,12 @@ class DiffPage:
         self.folded: Sequence[FoldedHunk] = ()
         self.lines: Sequence[CleanLine] = ()
         self.counts: Mapping[tuple[str, int], int] = {}
-        self.syntax = DiffSyntax((), "", "")
+        self.syntax = _PLAIN
         self.digits = 2
         self.by_line: Mapping[int, Sequence[Diagnostic]] = {}
         self.lead: Sequence[DiffRow] = ()
         self._layout = _EMPTY
+        self._laid_out: tuple[object, ...] = ()
         self.height = 0
 
     @property
@@ -96,7 +98,12 @@ class DiffPage:
         self.width = max(widths, default=0)
 
     def lay_out(self, room: int, *, is_split: bool) -> None:
-        """Lay out its rows; words wrap at `room` cells."""
+        """Lay out its rows, if anything about them has changed; words wrap at `room` cells."""
+        shown = (self.group, self.problem, self.change, self.diff, self.diagnostics)
+        key = (room, is_split, *shown, tuple(self.folded), tuple(self.comments.items()))
+        if key == self._laid_out:
+            return
+        self._laid_out = key
         found = self.diagnostics.diagnostics if self.diagnostics is not None else ()
         self.by_line = group_by_line(found)
         lead = [DiffRow("group", text=self.group)] if self.group else []
