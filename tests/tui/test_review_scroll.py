@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from textual import events
 from textual.geometry import Offset
 
+from core.protocol.queries import HunkAnswer
 from core.protocol.review import ChangeDiff, Check, FileState, Origin, VerdictRecord
 from tests.tui.review_case import ADDED, PRICES, TESTS, ReviewApp, diff_of
 from tests.tui.test_review import resolved, settle, text_of, without
@@ -13,6 +14,7 @@ from tests.tui.test_review_list import change
 from tui.review import messages
 from tui.review.diff.view import DiffView
 from tui.review.header import describe_settled
+from tui.review.hunk_editor import EditorContext, HunkEditor
 from tui.review.intents import NOT_ASKED_FOR, Wishes, arrange_by_intent
 from tui.review.progress import Progress, draw_meter
 
@@ -239,3 +241,27 @@ async def test_the_text_of_a_removed_file_is_copied_from_where_it_was_marked():
         row = next(y for y in range(view.size.height) if "== 0.0" in view.render_line(y).text)
         text, _ = view.get_selection(Selection(Offset(-5, row), Offset(-2, row + 1))) or ("", "")
         assert text == "    assert total([]) == 0.0\n"
+
+
+async def test_a_hunk_is_edited_in_colours_between_the_lines_around_it():
+    app = ReviewApp([PRICES])
+    async with app.run_test(size=(100, 30)) as pilot:
+        view = await settle(pilot, "j")
+        hunk = PRICES.change.hunks[1]
+        text = "        self.items: list[Item] = []\n"
+        await app.pane.edit_hunk(
+            HunkAnswer(path=PRICES.change.path, hunk=hunk.id, text=text, start=10, language="python")
+        )
+        await settle(pilot)
+        above, below = (str(each.render()) for each in app.query(EditorContext))
+        assert above.split("\n")[0].strip() == PRICES.change.path
+        assert above.split("\n")[-1] == " 9      def __init__(self) -> None:"
+        assert below.split("\n")[0].strip() == "11"
+        editor = app.query_one(HunkEditor)
+        row = editor.render_line(0)
+        assert row.text.startswith("10          self.items")
+        assert len({each.style.color for each in row if each.style and each.text.strip()}) > 1
+        await pilot.press("escape")
+        await settle(pilot)
+        assert view.display
+        assert not any(each.display for each in app.query(EditorContext))

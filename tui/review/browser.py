@@ -52,7 +52,9 @@ class ChangeBrowser(Vertical):
     ChangeBrowser > .review--risk.-label { color: $text-warning; background: $surface; }
     ChangeBrowser > .review--conflict { height: auto; max-height: 4; padding: 0 1; }
     ChangeBrowser > .review--conflict { color: $text-warning; background: $warning-muted; }
-    ChangeBrowser > HunkEditor, ChangeBrowser > HunkEditor:focus { height: 1fr; border: none; padding: 0; }
+    ChangeBrowser > HunkEditor, ChangeBrowser > HunkEditor:focus { border: none; padding: 0; }
+    ChangeBrowser > HunkEditor { height: auto; max-height: 75%; }
+    ChangeBrowser > EditorContext { height: auto; max-height: 7; color: $text-muted; text-wrap: nowrap; }
     """
 
     def __init__(self, load: LoadLines, sent: SentVerdicts, *, clock: Callable[[], float]) -> None:

@@ -1,4 +1,4 @@
-"""One place of a conflict: base, the user's lines and the agent's, side by side where there is room."""
+"""One place of a conflict: base, the user's lines and the agent's, side by side where there is room, and the result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ Side = Literal["mine", "base", "theirs"]
 SIDE_BY_SIDE_WIDTH: Final = 90
 NAMES: Final[dict[Side, str]] = {"mine": "yours, on disk", "base": "base, before both", "theirs": "the agent's"}
 COLOURS: Final[dict[Side, str]] = {"mine": "$text-primary", "base": "$foreground 60%", "theirs": "$text-success"}
-TAKEN_BACKGROUNDS: Final[dict[Side, str]] = {"mine": "on $primary 18%", "base": "", "theirs": "on $success 16%"}
+BACKGROUNDS: Final[dict[Side, str]] = {"mine": "on $primary 9%", "base": "", "theirs": "on $success 8%"}
+TAKEN_BACKGROUNDS: Final[dict[Side, str]] = {"mine": "on $primary 24%", "base": "", "theirs": "on $success 22%"}
+UNDECIDED: Final = "not decided: the place stays in conflict"
 
 
 class ConflictCell(NamedTuple):
@@ -30,6 +32,7 @@ class ConflictCell(NamedTuple):
     text: str
     side: Side | None = None
     is_heading: bool = False
+    is_result: bool = False
 
 
 class ConflictView(RowView):
@@ -65,12 +68,21 @@ class ConflictView(RowView):
             for side in ("mine", "theirs", "base"):
                 rows.append((ConflictCell(self._names[side], side, True),))
                 rows += [(part,) for cell in sides[side] for part in _fold_cell(cell, self.size.width)]
-        if self._choice is not None and self._choice.take == "text":
-            rows.append((ConflictCell("what you wrote", None, True),))
-            rows += [(ConflictCell(text),) for text in self._choice.text.split("\n")]
+        rows.append((ConflictCell("result", None, True),))
+        rows += [(part,) for cell in self._list_result(clash) for part in _fold_cell(cell, self.size.width)]
         self._rows = rows
         self.virtual_size = Size(0, len(rows))
         self.redraw()
+
+    def _list_result(self, clash: ConflictRegion) -> list[ConflictCell]:
+        """Return the lines that the place will have, each tinted like the side that it is from."""
+        if self._choice is None:
+            return [ConflictCell(UNDECIDED)]
+        if self._choice.take == "text":
+            return [ConflictCell(text, is_result=True) for text in self._choice.text.split("\n")]
+        sides: tuple[Side, ...] = ("mine", "theirs") if self._choice.take == "both" else (self._choice.take,)
+        lines = [ConflictCell(text, side, is_result=True) for side in sides for text in getattr(clash, side)]
+        return lines or [ConflictCell("(nothing)", sides[0], is_result=True)]
 
     def get_row_text(self, row: int) -> str:
         return "  ".join(cell.text for cell in self._rows[row]) if row < len(self._rows) else ""
@@ -86,15 +98,18 @@ class ConflictView(RowView):
     def _render_cell(self, cell: ConflictCell, width: int) -> Strip:
         take = self._choice.take if self._choice is not None else ""
         taken = cell.side in ("mine", "theirs") and take in (cell.side, "both")
-        style = self.resolve_style(TAKEN_BACKGROUNDS[cell.side] if cell.side and taken else "")
+        tints = TAKEN_BACKGROUNDS if taken else BACKGROUNDS
+        style = self.resolve_style(tints[cell.side] if cell.side else "")
         parse = self.app.stylesheet.parse_style
         if cell.is_heading:
             colour = COLOURS[cell.side] if cell.side else "$text-warning"
-            text = f" {'✓ ' if taken or not cell.side else ''}{cell.text}"
+            is_ticked = taken or (not cell.side and self._choice is not None)
+            text = f" {'✓ ' if is_ticked else ''}{cell.text}"
             strip = self.render_pieces([(text, style + parse(f"bold {colour}"))])
             return strip.adjust_cell_length(width, style.rich_style)
         text = clean(shorten_lines(cell.text, 2_000)).replace("\n", "␊")
-        ink = style + parse(COLOURS[cell.side] if cell.side == "base" else ("" if cell.side else "$foreground 60%"))
+        is_faint = not cell.side and not cell.is_result
+        ink = style + parse(COLOURS["base"] if cell.side == "base" or is_faint else "")
         return self.render_pieces([(f" {text}", ink)]).adjust_cell_length(width, style.rich_style)
 
 

@@ -1,23 +1,59 @@
-"""Editor of a hunk's new side: saved as the pending state, or left as it was."""
+"""Editor of a hunk's new side in its place between unchanged lines: saved as the pending state, or left as it was."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import islice, takewhile
 from pathlib import PurePosixPath
 from typing import Final
 
+from rich.style import Style as RichStyle
+from textual.content import Content
 from textual.message import Message
-from textual.widgets import TextArea
+from textual.widgets import Static, TextArea
+from textual.widgets.text_area import TextAreaTheme
 
 from core.protocol.commands import HunkEdit
 from core.protocol.queries import HunkAnswer
 from tui.keymap import get_bindings
+from tui.review.diff.layout import CleanLine
 from tui.review.messages import CommandRequested
+from tui.themes import SYNTAX
+from tui.widgets.highlight import CHUNK_LINES, HighlightedText
 
+THEME_NAME: Final = "hunk"
 _SUFFIXES: Final = {"python": ".py", "markdown": ".md"}  # of a notebook's cells, too
 
 
+CONTEXT_SHOWN: Final = 6  # unchanged lines above and below the editor
+
+
+class EditorContext(Static):
+    """Unchanged lines above or below what is edited, under the numbers that they have; above all a title, if any."""
+
+    def show_lines(self, lines: Sequence[tuple[int, str]], digits: int, title: str = "") -> None:
+        rows = [Content(f"{number:>{digits}}  {text}") for number, text in lines]
+        self.update(Content("\n").join([*([Content.styled(title, "bold $foreground")] if title else []), *rows]))
+        self.display = bool(rows or title)
+
+
+def find_context(lines: Sequence[CleanLine], hunk: int) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+    """Return numbers and texts of the lines of the pending file above and below a hunk, nearest to it."""
+    own = [at for at, line in enumerate(lines) if line.hunk == hunk]
+    if not own:
+        return [], []
+    sides = (reversed(lines[: own[0]]), iter(lines[own[-1] + 1 :]))
+    above, below = (_take_pending(side) for side in sides)
+    return above[::-1], below
+
+
+def _take_pending(lines: Iterable[CleanLine]) -> list[tuple[int, str]]:
+    near = takewhile(lambda line: line.kind != "gap", lines)
+    return list(islice(((line.new, line.text) for line in near if line.new), CONTEXT_SHOWN))
+
+
 class HunkEditor(TextArea):
-    """Edits one hunk at a time; a final newline is hidden and restored."""
+    """Edits one hunk at a time; a final newline is hidden and restored. A very long hunk has no colours."""
 
     BINDINGS = get_bindings("editor", priority=True)
     hints: Final = (("editor.save", "save"), ("editor.cancel", "leave it"), ("app.editor", "$EDITOR"))
@@ -25,9 +61,39 @@ class HunkEditor(TextArea):
     class Closed(Message):
         """The hunk is saved, or stays as it was."""
 
+    _hunk: HunkAnswer | None = None
+    digits = 1  # of the largest number that is shown, above and below as well
+
     def __init__(self) -> None:
         super().__init__(id="hunk-editor", show_line_numbers=True, soft_wrap=False, tab_behavior="indent")
         self.cursor_blink = False
+
+    @property
+    def gutter_width(self) -> int:
+        return max(super().gutter_width, self.digits + 2)
+
+    def on_mount(self) -> None:
+        self.watch(self.app, "theme", self._set_colours)
+
+    def _set_colours(self) -> None:
+        """Take the colours of the diff for the code."""
+        sheet, base = self.app.stylesheet, self.visual_style
+        inks = {role: (base + sheet.parse_style(name)).rich_style for role, name in SYNTAX.items()}
+        styles = {role: RichStyle(color=ink.color, bold=ink.bold, italic=ink.italic) for role, ink in inks.items()}
+        self.register_theme(TextAreaTheme(THEME_NAME, syntax_styles=styles))
+        self.theme = THEME_NAME
+
+    def _build_highlight_map(self) -> None:
+        super()._build_highlight_map()
+        lines = self.document.lines
+        if self._hunk is None or len(lines) > CHUNK_LINES:
+            return
+        code = HighlightedText(lines, self._hunk.language, self._hunk.path)
+        code.highlight_chunk(0)
+        for at, line in enumerate(lines):
+            for start, end, role in code.get_spans(at) or ():
+                # Textual counts in bytes of UTF-8
+                self._highlights[at].append((len(line[:start].encode()), len(line[:end].encode()), role))
 
     def open_hunk(self, hunk: HunkAnswer) -> None:
         self._hunk = hunk
@@ -38,6 +104,7 @@ class HunkEditor(TextArea):
     @property
     def suffix(self) -> str:
         """Suffix of the file, so that an external editor knows the language."""
+        assert self._hunk is not None
         if self._hunk.language in _SUFFIXES:
             return _SUFFIXES[self._hunk.language]
         path = PurePosixPath(self._hunk.path)
@@ -46,14 +113,14 @@ class HunkEditor(TextArea):
     @property
     def result(self) -> str:
         """The text with the final newline that it had."""
-        is_ended = self._hunk.text.endswith("\n") or not self._hunk.text
-        return f"{self.text}\n" if is_ended and self.text else self.text
+        before = self._hunk.text if self._hunk is not None else ""
+        return f"{self.text}\n" if (before.endswith("\n") or not before) and self.text else self.text
 
     def action_save(self) -> None:
         self.call_later(self._save)  # what was typed before it may still be on its way to the text
 
     def _save(self) -> None:
-        if self.result != self._hunk.text:
+        if self._hunk is not None and self.result != self._hunk.text:
             edit = HunkEdit(path=self._hunk.path, hunk=self._hunk.hunk, text=self.result)
             self.post_message(CommandRequested(edit))
         self.action_cancel()

@@ -26,10 +26,11 @@ from tui.review.browser import ChangeBrowser
 from tui.review.descriptions import is_proven, needs_confirmation
 from tui.review.diff.loader import LoadLines
 from tui.review.diff.view import DiffView
-from tui.review.hunk_editor import HunkEditor
+from tui.review.hunk_editor import EditorContext, HunkEditor, find_context
 from tui.review.input_line import ReviewInput
 from tui.review.intents import Wishes, arrange_by_intent
 from tui.review.verdicts import SentVerdicts
+from tui.text import format_path
 
 if TYPE_CHECKING:
     from tui.state import ViewState
@@ -262,16 +263,23 @@ class ReviewPane(StatePane):
             self.post_message(messages.HunkTextRequested(here[0], here[1].id))
 
     async def edit_hunk(self, hunk: HunkAnswer) -> None:
+        view = self.browser.diff_view
         if not self.query(HunkEditor):
-            await self.browser.mount(HunkEditor(), after=self.browser.diff_view)
-        editor = self.query_one(HunkEditor)
+            await self.browser.mount_all((EditorContext(), HunkEditor(), EditorContext()), after=view)
+        editor, (above, below) = self.query_one(HunkEditor), self.query(EditorContext)
         editor.open_hunk(hunk)
-        editor.display, self.browser.diff_view.display = True, False
+        editor.display, view.display = True, False
+        ids = [each.id for each in view.page.hunks] if view.page is not None and view.page.path == hunk.path else []
+        around = find_context(view.page.lines, ids.index(hunk.hunk)) if view.page and hunk.hunk in ids else ((), ())
+        editor.digits = max((len(str(number)) for lines in around for number, _ in lines), default=1)
+        above.show_lines(around[0], editor.gutter_width - 2, f" {format_path(hunk.path)}")
+        below.show_lines(around[1], editor.gutter_width - 2)
         editor.focus()
 
     @on(HunkEditor.Closed)
     def _close_editor(self) -> None:
-        self.query_one(HunkEditor).display = False
+        for each in (self.query_one(HunkEditor), *self.query(EditorContext)):
+            each.display = False
         self.browser.diff_view.display = True
         self.browser.restart_grace()
         self.focus()

@@ -35,13 +35,13 @@ _PLAIN: Final = DiffSyntax((), "", "")
 
 
 class DiffPage:
-    """A file that waits (`change`), or that is settled (None). `group`: what stands above the first file of an intent;
+    """A file that waits (`change`), or that is settled (None). `group`: the `intent` above the first file with it;
     `has_header`: False where the file is named elsewhere. `context`: how many unchanged lines were asked for.
     `goal`: the hunk, by id, that gets the cursor as soon as it is loaded."""
 
     def __init__(self, path: str, change: Change | None, *, has_header: bool = True) -> None:
         self.path, self.change, self._has_header = path, change, has_header
-        self.group, self.place = "", ""
+        self.intent = self.group = self.place = ""
         self.diff: ChangeDiff | None = None
         self.problem = self.goal = ""
         self._loaded_for: Change | None = None

@@ -33,19 +33,19 @@ class PageSet:
 
         `intents`: what each path was changed for; it stands above the first of several files with the same.
         """
-        label = ""
         pages = []
         for number, change in enumerate(changes, 1):
             page = self._pages.get(change.path) or DiffPage(change.path, change)
             page.set_change(change)
             page.place = f"{number}/{len(changes)}"
-            intent = intents.get(change.path, "")
-            page.group, label = (intent if intent != label else ""), intent
+            page.intent = intents.get(change.path, "")
             pages.append(page)
         for path in sorted(folded.keys() - {page.path for page in pages}):
             self._insert_settled(pages, path)
+        label = ""
         for page in pages:
             page.folded = folded.get(page.path, ())
+            page.group, label = (page.intent if page.intent != label else ""), page.intent
         self._pages = {page.path: page for page in pages}
         return pages
 
@@ -53,7 +53,6 @@ class PageSet:
         before = list(self._pages)
         settled = self._pages.get(path) or DiffPage(path, None)
         settled.set_change(None)
-        settled.group = ""
         above = before[: before.index(path)] if path in self._pages else [page.path for page in pages]
         at = max((at for at, page in enumerate(pages, 1) if page.path in above), default=0)
         pages.insert(at, settled)
