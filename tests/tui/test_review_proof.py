@@ -1,0 +1,99 @@
+"""Proof of what waits: the output of a check, accepting what tests have proven, and one count everywhere."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from core.protocol import commands as c
+from core.protocol import documents as d
+from core.protocol import events as e
+from core.protocol import queries as q
+from core.protocol.review import Check, FileState, VerdictRecord
+from tests.tui.review_case import PRICES
+from tests.tui.test_review_dialogs import RED, diff, proposed, reviewing
+from tests.tui.test_review_list import change
+from tui.screens.dialogs.pages import ConfirmDialog
+from tui.state import ViewState
+from tui.state.fold import show_event
+
+TESTED = Check(call="c7", command="pytest -q", exit_code=0, kind="tests")
+
+
+async def test_capital_p_accepts_what_tests_have_proven_after_one_question(stage, clock):
+    proven = [change(f"src/{name}.py", check=TESTED) for name in "ab"]
+    gone = change("src/c.py", "delete", check=TESTED)
+    async with stage(proposed(*proven, gone, change("src/d.py"), RED), answers={q.DiffQuery: diff("src/a.py")}) as on:
+        await reviewing(on, clock)
+        await on.pilot.press("P")
+        await on.until(lambda: isinstance(on.app.screen, ConfirmDialog))
+        said = "\n".join(str(each.render()) for each in on.app.screen.query("Static"))
+        assert "src/a.py, src/b.py" in said
+        assert "pytest -q" in said
+        await on.until(lambda: on.app.screen.grace_period._drawn_at is not None)
+        clock[0] += 1
+        await on.pilot.press("y")
+        await on.until(lambda: on.sent(c.HunkResolve))
+        (verdict,) = on.sent(c.HunkResolve)
+        assert (verdict.paths, verdict.verdict) == (("src/a.py", "src/b.py"), "accept")
+
+
+@pytest.mark.parametrize(("call", "said"), [("c7", "2 passed in 0.1s"), ("other", "Its output is no longer")])
+async def test_p_shows_the_output_of_the_check_and_what_it_proves(stage, clock, call, said):
+    ran = d.TerminalCommandMetadata(command="pytest -q", exit_code=0, output="2 passed in 0.1s", tool_call_id=call)
+    check = replace(TESTED, command="pytest -q" if call == "c7" else "pytest -q tests")
+    shown = e.DocumentFinished(document=d.TerminalCommandDocument(id="f9", sequence=1, metadata=ran))
+    events = [*proposed(change("src/a.py", check=check)), shown]
+    async with stage(events, answers={q.DiffQuery: diff("src/a.py")}) as on:
+        await reviewing(on, clock)
+        await on.pilot.press("p")
+        await on.until(lambda: on.app.screen is not on.screen)
+        await on.pilot.pause(0.05)
+        page = "\n".join(str(each.render()) for each in on.app.screen.query("Static"))
+        assert "✓ tests passed" in page
+        assert f"$ {check.command}" in page
+        assert said in page
+
+
+async def test_p_says_how_to_get_a_proof_where_there_is_none(stage, clock):
+    async with stage(proposed(change("src/a.py")), answers={q.DiffQuery: diff("src/a.py")}) as on:
+        await reviewing(on, clock)
+        await on.pilot.press("p")
+        await on.until(lambda: on.app._notifications)
+        (told,) = (each.message for each in on.app._notifications)
+        assert told.startswith("Nothing has checked src/a.py as it is. Tests,")
+
+
+async def test_the_tab_counts_what_waits_as_the_status_line_does(stage, clock):
+    async with stage(proposed(PRICES.change), size=(160, 40), answers={q.DiffQuery: q.DiffAnswer(diff=PRICES)}) as on:
+        await reviewing(on, clock)
+        assert "Review 4" in str(on.screen.query_one("#side-title").render())
+        assert on.screen.state.pending_hunk_count == 4
+
+
+async def test_a_review_begins_anew_with_the_turn_after_all_is_judged():
+    def verdict(number: int) -> e.VerdictGiven:
+        state = FileState()
+        given = VerdictRecord(
+            id=f"v{number}",
+            path=PRICES.change.path,
+            verdict="accept",
+            hunks=PRICES.change.hunks[:1],
+            base_before=state,
+            base_after=state,
+            pending_before=state,
+            pending_after=state,
+        )
+        return e.VerdictGiven(verdict=given)
+
+    view = ViewState()
+    turn = e.TurnStarted(prompt="go", mode="agent", model="m")
+    log = [
+        *(turn, e.ChangeProposed(change=PRICES.change), verdict(1), verdict(2), turn, verdict(3)),
+        *(e.VerdictUndone(id="v2", path=PRICES.change.path), e.ChangeResolved(path=PRICES.change.path), turn),
+    ]
+    seen = []
+    for seq, event in enumerate(log, 1):
+        show_event(view, e.Envelope(session="s", seq=seq, turn=f"t{seq}", at=0, event=event))
+        seen.append([each.id for each in view.judged])
+    assert seen[5:] == [["v1", "v2", "v3"], ["v1", "v3"], ["v1", "v3"], []]
