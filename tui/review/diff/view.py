@@ -352,6 +352,9 @@ class DiffView(CodeView):
             self.scroll_to(y=tail - height, animate=False, force=True)
         return True
 
+    def on_mount(self) -> None:
+        self.painter.is_bright = self.has_focus or not self.can_focus
+
     def on_focus(self) -> None:
         self._set_bright(True)
 
