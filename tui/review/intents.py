@@ -17,7 +17,7 @@ MAX_WORDS: Final = 80  # characters of a prompt or a todo that are shown
 
 
 class Wishes(Struct, frozen=True, eq=False):
-    """What the user asked for: prompts and numbers of turns by turn, texts of todos by id."""
+    """Requests of the user: prompts and numbers of turns by turn, texts of todos by id."""
 
     prompts: Mapping[str, str] = {}
     turns: Mapping[str, int] = {}

@@ -18,7 +18,7 @@ from tui.review import messages
 from tui.review.descriptions import needs_confirmation
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
-from tui.screens.dialogs.pages import ConfirmDialog
+from tui.screens.dialogs.pages import ConfirmDialog, build_proof_page
 from tui.screens.dialogs.picker import ActionPickerDialog, PickerOption
 from tui.text import fit_line, format_path
 
@@ -107,7 +107,7 @@ class ReviewController(Controller):
     @on(messages.ProvenVerdictRequested)
     @in_worker("commands", exclusive=False)
     async def _accept_proven(self, event: messages.ProvenVerdictRequested) -> None:
-        from tui.screens.dialogs.proof import describe_proven
+        from tui.screens.dialogs.consent import describe_proven
 
         question = f"Accept {count('file', len(event.changes))} that passing tests have proven?"
         dialog = ConfirmDialog(question, "accept", about=describe_proven(event.changes), no="leave pending")
@@ -117,8 +117,6 @@ class ReviewController(Controller):
 
     @on(messages.ProofRequested)
     def _show_proof(self, event: messages.ProofRequested) -> None:
-        from tui.screens.dialogs.proof import build_proof_page
-
         if event.change.check is None:
             hint = "Tests, a type check, a build or a linter that the agent or you (!) run over it are its proof."
             self.context.notify_user(f"Nothing has checked {format_path(event.change.path, 100)} as it is.", hint)

@@ -17,7 +17,7 @@ from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.quantities import count
 from tui.review.diff.view import DiffView
 from tui.screens.dialogs.pages import ConfirmDialog
-from tui.text import clean, format_path, to_content
+from tui.text import clean, fit_line, format_path, to_content
 
 GIT_RISK: Final = (
     "Accepting the state of git writes commits, branches and the index of your repository. "
@@ -88,6 +88,14 @@ class ChangeConsentDialog(ConfirmDialog):
     def action_shift(self, step: int) -> None:
         for view in self.query(ConsentDiff):
             view.action_shift(step)
+
+
+def describe_proven(changes: Sequence[Change]) -> str:
+    """Return in words which files these are, and what ran over them."""
+    names = ", ".join(format_path(each.path, 60) for each in changes[:MAX_NAMED_FILES])
+    more = f" and {count('more file', len(changes) - MAX_NAMED_FILES)}" if len(changes) > MAX_NAMED_FILES else ""
+    ran = dict.fromkeys(fit_line(each.check.command, 60) for each in changes if each.check is not None)
+    return f"{names}{more}. Tests that passed over them: {', '.join(ran)}. What is red or deletes a file is left out."
 
 
 def build_deletion_dialog(changes: Sequence[Change]) -> ConfirmDialog | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from textual import events
@@ -11,15 +11,24 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from core.protocol.documents import TerminalCommandDocument, TerminalCommandMetadata
 from core.protocol.queries import CommandPreviewAnswer
+from core.protocol.review import Check
+from tui.block import TranscriptBlock
 from tui.input.visibility import is_fully_visible
 from tui.key_scopes import SCOPE_TITLES
 from tui.keymap import format_first_key, format_keys, get_bindings, get_keymap, group_by_scope
+from tui.review.descriptions import PROOFS
 from tui.screens.dialogs.dialog import Dialog
-from tui.text import clean, expose_controls, to_content
+from tui.text import clean, expose_controls, fit_line, format_path, to_content
 from tui.widgets.text_rows import find_line_breaks
 
 MAX_KEY_COLUMNS: Final = 14  # columns for keys before what they do; more keys than that push it to the right
+MAX_CHECKED: Final = 8  # paths that a check looked at that are named
+MUTED: Final = "$foreground 60%"
+OUTPUT_GONE: Final = (
+    "Its output is no longer on this screen: /history loads the rest of the conversation, ! runs it again."
+)
 MARGINS: Final = 6  # columns before the keys, and between them, what they do, and their id
 
 
@@ -86,6 +95,32 @@ def build_preview_page(found: CommandPreviewAnswer) -> PageDialog:
     runs = "".join(f"runs when it is sent, in the box, and nothing of it stays: {each}\n" for each in found.runs)
     said = Content.assemble((f"{clean(found.path)}\n{clean(runs)}\n", "$foreground 60%"), to_content(found.text))
     return PageDialog("What is sent", said)
+
+
+def build_proof_page(check: Check, blocks: Sequence[TranscriptBlock]) -> PageDialog:
+    """Build the page that shows what a check said, and what that proves."""
+    ran = _find_run(check, blocks)
+    _, words, style = PROOFS[check.kind]
+    verdict = (f"✓ {words.removesuffix(':')}", style) if check.has_passed else ("✗ failing", "bold $text-error")
+    where = ", ".join(format_path(each, 60) for each in check.paths[:MAX_CHECKED]) or "the project"
+    said = Content.styled(OUTPUT_GONE, MUTED)
+    if ran is not None:
+        said = to_content(clean(ran.output).strip() or "It printed nothing.")
+    parts = [
+        Content.styled(*verdict),
+        Content.styled(f" · exit code {check.exit_code} · looked at {where}\n\n", MUTED),
+        to_content(f"$ {fit_line(check.command, 2_000)}\n\n", "bold"),
+        said,
+    ]
+    return PageDialog("Proof", Content.assemble(*parts))
+
+
+def _find_run(check: Check, blocks: Iterable[TranscriptBlock]) -> TerminalCommandMetadata | None:
+    """Return the run that was the check: by its call, else the last one of that command."""
+    runs = [each.document.metadata for each in blocks if isinstance(each.document, TerminalCommandDocument)]
+    mine = [each for each in runs if each.tool_call_id == check.call]
+    same = [each for each in runs if (each.command, each.exit_code) == (check.command, check.exit_code)]
+    return next(reversed(mine or same), None)
 
 
 def build_keys_page(keymap: Mapping[str, str]) -> PageDialog:
