@@ -203,6 +203,24 @@ async def test_capital_p_asks_for_what_tests_have_proven_and_p_for_the_proof():
         assert "✓ compiled" in text_of(view)
 
 
+async def test_a_click_on_the_mark_of_a_check_shows_its_proof_and_on_another_mark_it_does_not():
+    proven = replace(PRICES, change=replace(PRICES.change, check=TESTED))
+    app = ReviewApp([proven])
+    async with app.run_test(size=(120, 40)) as pilot:
+        view = await settle(pilot)
+        place = view.render_line(0).text.index("tested")
+        await pilot.click(DiffView, offset=(place, 0))
+        assert [each.change.path for each in app.posted if isinstance(each, messages.ProofRequested)] == [
+            PRICES.change.path
+        ]
+        app.diffs[PRICES.change.path] = replace(proven, change=replace(proven.change, risk="runs by itself"))
+        app.pane.set_changes(app.changes)
+        view = await settle(pilot)
+        place = view.render_line(0).text.index("runs")
+        await pilot.click(DiffView, offset=(place, 0))
+        assert len(app.posted) == 1
+
+
 def test_files_stand_by_what_they_were_changed_for_and_what_nobody_asked_for_first():
     wishes = Wishes({"t1": "Round half up in prices", "t2": "Add a page"}, {"t1": 1, "t2": 2}, {"d": "Write the page"})
     changes = (

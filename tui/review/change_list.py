@@ -191,7 +191,8 @@ class ChangeList(CursorView):
         self.cursor = max(min(at, len(self._rows) - 1), 0)
         if self.hints != before:
             self.post_message(HintsChanged())
-        self.reveal_rows(self.cursor, self.cursor)
+        is_below = self.cursor > 0 and self._rows[self.cursor - 1].kind == "directory"
+        self.reveal_rows(self.cursor - is_below, self.cursor)
         self.redraw()
 
     def count_rows(self) -> int:

@@ -93,13 +93,18 @@ def build_badges(change: Change, report: DiagnosticsReported | None = None) -> l
     if change.broken:
         found.append((" ✗ syntax ", "bold $text-error"))
     found += build_diagnostic_badges(report)
-    if change.check is not None:
-        badge, _, style = PROOFS[change.check.kind]
-        passed = change.check.has_passed
-        found.append((f" ✓ {badge} ", style) if passed else (" ✗ failing ", "bold $text-error"))
+    found += build_check_badges(change)
     if change.operation in {"create", "delete", "rename"}:
         found.append((f" {change.operation} ", MUTED))
     return [*found, *((f" {words} ", MUTED) for words in describe_attributes(change))]
+
+
+def build_check_badges(change: Change) -> list[Part]:
+    """Return the badge of the last check that ran over a change, if one did."""
+    if change.check is None:
+        return []
+    badge, _, style = PROOFS[change.check.kind]
+    return [(f" ✓ {badge} ", style) if change.check.has_passed else (" ✗ failing ", "bold $text-error")]
 
 
 def format_command(text: str, length: int = COMMAND_LENGTH) -> str:

@@ -11,7 +11,7 @@ from textual.style import Style
 from core.protocol.language import Diagnostic
 from tui.keymap import format_first_key, get_keymap
 from tui.review.descriptions import SIGNS as OPERATION_SIGNS
-from tui.review.descriptions import build_badges
+from tui.review.descriptions import build_badges, build_check_badges
 from tui.review.diff.layout import CleanLine, DiffRow
 from tui.review.diff.page import LINE_END_MARKS, DiffPage
 from tui.text import fit_line, format_path, shorten_path
@@ -171,7 +171,8 @@ class DiffPainter:
         head = [self._choose_bar(self.current), (f"{sign} ", colour), (path, "bold" if is_current else "")]
         gap = max(width - measure_pieces((*head, *tail)), 1)
         left = self._view.render_styled([*head, (" " * gap, "")], base)
-        chip = base + Style.from_meta({"proof": change.path}) if change.check is not None else base
+        is_proof = bool(badges) and badges == build_check_badges(change)
+        chip = base + Style.from_meta({"proof": change.path}) if is_proof else base
         marks = self._view.render_styled(badges, chip)
         strip = Strip.join([left, marks, self._view.render_styled(tail[len(badges) :], base)])
         return strip.crop(0, width)
