@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from core.protocol import events as e
 from core.protocol.review import Bulk, Change, Check, FileState, Hunk, Operation, Origin
@@ -74,6 +75,16 @@ async def test_a_name_that_does_not_fit_is_cut_with_a_mark_and_keeps_its_end():
         assert "…" in row
         assert "prices.py" in row
         assert "✓ tested" in row
+
+
+async def test_what_stands_behind_a_name_gives_way_first_and_says_that_it_goes_on():
+    app = ReviewApp([])
+    async with app.run_test(size=(60, 12)) as pilot:
+        around(app, replace(MODULES, conflict="It was edited on disk meanwhile, in many places."))
+        await settle(pilot)
+        (row,) = [line for line in drawn(app.query_one(ChangeList)) if "node_modules" in line]
+        assert "node_modules · 3,210 files" in row
+        assert row.split("!")[0].rstrip().endswith("…")
 
 
 def test_a_deleted_directory_is_one_line_that_can_be_opened():

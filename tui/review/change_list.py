@@ -279,17 +279,20 @@ class ChangeList(CursorView):
 
 
 def _cut_names(parts: Sequence[Part], room: int) -> list[Part]:
-    """Return parts that fit: a path loses its beginning, so that the name stays; other text its end; for a `…`."""
-    too_wide = measure_pieces(parts) - room
-    if too_wide <= 0:
-        return list(parts)
-    longest = max(range(len(parts)), key=lambda at: len(parts[at][0]))
-    text, style = parts[longest]
-    kept = len(text) - too_wide - 1
-    if kept > 0:
-        cut = f"…{text[-kept:]}" if "/" in text[:-1] else f"{text[:kept]}…"
-        return [*parts[:longest], (cut, style), *parts[longest + 1 :]]
-    return [*parts[:longest], ("…", style)]
+    """Return parts that fit: what stands behind the name gives way from its end, then the name from its beginning."""
+    kept = list(parts)
+    name = next((at for at, (text, _) in enumerate(kept) if len(text.strip()) > 1), len(kept) - 1)
+    while measure_pieces(kept) > room:
+        text, style = kept[-1]
+        fits = len(text) - (measure_pieces(kept) - room) - 1
+        if fits <= 0 and len(kept) - 1 > name:
+            kept.pop()
+            continue
+        fits = max(fits, 0)
+        is_name = len(kept) - 1 == name
+        kept[-1] = (f"…{text[len(text) - fits :]}" if is_name else f"{text[:fits]}…", style)
+        break
+    return kept
 
 
 def _format_counts(changes: Sequence[Change]) -> list[Part]:
