@@ -157,8 +157,8 @@ async def test_few_changes_get_as_much_context_as_there_is_room_for():
     app = Roomy([TESTS])
     async with app.run_test(size=(100, 40)) as pilot:
         view = await settle(pilot)
-        assert len(asked) == 2
-        assert asked[1] > 10
+        assert len(asked) < 6
+        assert asked[-1] > 10
         assert view.size.height - 4 < view.count_rows() <= view.size.height
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from core.protocol.review import ChangeDiff
 from tui.keymap import get_keymap, insert_keys
-from tui.review.diff.page import CONTEXT_LINES, DiffPage
+from tui.review.diff.page import DiffPage
 from tui.review.diff.view import DiffView
 from tui.text import clean
 from tui.workers import start_worker
@@ -24,6 +24,7 @@ class PageLoader:
         self.load = load
         self._gone, self._note_loaded = gone, note_loaded
         self._is_running = False
+        self._filled_rows = -1  # the height of all files when more context was asked for
 
     def start(self, view: DiffView) -> None:
         if not self._is_running and self._find_wanted(view) is not None:
@@ -60,18 +61,18 @@ class PageLoader:
         seen = view.list_seen_pages()
         near = seen if view.page is None else [view.page, *seen]
         found = next((page for page in near if page.is_wanted), None)
-        if found is None and _fill_view(view):
+        if found is None and self._fill_view(view):
             return next((page for page in view.pages if page.is_wanted), None)
         return found
 
-
-def _fill_view(view: DiffView) -> bool:
-    """Ask for more context, once, where all files together leave room. True if more is wanted."""
-    free = view.size.height - view.count_rows()
-    hunks = sum(len(page.hunks) for page in view.pages if page.diff is not None)
-    more = min(free // (2 * hunks), MAX_CONTEXT) if hunks and free > 0 else 0
-    if more <= 0 or any(page.context != CONTEXT_LINES for page in view.pages):
-        return False
-    for page in view.pages:
-        page.context += more if page.diff is not None else 0
-    return True
+    def _fill_view(self, view: DiffView) -> bool:
+        """Ask for more context where all files together leave room, as long as that makes them longer. True if so."""
+        rows = view.count_rows()
+        shown = [page for page in view.pages if page.diff is not None and not page.problem]
+        more = (view.size.height - rows) // max(2 * sum(len(page.hunks) for page in shown), 1)
+        if not shown or more <= 0 or rows == self._filled_rows:
+            return False
+        self._filled_rows = rows
+        for page in shown:
+            page.context = min(page.context + more, MAX_CONTEXT)
+        return True
