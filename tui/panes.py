@@ -47,7 +47,7 @@ class StatePane(Vertical):
 
 
 def _count_review(state: ViewState) -> str:
-    return str(state.pending_hunk_count or "")
+    return f"{state.pending_hunk_count:,}" if state.pending_hunk_count else ""
 
 
 def _count_todos(state: ViewState) -> str:

@@ -7,11 +7,12 @@ from textual import events
 from textual.geometry import Offset
 
 from core.protocol.queries import HunkAnswer
-from core.protocol.review import ChangeDiff, Check, FileState, Origin, VerdictRecord
+from core.protocol.review import Bulk, ChangeDiff, Check, FileState, Origin, VerdictRecord
 from tests.tui.review_case import ADDED, PRICES, TESTS, ReviewApp, diff_of
 from tests.tui.test_review import resolved, settle, text_of, without
 from tests.tui.test_review_list import change
 from tui.review import messages
+from tui.review.change_list import ChangeList
 from tui.review.diff.view import DiffView
 from tui.review.header import describe_settled
 from tui.review.hunk_editor import EditorContext, HunkEditor
@@ -132,6 +133,13 @@ async def test_an_empty_review_says_what_became_of_it():
         shown = text_of(await settle(pilot))
         assert "Accepted 3, rejected 1" in shown
         assert "u undoes" in shown
+        kept = Bulk(root="node_modules", kind="generated", files=3, bytes=9)
+        app.pane.browser.set_surroundings((kept,), {}, {}, ({}, {}))
+        judged(app, record(PRICES, 0))
+        assert "Accepted 1" in text_of(await settle(pilot))
+        assert "1 in bulk (l)" in str(app.query_one(".review--progress").render())
+        await settle(pilot, "l")
+        assert app.query_one(ChangeList).display
     assert describe_settled(Progress()) == ""
 
 

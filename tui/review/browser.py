@@ -273,9 +273,9 @@ class ChangeBrowser(Vertical):
         """Show all files, each under the intent that it was changed for, with what was judged folded in its place."""
         if not self.changes:
             self._pages.clear()
-            said = describe_settled(measure_progress((), self.bulks, self._judged)) or EMPTY
-            self.diff_view.show_message(insert_keys(said, get_keymap(self.app)), is_final=True)
-            self.show_list(bool(self.bulks))
+            said = describe_settled(measure_progress((), self.bulks, self._judged))
+            self.diff_view.show_message(insert_keys(said or EMPTY, get_keymap(self.app)), is_final=True)
+            self.show_list(any(each.needs_verdict or not said for each in self.bulks))
             return
         folded = fold_judged(self._judged, get_keymap(self.app))
         pages = self._pages.arrange(self.changes, folded, self._intents)

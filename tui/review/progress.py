@@ -71,7 +71,7 @@ def fold_judged(judged: Sequence[VerdictRecord], keymap: Mapping[str, str]) -> d
 
 def draw_meter(progress: Progress, room: int) -> list[Part]:
     """Return the meter of the shadow, which drains as hunks land on disk, and how many are judged; cut to `room`."""
-    count = f" {progress.judged}/{progress.total} "
+    count = f" {progress.judged:,}/{progress.total:,} "
     width = min(METER_WIDTH, room - len(" disk  shadow ") - len(count))
     if progress.total == 0 or width < METER_MIN_WIDTH:
         return [(count, "bold")] if progress.total else []

@@ -131,7 +131,7 @@ class StatusBar(Widget):
             style = "$warning" if share > 0.8 else "$foreground 60%"
             facts.append(StatusFact(5, [(render_meter(state.context_used, state.context_window), style)]))
         if state.pending_hunk_count:
-            facts.append(StatusFact(WAITING_RANK, [(f"{state.pending_hunk_count} to review", "$warning")]))
+            facts.append(StatusFact(WAITING_RANK, [(f"{state.pending_hunk_count:,} to review", "$warning")]))
         if self._is_calling:
             key = format_first_key("app.answer", get_keymap(self.app)).upper()
             facts.append(StatusFact(WAITING_RANK + 2, [(f"waits for you · {key}", "bold $warning")]))
