@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from textual.app import App
 
+from core.protocol.review import ConflictChoice, ConflictRegion
 from tests.tui.review_case import PRICES, TESTS, ReviewApp, diff_of
 from tests.tui.test_review import settle, text_of
+from tui.review.conflict_view import ConflictView
 from tui.review.diff.view import CONFLICT_HINTS, DiffView
 
 
@@ -82,3 +85,27 @@ async def test_the_line_that_is_read_in_a_tall_hunk_stays_while_a_reason_is_type
         assert "row 5" not in seen
         await settle(pilot, "w")
         assert text_of(view).split("\n")[0] == seen
+
+
+async def test_a_place_in_conflict_shows_below_its_sides_what_the_file_will_say():
+    clash = ConflictRegion(start=3, base=("base",), mine=("my line",), theirs=("their line", "and more"))
+    app: App[None] = App()
+    async with app.run_test(size=(60, 20)) as pilot:
+        view = ConflictView()
+        await app.mount(view)
+
+        def result(choice: ConflictChoice | None) -> list[str]:
+            view.show(clash, choice)
+            rows = [view.render_line(y).text.strip() for y in range(view.size.height)]
+            at = next(y for y, row in enumerate(rows) if row.removeprefix("✓ ") == "result")
+            return [row for row in rows[at + 1 :] if row]
+
+        await pilot.pause()
+        assert result(None) == ["not decided: the place stays in conflict"]
+        assert result(ConflictChoice(take="both")) == ["my line", "their line", "and more"]
+        assert result(ConflictChoice(take="text", text="mine and theirs")) == ["mine and theirs"]
+        tints = {}
+        for y in range(view.size.height):
+            strip = view.render_line(y)
+            tints.setdefault(strip.text.strip(), next(iter(strip)).style.bgcolor)
+        assert len({tints["my line"], tints["their line"], tints["base"]}) == 3
