@@ -32,7 +32,7 @@ def answers(count: int) -> list[e.AnyEvent]:
     [
         "❯ Why is the total of an invoice one cent off?",
         "thought for 3.2 s",
-        "read_file shop/tax.py · 214 lines · 12 ms",
+        "Read shop/tax.py · 214 lines",
     ],
 )
 async def test_calls_of_tools_are_one_line(stage, text):
@@ -48,7 +48,7 @@ async def test_a_row_opens_and_closes_on_enter_and_on_a_click(stage):
         assert any("RATE = 1.19" in line for line in on.lines())
         await on.pilot.press("enter")
         assert not any("RATE = 1.19" in line for line in on.lines())
-        row = next(y for y, line in enumerate(on.lines()) if "read_file" in line)
+        row = next(y for y, line in enumerate(on.lines()) if "Read shop" in line)
         await on.pilot.click("#transcript", offset=(6, row))
         assert any("RATE = 1.19" in line for line in on.lines())
 
