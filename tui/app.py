@@ -17,7 +17,6 @@ from rich.console import RenderableType
 from rich.text import Text
 from textual import events
 from textual import screen as textual_screen
-from textual.app import App
 from textual.dom import DOMNode
 from textual.screen import Screen
 
@@ -31,7 +30,7 @@ from tui.keymap import check_keymap
 from tui.screens.main import MainScreen
 from tui.terminal.frame_diff import FrameDiff
 from tui.text import guard_renderer
-from tui.themes import DEFAULT_THEME, THEMES
+from tui.themes.appearance import ThemedApp
 
 if TYPE_CHECKING:
     from textual.driver import Driver
@@ -76,7 +75,7 @@ def build_session_request(options: ScreenOptions) -> SessionRequest:
     return replace(request, pane=pane, changes=tuple(changes))
 
 
-class AgentApp(App[int], inherit_bindings=False):
+class AgentApp(ThemedApp[int], inherit_bindings=False):
     """One window on one workspace. `keymap` changes keys by id, `theme` is a name of ours or of Textual's."""
 
     CSS_PATH = "app.tcss"
@@ -101,9 +100,8 @@ class AgentApp(App[int], inherit_bindings=False):
         guard_renderer()
         super().__init__(driver_class=driver)
         self.keymap, self._wrong_keys = check_keymap(keymap or {})
-        for each in THEMES:
-            self.register_theme(each)
-        self.theme = theme if theme in self.available_themes else DEFAULT_THEME
+        self.appearance.choose(theme)
+        self.show_appearance()
         self.animation_level = "none"
         self.main = MainScreen(connect, request)
         self.key_filter = KeyFilter(self, lambda: self.main.controllers.chat)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from textual import on
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.widget import Widget
 
 from core.protocol.documents import Todo
@@ -17,6 +17,7 @@ from tui.files.preview import FilePreview
 from tui.plan import messages as plan_messages
 from tui.plan.panel import PlanPanel
 from tui.review import messages as review_messages
+from tui.themes.appearance import ThemedApp
 
 PROJECT: dict[str, list[tuple[str, str, bool]]] = {
     "": [
@@ -91,7 +92,7 @@ SESSIONS = (
 )
 
 
-class PaneApp(App[None]):
+class PaneApp(ThemedApp[None]):
     """Holds the widget that `make` gives for it."""
 
     CSS = "Screen > * { width: 100%; height: 100%; }"

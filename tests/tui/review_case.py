@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from textual import events, on
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 
 from core.protocol.review import Change, ChangeDiff, DiffLine, FileState, Hunk, Operation
 from tui.review import messages as review_messages
 from tui.review.pane import ReviewPane
+from tui.themes.appearance import ThemedApp
 
 Block = tuple[str, str]
 
@@ -111,7 +112,7 @@ REMOVED = diff_of("src/shop/old.py", [("-+", "import math\n\nprint(math.pi)=>")]
 CASES = (PRICES, ADDED, REMOVED, TESTS)
 
 
-class ReviewApp(App[None]):
+class ReviewApp(ThemedApp[None]):
     """Holds one review of some diffs. `now` is its clock: `pace` seconds pass before each key."""
 
     CSS = "ReviewPane { width: 100%; height: 100%; }"

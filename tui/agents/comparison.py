@@ -17,8 +17,8 @@ NARROWEST: Final = 18  # columns of a card
 WIDEST: Final = 44
 HunkKey = tuple[str, str, str]  # of a candidate, a path, and the hunk's id
 _LINES: Final = {
-    "added": ("+", "on $success-muted 55%"),
-    "removed": ("-", "on $error-muted 55%"),
+    "added": ("+", "on $added-line"),
+    "removed": ("-", "on $removed-line"),
     "context": (" ", "$foreground 60%"),
     "gap": ("⋯", "$foreground 45%"),
 }

@@ -20,6 +20,8 @@ from typing import IO, Any, Final
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 
+from tui.terminal.replies import ASK_BACKGROUND, ReplyReader
+
 # Paste, mouse and focus reports, resize reports, keyboard protocol, line wrap, screen, cursor, colours.
 RESET_SEQUENCES: Final = (
     "\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?1004l\x1b[?2048l\x1b[<u"
@@ -70,6 +72,18 @@ class TerminalDriver(LinuxDriver):
     def __init__(self, app: Any, **more: Any) -> None:
         super().__init__(app, **more)
         self._file: Any = TerminalOutput(self._file, self._exit_app)
+        self._replies = ReplyReader(self.process_message)
+
+    def start_application_mode(self) -> None:
+        super().start_application_mode()  # type: ignore[no-untyped-call]
+        self.ask_background()
+
+    def ask_background(self) -> None:
+        """Ask the terminal for its background; it answers with `TerminalBackground`, or not at all."""
+        if self._writer_thread is not None:
+            self._replies.note_asked()
+            self.write(ASK_BACKGROUND)
+            self.flush()
 
     def _exit_app(self) -> None:
         self._app.is_hung_up = True  # type: ignore[attr-defined]  # of our own app
@@ -86,6 +100,9 @@ class TerminalDriver(LinuxDriver):
                 if selector.select(POLL_INTERVAL) and not self._read_input(parser, decode):
                     self._exit_app()
                     return
+                if held := self._replies.release():
+                    for event in parser.feed(held):
+                        self.process_message(event)
                 for event in parser.tick():
                     self.process_message(event)
 
@@ -95,7 +112,8 @@ class TerminalDriver(LinuxDriver):
             data = os.read(self.fileno, 1 << 12)
         except OSError:
             return False
-        for event in parser.feed(decode(data)) if data else ():
+        typed = self._replies.feed(decode(data))
+        for event in parser.feed(typed) if typed else ():
             self.process_message(event)
         return bool(data)
 

@@ -21,8 +21,8 @@ from tui.widgets.diagnostics import SEVERITY_SIGNS, UNDERLINE, describe_hunk
 from tui.widgets.text_rows import Piece, measure_pieces
 
 TWO_NUMBERS_WIDTH: Final = 72
-BACKGROUNDS: Final = {"added": "on $success-muted 55%", "removed": "on $error-muted 55%"}
-MARKS: Final = {"added": "bold on $success 38%", "removed": "bold on $error 42%"}
+BACKGROUNDS: Final = {"added": "on $added-line", "removed": "on $removed-line"}
+MARKS: Final = {"added": "bold on $added-word", "removed": "bold on $removed-word"}
 SIGNS: Final = {"added": ("+", "$text-success bold"), "removed": ("-", "$text-error bold")}
 REMARKS: Final = {
     "comment": (("❝", "$text-warning"), "on $warning 10%"),

@@ -1,0 +1,106 @@
+"""The terminal's capabilities, read from the environment: colours, signs, and what lies between us and it.
+
+What only the terminal itself can say (its background) is asked by the driver; nothing here waits or starts a program.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple, get_args
+
+ColorDepth = Literal["truecolor", "256", "16", "none"]
+Multiplexer = Literal["", "tmux", "screen"]
+NotificationForm = Literal["osc9", "osc777", "osc99", ""]
+
+DEPTHS: Final[tuple[ColorDepth, ...]] = get_args(ColorDepth)
+_TRUE_TERMINALS: Final = ("-direct", "xterm-kitty", "xterm-ghostty", "alacritty", "foot", "wezterm", "contour")
+# What the terminals say of themselves, and how each is told to notify. Others get a bell.
+_FORMS: Final[tuple[tuple[str, str, NotificationForm], ...]] = (
+    ("KITTY_WINDOW_ID", "", "osc99"),
+    ("TERM", "kitty", "osc99"),
+    ("TERM", "foot", "osc777"),
+    ("TERM", "rxvt-unicode", "osc777"),
+    ("TERM", "ghostty", "osc777"),
+    ("TERM_PROGRAM", "ghostty", "osc777"),
+    ("TERM_PROGRAM", "WezTerm", "osc777"),
+    ("TERM_PROGRAM", "WarpTerminal", "osc777"),
+    ("VTE_VERSION", "", "osc777"),
+    ("TERM_PROGRAM", "iTerm", "osc9"),
+    ("LC_TERMINAL", "iTerm", "osc9"),
+    ("WT_SESSION", "", "osc9"),
+    ("ConEmuPID", "", "osc9"),
+)
+_PROGRESS: Final = (
+    *(("WT_SESSION", ""), ("ConEmuPID", ""), ("TERM_PROGRAM", "ghostty"), ("TERM_PROGRAM", "WezTerm")),
+    *(("TERM", "ghostty"), ("TERM_PROGRAM", "iTerm"), ("LC_TERMINAL", "iTerm"), ("KONSOLE_VERSION", "")),
+)
+
+
+class TerminalCapabilities(NamedTuple):
+    """`has_unicode`: the locale's encoding has our signs. `is_dark` None: the environment does not tell. `form`: the
+    notification that the terminal knows, "" = none; `has_progress`: it shows the progress of a tab."""
+
+    depth: ColorDepth
+    has_unicode: bool = True
+    is_dark: bool | None = None
+    multiplexer: Multiplexer = ""
+    form: NotificationForm = ""
+    has_progress: bool = False
+
+
+def detect_capabilities(environment: Mapping[str, str] = os.environ, encoding: str = "utf-8") -> TerminalCapabilities:
+    """Detect the capabilities of the terminal; `encoding` is that of the file it is written to."""
+    return TerminalCapabilities(
+        depth=_detect_depth(environment),
+        has_unicode=_is_unicode(encoding) and not _is_plain_locale(environment),
+        is_dark=_read_background(environment.get("COLORFGBG", "")),
+        multiplexer=_detect_multiplexer(environment),
+        form=next((form for name, word, form in _FORMS if _says(environment, name, word)), ""),
+        has_progress=any(_says(environment, name, word) for name, word in _PROGRESS),
+    )
+
+
+def _says(environment: Mapping[str, str], name: str, word: str) -> bool:
+    told = environment.get(name, "")
+    return bool(told) and word.lower() in told.lower()
+
+
+def _detect_depth(environment: Mapping[str, str]) -> ColorDepth:
+    """Return the number of colours. NO_COLOR counts unless it is empty (no-color.org)."""
+    term = environment.get("TERM", "").lower()
+    if environment.get("NO_COLOR") or term in {"dumb", "unknown", "vt100", "vt220"}:
+        return "none"
+    if environment.get("COLORTERM", "").strip().lower() in {"truecolor", "24bit"}:
+        return "truecolor"
+    if any(name in term for name in _TRUE_TERMINALS) or environment.get("WT_SESSION"):
+        return "truecolor"
+    return "256" if "256" in term else "16"
+
+
+def _is_plain_locale(environment: Mapping[str, str]) -> bool:
+    """True if ASCII was asked for by name, or the terminal is a console with one small font. Python itself takes UTF-8
+    for a locale that is only missing, and so do most terminals."""
+    return environment.get("LC_ALL", "") in {"C", "POSIX"} or environment.get("TERM") == "linux"
+
+
+def _is_unicode(encoding: str) -> bool:
+    try:
+        return codecs.lookup(encoding).name.startswith("utf")
+    except LookupError:
+        return False
+
+
+def _read_background(told: str) -> bool | None:
+    """Return True for a dark background of COLORFGBG, such as "15;0" or "0;default;15"."""
+    last = told.rpartition(";")[2]
+    if not last.isdecimal() or int(last) > 15:
+        return None
+    return int(last) < 7 or int(last) == 8
+
+
+def _detect_multiplexer(environment: Mapping[str, str]) -> Multiplexer:
+    if environment.get("TMUX"):
+        return "tmux"
+    return "screen" if environment.get("STY") else ""

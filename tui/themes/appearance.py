@@ -1,0 +1,112 @@
+"""The appearance: the theme the user has chosen, as the terminal at hand can show it, and an app that shows it.
+
+The appearance knows no widget. The app asks it for themes, variables and filters, and tells it what the terminal and
+the settings say; that is seen after the next `show_appearance`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, Literal, TypeVar
+
+from textual.app import App
+from textual.filter import LineFilter, Monochrome, NoColor
+from textual.theme import Theme
+
+from tui.terminal.capabilities import ColorDepth, TerminalCapabilities, detect_capabilities
+from tui.terminal.replies import TerminalBackground
+from tui.themes.building import build_themes, complete_variables, read_pygments_style, resolve_theme
+from tui.themes.line_filter import ASCII, SPOKEN, TerminalFilter
+
+LIGHT_FROM: Final = 0.5  # the brightness of a background from which on it is light
+
+R = TypeVar("R")
+GlyphSet = Literal["auto", "unicode", "ascii"]
+
+
+class Appearance:
+    """The looks of the program in a terminal. `is_dark`: the terminal is; `is_plain`: it is read out, not looked at."""
+
+    def __init__(self, capabilities: TerminalCapabilities) -> None:
+        self._capabilities = capabilities
+        self.depth: ColorDepth = capabilities.depth
+        self.is_dark = capabilities.is_dark is not False
+        self.is_plain = False
+        self._theme, self._syntax = "", dict[str, str]()
+        self._glyphs: Mapping[int, str] = {} if capabilities.has_unicode else ASCII
+        self._filter: TerminalFilter | None = None
+
+    @property
+    def is_indexed(self) -> bool:
+        return self.depth == "256"
+
+    def build_themes(self) -> list[Theme]:
+        return build_themes(is_indexed=self.is_indexed)
+
+    def choose(self, theme: str) -> None:
+        """Choose a theme by its name, or that of a family."""
+        self._theme = theme
+
+    def resolve(self, known: Collection[str]) -> str:
+        """Return the theme to be shown, "" = none has the name that was chosen."""
+        return resolve_theme(self._theme, known, is_dark=self.is_dark)
+
+    def set_depth(self, depth: ColorDepth | Literal["auto"]) -> None:
+        self.depth = self._capabilities.depth if depth == "auto" else depth
+
+    def set_glyphs(self, glyphs: GlyphSet, *, is_plain: bool) -> None:
+        """Choose the signs; a screen that is read out has none."""
+        has_unicode = glyphs == "unicode" or (glyphs == "auto" and self._capabilities.has_unicode)
+        self.is_plain = is_plain
+        self._glyphs = SPOKEN if is_plain else {} if has_unicode else ASCII
+
+    def set_syntax(self, style: str) -> bool:
+        """Choose the colours of code by a Pygments style, "" = the theme's. False: there is no such style."""
+        colors = read_pygments_style(style) if style else {}
+        self._syntax = colors or {}
+        return colors is not None
+
+    def complete(self, variables: Mapping[str, str], *, is_dark: bool) -> dict[str, str]:
+        """Return the variables of the theme that is shown with those that it lacks, and make the filter for it."""
+        completed = complete_variables(variables, is_dark=is_dark, is_indexed=self.is_indexed) | self._syntax
+        needs_filter = self.depth != "truecolor" or bool(self._glyphs)
+        self._filter = TerminalFilter(self.depth, completed, self._glyphs, is_dark=is_dark) if needs_filter else None
+        return completed
+
+    def list_filters(self, filters: Sequence[LineFilter]) -> list[LineFilter]:
+        """Return the filters of the app with ours in the place of Textual's for NO_COLOR, which makes greys."""
+        kept = [each for each in filters if not isinstance(each, Monochrome | NoColor)]
+        return kept if self._filter is None else [*kept, self._filter]
+
+
+class ThemedApp(App[R]):
+    """An app with our themes and variables. `appearance` is what was chosen; `show_appearance` shows it."""
+
+    def __init__(self, **more: Any) -> None:
+        self.capabilities = detect_capabilities(os.environ, getattr(sys.__stderr__, "encoding", "") or "utf-8")
+        self.appearance = Appearance(self.capabilities)
+        super().__init__(**more)
+
+    def show_appearance(self) -> bool:
+        """Show what the appearance says by now. False: there is no theme of the name that was chosen."""
+        for each in self.appearance.build_themes():
+            self.register_theme(each)
+        theme = self.appearance.resolve(self.available_themes)
+        self.theme = theme or self.theme
+        if self._is_mounted:
+            self.mutate_reactive(App.theme)  # the same name may stand for other colours by now
+        return bool(theme)
+
+    def get_css_variables(self) -> dict[str, str]:
+        self.theme_variables = self.appearance.complete(super().get_css_variables(), is_dark=self.current_theme.dark)
+        return self.theme_variables
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        return self.appearance.list_filters(super().get_line_filters())
+
+    def on_terminal_background(self, event: TerminalBackground) -> None:
+        if self.appearance.is_dark != (event.brightness < LIGHT_FROM):
+            self.appearance.is_dark = not self.appearance.is_dark
+            self.show_appearance()

@@ -1,0 +1,114 @@
+"""Our themes, the variables that every theme has here, and the styles of syntax roles in theme variables.
+
+All of Textual's themes can be chosen as well, and the user's own files (`files.py`). A name without -dark or
+-light goes with the terminal. The mode's accent is set by the stylesheet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from textual.color import Color
+from textual.theme import Theme
+
+from tui.themes.palettes import CHANGE_ROLES, CHANGES, PALETTES, format_indexed
+
+DEFAULT_THEME: Final = "agent-dark"
+DEFAULT_FAMILY: Final = "agent"
+FAMILIES: Final = tuple(dict.fromkeys(name.rpartition("-")[0] for name in PALETTES))
+
+# The colours of highlighted code, by variable, and the role of a theme that each has where nothing else is chosen.
+_SYNTAX_COLORS: Final[Mapping[str, str]] = {
+    "syntax-comment": "foreground",
+    "syntax-keyword": "text-accent",
+    "syntax-string": "text-success",
+    "syntax-number": "text-warning",
+    "syntax-name": "text-primary",
+    "syntax-type": "text-secondary",
+    "syntax-constant": "text-warning",
+}
+SYNTAX_ROLES: Final = tuple(_SYNTAX_COLORS)
+_PYGMENTS_TOKENS: Final[Mapping[str, str]] = {
+    "syntax-comment": "Comment",
+    "syntax-keyword": "Keyword",
+    "syntax-string": "Literal.String",
+    "syntax-number": "Literal.Number",
+    "syntax-name": "Name.Function",
+    "syntax-type": "Keyword.Type",
+    "syntax-constant": "Keyword.Constant",
+}
+_COMMENT_ALPHA: Final = 0.5
+
+# How highlighted code looks, by role.
+SYNTAX: Final[Mapping[str, str]] = {
+    "syntax_comment": "$syntax-comment italic",
+    "syntax_keyword": "$syntax-keyword",
+    "syntax_string": "$syntax-string",
+    "syntax_number": "$syntax-number",
+    "syntax_name": "$syntax-name",
+    "syntax_type": "$syntax-type bold",
+    "syntax_constant": "$syntax-constant",
+    "syntax_heading": "bold",
+}
+
+
+def build_themes(*, is_indexed: bool = False) -> list[Theme]:
+    """Build our themes, of colours that are among the 256 if `is_indexed`."""
+    return [_build_theme(name, is_indexed=is_indexed) for name in PALETTES]
+
+
+def _build_theme(name: str, *, is_indexed: bool) -> Theme:
+    palette = PALETTES[name]
+    roles: dict[str, Any] = palette.get_roles(is_indexed=is_indexed)
+    primary = roles["primary"]
+    variables: dict[str, str] = {role: roles.pop(role) for role in CHANGE_ROLES if role in roles}
+    variables |= {"footer-key-foreground": primary, "input-selection-background": f"{primary} {palette.selection}"}
+    return Theme(name=name, accent=primary, dark=name.endswith("dark"), variables=variables, **roles)
+
+
+def resolve_theme(name: str, known: Collection[str], *, is_dark: bool) -> str:
+    """Return the theme that a name of the user's stands for, "" = there is none. "" is our own."""
+    name = name or DEFAULT_FAMILY
+    full = f"{name}-{'dark' if is_dark else 'light'}"
+    return name if name in known else full if full in known else ""
+
+
+def complete_variables(variables: Mapping[str, str], *, is_dark: bool, is_indexed: bool) -> dict[str, str]:
+    """Return the variables of a theme with those of changed lines and of code, which Textual's do not have."""
+    made = _make_indexed_changes(is_dark=is_dark) if is_indexed else _blend_changes(variables)
+    made |= {name: variables[role] for name, role in _SYNTAX_COLORS.items()}
+    comment = Color.parse(variables["foreground"])
+    made["syntax-comment"] = variables["foreground"] if comment.ansi else comment.with_alpha(_COMMENT_ALPHA).css
+    return {**made, **variables}
+
+
+def _make_indexed_changes(*, is_dark: bool) -> dict[str, str]:
+    return {role: format_indexed(number) for role, number in zip(CHANGE_ROLES, CHANGES[is_dark], strict=True)}
+
+
+def _blend_changes(variables: Mapping[str, str]) -> dict[str, str]:
+    made: dict[str, str] = {}
+    background = Color.parse(variables["background"])
+    for kind, role, share in (("added", "success", 0.38), ("removed", "error", 0.42)):
+        if background.ansi is not None:  # a theme of the terminal's own colours, which can't be mixed
+            made |= {f"{kind}-line": variables["background"], f"{kind}-word": variables[role]}
+            continue
+        line = background.blend(Color.parse(variables[f"{role}-muted"]), 0.55, alpha=1)
+        made[f"{kind}-line"] = line.css
+        made[f"{kind}-word"] = line.blend(Color.parse(variables[role]), share, alpha=1).css
+    return made
+
+
+def read_pygments_style(name: str) -> dict[str, str] | None:
+    """Return the colours of code of a Pygments style by variable; None: there is no such style."""
+    from pygments.styles import get_style_by_name  # type: ignore[import-untyped]
+    from pygments.token import string_to_tokentype  # type: ignore[import-untyped]
+    from pygments.util import ClassNotFound  # type: ignore[import-untyped]
+
+    try:
+        style = get_style_by_name(name)
+    except ClassNotFound:
+        return None
+    looks = {role: style.style_for_token(string_to_tokentype(token)) for role, token in _PYGMENTS_TOKENS.items()}
+    return {role: f"#{look['color']}" for role, look in looks.items() if look["color"]}
