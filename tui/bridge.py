@@ -93,7 +93,7 @@ class Bridge:
         self.batches = EventBatches(self._show_changes)
         self._is_switched = False
         self._closes = self.is_detached = False
-        self._caught_up = asyncio.Event()
+        self.caught_up = asyncio.Event()
         self._logged_seq = 0
 
     async def run(self) -> None:
@@ -188,7 +188,7 @@ class Bridge:
         if not self._is_whole:
             hint = "/history loads them all"
             self.state.transcript.add(TranscriptBlock("brief", "notice", text=BRIEF_NOTICE, hint=hint, level="info"))
-        self._caught_up.clear()
+        self.caught_up.clear()
         self._check_caught_up()
         self._session_open.set()
         self._listener.handle_session_opened()
@@ -212,7 +212,7 @@ class Bridge:
 
     def _check_caught_up(self) -> None:
         if self.state.seq >= self._logged_seq:
-            self._caught_up.set()
+            self.caught_up.set()
 
     def note_typing(self) -> None:
         """Show changes less often for a moment, since the user has pressed a key."""
@@ -252,7 +252,7 @@ class Bridge:
         """Find the reply to a command that a dead engine may have carried out after event `before`; None: it wasn't."""
         match command:
             case commands.TurnSubmit(text=text) | commands.TurnSteer(text=text):
-                await self._caught_up.wait()
+                await self.caught_up.wait()
                 taken = text in self.state.list_prompts_after(before)
                 return commands.Ack(session=self.state.session_id, seq=self.state.seq) if taken else None
             case commands.TurnInterrupt():
@@ -330,9 +330,9 @@ class Bridge:
         """Wait until every event that the session held when it was opened is folded, and those up to `seq`."""
         if seq > self._logged_seq:
             self._logged_seq = seq
-            self._caught_up.clear()
+            self.caught_up.clear()
             self._check_caught_up()
-        await self._caught_up.wait()
+        await self.caught_up.wait()
 
     async def _close_client(self) -> None:
         client, self._client = self._client, None

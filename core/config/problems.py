@@ -30,6 +30,7 @@ from core.config.settings import (
 from core.errors import ConfigError
 from core.permissions.rules import parse_rule
 from core.protocol.messages import Effort
+from core.protocol.queries.sessions import NotificationSettings
 from core.protocol.tools import ToolSettings
 from core.records import convert
 
@@ -113,6 +114,7 @@ _SECTIONS: Mapping[str, type[Struct]] = {
     "commands": CommandSettings,
     "edits": EditSettings,
     "ui": InterfaceSettings,
+    "notify": NotificationSettings,
     "context": ContextSettings,
     "providers": models.ProviderSettings,
     "models": models.ModelSettings,
@@ -147,6 +149,12 @@ _VALUES = {
     "routes.fallback": 'a list of models, such as ["anthropic/claude-sonnet-5-5", "ollama/qwen3:8b"]',
     "models.edits": "search_replace, str_replace, multi_edit, patch, lazy, blocks",
     "ui.theme": "the name of a theme, such as nord (/theme lists them)",
+    "ui.syntax": "a style of Pygments, such as monokai",
+    "ui.colors": "auto, truecolor, 256, 16, none",
+    "ui.glyphs": "auto, unicode, ascii",
+    "notify.when": "unfocused, always, never",
+    "notify.terminal": "auto, bell, osc9, osc777, osc99, off",
+    "notify.command": 'a list of words, such as ["notify-send", "-a", "agent-tui"]',
     "ui.keymap": '"scope.action" = "keys", such as "review.accept" = "a" or "prompt.newline" = "ctrl+j,shift+enter"',
     **dict.fromkeys(
         ("permissions.allow", "permissions.ask", "permissions.deny"),
@@ -154,7 +162,10 @@ _VALUES = {
     ),
     "models.price": "{ input = 3.0, output = 15.0, cached = 0.3 } in US dollars for a million tokens",
     **dict.fromkeys(
-        ("privacy", "lsp.enabled", "web.enabled", "web.robots", "tools.enabled", "tools.require_approval"),
+        (
+            *("privacy", "lsp.enabled", "web.enabled", "web.robots", "tools.enabled", "tools.require_approval"),
+            *("ui.plain", "notify.title", "notify.progress"),
+        ),
         "true or false",
     ),
     "tools.scope": "workspace, changed",

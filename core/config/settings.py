@@ -21,7 +21,8 @@ from core.config.tool_settings import find_tool_settings
 from core.modes import Mode
 from core.permissions.rules import PermissionChoice, PermissionRule, parse_rule
 from core.protocol.messages import ModelJob
-from core.protocol.options import HangupRule
+from core.protocol.options import ColorChoice, GlyphChoice, HangupRule
+from core.protocol.queries.sessions import NotificationSettings
 from core.protocol.tools import ToolSettings
 
 FILE_NAME = "config.toml"
@@ -58,9 +59,14 @@ class EditSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class InterfaceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`keymap` maps a binding's id to keys, `theme` "" = the program's own. Which of them exist the screen knows."""
+    """`keymap` maps a binding's id to keys, `theme` "" = the program's own, `syntax` a style of Pygments, "" = the
+    theme's. Which of them exist the screen knows. `plain`: the screen is read out."""
 
     theme: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{0,60}$")] = ""
+    syntax: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{0,60}$")] = ""
+    colors: ColorChoice = "auto"
+    glyphs: GlyphChoice = "auto"
+    plain: bool = False
     keymap: dict[_KeyId, _KeyNames] = field(default_factory=dict)
 
 
@@ -182,6 +188,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     commands: CommandSettings = CommandSettings()
     edits: EditSettings = EditSettings()
     ui: InterfaceSettings = InterfaceSettings()
+    notify: NotificationSettings = NotificationSettings()
     providers: dict[str, ProviderSettings] = field(default_factory=dict)
     detach: DetachSettings = DetachSettings()
     context: ContextSettings = ContextSettings()

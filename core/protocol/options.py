@@ -8,6 +8,8 @@ from typing import Literal
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 HangupRule = Literal["ssh", "always", "never"]
+ColorChoice = Literal["auto", "truecolor", "256", "16", "none"]
+GlyphChoice = Literal["auto", "unicode", "ascii"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -166,6 +166,8 @@ class MainScreen(Screen[None]):
             self.controllers.commits.show_progress()
         if "queue" in topics:
             self.controllers.prompt.show_queue()
+        if topics & {"status", "session", "review", "ask"}:
+            self.controllers.attention.update()
         if "ask" in topics:
             self.context.start(self._show_questions, group="asked", exclusive=True)
         if topics & {"review", "plan", "debug", "files", "agents"}:

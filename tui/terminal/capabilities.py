@@ -1,23 +1,24 @@
 """The terminal's capabilities, read from the environment: colours, signs, and what lies between us and it.
 
-What only the terminal itself can say (its background) is asked by the driver; nothing here waits or starts a program.
+What only the terminal itself can say (its background) is asked by the driver.
 """
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import os
 from collections.abc import Mapping
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple
 
 ColorDepth = Literal["truecolor", "256", "16", "none"]
 Multiplexer = Literal["", "tmux", "screen"]
-NotificationForm = Literal["osc9", "osc777", "osc99", ""]
+TMUX_TIMEOUT: Final = 2.0  # seconds
+OwnForm = Literal["osc9", "osc777", "osc99", ""]
 
-DEPTHS: Final[tuple[ColorDepth, ...]] = get_args(ColorDepth)
 _TRUE_TERMINALS: Final = ("-direct", "xterm-kitty", "xterm-ghostty", "alacritty", "foot", "wezterm", "contour")
 # What the terminals say of themselves, and how each is told to notify. Others get a bell.
-_FORMS: Final[tuple[tuple[str, str, NotificationForm], ...]] = (
+_FORMS: Final[tuple[tuple[str, str, OwnForm], ...]] = (
     ("KITTY_WINDOW_ID", "", "osc99"),
     ("TERM", "kitty", "osc99"),
     ("TERM", "foot", "osc777"),
@@ -46,7 +47,7 @@ class TerminalCapabilities(NamedTuple):
     has_unicode: bool = True
     is_dark: bool | None = None
     multiplexer: Multiplexer = ""
-    form: NotificationForm = ""
+    form: OwnForm = ""
     has_progress: bool = False
 
 
@@ -104,3 +105,23 @@ def _detect_multiplexer(environment: Mapping[str, str]) -> Multiplexer:
     if environment.get("TMUX"):
         return "tmux"
     return "screen" if environment.get("STY") else ""
+
+
+async def find_real_depth(found: TerminalCapabilities) -> ColorDepth:
+    """Return how many colours there are behind tmux, which hands the promise of the terminal outside on and keeps it
+    only where it knows of it; elsewhere what was found."""
+    if found.multiplexer != "tmux" or found.depth != "truecolor":
+        return found.depth
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *("tmux", "display-message", "-p", "#{client_termfeatures}"),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        async with asyncio.timeout(TMUX_TIMEOUT):
+            told, _ = await process.communicate()
+    except (OSError, TimeoutError):
+        return found.depth
+    features = told.decode("utf-8", "replace").strip().split(",")
+    return "truecolor" if "RGB" in features or not any(features) else "256"

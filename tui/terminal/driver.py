@@ -20,12 +20,14 @@ from typing import IO, Any, Final
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 
+from tui.terminal.capabilities import detect_capabilities
 from tui.terminal.replies import ASK_BACKGROUND, ReplyReader
+from tui.terminal.sequences import POP_TITLE, PUSH_TITLE, ProgressState, format_progress_report, format_title
 
 # Paste, mouse and focus reports, resize reports, keyboard protocol, line wrap, screen, cursor, colours.
 RESET_SEQUENCES: Final = (
     "\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?1004l\x1b[?2048l\x1b[<u"
-    "\x1b[?7h\x1b[?1049l\x1b[?25h\x1b[0m"
+    f"\x1b[?7h\x1b[?1049l\x1b[?25h\x1b[0m{POP_TITLE}"
 )
 END_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 EXIT_INTERRUPTED: Final = 130  # the exit code, as of Ctrl+C
@@ -73,17 +75,43 @@ class TerminalDriver(LinuxDriver):
         super().__init__(app, **more)
         self._file: Any = TerminalOutput(self._file, self._exit_app)
         self._replies = ReplyReader(self.process_message)
+        self._title = ""
+        self._progress: ProgressState = "none"
+        self._capabilities = detect_capabilities()
 
     def start_application_mode(self) -> None:
         super().start_application_mode()  # type: ignore[no-untyped-call]
         self.ask_background()
+        if self._title:
+            self.write_aside(PUSH_TITLE + format_title(self._title))
+        self._report_progress(self._progress)
+
+    def write_aside(self, sequence: str) -> None:
+        """Write what is no part of the screen."""
+        if self._writer_thread is not None and sequence:
+            self.write(sequence)
+            self.flush()
+
+    def show_title(self, title: str) -> None:
+        """Show a title of the window; the one that was there before comes back at the end."""
+        if title != self._title:
+            self.write_aside(("" if self._title else PUSH_TITLE) + format_title(title))
+            self._title = title
+
+    def show_progress(self, state: ProgressState) -> None:
+        """Show on the terminal's tab that something is going on, where the terminal is known to do so."""
+        if state != self._progress and self._capabilities.has_progress:
+            self._progress = state
+            self._report_progress(state)
+
+    def _report_progress(self, state: ProgressState) -> None:
+        if self._capabilities.has_progress:
+            self.write_aside(format_progress_report(state, self._capabilities.multiplexer))
 
     def ask_background(self) -> None:
         """Ask the terminal for its background; it answers with `TerminalBackground`, or not at all."""
-        if self._writer_thread is not None:
-            self._replies.note_asked()
-            self.write(ASK_BACKGROUND)
-            self.flush()
+        self._replies.note_asked()
+        self.write_aside(ASK_BACKGROUND)
 
     def _exit_app(self) -> None:
         self._app.is_hung_up = True  # type: ignore[attr-defined]  # of our own app
@@ -120,6 +148,9 @@ class TerminalDriver(LinuxDriver):
     def stop_application_mode(self) -> None:
         if self._mouse_pixels:
             self.write("\x1b[?1016l")
+        if self._title:
+            self.write(format_title("") + POP_TITLE)
+        self._report_progress("none")
         super().stop_application_mode()
 
 
@@ -143,8 +174,10 @@ def restore_on_error() -> Iterator[None]:
 
 def restore_terminal(before: list[Any] | None) -> None:
     """Write what takes every mode back, past whatever holds the program up."""
+    terminal = detect_capabilities()
+    progress = format_progress_report("none", terminal.multiplexer) if terminal.has_progress else ""
     with contextlib.suppress(OSError):
-        os.write(2, RESET_SEQUENCES.encode())
+        os.write(2, f"{RESET_SEQUENCES}{progress}".encode())
     if before is not None:
         with contextlib.suppress(termios.error):
             termios.tcsetattr(0, termios.TCSANOW, before)

@@ -14,7 +14,7 @@ from typing import Final
 from textual.message import Message
 
 ASK_BACKGROUND: Final = "\x1b]11;?\x1b\\"
-REPLY_TIMEOUT: Final = 2.0  # seconds for which the start of an answer is held back
+REPLY_TIMEOUT: Final = 5.0  # seconds for which an answer is awaited, and the start of one held back
 ESCAPE_TIMEOUT: Final = 0.1  # seconds for which Escape is, which may be a key
 
 _REPLY: Final = re.compile(

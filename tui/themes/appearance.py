@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 from textual.app import App
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.theme import Theme
 
+from core.protocol.options import GlyphChoice
 from tui.terminal.capabilities import ColorDepth, TerminalCapabilities, detect_capabilities
 from tui.terminal.replies import TerminalBackground
 from tui.themes.building import build_themes, complete_variables, read_pygments_style, resolve_theme
@@ -23,7 +24,6 @@ from tui.themes.line_filter import ASCII, SPOKEN, TerminalFilter
 LIGHT_FROM: Final = 0.5  # the brightness of a background from which on it is light
 
 R = TypeVar("R")
-GlyphSet = Literal["auto", "unicode", "ascii"]
 
 
 class Appearance:
@@ -37,6 +37,11 @@ class Appearance:
         self._theme, self._syntax = "", dict[str, str]()
         self._glyphs: Mapping[int, str] = {} if capabilities.has_unicode else ASCII
         self._filter: TerminalFilter | None = None
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        """All that shows, but the theme: while it stays the same, nothing has to be drawn anew."""
+        return self.depth, self._glyphs is SPOKEN, bool(self._glyphs), tuple(self._syntax.items())
 
     @property
     def is_indexed(self) -> bool:
@@ -53,10 +58,10 @@ class Appearance:
         """Return the theme to be shown, "" = none has the name that was chosen."""
         return resolve_theme(self._theme, known, is_dark=self.is_dark)
 
-    def set_depth(self, depth: ColorDepth | Literal["auto"]) -> None:
-        self.depth = self._capabilities.depth if depth == "auto" else depth
+    def set_depth(self, depth: ColorDepth) -> None:
+        self.depth = depth
 
-    def set_glyphs(self, glyphs: GlyphSet, *, is_plain: bool) -> None:
+    def set_glyphs(self, glyphs: GlyphChoice, *, is_plain: bool) -> None:
         """Choose the signs; a screen that is read out has none."""
         has_unicode = glyphs == "unicode" or (glyphs == "auto" and self._capabilities.has_unicode)
         self.is_plain = is_plain
@@ -87,6 +92,7 @@ class ThemedApp(App[R]):
     def __init__(self, **more: Any) -> None:
         self.capabilities = detect_capabilities(os.environ, getattr(sys.__stderr__, "encoding", "") or "utf-8")
         self.appearance = Appearance(self.capabilities)
+        self._shown: tuple[object, ...] = ("",)
         super().__init__(**more)
 
     def show_appearance(self) -> bool:
@@ -94,9 +100,10 @@ class ThemedApp(App[R]):
         for each in self.appearance.build_themes():
             self.register_theme(each)
         theme = self.appearance.resolve(self.available_themes)
+        before, self._shown = self._shown, (theme or self.theme, *self.appearance.signature)
         self.theme = theme or self.theme
-        if self._is_mounted:
-            self.mutate_reactive(App.theme)  # the same name may stand for other colours by now
+        if self._is_mounted and before[0] == self.theme and before != self._shown:
+            self.mutate_reactive(App.theme)  # the same name stands for other colours by now
         return bool(theme)
 
     def get_css_variables(self) -> dict[str, str]:

@@ -17,7 +17,9 @@ from core.protocol import queries as q
 from core.protocol.debug import ProbeRecord
 from core.sessions.listing import list_sessions, load_prompts
 from core.sessions.summary import SessionSummary
+from core.user_dirs import get_config_dir
 
+THEMES_DIRECTORY: Final = "themes"
 MAX_ALSO: Final = 5  # commands that a pattern would cover, too
 _WILDCARD_EXAMPLE: Final = "anything"
 MAX_RECORDS: Final = 2_000  # records of a debug run
@@ -26,9 +28,19 @@ MAX_SIDE: Final = 40  # records of each side of one
 
 
 def answer_settings(source: QuerySource, _: q.SettingsQuery) -> q.SettingsAnswer:
-    ui, detach = source.services.settings.ui, source.services.settings.detach
+    settings = source.services.settings
+    ui, detach = settings.ui, settings.detach
     return q.SettingsAnswer(
-        theme=ui.theme, keymap=ui.keymap, detach_on_hangup=detach.on_hangup, idle_minutes=detach.idle_minutes
+        theme=ui.theme,
+        themes=str(get_config_dir() / THEMES_DIRECTORY),
+        syntax=ui.syntax,
+        colors=ui.colors,
+        glyphs=ui.glyphs,
+        plain=ui.plain,
+        notify=settings.notify,
+        keymap=ui.keymap,
+        detach_on_hangup=detach.on_hangup,
+        idle_minutes=detach.idle_minutes,
     )
 
 

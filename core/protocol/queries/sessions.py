@@ -10,8 +10,10 @@ from core.protocol.debug import ComparedLocation, ProbeRecord
 from core.protocol.events.tool import HookRan
 from core.protocol.events.turn import LoadedRule
 from core.protocol.models import ModelChoice, ProviderStatus, RouteRow
-from core.protocol.options import HangupRule
+from core.protocol.options import ColorChoice, GlyphChoice, HangupRule
 from core.protocol.queries.base import Answer, Query
+
+NotificationForm = Literal["auto", "bell", "osc9", "osc777", "osc99", "off"]
 
 
 class IdleQuery(Query, frozen=True, kw_only=True, tag="idle"):
@@ -133,11 +135,30 @@ class ContextAnswer(Answer, frozen=True, kw_only=True, tag="context"):
     notes: tuple[str, ...] = ()
 
 
+class NotificationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The way the user is called. `when`: "unfocused" = while another window has the focus. `terminal`: the form that
+    the terminal is told in; `command`: the start of an argv, to which title and text are added. `title`: the window's
+    title says what is going on, `progress`: so does the tab (OSC 9;4)."""
+
+    when: Literal["unfocused", "always", "never"] = "unfocused"
+    terminal: NotificationForm = "auto"
+    command: tuple[str, ...] = ()
+    title: bool = True
+    progress: bool = True
+
+
 class SettingsAnswer(Answer, frozen=True, kw_only=True, tag="settings"):
-    """`theme` "" = the default; `keymap`: keys by the id of a binding. `detach_on_hangup`: which sessions go on when
-    their terminal is gone; `idle_minutes`: after how many a detached one ends."""
+    """`theme`, `syntax` "" = the default; `themes`: the directory of the user's own. `plain`: the screen is read out.
+    `keymap`: keys by the id of a binding. `detach_on_hangup`: which sessions go on when their terminal is gone;
+    `idle_minutes`: after how many a detached one ends."""
 
     theme: str = ""
+    themes: str = ""
+    syntax: str = ""
+    colors: ColorChoice = "auto"
+    glyphs: GlyphChoice = "auto"
+    plain: bool = False
+    notify: NotificationSettings = NotificationSettings()
     keymap: dict[str, str] = field(default_factory=dict)
     detach_on_hangup: HangupRule = "ssh"
     idle_minutes: int = 30

@@ -11,6 +11,7 @@ from textual.message import Message
 
 from tui.screens.controller import Controller, Handler, ScreenContext
 from tui.screens.controllers.agents import AgentController
+from tui.screens.controllers.attention import AttentionController
 from tui.screens.controllers.background import BackgroundController
 from tui.screens.controllers.chat import ChatController
 from tui.screens.controllers.choices.models import ModelController
@@ -51,7 +52,8 @@ class ControllerSet:
         self.providers = ProviderController(context, self.models)
         self.rewind = RewindController(context)
         self.turn = TurnController(context, self.panes, self.rewind)
-        self.pages = PageController(context, self.panes)
+        self.attention = AttentionController(context)
+        self.pages = PageController(context, self.panes, self.attention)
         self.agents = AgentController(context, self.panes, self.prompt)
         self.background = BackgroundController(context, self.panes, self.sessions)
         self.focus = FocusController(context, self.panes)

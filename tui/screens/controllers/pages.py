@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from core.protocol import commands, queries
 from tui.keymap import check_keymap, get_keymap
 from tui.screens.controller import Controller, ScreenContext, in_worker
+from tui.screens.controllers.attention import AttentionController
 from tui.screens.controllers.panes import PaneController
 from tui.screens.dialogs.listings.context import ContextDialog
 from tui.screens.dialogs.listings.hooks import HooksDialog
@@ -18,14 +21,19 @@ from tui.screens.dialogs.listings.skills import SkillsDialog
 from tui.screens.dialogs.listings.tools import ToolsDialog
 from tui.screens.dialogs.pages import build_help_page, build_keys_page, build_preview_page
 from tui.screens.dialogs.picker import PickerDialog, PickerOption
+from tui.terminal.capabilities import find_real_depth
+from tui.themes.appearance import Appearance
+from tui.themes.building import FAMILIES
+from tui.themes.files import read_theme_files
 
 
 class PageController(Controller):
     """Shows pages, and adopts the user's colours and keys."""
 
-    def __init__(self, context: ScreenContext, panes: PaneController) -> None:
+    def __init__(self, context: ScreenContext, panes: PaneController, attention: AttentionController) -> None:
         super().__init__(context)
-        self._panes = panes
+        self._panes, self._attention = panes, attention
+        self._own_themes: frozenset[str] = frozenset()
 
     async def adopt_settings(self) -> None:
         """Take the user's colours and keys over; a mistake in them is reported and the rest is used."""
@@ -33,29 +41,56 @@ class PageController(Controller):
         settings = await self.context.query(queries.SettingsQuery(), queries.SettingsAnswer)
         if settings is None:
             return
-        if settings.theme in app.available_themes:
-            app.theme = settings.theme
-        elif settings.theme:
-            problem = f"ui.theme: there is no theme {settings.theme!r}."
-            self.context.notify_user(problem, "/theme lists them.", is_error=True)
+        self._attention.adopt(settings.notify)
+        await self._adopt_appearance(settings)
         keymap, problems = check_keymap(settings.keymap)
         for problem in problems:
             self.context.notify_user(problem, is_error=True)
         app.keymap = {**keymap, **app.keymap}
         app.set_keymap(app.keymap)
 
+    async def _adopt_appearance(self, settings: queries.SettingsAnswer) -> None:
+        """Let the screen look as the settings say; a mistake in them or in a file of a theme is told."""
+        app: Any = self.context.screen.app
+        looks: Appearance = app.appearance
+        looks.set_depth(await find_real_depth(app.capabilities) if settings.colors == "auto" else settings.colors)
+        looks.set_glyphs(settings.glyphs, is_plain=settings.plain)
+        problems = await self._load_themes(settings.themes) if settings.themes else []
+        if not looks.set_syntax(settings.syntax):
+            problems.append(f"ui.syntax: Pygments has no style {settings.syntax!r}.")
+        looks.choose(settings.theme)
+        if not app.show_appearance():
+            problems.append(f"ui.theme: there is no theme {settings.theme!r}. /theme lists them.")
+            looks.choose("")
+            app.show_appearance()
+        for problem in problems:
+            self.context.notify_user(problem, is_error=True)
+
+    async def _load_themes(self, directory: str) -> list[str]:
+        """Load the user's own themes. Return what is wrong with them."""
+        app: Any = self.context.screen.app
+        known = {name: theme for name, theme in app.available_themes.items() if name not in self._own_themes}
+        found = await asyncio.to_thread(read_theme_files, Path(directory), known)
+        self._own_themes = frozenset(theme.name for theme in found.themes)
+        for theme in found.themes:
+            app.register_theme(theme)
+        return list(found.problems)
+
     def action_choose_theme(self, name: str = "") -> None:
         """Choose the colours by name, or from a list; they are kept for later sessions."""
-        app = self.context.screen.app
-        if name in app.available_themes:
+        app: Any = self.context.screen.app
+        if name in {*FAMILIES, *app.available_themes}:
             self._set_theme(name)
-        else:
-            options = [PickerOption(each, each) for each in sorted(app.available_themes)]
-            self.context.show(PickerDialog("Theme", options, current=app.theme), self._set_theme)
+            return
+        options = [PickerOption(each, each, "dark or light, as the terminal is") for each in FAMILIES]
+        options += [PickerOption(each, each) for each in sorted(app.available_themes)]
+        self.context.show(PickerDialog("Theme", options, current=app.theme), self._set_theme)
 
     def _set_theme(self, name: str | None) -> None:
         if name:
-            self.context.screen.app.theme = name
+            app: Any = self.context.screen.app
+            app.appearance.choose(name)
+            app.show_appearance()
             self.context.submit_soon(commands.ThemeKeep(theme=name))
 
     def action_show_keys(self, _: str = "") -> None:

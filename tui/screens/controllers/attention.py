@@ -1,0 +1,144 @@
+"""The controller of what calls the user: the window's title, the progress of the tab, and notifications.
+
+A notification tells of a question, and of a turn that has ended, once each; while this window has the focus there is
+none, since the screen says it. What is told is the session's state as the status bar has it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from typing import Final, NamedTuple
+
+from core.protocol.queries.sessions import NotificationSettings
+from core.protocol.renames import list_changes
+from tui.quantities import count
+from tui.screens.controller import Controller, ScreenContext
+from tui.state import ViewState
+from tui.terminal.capabilities import detect_capabilities
+from tui.terminal.driver import TerminalDriver
+from tui.terminal.sequences import MAX_BODY, MAX_TITLE, ProgressState, clean_line, format_notification
+
+PROGRAM: Final = "agent-tui"
+COMMAND_TIMEOUT: Final = 10.0  # seconds that the user's command for a notification may take
+
+
+class Situation(NamedTuple):
+    """The state as the title tells it: whether something runs, hunks that wait and those of them whose checks have
+    passed, open questions."""
+
+    is_working: bool = False
+    verified: int = 0
+    pending: int = 0
+    questions: int = 0
+
+    @classmethod
+    def read(cls, state: ViewState) -> Situation:
+        checked = [each for each in list_changes(state.changes) if each.check is not None and each.check.has_passed]
+        return cls(
+            is_working=state.is_running or state.is_running_command,
+            verified=sum(max(len(each.hunks), 1) for each in checked),
+            pending=state.pending_hunk_count,
+            questions=len(state.approvals) + len(state.questions) + (state.trust_question is not None),
+        )
+
+    def describe(self) -> str:
+        """Describe it in a few words; "" = nothing runs or waits."""
+        hunks = f"{count('hunk', self.verified)} verified" if self.verified else ""
+        hunks = f"{count('hunk', self.pending)} to review" if self.pending and not hunks else hunks
+        questions = count("question", self.questions) if self.questions else ""
+        return " · ".join(filter(None, ("working" if self.is_working else "", hunks, questions)))
+
+    @property
+    def progress(self) -> ProgressState:
+        return "waiting" if self.questions else "busy" if self.is_working else "none"
+
+
+class AttentionController(Controller):
+    """Tells terminal and desktop how the session goes. `settings`: how, by the user's configuration."""
+
+    def __init__(self, context: ScreenContext) -> None:
+        super().__init__(context)
+        self.settings = NotificationSettings()
+        self._capabilities = detect_capabilities()
+        self._situation = Situation()
+        self._asked: frozenset[str] | None = None
+
+    def adopt(self, settings: NotificationSettings) -> None:
+        """Take the user's settings over, and show what they ask for."""
+        self.settings = settings
+        self._show()
+
+    def update(self) -> None:
+        """Show how the session goes, and call the user if that is new and something waits for them."""
+        before, self._situation = self._situation, Situation.read(self.context.state)
+        state = self.context.state
+        asked = frozenset((*state.approvals, *state.questions))
+        known, self._asked = self._asked, asked
+        self._show()
+        if known is None or not self.context.bridge.caught_up.is_set():  # an old session is read: nothing of it is new
+            return
+        if new := asked - known:
+            self._call(self._describe_question(new))
+        elif before.is_working and not self._situation.is_working and not self._situation.questions:
+            self._call(" · ".join(filter(None, ("Done", self._situation.describe()))))
+
+    def _describe_question(self, new: frozenset[str]) -> str:
+        state = self.context.state
+        for key, approval in state.approvals.items():
+            if key in new:
+                return f"Asks for your yes: {approval.subject}"
+        found = next(state.questions[key] for key in state.questions if key in new)
+        return f"Asks: {found.title or found.questions[0].text}"
+
+    @property
+    def _terminal(self) -> TerminalDriver | None:
+        """The terminal that the screen is on; None where it is in a page, or nowhere."""
+        driver = self.context.screen.app._driver
+        return driver if isinstance(driver, TerminalDriver) else None
+
+    def _format_title(self, more: str = "") -> str:
+        project = self.context.state.workspace.rstrip("/").rpartition("/")[2]
+        return " · ".join(filter(None, (PROGRAM, project, more)))
+
+    def _show(self) -> None:
+        if (terminal := self._terminal) is None:
+            return
+        if self.settings.title:
+            terminal.show_title(self._format_title(self._situation.describe()))
+        if self.settings.progress:
+            terminal.show_progress(self._situation.progress)
+
+    def _call(self, body: str) -> None:
+        settings, title = self.settings, self._format_title()
+        if settings.when == "never" or (settings.when == "unfocused" and self.context.screen.app.app_focus):
+            return
+        if (terminal := self._terminal) is not None:
+            terminal.write_aside(format_notification(settings.terminal, title, body, self._capabilities))
+        if settings.command:
+            words = (*settings.command, clean_line(title, MAX_TITLE), clean_line(body, MAX_BODY))
+            self.context.start(self._run_command, words, group="notifying", exclusive=True)
+
+    async def _run_command(self, words: tuple[str, ...]) -> None:
+        """Run the user's command with title and text as its last words; no shell reads them."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *words,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as fault:
+            self.context.notify_user(f"notify.command: {words[0]} can't be started: {fault.strerror}.", is_error=True)
+            return
+        try:
+            async with asyncio.timeout(COMMAND_TIMEOUT):
+                await process.wait()
+        except TimeoutError:
+            self.context.notify_user(f"notify.command: {words[0]} took longer than {COMMAND_TIMEOUT:.0f} s.")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)

@@ -1,0 +1,81 @@
+"""Sequences that tell the terminal something beside the screen: title, progress, notifications, the clipboard.
+
+Text in them is one clean line of bounded length: nothing of a model or a file can end a sequence or begin another one.
+A multiplexer takes the title and the clipboard for its own; what is meant for the terminal behind it is wrapped.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Final, Literal
+
+from core.protocol.queries.sessions import NotificationForm
+from tui.terminal.capabilities import Multiplexer, TerminalCapabilities
+from tui.text import fit_line
+
+ProgressState = Literal["none", "busy", "waiting", "failed"]
+
+BELL: Final = "\x07"
+PUSH_TITLE: Final = "\x1b[22;2t"
+POP_TITLE: Final = "\x1b[23;2t"  # of terminals that keep a stack of titles; others ignore it
+MAX_TITLE: Final = 120
+MAX_BODY: Final = 240
+SCREEN_PIECE: Final = 500  # bytes; GNU screen drops a string that is longer than 768
+# tmux takes a megabyte; some terminals cut or drop what is longer than this, in bytes of base64.
+MAX_CLIPBOARD: Final = 74_994
+_PROGRESS: Final[dict[ProgressState, str]] = {"none": "0;0", "busy": "3;0", "waiting": "4;100", "failed": "2;100"}
+
+
+def clean_line(text: str, length: int) -> str:
+    """Return foreign text as it may stand in a sequence: printable, on one line."""
+    return "".join(each for each in fit_line(text, length) if each.isprintable())
+
+
+def format_title(text: str) -> str:
+    return f"\x1b]2;{clean_line(text, MAX_TITLE)}{BELL}"
+
+
+def format_progress_report(state: ProgressState, multiplexer: Multiplexer = "") -> str:
+    """Format the state of the tab (OSC 9;4): busy, waiting for the user, failed, or nothing."""
+    return wrap_sequence(f"\x1b]9;4;{_PROGRESS[state]}{BELL}", multiplexer)
+
+
+def format_notification(form: NotificationForm, title: str, body: str, capabilities: TerminalCapabilities) -> str:
+    """Format a notification in a form, "auto" = the terminal's own; "" = in none. tmux may keep what is wrapped to
+    itself, so there the bell is rung as well: it marks the window."""
+    multiplexer = capabilities.multiplexer
+    title, body = clean_line(title, MAX_TITLE), clean_line(body, MAX_BODY)
+    chosen = (capabilities.form or "bell") if form == "auto" else form
+    match chosen:
+        case "off":
+            return ""
+        case "bell":
+            return BELL
+        case "osc9":
+            told = f"\x1b]9;{title}: {body}{BELL}"
+        case "osc777":
+            told = f"\x1b]777;notify;{title.replace(';', ',')};{body}{BELL}"
+        case _:
+            told = f"\x1b]99;i=agent-tui:d=0;{title}{BELL}\x1b]99;i=agent-tui:p=body;{body}{BELL}"
+    return wrap_sequence(told, multiplexer) + (BELL if multiplexer and form == "auto" else "")
+
+
+def format_clipboard(text: str, multiplexer: Multiplexer = "") -> str:
+    """Format the copying of a text (OSC 52); "" = it is too long for it. tmux takes it for its own buffer, and hands it
+    on where its `set-clipboard` says so; GNU screen has to be passed by."""
+    data = base64.b64encode(text.encode("utf-8", "replace")).decode("ascii")
+    if len(data) > MAX_CLIPBOARD:
+        return ""
+    return wrap_sequence(f"\x1b]52;c;{data}{BELL}", "screen" if multiplexer == "screen" else "")
+
+
+def wrap_sequence(sequence: str, multiplexer: Multiplexer) -> str:
+    """Wrap a sequence so that a multiplexer passes it on (tmux: with `allow-passthrough`)."""
+    match multiplexer:
+        case "tmux":
+            return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+        case "screen":
+            pieces = (sequence[start : start + SCREEN_PIECE] for start in range(0, len(sequence), SCREEN_PIECE))
+            return "".join(f"\x1bP{piece}\x1b\\" for piece in pieces)
+        case _:
+            return sequence
