@@ -152,6 +152,10 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
         self._exit_renderables.append(Text(f"{told} {self.keep_fault(fault)}\n"))
         self._close_messages_no_wait()
 
+    def copy_to_clipboard(self, text: str) -> None:
+        self._clipboard = text  # what widgets of ours paste where the terminal gives none
+        self.main.controllers.copying.copy(text)
+
     def exit(self, result: Any = None, return_code: int = 0, message: RenderableType | None = None) -> None:
         """Leave. The text in the prompt is kept as the session's draft, for when it is resumed."""
         self._draft = next((each.expanded_text for each in self.main.query(Prompt)), "")

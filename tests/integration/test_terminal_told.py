@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import select
+import shlex
+import shutil
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -155,3 +160,62 @@ def test_a_terminal_that_does_not_answer_is_taken_for_dark(run):
         terminal.echo(b"x")
         terminal.echo(b"y")
         assert b"48;2;20;22;28" in terminal.output
+
+
+TMUX = shutil.which("tmux")
+
+
+class Tmux:
+    """A tmux server of its own, with one window of 100 by 30."""
+
+    def __init__(self, directory: Path) -> None:
+        self._call = [TMUX or "", "-S", str(directory / "tmux"), "-f", "/dev/null"]
+
+    def run(self, *words: str) -> str:
+        return subprocess.run([*self._call, *words], capture_output=True, text=True, check=False).stdout
+
+    def start(self, *command: str) -> None:
+        self.run("new-session", "-d", "-x", "100", "-y", "30", "--", shlex.join(command))
+        self.run("set", "-s", "set-clipboard", "on")
+
+    def until(self, words: str, *question: str) -> str:
+        """Ask until the answer holds these words."""
+        end = time.monotonic() + 60
+        while words not in (told := self.run(*(question or ("capture-pane", "-p")))):
+            assert time.monotonic() < end, told
+            select.select([], [], [], 0.05)
+        return told
+
+
+@pytest.fixture
+def tmux(tmp_path):
+    server = Tmux(tmp_path)
+    yield server
+    server.run("kill-server")
+
+
+@pytest.mark.skipif(not TMUX, reason="there is no tmux here")
+@pytest.mark.parametrize("is_known", [False, True], ids=["by OSC 52 alone", "as tmux"])
+def test_an_answer_that_is_copied_is_in_the_buffer_of_tmux(run, tmux, tmp_path, is_known):
+    (tmp_path / "script.yaml").write_text("turns:\n  - steps:\n      - text: It is ‘so’ — 한국어.\n")
+    argv = [sys.executable, str(ROOT / "agent_tui.py"), str(tmp_path / "project")]
+    hidden = () if is_known else ("-u", "TMUX")
+    tmux.start("env", *hidden, *argv, "--model", f"scripted/{tmp_path}/script.yaml")
+    for said, typed in (("What shall be done", "Is it"), ("한국어", "/copy")):
+        tmux.until(said)
+        tmux.run("send-keys", "-l", typed)
+        tmux.until(typed)
+        tmux.run("send-keys", "Enter")
+    noted = tmux.until("Copied")
+    assert ("tmux" in noted.partition("Copied")[2].partition("\n")[0]) == is_known
+    assert tmux.until("so", "show-buffer") == "It is ‘so’ — 한국어."
+
+
+@pytest.mark.skipif(not TMUX, reason="there is no tmux here")
+def test_in_tmux_without_24_bit_colours_the_palette_of_256_is_drawn(run, tmux, tmp_path):
+    (tmp_path / "script.yaml").write_text(SCRIPT)
+    argv = [sys.executable, str(ROOT / "agent_tui.py"), str(tmp_path / "project")]
+    tmux.start("env", "-u", "COLORTERM", *argv, "--model", f"scripted/{tmp_path}/script.yaml")
+    tmux.until("What shall be done")
+    shown = tmux.until("48;5;233", "capture-pane", "-e", "-p")
+    assert "48;2;" not in shown

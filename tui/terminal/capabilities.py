@@ -57,7 +57,7 @@ def detect_capabilities(environment: Mapping[str, str] = os.environ, encoding: s
         depth=_detect_depth(environment),
         has_unicode=_is_unicode(encoding) and not _is_plain_locale(environment),
         is_dark=_read_background(environment.get("COLORFGBG", "")),
-        multiplexer=_detect_multiplexer(environment),
+        multiplexer=detect_multiplexer(environment),
         form=next((form for name, word, form in _FORMS if _says(environment, name, word)), ""),
         has_progress=any(_says(environment, name, word) for name, word in _PROGRESS),
     )
@@ -101,7 +101,7 @@ def _read_background(told: str) -> bool | None:
     return int(last) < 7 or int(last) == 8
 
 
-def _detect_multiplexer(environment: Mapping[str, str]) -> Multiplexer:
+def detect_multiplexer(environment: Mapping[str, str]) -> Multiplexer:
     if environment.get("TMUX"):
         return "tmux"
     return "screen" if environment.get("STY") else ""

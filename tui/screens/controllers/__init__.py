@@ -11,7 +11,6 @@ from textual.message import Message
 
 from tui.screens.controller import Controller, Handler, ScreenContext
 from tui.screens.controllers.agents import AgentController
-from tui.screens.controllers.attention import AttentionController
 from tui.screens.controllers.background import BackgroundController
 from tui.screens.controllers.chat import ChatController
 from tui.screens.controllers.choices.models import ModelController
@@ -29,6 +28,8 @@ from tui.screens.controllers.questions import QuestionController
 from tui.screens.controllers.review import ReviewController
 from tui.screens.controllers.rewind import RewindController
 from tui.screens.controllers.sessions import SessionController
+from tui.screens.controllers.terminal.attention import AttentionController
+from tui.screens.controllers.terminal.copying import CopyController
 from tui.screens.controllers.turn import TurnController
 
 
@@ -53,6 +54,7 @@ class ControllerSet:
         self.rewind = RewindController(context)
         self.turn = TurnController(context, self.panes, self.rewind)
         self.attention = AttentionController(context)
+        self.copying = CopyController(context)
         self.pages = PageController(context, self.panes, self.attention)
         self.agents = AgentController(context, self.panes, self.prompt)
         self.background = BackgroundController(context, self.panes, self.sessions)

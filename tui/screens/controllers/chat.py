@@ -70,4 +70,3 @@ class ChatController(Controller):
     @on(Transcript.Copied)
     def _copy_text(self, event: Transcript.Copied) -> None:
         self.context.screen.app.copy_to_clipboard(event.text)
-        self.context.notify_user("Copied.")

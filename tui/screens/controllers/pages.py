@@ -10,8 +10,8 @@ from typing import Any
 from core.protocol import commands, queries
 from tui.keymap import check_keymap, get_keymap
 from tui.screens.controller import Controller, ScreenContext, in_worker
-from tui.screens.controllers.attention import AttentionController
 from tui.screens.controllers.panes import PaneController
+from tui.screens.controllers.terminal.attention import AttentionController
 from tui.screens.dialogs.listings.context import ContextDialog
 from tui.screens.dialogs.listings.hooks import HooksDialog
 from tui.screens.dialogs.listings.memory import MemoryDialog

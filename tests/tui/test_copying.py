@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import base64
+import subprocess
+
+import pytest
+from msgspec.structs import replace
+
+from core.protocol import documents as d
+from core.protocol import events as e
+from core.protocol.queries import DiffAnswer, DiffQuery, FileAnswer, FileQuery, TreeAnswer, TreeEntry, TreeQuery
+from core.protocol.review import Change, ChangeDiff, FileState
+from core.shadow.diff.diff_lines import build_diff
+from core.shadow.diff.hunks import compute_hunks
+from tests.support import recorded
+from tests.tui.review_case import PRICES
+from tui.files.file_tree import FileTree
+from tui.files.file_view import FileView
+from tui.review.diff_view import DiffView
+from tui.screens.controllers.terminal.patches import copy_hunk, format_patch
+from tui.terminal import copying
+from tui.terminal.copying import CopyTool, copy_text, find_copy_tools
+from tui.terminal.sequences import format_clipboard, wrap_sequence
+
+BASE = "".join(f"line {number}\n" for number in range(1, 41))
+PENDING = BASE.replace("line 3\n", "line three\nand a half\n").replace("line 30\n", "").replace("line 40\n", "line 40")
+SAID = d.TextDocument(
+    id="a", sequence=1, content="So:\n\n```python\nprint(1)\n```\n\nand\n\n~~~\nmake\n~~~\n\nThat is all."
+)
+
+
+def having(*names: str):
+    return lambda name: f"/bin/{name}" if name in names else None
+
+
+@pytest.mark.parametrize(
+    ("environment", "platform", "there", "used"),
+    [
+        ({"WAYLAND_DISPLAY": "w", "DISPLAY": ":0"}, "linux", ("wl-copy", "xclip"), ["wl-copy"]),
+        ({"DISPLAY": ":0"}, "linux", ("wl-copy", "xclip", "xsel"), ["xclip"]),
+        ({"DISPLAY": ":0"}, "linux", ("xsel",), ["xsel"]),
+        ({"TMUX": "x", "DISPLAY": ":0"}, "linux", ("tmux", "xsel"), ["tmux", "xsel"]),
+        ({}, "linux", ("tmux", "wl-copy", "xclip", "xsel"), []),
+        ({}, "darwin", ("pbcopy",), ["pbcopy"]),
+        ({"WSL_INTEROP": "x"}, "linux", ("clip.exe",), ["clip.exe"]),
+    ],
+)
+def test_the_tools_at_hand_are_found(environment, platform, there, used):
+    assert [each.name for each in find_copy_tools(environment, platform, having(*there))] == used
+
+
+async def test_what_took_a_text_is_said_and_a_tool_that_fails_is_not(tmp_path):
+    written: list[str] = []
+    taken = CopyTool("taken", ("tee", str(tmp_path / "taken")), ())
+    report = await copy_text(
+        "é\n", written.append, [taken, CopyTool("failed", ("false",), ()), CopyTool("no", ("/no",), ())]
+    )
+    assert report.taken_by == ("the terminal", "taken")
+    assert (tmp_path / "taken").read_text() == "é\n"
+    assert written == ["\x1b]52;c;" + base64.b64encode("é\n".encode()).decode() + "\x07"]
+
+
+async def test_a_text_too_long_for_the_terminal_is_left_to_the_tools():
+    written: list[str] = []
+    report = await copy_text("x" * 80_000, written.append, [])
+    assert (written, report.taken_by) == ([], ())
+    assert "too long for the terminal" in report.hint
+
+
+async def test_a_tool_that_hangs_is_ended(monkeypatch):
+    monkeypatch.setattr(copying, "COPY_TIMEOUT", 0.05)
+    assert (await copy_text("x", None, [CopyTool("slow", ("sleep", "60"), ())])).taken_by == ()
+
+
+def test_sequences_are_wrapped_for_multiplexers():
+    assert wrap_sequence("\x1b]9;a\x07", "tmux") == "\x1bPtmux;\x1b\x1b]9;a\x07\x1b\\"
+    long = format_clipboard("y" * 3_000, "screen")
+    pieces = long.split("\x1b\\")[:-1]
+    assert all(each.startswith("\x1bP") and len(each) <= 502 for each in pieces)
+    whole = "".join(each.removeprefix("\x1bP") for each in pieces)
+    assert whole == format_clipboard("y" * 3_000)
+
+
+def diff_between(base: bytes, pending: bytes, path: str = "a.txt", operation: str = "edit") -> ChangeDiff:
+    state = FileState(blob="b", mode=0o644)
+    hunks = compute_hunks(base, pending)
+    change = Change(path=path, operation=operation, base=state, pending=state, hunks=hunks)  # type: ignore[arg-type]
+    return build_diff(change, base, pending)
+
+
+@pytest.mark.parametrize(
+    ("base", "pending", "operation"),
+    [
+        (BASE.encode(), PENDING.encode(), "edit"),
+        (b"", b"one\ntwo\n", "create"),
+        (b"one\ntwo\n", b"", "delete"),
+        (b"one\n", b"one\ntwo\n", "edit"),
+        (b"one\ntwo\n", b"two\n", "edit"),
+        ("é→\n한국어\n".encode(), "é\n日本語\n".encode(), "edit"),
+    ],
+)
+def test_git_applies_a_patch_that_was_copied(tmp_path, base, pending, operation):
+    file = tmp_path / "a.txt"
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    if operation != "create":
+        file.write_bytes(base)
+    patch = format_patch(diff_between(base, pending, operation=operation))
+    subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=patch.encode(), check=True)
+    assert (file.read_bytes() if file.exists() else b"") == pending
+    assert file.exists() == (operation != "delete")
+
+
+def test_one_hunk_is_a_patch_of_its_own(tmp_path):
+    (tmp_path / "a.txt").write_text(BASE)
+    diff = diff_between(BASE.encode(), PENDING.encode())
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=format_patch(diff, 1).encode(), check=True)
+    assert (tmp_path / "a.txt").read_text() == BASE.replace("line 30\n", "")
+    assert copy_hunk(diff, 0) == "line three\nand a half"
+    assert copy_hunk(diff, 1) == "line 30"
+
+
+@pytest.mark.parametrize(
+    ("typed", "copied"),
+    [("/copy", SAID.content), ("/copy code", "print(1)"), ("/copy code 2", "make")],
+)
+async def test_the_last_answer_and_its_code_are_copied(stage, typed, copied):
+    async with stage([*recorded.opening(), recorded.turn()[0], e.DocumentFinished(document=SAID)]) as on:
+        await on.pilot.press(*typed, "enter")
+        await on.until(lambda: on.app.clipboard)
+        assert on.app.clipboard == copied
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("/copy", "no answer yet"),
+        ("/copy code 3", "has 0 blocks of code"),
+        ("/copy hunk", "No hunk"),
+        ("/copy it", "'it'"),
+    ],
+)
+async def test_what_can_not_be_copied_is_said(stage, typed, said):
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press(*typed, "enter")
+        await on.until(lambda: any(said in each.message for each in on.app._notifications))
+        assert not on.app.clipboard
+
+
+async def test_y_copies_the_hunk_in_the_review_and_hunk_and_patch_are_patches(stage):
+    async with stage(recorded.opening(), answers={DiffQuery: DiffAnswer(diff=PRICES)}) as on:
+        await on.emit(e.ChangeProposed(change=PRICES.change))
+        await on.until(lambda: on.screen.query(DiffView) and on.screen.query_one(DiffView).diff is not None)
+        await on.pilot.press("ctrl+r", "y")
+        await on.until(lambda: on.app.clipboard)
+        assert on.app.clipboard == copy_hunk(PRICES, 0)
+        assert not any(line.startswith(("+", "-")) for line in on.app.clipboard.split("\n"))
+        on.screen.controllers.copying.action_copy("hunk")
+        assert on.app.clipboard == format_patch(PRICES, 0)
+        on.screen.controllers.copying.action_copy("patch")
+        await on.until(lambda: on.app.clipboard == format_patch(PRICES))
+
+
+async def test_y_copies_the_path_in_the_tree_and_the_lines_in_the_preview(stage):
+    tree = TreeAnswer(path="", entries=(TreeEntry(name="a.py", kind="file"),))
+    file = FileAnswer(path="a.py", text="one\n\ttwo\nthree\n", language="python", size=15)
+    async with stage(recorded.opening(), answers={TreeQuery: tree, FileQuery: file}) as on:
+        await on.pilot.press("ctrl+b")
+        await on.until(lambda: on.screen.query(FileTree) and on.screen.query_one(FileTree).root.children)
+        await on.pilot.press("home", "down", "y")
+        await on.until(lambda: on.app.clipboard == "a.py")
+        await on.pilot.press("enter")
+        await on.until(lambda: on.screen.query(FileView) and on.screen.query_one(FileView).has_text)
+        on.screen.query_one(FileView).focus()
+        await on.pilot.press("j", "J", "y")
+        await on.until(lambda: on.app.clipboard != "a.py")
+        assert on.app.clipboard == "\ttwo\nthree"
+
+
+def test_a_control_code_in_a_path_does_not_break_a_patch():
+    diff = diff_between(b"a\n", b"b\n")
+    odd = replace(diff, change=replace(diff.change, path="a\n+++ b/etc"))
+    assert format_patch(odd) == ""

@@ -1,0 +1,146 @@
+"""The controller of what is copied: what is selected, what is at the cursor, the last answer, a hunk, all changes."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from textual.widget import Widget
+
+from core.protocol import queries
+from core.protocol.documents import CodeBlockDocument
+from core.protocol.renames import list_changes
+from tui.block import TranscriptBlock
+from tui.chat.block_rows import copy_text as format_block
+from tui.files.file_tree import FileTree
+from tui.files.file_view import FileView
+from tui.plan.text_view import PlanText
+from tui.plan.todo_list import TodoList
+from tui.quantities import count
+from tui.review.pane import ReviewPane
+from tui.screens.controller import Controller, in_worker
+from tui.screens.controllers.terminal.patches import copy_hunk, format_patch
+from tui.terminal.copying import copy_text
+from tui.terminal.driver import TerminalDriver
+
+CODE_BLOCK: Final = re.compile(r"^(?P<fence>`{3,}|~{3,})[^\n]*\n(?P<code>.*?)^(?P=fence)[`~]*[ \t]*$", re.M | re.S)
+_ANSWER_KINDS: Final = frozenset({"text", "code_block"})
+USAGE: Final = "/copy, /copy code [NUMBER], /copy hunk, /copy patch"
+
+
+class CopyController(Controller):
+    """Copies, and says what did it."""
+
+    @in_worker("copying")
+    async def copy(self, text: str) -> None:
+        """Copy a text; what has taken it is told."""
+        if not text:
+            self.context.notify_user("There is nothing to copy here.")
+            return
+        driver = self.context.screen.app._driver
+        report = await copy_text(text, driver.write_aside if isinstance(driver, TerminalDriver) else None)
+        size = count("line", text.count("\n") + 1) if "\n" in text else count("character", len(text))
+        if report.taken_by:
+            self.context.notify_user(f"Copied {size}: {', '.join(report.taken_by)}.")
+        else:
+            self.context.notify_user(f"{size} could not be copied.", report.hint, is_error=True)
+
+    def action_copy(self, argument: str = "") -> None:
+        """Copy the last answer, or what the argument names."""
+        what, _, number = argument.strip().partition(" ")
+        match what:
+            case "":
+                self._copy(self._find_answer(), "There is no answer yet.")
+            case "code":
+                self._copy_code(number)
+            case "hunk":
+                self._copy(self._find_hunk(is_patch=True), "No hunk is shown: Ctrl+R goes to the review.")
+            case "patch":
+                self._copy_patch()
+            case _:
+                self.context.notify_user(f"There is no {argument!r} to copy.", USAGE, is_error=True)
+
+    def action_copy_here(self) -> None:
+        """Copy what is selected, else what the cursor is on."""
+        screen = self.context.screen
+        selected = screen.app.screen.get_selected_text()
+        focused = screen.app.focused
+        self._copy(selected or (self._find_text(focused) if focused else ""), "There is nothing to copy here.")
+
+    def _copy(self, text: str, problem: str) -> None:
+        if text:
+            self.context.screen.app.copy_to_clipboard(text)
+        else:
+            self.context.notify_user(problem)
+
+    def _find_text(self, focused: Widget) -> str:
+        for widget in focused.ancestors_with_self:
+            match widget:
+                case ReviewPane():
+                    return self._find_hunk()
+                case FileView():
+                    return "\n".join(widget.cursor.lines[line] for line in widget.cursor.marked if widget.has_text)
+                case FileTree():
+                    node = widget.cursor_node
+                    return node.data.path if node is not None and node.data is not None else ""
+                case TodoList():
+                    return widget.current_todo.content if widget.current_todo is not None else ""
+                case PlanText():
+                    return widget.get_marked_lines()[1]
+        return ""
+
+    def _list_answer(self) -> list[TranscriptBlock]:
+        """Return the blocks of the last answer: what was said last, until something else was done."""
+        said: list[TranscriptBlock] = []
+        for block in reversed(self.context.state.blocks):
+            if block.kind in _ANSWER_KINDS:
+                said.append(block)
+            elif said:
+                break
+        return said[::-1]
+
+    def _find_answer(self) -> str:
+        return "\n\n".join(filter(None, map(_format_answer, self._list_answer())))
+
+    def _copy_code(self, number: str) -> None:
+        found = [code for block in self._list_answer() for code in _list_code(block)]
+        wanted = int(number) if number.isdecimal() else 1
+        if not 1 <= wanted <= len(found):
+            self.context.notify_user(f"The last answer has {count('block', len(found))} of code.", USAGE)
+            return
+        self.context.screen.app.copy_to_clipboard(found[wanted - 1])
+
+    def _find_hunk(self, *, is_patch: bool = False) -> str:
+        pane = next(iter(self.context.screen.query(ReviewPane)), None)
+        diff = pane.browser.get_diff() if pane is not None else None
+        if pane is None or diff is None:
+            return ""
+        at = pane.browser.diff_view.current
+        return format_patch(diff, at) if is_patch else copy_hunk(diff, at)
+
+    @in_worker("copying_patch")
+    async def _copy_patch(self) -> None:
+        """Copy all that waits, as a patch; what can't be in one is named."""
+        patches, left_out = [], []
+        for change in list_changes(self.context.state.changes):
+            answer = await self.context.query(queries.DiffQuery(path=change.path), queries.DiffAnswer)
+            text = format_patch(answer.diff) if answer is not None and answer.diff is not None else ""
+            patches.append(text)
+            left_out += [] if text else [change.path]
+        self._copy("".join(patches), "Nothing waits that a patch could hold.")
+        if left_out and any(patches):
+            self.context.notify_user(f"The patch leaves out {', '.join(left_out)}: not text, or too long.")
+
+
+def _format_answer(block: TranscriptBlock) -> str:
+    text = format_block(block)
+    document = block.document
+    return f"```{document.metadata.language}\n{text}\n```" if isinstance(document, CodeBlockDocument) else text
+
+
+def _list_code(block: TranscriptBlock) -> list[str]:
+    """Return the blocks of code that a part of an answer is or holds."""
+    text = format_block(block)
+    if isinstance(block.document, CodeBlockDocument):
+        return [text]
+    return [found["code"].rstrip("\n") for found in CODE_BLOCK.finditer(text)]

@@ -1,0 +1,103 @@
+"""Copying a text: by the terminal (OSC 52), by the desktop's own tool, by tmux; one function that says what did it.
+
+A terminal does not answer whether it took a text, and some never do, so the tools are not a second choice: each that
+is at hand is used. They get the text by standard input, run beside the screen and for a limited time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from tui.terminal.capabilities import detect_multiplexer
+from tui.terminal.sequences import format_clipboard
+
+COPY_TIMEOUT: Final = 3.0  # seconds
+
+
+class CopyTool(NamedTuple):
+    """A program that takes a text on standard input, and what shows that it is of use here, any of these variables."""
+
+    name: str
+    command: tuple[str, ...]
+    variables: tuple[str, ...]
+    encoding: str = "utf-8"
+
+
+_TOOLS: Final = (
+    CopyTool("tmux", ("tmux", "load-buffer", "-w", "-"), ("TMUX",)),
+    CopyTool("wl-copy", ("wl-copy",), ("WAYLAND_DISPLAY",)),
+    CopyTool("xclip", ("xclip", "-selection", "clipboard", "-in"), ("DISPLAY",)),
+    CopyTool("xsel", ("xsel", "--clipboard", "--input"), ("DISPLAY",)),
+    CopyTool("clip.exe", ("clip.exe",), ("WSL_DISTRO_NAME", "WSL_INTEROP"), "utf-16"),
+)
+_APPLE: Final = CopyTool("pbcopy", ("pbcopy",), ())
+# Two that do the same; the first that is there is used.
+_ALIKE: Final = (("wl-copy", "xclip", "xsel"),)
+
+
+class CopyReport(NamedTuple):
+    """The names of what has taken a text; none: nothing has, and `hint` says what to do."""
+
+    taken_by: tuple[str, ...]
+    hint: str = ""
+
+
+def find_copy_tools(
+    environment: Mapping[str, str] = os.environ,
+    platform: str = sys.platform,
+    which: Callable[[str], str | None] = shutil.which,
+) -> list[CopyTool]:
+    """Find the tools at hand: tmux's, and one of the desktop's."""
+    known = (*_TOOLS, _APPLE) if platform == "darwin" else _TOOLS
+    found = [
+        each
+        for each in known
+        if (not each.variables or any(map(environment.get, each.variables))) and which(each.command[0])
+    ]
+    for alike in _ALIKE:
+        same = [each for each in found if each.name in alike]
+        found = [each for each in found if each not in same[1:]]
+    return found
+
+
+async def copy_text(text: str, write: Callable[[str], None] | None, tools: list[CopyTool] | None = None) -> CopyReport:
+    """Copy a text. `write` writes a sequence to the terminal; None: there is none. Never raises."""
+    taken_by = []
+    sequence = format_clipboard(text, detect_multiplexer(os.environ))
+    if write is not None and sequence:
+        write(sequence)
+        taken_by.append("the terminal")
+    tools = find_copy_tools() if tools is None else tools
+    done = await asyncio.gather(*(_run(tool, text) for tool in tools))
+    taken_by += [tool.name for tool, is_done in zip(tools, done, strict=True) if is_done]
+    if taken_by:
+        return CopyReport(tuple(taken_by))
+    too_long = "It is too long for the terminal. " if write is not None and not sequence else ""
+    return CopyReport((), f"{too_long}Install wl-clipboard or xclip, or copy less of it.")
+
+
+async def _run(tool: CopyTool, text: str) -> bool:
+    """Give a tool the text. True if it took it."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *tool.command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        return False
+    try:
+        async with asyncio.timeout(COPY_TIMEOUT):
+            await process.communicate(text.encode(tool.encoding, "replace"))
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return False
+    return process.returncode == 0
