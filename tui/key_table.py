@@ -127,7 +127,7 @@ _ROWS: Final[tuple[tuple[str, str, str, str, str], ...]] = (
         "y",
         "copying.copy_here",
         "Copy",
-        "Copy what is selected, or this hunk's lines without signs",
+        "Copy the selection, or this hunk without its signs",
     ),
     ("changes.open", "enter", "open_row", "Open", "Show the hunks of the file, or open the directory"),
     ("changes.fold", "space,left,right", "fold", "Fold", "Open or close the directory"),

@@ -150,6 +150,11 @@ def test_a_light_terminal_is_asked_and_no_key_is_lost_to_its_answer(run):
         terminal.wait_for("❯ abcd".encode())
         reads(terminal, b"48;2;251;251;250")  # the background of the light theme
         assert b"rgb:" not in ESCAPES.sub(b"", bytes(terminal.output))
+        at = len(terminal.output)
+        terminal.write(b"\x1b[O\x1b[I")
+        reads(terminal, b"\x1b]11;?\x1b\\", at)
+        terminal.write(b"\x1b]11;#101010\x07")
+        reads(terminal, b"48;2;20;22;28", at)
 
 
 def test_a_terminal_that_does_not_answer_is_taken_for_dark(run):
@@ -160,6 +165,17 @@ def test_a_terminal_that_does_not_answer_is_taken_for_dark(run):
         terminal.echo(b"x")
         terminal.echo(b"y")
         assert b"48;2;20;22;28" in terminal.output
+
+
+def test_a_locale_without_our_signs_gets_ascii_and_the_layout_stays(run):
+    with run(
+        PYTHONIOENCODING="latin-1", PYTHONUTF8="0", script=SCRIPT.replace("It is so", "It is so, 한 é")
+    ) as terminal:
+        terminal.wait_for(b"What shall be done")
+        terminal.send("Is it")
+        terminal.wait_for(lambda _: b"It is so, ? \xe9" in terminal.text())
+        assert b"> Is it" in terminal.text()
+        assert b"\\u" not in terminal.text()
 
 
 TMUX = shutil.which("tmux")

@@ -15,10 +15,13 @@ import termios
 import threading
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator
+from io import TextIOWrapper
 from typing import IO, Any, Final
 
+from textual import events
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
+from textual.message import Message
 
 from tui.terminal.capabilities import detect_capabilities
 from tui.terminal.replies import ASK_BACKGROUND, ReplyReader
@@ -40,6 +43,8 @@ class TerminalOutput:
 
     def __init__(self, file: IO[str], on_gone: Callable[[], None]) -> None:
         self._file, self._on_gone = file, on_gone
+        if isinstance(file, TextIOWrapper) and not file.encoding.lower().startswith("utf"):
+            file.reconfigure(errors="replace")  # one column for what the terminal has no letter for
         self.is_gone = False
 
     def write(self, text: str) -> int:
@@ -85,6 +90,11 @@ class TerminalDriver(LinuxDriver):
         if self._title:
             self.write_aside(PUSH_TITLE + format_title(self._title))
         self._report_progress(self._progress)
+
+    def process_message(self, message: Message) -> None:
+        super().process_message(message)
+        if isinstance(message, events.AppFocus) and self._replies.has_answered:
+            self.ask_background()  # the colours of the desktop may have been changed meanwhile
 
     def write_aside(self, sequence: str) -> None:
         """Write what is no part of the screen."""

@@ -42,6 +42,7 @@ class ReplyReader:
         self._held = ""
         self._held_since = 0.0
         self._asked_at = float("-inf")
+        self.has_answered = False
 
     def note_asked(self) -> None:
         """Take note that an answer is on its way, or that there may be none."""
@@ -69,7 +70,7 @@ class ReplyReader:
         return self._clock() - self._asked_at < REPLY_TIMEOUT
 
     def _take(self, found: re.Match[str]) -> str:
-        self._asked_at = float("-inf")
+        self._asked_at, self.has_answered = float("-inf"), True
         red, green, blue = (int(each, 16) / (16 ** len(each) - 1) for each in found.groups() if each is not None)
         self._report(TerminalBackground(0.299 * red + 0.587 * green + 0.114 * blue))
         return ""
