@@ -27,6 +27,7 @@ from tui.modes import SCREEN_MODES
 from tui.screens.controller import ScreenContext
 from tui.state import Topic, ViewState
 from tui.text import fit_line
+from tui.themes.appearance import is_read_out
 from tui.widgets.status_bar import StatusBar
 
 if TYPE_CHECKING:
@@ -129,6 +130,10 @@ class MainScreen(Screen[None]):
 
     async def _adopt_settings(self) -> None:
         await self.controllers.pages.adopt_settings()
+        if is_read_out(self.app):
+            never = 1 << 16  # columns; so that one pane shows at a time
+            self.HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (41, "-narrow"), (never, "-wide"), (never, "-broad")]
+            self.post_message(events.Resize(self.size, self.app.size))
         self._show_greeting()
 
     def handle_session_opened(self) -> None:

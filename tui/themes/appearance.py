@@ -117,3 +117,8 @@ class ThemedApp(App[R]):
         if self.appearance.is_dark != (event.brightness < LIGHT_FROM):
             self.appearance.is_dark = not self.appearance.is_dark
             self.show_appearance()
+
+
+def is_read_out(app: App[Any]) -> bool:
+    """True if the screen is read out, so that nothing on it may move by itself."""
+    return isinstance(app, ThemedApp) and app.appearance.is_plain

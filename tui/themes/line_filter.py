@@ -44,7 +44,7 @@ _REPLACEMENTS: Final = {
     "─━┄╌—–−⎯": "-",
     "│┃▌▎▏▍▐▕": "|",
     "├┤┬┴┼╭╮╰╯┌┐└┘": "+",
-    "▀▄█▒▓■": "#",
+    "▀▄█▒▓■▁▂▃▅▆▇▉▊▋▔": "#",
     "░": ".",
     "·•∙◌": ".",
     "…⋯": "~",
@@ -72,8 +72,8 @@ _REPLACEMENTS: Final = {
 ASCII: Final[dict[int, str]] = {ord(sign): plain for signs, plain in _REPLACEMENTS.items() for sign in signs}
 
 # For ears: what is read out as a name of a sign is silent, what means something is a letter.
-_SILENT: Final = "─━┄╌│┃▌▎▏▍▐▕├┤┬┴┼╭╮╰╯┌┐└┘▀▄█▒▓░⠋⠙⠸⠴⠦⠇·•"
-SPOKEN: Final[dict[int, str]] = ASCII | dict.fromkeys(map(ord, _SILENT), " ")
+_SILENT: Final = "─━┄╌│┃▌▎▏▍▐▕├┤┬┴┼╭╮╰╯┌┐└┘▀▄█▒▓░▁▂▃▅▆▇▉▊▋▔⠋⠙⠸⠴⠦⠇•"
+SPOKEN: Final[dict[int, str]] = ASCII | dict.fromkeys(map(ord, _SILENT), " ") | {ord("·"): ","}
 
 
 class TerminalFilter(LineFilter):

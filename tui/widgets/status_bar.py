@@ -19,6 +19,7 @@ from tui.search.progress import format_progress
 from tui.state import ViewState
 from tui.state.view import PendingRetry
 from tui.text import fit_line
+from tui.themes.appearance import is_read_out
 
 FRAMES: Final = "⠋⠙⠸⠴⠦⠇"
 FRAME_INTERVAL: Final = 0.25
@@ -92,7 +93,7 @@ class StatusBar(Widget):
             self._retry = state.retry
             self._retry_at = monotonic() + (state.retry.delay_ms / 1000 if state.retry else 0.0)
         self._state, self._note = state, note
-        moves = state.is_running or state.is_running_command
+        moves = (state.is_running or state.is_running_command) and not is_read_out(self.app)
         self._command_started_at = (self._command_started_at or monotonic()) if state.is_running_command else None
         if moves and self._timer is None:
             self._timer = self.set_interval(FRAME_INTERVAL, self._advance_frame)

@@ -12,6 +12,9 @@ import os
 import signal
 from typing import Final, NamedTuple
 
+from textual.content import Content
+from textual.widgets import Static
+
 from core.protocol.queries.sessions import NotificationSettings
 from core.protocol.renames import list_changes
 from tui.quantities import count
@@ -20,8 +23,10 @@ from tui.state import ViewState
 from tui.terminal.capabilities import detect_capabilities
 from tui.terminal.driver import TerminalDriver
 from tui.terminal.sequences import MAX_BODY, MAX_TITLE, ProgressState, clean_line, format_notification
+from tui.themes.appearance import is_read_out
 
 PROGRAM: Final = "agent-tui"
+MAX_ANNOUNCEMENTS: Final = 3
 COMMAND_TIMEOUT: Final = 10.0  # seconds that the user's command for a notification may take
 
 
@@ -56,6 +61,20 @@ class Situation(NamedTuple):
         return "waiting" if self.questions else "busy" if self.is_working else "none"
 
 
+class Announcements(Static):
+    """The last things that were announced, one a line, for ears."""
+
+    DEFAULT_CSS = "Announcements { height: auto; max-height: 3; }"
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self.lines: list[str] = []
+
+    def add(self, text: str) -> None:
+        self.lines = [*self.lines, clean_line(text, MAX_BODY)][-MAX_ANNOUNCEMENTS:]
+        self.update(Content("\n".join(self.lines)))
+
+
 class AttentionController(Controller):
     """Tells terminal and desktop how the session goes. `settings`: how, by the user's configuration."""
 
@@ -78,6 +97,8 @@ class AttentionController(Controller):
         asked = frozenset((*state.approvals, *state.questions))
         known, self._asked = self._asked, asked
         self._show()
+        if before.is_working != self._situation.is_working and self._situation.is_working:
+            self._announce("The agent works.")
         if known is None or not self.context.bridge.caught_up.is_set():  # an old session is read: nothing of it is new
             return
         if new := asked - known:
@@ -112,6 +133,7 @@ class AttentionController(Controller):
             terminal.show_progress(self._situation.progress)
 
     def _call(self, body: str) -> None:
+        self._announce(f"{body}.")
         settings, title = self.settings, self._format_title()
         if settings.when == "never" or (settings.when == "unfocused" and self.context.screen.app.app_focus):
             return
@@ -120,6 +142,14 @@ class AttentionController(Controller):
         if settings.command:
             words = (*settings.command, clean_line(title, MAX_TITLE), clean_line(body, MAX_BODY))
             self.context.start(self._run_command, words, group="notifying", exclusive=True)
+
+    def _announce(self, text: str) -> None:
+        """Say something as a line, where the screen is read out."""
+        if is_read_out(self.context.screen.app):
+            self.context.start(self._add_line, text, group="announcing")
+
+    async def _add_line(self, text: str) -> None:
+        (await self.context.ensure_bar(Announcements, "announcements")).add(text)
 
     async def _run_command(self, words: tuple[str, ...]) -> None:
         """Run the user's command with title and text as its last words; no shell reads them."""
