@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import select
-import shlex
-import shutil
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from benchmarks.terminal import ESCAPES, Terminal
+from tests.support.terminals import TMUX, Tmux
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = "turns:\n  - steps:\n      - text: It is so.\n"
@@ -176,31 +172,6 @@ def test_a_locale_without_our_signs_gets_ascii_and_the_layout_stays(run):
         terminal.wait_for(lambda _: b"It is so, ? \xe9" in terminal.text())
         assert b"> Is it" in terminal.text()
         assert b"\\u" not in terminal.text()
-
-
-TMUX = shutil.which("tmux")
-
-
-class Tmux:
-    """A tmux server of its own, with one window of 100 by 30."""
-
-    def __init__(self, directory: Path) -> None:
-        self._call = [TMUX or "", "-S", str(directory / "tmux"), "-f", "/dev/null"]
-
-    def run(self, *words: str) -> str:
-        return subprocess.run([*self._call, *words], capture_output=True, text=True, check=False).stdout
-
-    def start(self, *command: str) -> None:
-        self.run("new-session", "-d", "-x", "100", "-y", "30", "--", shlex.join(command))
-        self.run("set", "-s", "set-clipboard", "on")
-
-    def until(self, words: str, *question: str) -> str:
-        """Ask until the answer holds these words."""
-        end = time.monotonic() + 60
-        while words not in (told := self.run(*(question or ("capture-pane", "-p")))):
-            assert time.monotonic() < end, told
-            select.select([], [], [], 0.05)
-        return told
 
 
 @pytest.fixture

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import os
 import select
+import shlex
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+TMUX = shutil.which("tmux")
 
 
 def all_of(terminal: int) -> bytes:
@@ -19,3 +26,25 @@ def all_of(terminal: int) -> bytes:
         shown += piece
     os.close(terminal)
     return shown
+
+
+class Tmux:
+    """A tmux server of its own, with one window of 100 by 30."""
+
+    def __init__(self, directory: Path) -> None:
+        self._call = [TMUX or "", "-S", str(directory / "tmux"), "-f", "/dev/null"]
+
+    def run(self, *words: str) -> str:
+        return subprocess.run([*self._call, *words], capture_output=True, text=True, check=False).stdout
+
+    def start(self, *command: str) -> None:
+        self.run("new-session", "-d", "-x", "100", "-y", "30", "--", shlex.join(command))
+        self.run("set", "-s", "set-clipboard", "on")
+
+    def until(self, words: str, *question: str) -> str:
+        """Ask until the answer holds these words."""
+        end = time.monotonic() + 60
+        while words not in (told := self.run(*(question or ("capture-pane", "-p")))):
+            assert time.monotonic() < end, told
+            select.select([], [], [], 0.05)
+        return told

@@ -7,21 +7,36 @@ the margin, as every terminal since the VT100 can).
 
 A full frame is always written in full and starts the comparison anew, so a resize, a return from another program or a
 new screen heals whatever somebody else has written over ours.
+
+Terminals disagree about how wide some letters are: emoji with modifiers, flags, Indic vowel signs. Behind them the
+cursor is put where it belongs, so that nothing to their right moves.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from rich.cells import cell_len
 from rich.console import Console
+from rich.segment import Segment
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
+from textual.strip import Strip
 
 MAX_SHIFT: Final = 12
 MIN_MOVED_ROWS: Final = 4  # rows
 MAX_GAP: Final = 2  # unchanged rows inside of what may have moved
 GOOD_ENOUGH_FACTOR: Final = 3
+
+# Joiners, variants, keycaps, emoji with flags and skin tones, each with the letter before it, to which it may belong:
+# what a terminal draws beyond their width is covered. Or Indic, Thai and Lao AM, Myanmar, Jamo, Khmer, up to the next
+# gap: what they need beyond their width they take from that, so that no sign of a vowel is lost.
+_UNSURE: Final = re.compile(
+    "[^ ]?[\u200d\u20e3\ufe0f\U0001f000-\U0001faff]+"
+    "|[^ ]?[\u0900-\u0dff\u0e33\u0eb3\u1000-\u11ff\u1780-\u17ff].*?(?: {2,}|$)"
+)
 
 FrameRow = dict[int, str]
 
@@ -64,10 +79,10 @@ class _FullFrame(CompositorUpdate):
         for y, strips in enumerate(self._update.strips, region.y):
             row, x = FrameRow(), region.x
             for strip in strips:
-                row[x] = strip.render(console)
+                row[x] = render_strip(strip, x, console)
                 x += strip.cell_length
             rows[y] = row
-        return self._update.render_segments(console)
+        return "\n".join(_format_cursor_move(region.x, y) + "".join(row.values()) for y, row in rows.items())
 
 
 class _PartialFrame(CompositorUpdate):
@@ -107,9 +122,10 @@ class _PartialFrame(CompositorUpdate):
                 if strip is None or x >= last or end <= first:
                     continue
                 if first <= x < last and end <= last:
-                    row[x] = strip.render(console)
+                    row[x] = render_strip(strip, x, console)
                 else:
-                    pieces.append(_format_cursor_move(x, y) + strip.crop(0, min(end, last) - x).render(console))
+                    cropped = strip.crop(0, min(end, last) - x)
+                    pieces.append(_format_cursor_move(x, y) + render_strip(cropped, x, console))
                     row.pop(x, None)
             wanted[y] = row
         return wanted, pieces
@@ -133,6 +149,36 @@ class _RowMove:
         """Return the rows as they are after the move; those that came in are empty."""
         inside = range(self.first, self.last + 1)
         return {y: rows[y + self.by] if y + self.by in inside else {} for y in inside}
+
+
+def render_strip(strip: Strip, x: int, console: Console) -> str:
+    """Render a strip that begins in column `x`; what follows letters of unsure width stands in its own column."""
+    text = strip.text
+    if text.isascii() or not _UNSURE.search(text):
+        return strip.render(console)
+    written, at = [], 0
+    for found in _UNSURE.finditer(text):
+        start, end = (x + cell_len(text[:edge]) for edge in found.span())
+        letters = _slice(strip, *found.span())
+        blank = [Segment(" " * (end - start), letters[0].style)]  # the letters may turn out to be narrower
+        written += [_render(_slice(strip, at, found.start()), console), _render(blank, console)]
+        written += [f"\x1b[{start + 1}G", _render(letters, console), f"\x1b[{end + 1}G"]
+        at = found.end()
+    return "".join([*written, _render(_slice(strip, at, len(text)), console)])
+
+
+def _slice(strip: Strip, start: int, end: int) -> list[Segment]:
+    """Return the characters [start, end) of a strip."""
+    found, at = [], 0
+    for text, style, _ in strip:
+        if part := text[max(start - at, 0) : max(end - at, 0)]:
+            found.append(Segment(part, style))
+        at += len(text)
+    return found
+
+
+def _render(segments: list[Segment], console: Console) -> str:
+    return Strip(segments).render(console)
 
 
 def _format_cursor_move(x: int, y: int) -> str:
