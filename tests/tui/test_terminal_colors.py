@@ -125,6 +125,12 @@ def test_with_16_colours_lines_and_words_differ_from_each_other():
     assert (blue.color.number, orange.color.number) == (12, 11)
 
 
+@pytest.mark.parametrize("theme", [name for name in PALETTES if name.endswith("light")])
+def test_with_16_colours_no_text_is_yellow_on_a_light_terminal(theme):
+    roles = ("primary", "secondary", "warning", "error", "success", "foreground")
+    assert {3, 11}.isdisjoint(show(theme, "16", role, "background").color.number for role in roles)
+
+
 @pytest.mark.parametrize("theme", [*PALETTES, "dracula"])
 def test_without_colours_none_is_written_and_what_is_marked_is_inverse(theme):
     marked = show(theme, "none", "background", "primary")

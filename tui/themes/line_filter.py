@@ -36,6 +36,7 @@ MAX_STYLES: Final = 4_096
 _HUE_ENDS: Final = (52.0, 108.0, 165.0, 250.0, 296.0, 345.0)
 _HUES: Final = (1, 3, 2, 6, 4, 5, 1)
 _BLACK, _WHITE, _BRIGHT = 0, 15, 8
+_YELLOW, _MAGENTA = 3, 5
 _DARK_HUES: Final = (1, 4, 5)  # red, blue, magenta
 _DEFAULT: Final = TerminalColor.default()
 
@@ -150,15 +151,19 @@ class TerminalFilter(LineFilter):
         kind, _, part = role.partition("-")
         hue = self._change_hues[kind]
         if part == "line":
-            return _paint(style, ink=hue + (_BRIGHT if self._is_dark else 0))
+            return _paint(style, ink=self._choose_ink(hue))
         return _paint(style, "bold", ink=_find_ink(hue), ground=hue)
+
+    def _choose_ink(self, hue: int) -> int:
+        """Return the number of a hue as text: the bright one on dark, and on light none that is as light itself."""
+        return hue + _BRIGHT if self._is_dark else _MAGENTA if hue == _YELLOW else hue
 
     def _color_text(self, style: Style, ink: Color | None) -> Style:
         if ink is None:
             return _paint(style)
         lab = _to_lab(ink)
         if _get_chroma(lab) >= GREY_CHROMA + 6:
-            return _paint(style, ink=_find_hue(lab) + (_BRIGHT if self._is_dark else 0))
+            return _paint(style, ink=self._choose_ink(_find_hue(lab)))
         return _paint(style, "dim" if self._is_muted(lab) else "")
 
     def _is_muted(self, lab: Lab) -> bool:

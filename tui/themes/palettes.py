@@ -81,7 +81,7 @@ PALETTES: Final[Mapping[str, Palette]] = {
 # Backgrounds with a tint that a terminal of 256 colours draws as such; all others are its greys.
 TINTS: Final[Mapping[bool, tuple[int, ...]]] = {
     True: (17, 18, 22, 24, 25, 28, 52, 53, 54, 58, 60, 88, 90, 94, 130),  # dark
-    False: (117, 120, 153, 157, 183, 189, 194, 210, 215, 217, 219, 223, 224, 229, 230),
+    False: (153, 157, 183, 189, 194, 217, 223, 224, 225, 229),
 }
 # Backgrounds of `CHANGE_ROLES` in a theme that has none of its own, as numbers of the 256.
 CHANGES: Final[Mapping[bool, tuple[int, ...]]] = {True: (22, 28, 52, 88), False: (194, 157, 224, 217)}
