@@ -14,8 +14,10 @@ from core.shadow.diff.diff_lines import build_diff
 from core.shadow.diff.hunks import compute_hunks
 from tests.support import recorded
 from tests.tui.review_case import PRICES
+from tests.tui.test_planning import WRITTEN, opened
 from tui.files.file_tree import FileTree
 from tui.files.file_view import FileView
+from tui.plan.text_view import PlanText
 from tui.review.diff_view import DiffView
 from tui.screens.controllers.terminal.patches import copy_hunk, format_patch
 from tui.terminal import copying
@@ -175,6 +177,20 @@ async def test_y_copies_the_path_in_the_tree_and_the_lines_in_the_preview(stage)
         await on.pilot.press("j", "J", "y")
         await on.until(lambda: on.app.clipboard != "a.py")
         assert on.app.clipboard == "\ttwo\nthree"
+
+
+async def test_y_copies_the_marked_todo_and_the_marked_lines_of_a_plan(stage):
+    async with stage(WRITTEN) as on:
+        todos = await opened(on)
+        await on.pilot.press("y")
+        await on.until(lambda: on.app.clipboard)
+        assert todos.current_todo is not None
+        assert on.app.clipboard == todos.current_todo.content
+        await on.pilot.press("enter")
+        await on.until(lambda: on.screen.query(PlanText) and on.screen.query_one(PlanText).has_focus)
+        await on.pilot.press("y")
+        await on.until(lambda: on.app.clipboard != todos.current_todo.content)
+        assert on.app.clipboard == on.screen.query_one(PlanText).get_marked_lines()[1] != ""
 
 
 def test_a_control_code_in_a_path_does_not_break_a_patch():
