@@ -100,8 +100,14 @@ def test_i9_the_screen_fetches_nothing():
 
 
 def test_t9_the_clipboard_is_written_where_the_user_copies_and_nowhere_else():
-    found = {module.name for module in program() for call in called(module) if name_of(call) == "copy_to_clipboard"}
-    assert found == {"tui.screens.controllers.chat"}
+    callers = {
+        name: {module.name for module in program() for call in called(module) if name_of(call) == name}
+        for name in ("copy_to_clipboard", "copy_text", "format_clipboard")
+    }
+    copying = "tui.screens.controllers.terminal.copying"
+    assert callers["copy_to_clipboard"] == {"tui.screens.controllers.chat", copying}
+    assert callers["copy_text"] == {copying, "tui.chat.transcript"}  # of a block's text, which it hands on
+    assert callers["format_clipboard"] == {"tui.terminal.copying"}
 
 
 def test_no_setting_and_no_code_turns_the_check_of_certificates_off():

@@ -156,6 +156,9 @@ WRITERS: dict[str, str] = {
     "core.index.vector_fill": INDEX,
     "core.index.writer": INDEX,
     "tui.attachments.clipboard": STARTS,
+    "tui.terminal.capabilities": STARTS,
+    "tui.terminal.copying": STARTS,
+    "tui.screens.controllers.terminal.attention": STARTS,
     "tui.screens.controllers.editor": "a draft in a temporary directory; starts the user's editor",
 }
 # The functions that change the user's files, and whose business that is.
