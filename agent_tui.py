@@ -282,13 +282,40 @@ def find_front_end(arguments: "Arguments") -> "Callable[[Any], int]":
 
         return serve
     if arguments.front == "print":
-        from core.cli.print_mode.headless import run_print
-
-        return run_print
+        return _run_print
     if arguments.front == "doctor":
         return _run_doctor
+    if arguments.front in {"config", "report"}:
+        return _run_upkeep
     run: "Callable[[Any], int]" = import_module(locate_subcommand(arguments.front)).run
     return run
+
+
+def _run_print(arguments: "Any") -> int:
+    from core.cli.print_mode.headless import run_print
+
+    return run_print(arguments, check_interface=_check_interface)
+
+
+def _check_interface(settings: "Any") -> "Any":
+    """Return what the screen says of its part of the settings; it is loaded if there is any."""
+    if not (settings.theme or settings.keymap):
+        return ()
+    from tui.settings_check import check_interface
+
+    return check_interface(settings.theme, settings.keymap)
+
+
+def _run_upkeep(arguments: "Any") -> int:
+    """Run `config` or `report`, which ask the screen about its part of the settings."""
+    if arguments.front == "report":
+        from core.cli.upkeep.report import run as run_report
+
+        return run_report(arguments, check_interface=_check_interface)
+    from core.cli.upkeep.config import run
+    from tui.screens.controllers.editor import find_editor_command
+
+    return run(arguments, check_interface=_check_interface, find_editor=find_editor_command)
 
 
 def _run_doctor(arguments: "Any") -> int:
@@ -320,7 +347,8 @@ def _explain(problem: Exception) -> int:
         text = f"unexpected fault: {type(problem).__name__}: {text}. {report}"
     from core.text.display_names import to_one_line
 
-    sys.stderr.write(f"agent-tui: {to_one_line(text)}\n")
+    first, *others = map(to_one_line, text.split("\n"))  # mistakes of a settings file: one a line
+    sys.stderr.write("".join(f"{line}\n" for line in (f"agent-tui: {first}", *(f"  {line}" for line in others))))
     return ExitCode.FAILED
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -26,7 +26,7 @@ from core.protocol.messages import Effort
 from tui.bridge import Connect, SessionRequest
 from tui.chat.prompt import Prompt
 from tui.input.key_filter import KeyFilter
-from tui.keymap import check_keymap
+from tui.keymap import select_known_keys
 from tui.screens.main import MainScreen
 from tui.terminal.frame_diff import FrameDiff
 from tui.text import guard_renderer
@@ -57,12 +57,6 @@ OptionsT = TypeVar("OptionsT", bound=ScreenOptions)
 KeepFault = Callable[[BaseException], str]
 
 
-def _load_palette() -> Any:
-    from tui.command_palette import CommandProvider
-
-    return CommandProvider
-
-
 def build_session_request(options: ScreenOptions) -> SessionRequest:
     resume, mode, model = "" if options.continue_last else options.resume, options.mode, options.model
     pane, effort = str(getattr(options, "pane", "")), options.effort or ""
@@ -85,8 +79,7 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
     keep_fault: KeepFault | None = None
     is_hung_up = False  # the terminal is gone
 
-    COMMANDS: ClassVar[set[Any]] = {_load_palette}
-    ENABLE_COMMAND_PALETTE = True
+    ENABLE_COMMAND_PALETTE = False  # ours is a dialog
 
     def __init__(
         self,
@@ -99,7 +92,7 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
     ) -> None:
         guard_renderer()
         super().__init__(driver_class=driver)
-        self.keymap, self._wrong_keys = check_keymap(keymap or {})
+        self.keymap = select_known_keys(keymap or {})
         self.appearance.choose(theme)
         self.show_appearance()
         self.animation_level = "none"
@@ -119,8 +112,6 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
     def on_mount(self) -> None:
         if self.keymap:
             self.set_keymap(self.keymap)
-        for problem in self._wrong_keys:
-            self.notify(problem, severity="warning", markup=False)
 
     def _parse_action(
         self, action: Any, default_namespace: DOMNode, namespaces: Mapping[str, DOMNode] | None = None

@@ -43,7 +43,7 @@ _ROWS: Final[tuple[tuple[str, str, str, str, str], ...]] = (
     ("app.mode_menu", "ctrl+full_stop", "modes.choose_mode", "Mode…", "Choose the mode from a list"),
     ("app.effort", "f7", "models.choose_effort", "Effort…", "How much the model thinks: choose it from a list"),
     ("app.models", "f8", "models.show_models", "Models", "Which model does what, and what it has cost"),
-    ("app.palette", "ctrl+p", "command_palette", "Commands", "Search all commands"),
+    ("app.palette", "ctrl+p", "pages.show_commands", "Commands", "Search all commands"),
     ("app.keys", "f1", "pages.show_keys", "Keys", "All keys, by the place where they work"),
     ("app.search", "ctrl+f", "search.search", "Search…", "Search the project: names, text, meaning"),
     ("app.files", "ctrl+b", "panes.toggle_files", "Files", "Show or hide the files of the project"),

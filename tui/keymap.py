@@ -46,11 +46,10 @@ def get_bindings(*scopes: str, priority: bool = False) -> list[BindingType]:
     ]
 
 
-def check_keymap(keymap: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Return the valid part of a user's keymap, and a sentence for each id that does not exist."""
+def select_known_keys(keymap: Mapping[str, str]) -> dict[str, str]:
+    """Return the part of a user's keymap that speaks of keys that there are."""
     known = {each.id for each in KEYS}
-    wrong = [f"keymap: there is no key {name!r}; docs/keys.md lists the ids" for name in keymap if name not in known]
-    return {name: keys for name, keys in keymap.items() if name in known and keys.strip()}, wrong
+    return {name: keys for name, keys in keymap.items() if name in known and keys.strip()}
 
 
 def group_by_scope() -> dict[str, list[Key]]:

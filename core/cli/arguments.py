@@ -44,10 +44,12 @@ SUBCOMMANDS: Final = frozenset(
         "acp",
         "attach",
         "box",
+        "clean",
         "commands",
         "commit",
         "completion",
         "diff",
+        "config",
         "hooks",
         "image",
         "index",
@@ -57,6 +59,7 @@ SUBCOMMANDS: Final = frozenset(
         "permissions",
         "plan",
         "pr",
+        "report",
         "review",
         "rules",
         "sessions",
@@ -96,7 +99,10 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui completion bash | zsh | fish
        agent-tui serve [DIR] [--host HOST] [--port N | --socket PATH]
        agent-tui index [status | build | search QUERY | clear] [DIR]
+       agent-tui config explain [KEY] | check | edit [--dir DIR]
        agent-tui doctor [DIR] [--probe]
+       agent-tui report [DIR] [--out FILE]
+       agent-tui clean [--yes]
        agent-tui --demo [-c]"""
 
 DESCRIPTION = """\
@@ -138,6 +144,10 @@ commands:
   serve                 serve the chat API by HTTP, on this machine
   index                 search the project by meaning, or show, build or remove
                         its index; agent-tui index --help says more
+  config                explain a setting, check the whole configuration, or
+                        edit it; agent-tui config --help says more
+  report                write a report of a fault, without secrets, to send
+  clean                 list what can be deleted, with sizes; --yes deletes it
   doctor                show versions, state directory, configuration, keys
                         found (names only), local model servers and what
                         contains commands; --probe tries every way anew
@@ -154,6 +164,12 @@ examples:
   git diff | agent-tui -p "review this" --output-format json
   agent-tui -p "what is wrong here?" --image screenshot.png
   agent-tui -p "fix the failing test" --accept all --max-cost 0.50"""
+
+UPDATE = """\
+update and uninstall:
+  pipx upgrade agent-tui, uv tool upgrade agent-tui or pip install -U agent-tui:
+  agent-tui doctor says which. Before an uninstall: agent-tui review shows what
+  waits, agent-tui clean what is kept; docs/configuration.md names the rest."""
 
 ENVIRONMENT = """\
 environment:
@@ -211,7 +227,7 @@ class EngineArguments(SessionArguments):
 
 def _format_epilog() -> str:
     codes = "\n".join(f"  {code.value:<4}{EXIT_MEANINGS[code]}" for code in ExitCode)
-    return f"{EXAMPLES}\n\n{ENVIRONMENT}\n\nexit codes:\n{codes}"
+    return f"{EXAMPLES}\n\n{UPDATE}\n\n{ENVIRONMENT}\n\nexit codes:\n{codes}"
 
 
 def build_main_parser() -> Parser:

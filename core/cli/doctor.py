@@ -70,13 +70,13 @@ def run(arguments: DoctorArguments, *, clipboard: Callable[[], str] | None = Non
     """Print the report. `ExitCode.FAILED` if a session could not work. `clipboard`: how the screen reads pictures."""
     check = _Check(arguments.directory, probe=arguments.probe)
     check.clipboard = clipboard
-    for label, text in check.lines():
-        sys.stdout.write(f"{label:<{_WIDTH}}{to_one_line(text)}\n")
-    for note in check.notes:
-        sys.stdout.write(f"{'note':<{_WIDTH}}{to_one_line(note)}\n")
-    for problem in check.problems:
-        sys.stdout.write(f"{'PROBLEM':<{_WIDTH}}{to_one_line(problem)}\n")
+    sys.stdout.writelines(f"{line}\n" for line in check.format())
     return ExitCode.FAILED if check.problems else ExitCode.DONE
+
+
+def describe_installation(arguments: DoctorArguments) -> Iterator[str]:
+    """Return the lines of the report."""
+    return _Check(arguments.directory, probe=arguments.probe).format()
 
 
 class _Check:
@@ -89,9 +89,17 @@ class _Check:
         self.problems: list[str] = []
         self.notes: list[str] = []
 
+    def format(self) -> Iterator[str]:
+        """Format a line for each finding; what is wrong comes last."""
+        for label, text in self.lines():
+            yield f"{label:<{_WIDTH}}{to_one_line(text)}"
+        yield from (f"{'note':<{_WIDTH}}{to_one_line(note)}" for note in self.notes)
+        yield from (f"{'PROBLEM':<{_WIDTH}}{to_one_line(problem)}" for problem in self.problems)
+
     def lines(self) -> Iterator[tuple[str, str]]:
         python = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
         yield "agent-tui", f"{__version__}, {python}"
+        yield "update", _describe_update()
         yield "packages", ", ".join(f"{name} {_version(name)}" for name in _SHOWN)
         yield "ripgrep", self._report_trials(find_program)
         yield "git", shutil.which("git") or "none: the model is not told which files have changed"
@@ -149,6 +157,20 @@ class _Check:
             self.problems.append(problem.format_with_hint())
         self.notes += loaded.notices
         return loaded.settings
+
+
+def _describe_update() -> str:
+    """Return the command that brings this installation up to date, by what it was made with."""
+    own = Path(__file__).resolve().parents[2]
+    if (own / ".git").exists():
+        return f"git pull in {own}, then make run"
+    parts = Path(sys.prefix).parts
+    if "pipx" in parts:
+        return "pipx upgrade agent-tui (to remove it: pipx uninstall agent-tui)"
+    if "uv" in parts and "tools" in parts:
+        return "uv tool upgrade agent-tui (to remove it: uv tool uninstall agent-tui)"
+    pip = f"{sys.executable} -m pip"
+    return f"{pip} install --upgrade agent-tui (to remove it: {pip} uninstall agent-tui)"
 
 
 async def _tiers(*, probe: bool) -> TierReport:

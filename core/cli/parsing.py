@@ -24,6 +24,9 @@ Front = Literal[
     "agents",
     "sessions",
     "doctor",
+    "clean",
+    "config",
+    "report",
     "box",
     "review",
     "commit",
@@ -47,6 +50,9 @@ Front = Literal[
 ]
 # Subcommands whose module stands in a package of its kind.
 _PACKAGES: Final = {
+    "clean": "upkeep.clean",
+    "config": "upkeep.config",
+    "report": "upkeep.report",
     "skills": "extensions.skills",
     "commit": "changes.commit",
     "pr": "changes.pull_request",

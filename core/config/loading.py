@@ -8,10 +8,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from core.config.narrowing import narrow_settings
-from core.config.problems import explain_error, find_conflicting_models, find_invalid_rules, find_problems, merge_errors
+from core.config.problems import find_problems, merge_errors
 from core.config.settings import FILE_NAME, LoadedSettings, Settings
 from core.errors import ConfigError
 from core.permissions.trusted_files import TrustCheck, trust_everything
@@ -43,6 +41,14 @@ def _parse_settings(path: Path, data: bytes | None) -> tuple[Settings, dict[str,
     """Parse one file. Returns its settings (the defaults if there is none) and the raw table, which tells its keys."""
     if data is None:
         return Settings(), {}
+    text, table = parse_table(path, data)
+    if problems := list(find_problems(path, text, table)):
+        raise merge_errors(problems)
+    return convert(table, Settings), table
+
+
+def parse_table(path: Path, data: bytes) -> tuple[str, dict[str, Any]]:
+    """Parse a file as text and as the raw table in it. Raises `ConfigError` for what is no TOML."""
     try:
         text = data.decode("utf-8")
         table = tomllib.loads(text)
@@ -54,13 +60,7 @@ def _parse_settings(path: Path, data: bytes | None) -> tuple[Settings, dict[str,
         inner = table.get(section)
         if isinstance(inner, dict) and isinstance(inner.get(key), str):
             inner[key] = aliases.get(inner[key], inner[key])
-    try:
-        settings = convert(table, Settings)
-    except msgspec.ValidationError as error:
-        raise merge_errors(list(find_problems(path, text, table)) or [explain_error(path, text, str(error))]) from None
-    if wrong := [*find_invalid_rules(path, text, settings.permissions), *find_conflicting_models(path, text, settings)]:
-        raise merge_errors(wrong)
-    return settings, table
+    return text, table
 
 
 def read_settings_bytes(path: Path) -> bytes | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from core.config.problems import list_keys
+from core.config.schema import list_keys
 from core.config.settings import LoadedSettings, ServerSettings, Settings
 from core.config.tool_settings import narrow_tool
 from core.modes import Mode

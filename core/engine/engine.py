@@ -20,6 +20,7 @@ from core.engine.background.link import BackgroundLink
 from core.engine.commands import COMMANDS
 from core.engine.commands.checkpoints import check_idle, find_checkpoint
 from core.engine.commands.limits import announce_limits, apply_limit_options
+from core.engine.configuration.doubts import find_doubts, read_user_text
 from core.engine.faults import explain_fault
 from core.engine.file_list import FileList
 from core.engine.file_watcher import FileWatcher
@@ -61,7 +62,6 @@ from core.sessions.store import SessionDirectory
 from core.shell.terminal import Terminal
 from core.state.session import SessionState
 from core.tasks import TaskOwner
-from core.tools.toolset import Toolset
 from core.workspace import Workspace
 
 
@@ -156,8 +156,8 @@ class Engine:
                 background=BackgroundLink(lambda: services.settings, self._options.program, self._announce),
                 options=self._options,
             )
-            unknown = Toolset().explain_unknown(settings.list_tool_keys())
-            services.notices = [*loaded.notices, *self._privacy.list_notices(), *unknown]
+            doubts = [f"{each.message} {each.hint}".rstrip() for each in find_doubts(settings, read_user_text())]
+            services.notices = [*loaded.notices, *self._privacy.list_notices(), *doubts]
             prune_abandoned(services)
             self._boxes.use_directory(self._privacy.path)
             self._source = QuerySource(services, self._sessions)

@@ -58,6 +58,11 @@ def list_workspaces(home: Path | None = None) -> list[Path]:
     return [*found]
 
 
+def load_session_info(directory: Path) -> SessionInfo:
+    """Return what lists show of the session in a directory."""
+    return _load_summary(directory, {}).info
+
+
 def _load_summary(directory: Path, known: Mapping[str, SessionSummary]) -> SessionSummary:
     locked = is_locked(directory)
     found = (

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from core import __version__
+from core.config.manual import list_pages
 from tests.contract.source_tree import ROOT, project
 
 PIN = re.compile(r"([A-Za-z0-9._-]+)==([0-9][A-Za-z0-9.!+]*)")
@@ -63,6 +64,8 @@ def shipped() -> dict[str, bytes]:
     for top in ("core", "tui"):
         files = [path for path in (ROOT / top).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
         found |= {f"agent_tui_app/{path.relative_to(ROOT).as_posix()}": path.read_bytes() for path in files}
+    pages = (f"docs/{name}.md" for name in list_pages())
+    found |= {f"agent_tui_app/{page}": (ROOT / page).read_bytes() for page in pages}
     found[MAN_PAGE] = (ROOT / "docs/man/agent-tui.1").read_bytes()
     return found
 

@@ -29,6 +29,8 @@ WRITERS: dict[str, str] = {
     "core.shell.probe_overlay": LAYERS,
     "core.hooks.runner": LAYERS,
     "core.shell.servers.boxed_process": LAYERS,
+    "core.cli.upkeep.config": "the user's config.toml, as they left it in their editor",
+    "core.cli.upkeep.report": "the file that the user names for the report",
     "core.mcp.config_edits": "the file that names servers, when the user adds one or removes it",
     "core.mcp.remote.login": "nothing: opens the user's browser",
     "core.mcp.remote.logins": "locks in the state directory",

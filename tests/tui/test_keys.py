@@ -12,8 +12,9 @@ from tui.app import AgentApp
 from tui.ask.approval_bar import GRACE
 from tui.bridge import SessionRequest
 from tui.key_table import KEYS
-from tui.keymap import check_keymap, format_keys
+from tui.keymap import format_keys, select_known_keys
 from tui.screens.dialogs.pages import render_keys
+from tui.settings_check import check_interface, is_key
 from tui.slash_commands import SLASH_COMMANDS, parse_slash_command
 
 START = e.TurnStarted(prompt="go", mode="agent", model="m")
@@ -31,9 +32,39 @@ def test_no_two_keys_of_one_scope_are_the_same():
 
 
 def test_a_keymap_with_an_unknown_id_is_told_and_the_rest_is_kept():
-    kept, wrong = check_keymap({"app.quit": "ctrl+d", "app.nothing": "x"})
-    assert kept == {"app.quit": "ctrl+d"}
-    assert "app.nothing" in wrong[0]
+    keymap = {"app.quit": "f11", "app.nothing": "x"}
+    assert select_known_keys(keymap) == {"app.quit": "f11"}
+    assert [key for key, *_ in check_interface("", keymap)] == [("ui", "keymap", "app.nothing")]
+
+
+@pytest.mark.parametrize(
+    ("keymap", "words"),
+    [
+        ({"review.acept": "a"}, ("no such key", "Did you mean review.accept")),
+        ({"review.accept": "ctrl+foo"}, ("no key is called 'ctrl+foo'",)),
+        ({"review.accept": "r"}, ("r does review.reject (Reject) as well", "“Review”")),
+        ({"review.accept": "ctrl+p"}, ("ctrl+p does app.palette",)),
+        ({"review.accept": "z", "review.reject": "z"}, ("z does review.reject",)),
+    ],
+)
+def test_what_is_wrong_with_a_keymap_is_told_once_with_what_to_do(keymap, words):
+    (found,) = check_interface("", keymap)
+    assert all(word in f"{found[1]} {found[2]}" for word in words)
+
+
+def test_a_key_that_moved_away_is_free_for_another_action():
+    assert not [*check_interface("", {"review.accept": "r", "review.reject": "full_stop,ctrl+x"})]
+
+
+def test_a_theme_that_there_is_not_is_told_with_those_that_there_are():
+    (found,) = check_interface("nrd", {})
+    assert found[0] == ("ui", "theme")
+    assert "nord" in found[2]
+    assert not [*check_interface("nord", {})]
+
+
+def test_every_key_of_the_table_is_one_that_a_terminal_can_send():
+    assert [key.id for key in KEYS for each in key.keys.split(",") if not is_key(each)] == []
 
 
 async def test_shift_tab_goes_through_the_modes(stage):
@@ -46,7 +77,7 @@ async def test_shift_tab_goes_through_the_modes(stage):
 
 
 @pytest.mark.parametrize(
-    ("key", "screen"), [("ctrl+full_stop", "PickerDialog"), ("ctrl+p", "CommandPalette"), ("f1", "PageDialog")]
+    ("key", "screen"), [("ctrl+full_stop", "PickerDialog"), ("ctrl+p", "PaletteDialog"), ("f1", "PageDialog")]
 )
 async def test_a_key_opens_a_dialog_and_escape_closes_it(stage, key, screen):
     async with stage(recorded.opening()) as on:

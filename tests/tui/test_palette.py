@@ -1,16 +1,16 @@
 from __future__ import annotations
 
 import pytest
-from textual.command import CommandList
+from textual.widgets import Input, OptionList
 
 from core.protocol import events as e
 from core.protocol.queries import DiffAnswer, DiffQuery
 from tests.support import recorded
 from tests.tui.review_case import PRICES
-from tui.command_palette import PALETTE_SCOPES, list_palette_entries
 from tui.key_scopes import SCOPE_TITLES
 from tui.key_table import KEYS
 from tui.review.diff.view import DiffView
+from tui.search.palette import NOTHING, PALETTE_SCOPES, PaletteDialog, list_palette_entries, search_palette
 from tui.slash_commands import SLASH_COMMANDS
 
 
@@ -35,11 +35,10 @@ def test_every_place_of_a_key_has_a_name():
 
 async def chosen(on, words: str) -> None:
     await on.pilot.press("ctrl+p")
-    await on.until(lambda: type(on.app.screen).__name__ == "CommandPalette")
+    await on.until(lambda: isinstance(on.app.screen, PaletteDialog))
     await on.pilot.press(*words)
-    found, workers = on.app.screen.query_one(CommandList), on.app.workers
-    await on.until(lambda: found.option_count and all(w.is_finished for w in workers if w.node is on.app.screen))
-    await on.pilot.press("enter", "enter")
+    await on.until(lambda: on.app.screen.query_one(Input).value == words)
+    await on.pilot.press("enter")
     await on.until(lambda: on.app.screen is on.screen)
     await on.pilot.pause(0.1)
 
@@ -59,3 +58,60 @@ async def test_what_has_no_place_now_says_so(stage, words):
         await chosen(on, words)
         await on.until(lambda: on.app._notifications)
         assert "nothing to do that with" in next(iter(on.app._notifications)).message
+
+
+@pytest.mark.parametrize(
+    ("typed", "first"),
+    [
+        ("theme", "Choose the colours"),
+        ("/theme", "Choose the colours"),
+        ("colours", "Choose the colours"),
+        ("accept", "Accept pending changes"),
+        ("review accept", "Review: Accept"),
+        ("undo", "Take the last verdict back"),
+        ("send com", "Review: Send comments"),
+        ("keys", "Keys"),
+        ("mdel", "Models"),
+    ],
+)
+def test_exact_words_come_before_letters_in_this_order(typed, first):
+    assert search_palette(list_palette_entries({}), typed)[0].label == first
+
+
+def test_words_that_a_command_has_leave_out_those_that_have_only_the_letters():
+    assert [each for each in search_palette(list_palette_entries({}), "theme") if "comments" in each.label] == []
+
+
+def test_what_was_chosen_last_comes_first_among_equals():
+    entries = list_palette_entries({})
+    assert search_palette(entries, "", [entries[7].id, entries[3].id])[:2] == [entries[7], entries[3]]
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 60)])
+async def test_each_command_has_one_line_with_its_key_at_the_right(stage, size):
+    async with stage(recorded.opening(), size=size) as on:
+        await on.pilot.press("ctrl+p")
+        await on.until(lambda: isinstance(on.app.screen, PaletteDialog))
+        options = on.app.screen.query_one(OptionList)
+        await on.until(lambda: options.option_count and options.size.width > 20)
+        await on.pilot.pause()
+        lines = [options.render_line(row).text.rstrip() for row in range(min(options.size.height, 8))]
+        assert lines[0].startswith("Next mode")
+        assert lines[0].endswith("shift+tab")
+        assert len({len(line) for line in lines}) == 1
+        box = on.app.screen.query_one(".dialog").region
+        assert abs(box.x - (size[0] - box.right)) <= 1
+        assert abs(box.y - (size[1] - box.bottom)) <= 1
+
+
+async def test_a_chosen_command_is_first_the_next_time_and_nothing_found_is_said(stage):
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press("ctrl+p", *"all keys", "enter")
+        await on.until(lambda: type(on.app.screen).__name__ == "PageDialog")
+        await on.pilot.press("escape", "ctrl+p")
+        await on.until(lambda: isinstance(on.app.screen, PaletteDialog))
+        await on.until(lambda: on.app.screen.has_choices)
+        assert on.app.screen.get_shown(0).note == "/keys"
+        await on.pilot.press(*"zzzz")
+        await on.until(lambda: not on.app.screen.has_choices)
+        assert NOTHING in str(on.app.screen.query_one(".dialog-about").render())

@@ -19,6 +19,7 @@ from core.cli.print_mode.json_answer import RETRIES, JsonAnswer, JsonAnswerPrint
 from core.cli.print_mode.printer import JsonPrinter, Printer, StreamPrinter, TextPrinter
 from core.clock import monotonic, now_ms, pause
 from core.engine import Engine
+from core.engine.configuration.doubts import InterfaceCheck, find_interface_doubts
 from core.engine.models import ModelAccess
 from core.errors import CommandRejected, ConfigError
 from core.exits import ExitCode
@@ -29,6 +30,7 @@ from core.protocol.renames import list_changes
 from core.protocol.review import Change
 from core.state.session import SessionState, TurnState
 from core.tasks import TaskOwner
+from core.text.display_names import to_one_line
 from core.transports.attaching import AttachedLabels
 from core.transports.response import Response, build_refusal, build_response
 from core.transports.session_view import SessionView, require_ack
@@ -46,9 +48,17 @@ ACCEPT_VERIFIED: Final = "verified"
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
-def run_print(arguments: PrintArguments, *, models: ModelAccess | None = None) -> int:
-    """Run one prompt and print the answer. Returns the exit code; `BrokenPipeError` when nobody reads it any more."""
+def run_print(
+    arguments: PrintArguments,
+    *,
+    models: ModelAccess | None = None,
+    check_interface: InterfaceCheck = lambda _: (),
+) -> int:
+    """Run one prompt and print the answer. Returns the exit code; `BrokenPipeError` when nobody reads it any more.
+    `check_interface`: what the screen says of its part of the settings, which is told as it would be there."""
     prompt = read_prompt(arguments, sys.stdin)
+    for problem in find_interface_doubts(check_interface):
+        sys.stderr.write(f"! {to_one_line(f'{problem.message} {problem.hint}'.rstrip())}\n")
     engine = Engine(arguments.directory, options=arguments, models=models)
     return asyncio.run(_PrintRun(engine, arguments, prompt).run())
 

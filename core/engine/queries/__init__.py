@@ -16,6 +16,8 @@ Answer = Callable[[QuerySource, Any], q.AnyAnswer | Awaitable[q.AnyAnswer]]
 
 QUERIES: Final[Mapping[type, Answer]] = {
     q.SettingsQuery: sessions.answer_settings,
+    q.ConfigQuery: sessions.answer_config,
+    q.ManualQuery: sessions.answer_manual,
     q.SessionsQuery: sessions.answer_sessions,
     q.BackgroundQuery: sessions.answer_background,
     q.PromptHistoryQuery: sessions.answer_prompt_history,

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from core.config.manual import find_page, list_pages, read_page, read_title
+from core.engine.configuration.doubts import check_configuration
+from core.engine.configuration.explanation import SettingSources, explain_settings
 from core.engine.models import ModelAccess
 from core.engine.queries.source import QuerySource
 from core.engine.session.session import Session
@@ -42,6 +45,31 @@ def answer_settings(source: QuerySource, _: q.SettingsQuery) -> q.SettingsAnswer
         detach_on_hangup=detach.on_hangup,
         idle_minutes=detach.idle_minutes,
     )
+
+
+async def answer_config(source: QuerySource, query: q.ConfigQuery) -> q.ConfigAnswer:
+    """Return settings as they hold, and all problems but those of the screen's own part. Raises `ConfigError`."""
+    return await asyncio.to_thread(_explain, source, query.key)
+
+
+def _explain(source: QuerySource, key: str) -> q.ConfigAnswer:
+    services = source.services
+    trust, workspace = services.trust, services.workspace
+    sources = SettingSources(workspace.root if trust.trusted else None)
+    rows = explain_settings(services.settings, sources, key)
+    problems = check_configuration(workspace, trust.is_readable if trust.trusted else None, lambda _: ())
+    return q.ConfigAnswer(settings=rows, problems=tuple(problems))
+
+
+async def answer_manual(_: QuerySource, query: q.ManualQuery) -> q.ManualAnswer:
+    """Return a page of the manual, and the names of all."""
+    return await asyncio.to_thread(_read_manual, query.page)
+
+
+def _read_manual(words: str) -> q.ManualAnswer:
+    page = find_page(words)
+    pages = tuple(q.ManualPage(name=name, title=read_title(name)) for name in list_pages())
+    return q.ManualAnswer(page=page, text=read_page(page), pages=pages)
 
 
 async def answer_sessions(source: QuerySource, query: q.SessionsQuery) -> q.SessionsAnswer:

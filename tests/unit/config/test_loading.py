@@ -67,9 +67,9 @@ def test_everything_can_be_set(user_file):
         ('model = "a/b"\n[routes.chat]\nmodel = "a/c"\n', 3, ("routes.chat.model", "keep one of them")),
         ('[ui]\ntheme = "two words"', 2, ("`ui.", "nord")),
         ("[ui]\n\ntheme = 3", 3, ("`ui.", "nord")),
-        ('[ui.keymap]\n"review.accept" = ""', 1, ("`ui.", "review.accept")),
-        ('[ui.keymap]\n"review.accept" = "ctrl x"', 1, ("`ui.", "review.accept")),
-        ('[ui.keymap]\naccept = "a"', 1, ("`ui.", "review.accept")),
+        ('[ui.keymap]\n"review.accept" = ""', 2, ("`ui.", "review.accept")),
+        ('[ui.keymap]\n"review.accept" = "ctrl x"', 2, ("`ui.", "review.accept")),
+        ('[ui.keymap]\naccept = "a"', 2, ("`ui.", "review.accept")),
         ('[ui]\nkeymap = "vi"', 2, ("`ui.", "review.accept")),
     ],
 )
@@ -83,6 +83,39 @@ def test_an_error_names_file_key_line_and_what_is_valid(user_file, text, line, w
     assert "regex" not in told
     for word in words:
         assert word in told
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ('[providers.work]\nbase_url = "http://x"\nkind = "opnai"\n', 3, ("providers.work.kind", "openai, anthropic")),
+        ('[models."openai/gpt-4.1"]\nedits = "pach"\n', 2, ("models.openai/gpt-4.1.edits", "search_replace, str_")),
+        ('[modes.ask.tools.grep]\nscope = "all"\n', 2, ("modes.ask.tools.grep.scope", "workspace, changed")),
+        ("[web]\nsearch = { provider = 'bing' }\n", 2, ("web.search.provider", "searxng, brave")),
+        ("[models.'a/b'.price]\ninput = 1\n", 1, ("models.a/b.price", "`output` is missing", "cached")),
+        ("[detach]\non_hangup = 'no'\n", 2, ("detach.on_hangup", "ssh, always, never")),
+        ("[limits]\nmax_step = 1\n", 2, ("limits.max_step", "Did you mean `max_steps`?")),
+    ],
+)
+def test_a_mistake_names_the_table_it_is_in_the_line_and_the_words_that_are_valid(user_file, text, line, words):
+    user_file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_settings()
+    told = caught.value.format_with_hint()
+    assert f"line {line}: " in told
+    for word in words:
+        assert word in told
+
+
+def test_a_rule_that_is_none_and_models_at_odds_are_told_beside_a_mistake_of_another_kind(user_file):
+    user_file.write_text(
+        'model = "openai/a"\n[limits]\nmax_stps = 3\n[providers.x]\nkind = "y"\nwire = "z"\n'
+        '[permissions]\nallow = [\n  "Shell(ls)",\n  "Fly(high)",\n]\n[routes.chat]\nmodel = "openai/b"\n'
+    )
+    with pytest.raises(ConfigError) as caught:
+        load_settings()
+    lines = [line.split(": ")[0].rpartition(" ")[2] for line in caught.value.format_with_hint().splitlines()]
+    assert lines == ["3", "5", "6", "10", "13"]
 
 
 def test_broken_toml_and_broken_bytes_are_said(user_file):

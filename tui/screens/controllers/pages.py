@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from core.protocol import commands, queries
-from tui.keymap import check_keymap, get_keymap
+from tui.keymap import get_keymap, select_known_keys
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
 from tui.screens.controllers.terminal.attention import AttentionController
@@ -25,6 +25,7 @@ from tui.terminal.capabilities import find_real_depth
 from tui.themes.appearance import Appearance
 from tui.themes.building import FAMILIES
 from tui.themes.files import read_theme_files
+from tui.search.palette import MAX_RECENT, PaletteDialog, list_palette_entries
 
 
 class PageController(Controller):
@@ -34,6 +35,7 @@ class PageController(Controller):
         super().__init__(context)
         self._panes, self._attention = panes, attention
         self._own_themes: frozenset[str] = frozenset()
+        self._recent: list[str] = []  # commands chosen in the palette, the last one first
 
     async def adopt_settings(self) -> None:
         """Take the user's colours and keys over; a mistake in them is reported and the rest is used."""
@@ -43,9 +45,12 @@ class PageController(Controller):
             return
         self._attention.adopt(settings.notify)
         await self._adopt_appearance(settings)
-        keymap, problems = check_keymap(settings.keymap)
-        for problem in problems:
-            self.context.notify_user(problem, is_error=True)
+        if settings.keymap:
+            from tui.settings_check import check_interface
+
+            for key, reason, hint in check_interface("", settings.keymap):
+                self.context.notify_user(f"{'.'.join(key)}: {reason}.", hint, is_error=True)
+        keymap = select_known_keys(settings.keymap)
         app.keymap = {**keymap, **app.keymap}
         app.set_keymap(app.keymap)
 
@@ -92,6 +97,19 @@ class PageController(Controller):
             app.appearance.choose(name)
             app.show_appearance()
             self.context.submit_soon(commands.ThemeKeep(theme=name))
+
+    def action_show_commands(self, _: str = "") -> None:
+        """Search all commands, and carry out the one that is chosen."""
+        entries = list_palette_entries(get_keymap(self.context.screen.app))
+        by_id = {each.id: each for each in entries}
+
+        def carry_out(chosen: str | None) -> None:
+            if chosen is not None:
+                self._recent = [chosen, *(each for each in self._recent if each != chosen)][:MAX_RECENT]
+                entry = by_id[chosen]
+                self.context.screen.call_later(self._panes.run_scoped_action, entry.scope, entry.action)
+
+        self.context.show(PaletteDialog(entries, self._recent), carry_out)
 
     def action_show_keys(self, _: str = "") -> None:
         self.context.show(build_keys_page(get_keymap(self.context.screen.app)))

@@ -52,32 +52,51 @@ class PickerDialog(Dialog[str]):
         yield SteadyInput(placeholder=self._free or "type to filter", compact=True, select_on_focus=False)
         options = OptionList(compact=True)
         options.can_focus = False
-        self._fill_list(options, "")
         yield options
-        self._show_about(self._about)
         yield self._about_line
 
-    def _show_about(self, problem: str) -> None:
-        self._about_line.display = bool(problem)
-        self._about_line.update(Content(fit_line(problem, 400)))
+    def set_up(self) -> None:
+        self.show_about(self._about)
+        self.fill_list("")
 
-    def _fill_list(self, options: OptionList, text: str) -> None:
+    @property
+    def has_choices(self) -> bool:
+        """True if something can be chosen now."""
+        return bool(self._shown)
+
+    def get_shown(self, index: int) -> PickerOption:
+        """Return the option in a row of the list."""
+        return self._shown[index]
+
+    def show_about(self, text: str, *, is_problem: bool = True) -> None:
+        """Show a line below the list; "" = none."""
+        self._about_line.display = bool(text)
+        self._about_line.set_class(not is_problem, "-note")
+        self._about_line.update(Content(fit_line(text, 400)))
+
+    def fill_list(self, text: str) -> None:
+        """Fill the list with what a typed text leaves of the choices."""
+        options, has_words = self.query_one(OptionList), bool(text.split())
+        self._shown = self.select_choices(text)
+        options.set_options(Option(self.format_choice(each)) for each in self._shown)
+        at = next((index for index, each in enumerate(self._shown) if each.id == self._current and not has_words), 0)
+        options.highlighted = at if self._shown and (has_words or not self.asks_consent) else None
+
+    def select_choices(self, text: str) -> list[PickerOption]:
+        """Return the choices that have all words of a text, those with the first one in their name before the rest."""
         words = text.lower().split()
         texts = [(each, f"{each.label} {each.note}".lower()) for each in self._choices]
-        self._shown = [each for each, shown in texts if all(word in shown for word in words)]
-        if words:
-            self._shown.sort(key=lambda each: words[0] not in each.label.lower())
-        options.set_options(Option(self._format_option(each)) for each in self._shown)
-        at = next((index for index, each in enumerate(self._shown) if each.id == self._current and not words), 0)
-        options.highlighted = at if self._shown and (words or not self.asks_consent) else None
+        found = [each for each, shown in texts if all(word in shown for word in words)]
+        return sorted(found, key=lambda each: words[0] not in each.label.lower()) if words else found
 
-    def _format_option(self, choice: PickerOption) -> Content:
+    def format_choice(self, choice: PickerOption) -> Content:
+        """Format one line of the list."""
         mark = ("● " if choice.id == self._current else "  ", "$accent")
         return Content.assemble(mark, fit_line(choice.label, 80), "  ", (fit_line(choice.note, 80), "$foreground 60%"))
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self._fill_list(self.query_one(OptionList), event.value)
-        self._show_about("" if event.value else self._about)
+        self.show_about("" if event.value else self._about)
+        self.fill_list(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         at = self.query_one(OptionList).highlighted
@@ -85,7 +104,7 @@ class PickerDialog(Dialog[str]):
             self.answer(self._shown[at].id)
         elif self._free and (typed := event.value.strip()):
             if problem := self.check(typed):
-                self._show_about(problem)
+                self.show_about(problem)
             else:
                 self.answer(typed)
 

@@ -1,0 +1,167 @@
+"""`agent-tui clean`: what this program has left on the disk and can do without, with its size; deleted after a yes.
+
+Nothing that waits for a review is ever among it, and nothing of a session that is open somewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final
+
+import msgspec
+from msgspec import Struct
+
+from core import crash_reports
+from core.cli.parsing import Arguments, Front, build_parser, parse_count, parse_directory
+from core.clock import now_ms
+from core.exits import ExitCode
+from core.filesystem.removal import remove_path
+from core.protocol.queries import SessionInfo
+from core.sessions.listing import load_session_info
+from core.sessions.private_directory import find_abandoned
+from core.shadow.layers.layer_location import remove_location
+from core.text.display_names import display_name
+from core.user_dirs import get_cache_dir, get_state_dir
+
+CLEAN_USAGE: Final = "agent-tui clean [--days N] [--yes] [--json]"
+CLEAN_TEXT: Final = """\
+List what can be deleted, with its size: caches and indexes (they are made anew),
+sessions that nobody has used for N days, sample projects of the demo, what
+killed programs left, and reports of crashes. What waits for your review, and
+what is open somewhere, is never among it. Nothing is deleted without --yes."""
+DAYS: Final = 90
+_DAY_MS: Final = 24 * 60 * 60 * 1000
+_UNITS: Final = ("B", "KB", "MB", "GB", "TB")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanArguments(Arguments):
+    """`days`: a session that was not used for so long has expired. `yes`: delete."""
+
+    front: ClassVar[Front] = "clean"
+    days: int = DAYS
+    yes: bool = False
+    json: bool = False
+
+
+class Leftover(Struct, frozen=True, kw_only=True):
+    """Something that can be deleted. `size` in bytes; `what` names its kind."""
+
+    what: str
+    path: str
+    size: int
+
+
+def parse(argv: Sequence[str]) -> CleanArguments:
+    """Check the words behind `agent-tui clean`; exits as `core.cli.arguments.parse` does."""
+    parser = build_parser("agent-tui clean", CLEAN_USAGE, CLEAN_TEXT)
+    parser.add_argument("--days", type=parse_count, default=DAYS, metavar="N", help=f"sessions unused for N ({DAYS})")
+    parser.add_argument("--yes", action="store_true", help="delete what is listed")
+    parser.add_argument("--json", action="store_true", help="the list, as JSON")
+    said = parser.parse_args(argv)
+    return CleanArguments(directory=parse_directory([], parser), days=said.days, yes=said.yes, json=said.json)
+
+
+def run(arguments: CleanArguments) -> int:
+    """List what can be deleted; with `yes`, delete it. `ExitCode.FAILED` if something could not be."""
+    found = list(find_leftovers(used_before=now_ms() - arguments.days * _DAY_MS))
+    if arguments.json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in format_leftovers(found)))
+    if not arguments.yes:
+        if found and not arguments.json:
+            sys.stdout.write("Nothing was deleted. agent-tui clean --yes deletes it.\n")
+        return ExitCode.DONE
+    failed = [each for each in found if not _delete(Path(each.path))]
+    for each in failed:
+        sys.stderr.write(f"agent-tui: {display_name(each.path)} can't be deleted.\n")
+    freed = sum(each.size for each in found if each not in failed)
+    if found and not arguments.json:
+        sys.stdout.write(f"Deleted: {format_size(freed)}.\n")
+    return ExitCode.FAILED if failed else ExitCode.DONE
+
+
+def format_leftovers(found: Sequence[Leftover]) -> Iterator[str]:
+    """Format a line for each kind, with its size and how many there are, and one for each path below it."""
+    for what in dict.fromkeys(each.what for each in found):
+        ours = [each for each in found if each.what == what]
+        yield f"{format_size(sum(each.size for each in ours)):>9}  {what}"
+        yield from (f"{'':>9}    {format_size(each.size):>8}  {display_name(each.path)}" for each in ours)
+    yield f"{format_size(sum(each.size for each in found)):>9}  in all" if found else "There is nothing to delete."
+
+
+def format_size(size: int) -> str:
+    """Format bytes for people."""
+    value, unit = float(size), 0
+    while value >= 1000 and unit < len(_UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{value:.0f} {_UNITS[unit]}" if unit == 0 or value >= 10 else f"{value:.1f} {_UNITS[unit]}"
+
+
+def find_leftovers(*, used_before: int) -> Iterator[Leftover]:
+    """Iterate over all that can be deleted. `used_before`: when a session has expired, in ms since the epoch."""
+    state = get_state_dir()
+    yield from _list_existing("caches, filled again when they are needed", get_cache_dir().glob("*"))
+    for workspace in sorted((state / "workspaces").glob("*")):
+        yield from _find_in_workspace(workspace, used_before)
+    for copy in sorted((state / "demo").glob("*")):
+        if all(map(_can_go, _find_sessions_of_demo(copy))):
+            yield from _list_existing("sample projects of the demo", [copy])
+    yield from _list_existing("left by programs that were killed", find_abandoned())
+    yield from _list_existing("reports of crashes", (state / crash_reports.FOLDER).glob("*"))
+
+
+def _find_sessions_of_demo(copy: Path) -> Iterator[SessionInfo]:
+    from core.sessions.store import SessionStore
+
+    yield from map(load_session_info, SessionStore(copy).list_directories())
+
+
+def _find_in_workspace(workspace: Path, used_before: int) -> Iterator[Leftover]:
+    logs = [each.parent for each in workspace.glob("sessions/*/log.jsonl")]
+    infos = {directory: load_session_info(directory) for directory in logs}
+    expired = [each for each, info in infos.items() if _can_go(info) and info.updated < used_before]
+    yield from _list_existing("sessions that have expired", expired)
+    if any(info.locked for info in infos.values()):
+        return  # its index and its cache are in use
+    yield from _list_existing("indexes of projects, built again when they are opened", workspace.glob("index.*"))
+    yield from _list_existing("caches of commands", [workspace / "cache"])
+
+
+def _can_go(info: SessionInfo) -> bool:
+    """True if nothing of a session waits for a verdict, nobody has it open, and all of it can be read."""
+    return not (info.pending or info.kept or info.locked or info.problem)
+
+
+def _list_existing(what: str, paths: Sequence[Path] | Iterator[Path]) -> Iterator[Leftover]:
+    for path in sorted(paths):
+        if os.path.lexists(path):
+            yield Leftover(what=what, path=str(path), size=measure(path))
+
+
+def measure(path: Path) -> int:
+    """Return the bytes that a file or a tree takes on the disk, as far as it can be read."""
+    total = 0
+    with suppress(OSError):
+        total += path.lstat().st_blocks * 512
+    for above, names, files in os.walk(path):
+        for name in (*names, *files):
+            with suppress(OSError):
+                total += Path(above, name).lstat().st_blocks * 512
+    return total
+
+
+def _delete(path: Path) -> bool:
+    steps: tuple[Callable[[], None], ...] = (lambda: remove_location(path / "layers"), lambda: remove_path(path))
+    try:
+        for step in steps:
+            step()
+    except OSError:
+        return False
+    return not os.path.lexists(path)

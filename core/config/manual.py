@@ -1,0 +1,54 @@
+"""The manual that is installed with the program: its pages, and in the one about settings what each of them means."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+_FOLDER: Final = Path(__file__).parents[2] / "docs"
+# Pages for those who change the program; they stand in its repository.
+DEVELOPER_PAGES: Final = frozenset(
+    {"architecture", "first-change", "performance", "safety", "scripted-models", "testing", "words", "gallery"}
+)
+_SETTINGS_PAGE: Final = "configuration"
+_ROW: Final = re.compile(r"^\| `(?P<key>[a-z_A-Z.]+)` \| .*? \| (?P<meaning>.*) \|$", re.MULTILINE)
+_LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
+
+
+@cache
+def list_pages() -> tuple[str, ...]:
+    """Return the names of the pages that are there, in their order."""
+    found = (path.stem for path in _FOLDER.glob("*.md"))
+    return tuple(sorted(name for name in found if name not in DEVELOPER_PAGES))
+
+
+def read_page(name: str) -> str:
+    """Return a page as Markdown, "" if there is none of that name."""
+    return (_FOLDER / f"{name}.md").read_text(encoding="utf-8") if name in list_pages() else ""
+
+
+def read_title(name: str) -> str:
+    """Return the first heading of a page."""
+    return next((line[2:].strip() for line in read_page(name).splitlines() if line.startswith("# ")), name)
+
+
+def find_page(words: str) -> str:
+    """Return the name of the page that `words` mean: its name, the beginning of it, or of its title; "" = none."""
+    wanted = "-".join(words.lower().lstrip("/").split())
+    if wanted in list_pages() or not wanted:
+        return wanted
+    starts = [name for name in list_pages() if name.startswith(wanted) or wanted.rstrip("s") == name.rstrip("s")]
+    titled = [name for name in list_pages() if wanted.replace("-", " ") in read_title(name).lower()]
+    return next(iter((*starts, *titled)), "")
+
+
+@cache
+def read_meanings() -> dict[str, str]:
+    """Return what each setting means, by its key with NAME in it, without links."""
+    page = read_page(_SETTINGS_PAGE).partition("\n## Settings\n")[2].partition("\n## ")[0]
+    return {
+        re.sub(r"\b(JOB|MODE)\b", "NAME", found["key"]): _LINK.sub(r"\1", found["meaning"]).replace("\\|", "|")
+        for found in _ROW.finditer(page)
+    }

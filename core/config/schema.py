@@ -1,0 +1,229 @@
+"""The settings as their types have them: which keys there are, which values do not fit, and what would.
+
+The type of a field is the one place that says what is valid; what a type can't say (an example) stands in `_EXAMPLES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from types import UnionType
+from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
+
+import msgspec
+from msgspec import Meta, Struct
+
+from core.config.settings import Settings
+from core.records import convert
+
+KeyPath = tuple[str, ...]
+
+
+class Misfit(NamedTuple):
+    """A value that does not fit. `path`: its keys, from the top; `reason`: what is wrong, in a sentence's words."""
+
+    path: KeyPath
+    reason: str
+
+
+class Setting(NamedTuple):
+    """One setting: its keys, its type, its default. The name that the user gives to a table is NAME."""
+
+    path: KeyPath
+    kind: Any
+    default: Any
+
+    @property
+    def dotted(self) -> str:
+        return ".".join(self.path)
+
+
+# Tables whose tables are of one kind.
+_TABLES_OF_ALIKE: Final = frozenset({"routes", "modes", "providers", "models", "lsp", "agent_servers", "tools"})
+UNKNOWN: Final = "unknown key"
+NAME: Final = "NAME"
+_EXAMPLES: Final = {
+    "models.NAME.price": "{ input = 3.0, output = 15.0, cached = 0.3 } in US dollars for a million tokens",
+    "limits.max_steps": "a whole number, 0 = no limit",
+    "limits.max_tokens": "a whole number, 0 = no limit",
+    "limits.max_cost": "a number of US dollars, 0 = no limit",
+    "commands.policy": "confirm, auto (or yolo), human",
+    "ui.theme": "the name of a theme, such as nord (/theme lists them)",
+    "ui.syntax": "a style of Pygments, such as monokai",
+    "notify.command": 'a list of words, such as ["notify-send", "-a", "agent-tui"]',
+    "ui.keymap": '"scope.action" = "keys", such as "review.accept" = "a" or "prompt.newline" = "ctrl+j,shift+enter"',
+    "lsp.NAME.command": 'a list of words, such as ["pylsp"] or ["deno", "lsp"]',
+    "lsp.NAME.languages": 'a list, such as ["python"] or ["javascript", "typescript"]',
+    "lsp.NAME.roots": 'a list of file names, such as ["deno.json"]',
+    "browser.command": 'a list of words, such as ["node", "/opt/playwright-mcp/cli.js"]',
+    "tools.NAME.allowed_paths": 'a list of directories and files, such as ["src/", "tests/"]',
+    **dict.fromkeys(
+        ("model", "small_model", "apply_model", "routes.NAME.model", "modes.NAME.model"),
+        "PROVIDER/NAME, such as openai/gpt-6.1-terra",
+    ),
+    "routes.NAME.fallback": 'a list of models, such as ["anthropic/claude-sonnet-5-5", "ollama/qwen3:8b"]',
+    **dict.fromkeys(
+        ("permissions.allow", "permissions.ask", "permissions.deny"),
+        'a list of rules, such as ["Shell(npm run *)", "Read(**/.env)", "Write(src/**)", "WebFetch(example.org)"]',
+    ),
+}
+
+
+def strip_annotation(kind: Any) -> Any:
+    """Return a type without what is said of it beside."""
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
+
+
+def find_record(kind: Any) -> type[Struct] | None:
+    """Return the record that a type is, or may be; None if there is none."""
+    plain = strip_annotation(kind)
+    if isinstance(plain, type) and issubclass(plain, Struct):
+        return plain
+    options = get_args(plain) if get_origin(plain) in {Union, UnionType} else ()
+    return next((found for each in options if (found := find_record(each)) is not None), None)
+
+
+def is_table_of_names(kind: Any) -> bool:
+    """True for a table whose keys are names that the user gives."""
+    return get_origin(strip_annotation(kind)) is dict
+
+
+def find_misfits(value: Any, kind: Any = Settings, path: KeyPath = ()) -> Iterator[Misfit]:
+    """Iterate over all values that do not fit their types, in the order of the file."""
+    record = find_record(kind)
+    if isinstance(value, Mapping) and record is not None:
+        yield from _find_misfits_of_record(value, record, path)
+    elif isinstance(value, Mapping) and is_table_of_names(kind):
+        of_key, of_value = get_args(strip_annotation(kind))
+        for key, each in value.items():
+            yield from _check_value(key, of_key, (*path, key))
+            yield from find_misfits(each, of_value, (*path, key))
+    else:
+        yield from _check_value(value, kind, path)
+
+
+def _find_misfits_of_record(table: Mapping[str, Any], record: type[Struct], path: KeyPath) -> Iterator[Misfit]:
+    fields = {each.encode_name: each for each in msgspec.structs.fields(record)}
+    found: list[Misfit] = []
+    for key, value in table.items():
+        here = (*path, key)
+        found += find_misfits(value, fields[key].type, here) if key in fields else [Misfit(here, UNKNOWN)]
+    missing = [name for name, each in fields.items() if each.required and name not in table]
+    found += [Misfit(path, f"`{name}` is missing") for name in missing]
+    if not found and hasattr(record, "__post_init__"):  # what its parts do not show
+        found += _check_value(table, record, path)
+    yield from found
+
+
+def _check_value(value: object, kind: Any, path: KeyPath) -> Iterator[Misfit]:
+    try:
+        convert(value, kind)
+    except msgspec.ValidationError as error:
+        reason = str(error).partition(" - at ")[0]
+        if "matching regex" in reason:
+            reason = "it does not have the form that is wanted here"
+        yield Misfit(path, reason[:1].lower() + reason[1:])
+
+
+def drop_values(table: Mapping[str, Any], paths: set[KeyPath], path: KeyPath = ()) -> dict[str, Any]:
+    """Return a table without the values at some paths."""
+    return {
+        key: drop_values(value, paths, (*path, key)) if isinstance(value, Mapping) else value
+        for key, value in table.items()
+        if (*path, key) not in paths
+    }
+
+
+def list_keys(table: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return (section, key) of everything that a file sets; a key outside of any table has the section ""."""
+    tables = {each.encode_name for each in msgspec.structs.fields(Settings) if each.default_factory is dict}
+    tables |= {each.encode_name for each in msgspec.structs.fields(Settings) if isinstance(each.default, Struct)}
+    found: list[tuple[str, str]] = []
+    for name, value in table.items():
+        found += [(name, key) for key in value] if isinstance(value, dict) and name in tables else [("", name)]
+    return found
+
+
+def list_settings(record: type[Struct] = Settings, path: KeyPath = ()) -> Iterator[Setting]:
+    """Iterate over all settings; those of tables that the user names stand once, below NAME."""
+    for field in msgspec.structs.fields(record):
+        here, inner = (*path, field.encode_name), find_record(field.type)
+        default = field.default_factory() if callable(field.default_factory) else field.default
+        named = get_args(strip_annotation(field.type))[1] if is_table_of_names(field.type) else None
+        if named is not None and (of_names := find_record(named)) is not None:
+            yield from list_settings(of_names, (*here, NAME))
+        elif inner is not None and default is not None:
+            yield from list_settings(inner, here)
+        else:
+            yield Setting(here, field.type, default)
+
+
+def find_setting(path: KeyPath) -> Setting | None:
+    """Return the setting that a path leads to, with the names that the user gave in it; None if it leads to none."""
+    for each in list_settings():
+        pairs = zip(each.path, path, strict=False)
+        if len(each.path) == len(path) and all(mine in (said, NAME) for mine, said in pairs):
+            return each._replace(path=path)
+    return None
+
+
+def list_valid_keys(path: KeyPath) -> tuple[str, ...]:
+    """Return the keys that may stand in a table, () = any name."""
+    kind: Any = Settings
+    for key in path:
+        record = find_record(kind)
+        if record is not None:
+            kind = next((each.type for each in msgspec.structs.fields(record) if each.encode_name == key), None)
+        else:
+            kind = get_args(strip_annotation(kind))[1] if is_table_of_names(kind) else None
+    found = find_record(kind) if kind is not None else None
+    return found.__struct_fields__ if found is not None else ()
+
+
+def describe_valid_values(path: KeyPath) -> str:
+    """Describe what may stand at a path, or in the setting that it lies in; "" = nothing is known of it."""
+    for length in range(len(path), 0, -1):
+        if (found := find_setting(path[:length])) is not None:
+            return _EXAMPLES.get(make_general(found.path)) or _describe_kind(found.kind)
+    return ""
+
+
+def make_general(path: KeyPath) -> str:
+    """Return the dotted key with NAME for what the user, or the program, has several of."""
+    if path[0] == "modes" and len(path) > 4:  # modes.ask.tools.grep.enabled: as in tools.grep
+        return make_general(path[2:])
+    is_table = path[0] in _TABLES_OF_ALIKE and len(path) > 2
+    return ".".join((path[0], NAME, *path[2:]) if is_table else path)
+
+
+def _list_choices(kind: Any) -> tuple[str, ...]:
+    """Return the words that a value is one of, () = it is none of a few. The empty word is the default's."""
+    plain = strip_annotation(kind)
+    if isinstance(plain, type) and issubclass(plain, Enum):
+        return tuple(str(each.value) for each in plain)
+    if get_origin(plain) is Literal:
+        return tuple(str(each) for each in get_args(plain) if each != "")
+    if get_origin(plain) in {Union, UnionType}:
+        return tuple(word for each in get_args(plain) for word in _list_choices(each))
+    return ()
+
+
+def _describe_kind(kind: Any) -> str:
+    plain = strip_annotation(kind)
+    if choices := _list_choices(kind):
+        return ", ".join(choices)
+    if get_origin(plain) is tuple:
+        return 'a list of texts, such as ["one", "two"]'
+    if is_table_of_names(kind):
+        return 'a table, such as { name = "value" }'
+    words = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+    return f"{words.get(plain, 'a value')}{_describe_bounds(kind)}"
+
+
+def _describe_bounds(kind: Any) -> str:
+    told = [each for each in get_args(kind)[1:] if isinstance(each, Meta)] if get_origin(kind) is Annotated else []
+    low = next((each.ge for each in told if each.ge is not None), None)
+    high = next((each.le for each in told if each.le is not None), None)
+    if low is not None and high is not None:
+        return f" from {low:g} to {high:g}"
+    return f" of at least {low:g}" if low is not None else ""

@@ -1,0 +1,196 @@
+"""All that is wrong with the configuration of a project and its user, of every kind and at once.
+
+What makes a settings file unusable is an error. The rest has no effect, or not the one that was meant: a model of a
+provider that there is not, a tool that there is not, an entry of an MCP server, a hook, a skill that is not used.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+from core.config.loading import PROJECT_FILE, load_with_notices, parse_table, read_settings_bytes
+from core.config.places import find_line
+from core.config.problems import find_problems
+from core.config.schema import KeyPath, drop_values, find_misfits
+from core.config.settings import FILE_NAME, SHORT_KEYS, InterfaceSettings, Settings
+from core.errors import AgentTuiError, ConfigError
+from core.modes import Mode
+from core.permissions.trusted_files import TrustCheck
+from core.protocol.messages import ModelJob
+from core.protocol.queries import SettingsProblem
+from core.records import convert
+from core.tools.toolset import Toolset
+from core.user_dirs import get_config_dir
+from core.workspace import Workspace
+
+Doubt = tuple[KeyPath, str, str]  # the key, what is wrong with it, what to do
+InterfaceCheck = Callable[[InterfaceSettings], Iterable[Doubt]]
+
+
+def check_configuration(
+    workspace: Workspace, is_trusted: TrustCheck | None, check_interface: InterfaceCheck
+) -> list[SettingsProblem]:
+    """Return all problems. `is_trusted` None: nothing of the project is read. `check_interface`: what the screen says
+    of its own part, which nobody else knows."""
+    own = get_config_dir() / FILE_NAME
+    try:
+        found = check_text(own, read_settings_bytes(own) or b"", check_interface)
+        found += _check_project_file(workspace.root, is_trusted) if is_trusted is not None else []
+    except ConfigError as problem:
+        found = [_fail(problem)]
+    return found + [_warn(text) for text in _check_extensions(workspace, is_trusted)]
+
+
+def check_text(path: Path, data: bytes, check_interface: InterfaceCheck) -> list[SettingsProblem]:
+    """Return the problems of the user's settings file, if these bytes stand in it."""
+    try:
+        text, table = parse_table(path, data)
+    except ConfigError as problem:
+        return [_fail(problem)]
+    settings = _convert_valid(table)
+    found = [_fail(each) for each in find_problems(path, text, table)]
+    found += find_doubts(settings, text, check_interface(settings.ui))
+    return found + [_place(text, key, *told) for key, *told in _check_machine(settings)]
+
+
+def find_doubts(settings: Settings, text: str, of_interface: Iterable[Doubt] = ()) -> list[SettingsProblem]:
+    """Return what can be said of settings that are valid by themselves: names in them that there are not. `text`: the
+    user's file, for the lines."""
+    doubts = (*_check_models(settings), *_check_providers(settings), *of_interface)
+    unknown = Toolset().explain_unknown(settings.list_tool_keys())
+    return [_place(text, *each) for each in doubts] + [_warn(each) for each in unknown]
+
+
+def find_interface_doubts(check_interface: InterfaceCheck) -> list[SettingsProblem]:
+    """Return what the screen says of its part of the user's settings, whatever else is wrong with them."""
+    try:
+        text, table = parse_table(get_config_dir() / FILE_NAME, read_user_text().encode())
+    except ConfigError:  # which is told where the settings are loaded
+        return []
+    settings = _convert_valid(table)
+    return [_place(text, *each) for each in check_interface(settings.ui)]
+
+
+def _convert_valid(table: Mapping[str, Any]) -> Settings:
+    """Return the settings as far as they are valid."""
+    return convert(drop_values(table, {each.path for each in find_misfits(table)}), Settings)
+
+
+def read_user_text() -> str:
+    """Return the user's settings file, "" if there is none."""
+    return (read_settings_bytes(get_config_dir() / FILE_NAME) or b"").decode("utf-8", "replace")
+
+
+def _place(text: str, key: KeyPath, reason: str, hint: str) -> SettingsProblem:
+    line = find_line(text, key)
+    place = f"{get_config_dir() / FILE_NAME}, line {line}: " if line else ""
+    return _warn(f"{place}`{'.'.join(key)}`: {reason.rstrip('.')}.", hint)
+
+
+def _check_project_file(root: Path, is_trusted: TrustCheck) -> list[SettingsProblem]:
+    """Return the errors of the project's file, or which of its lines are not heard."""
+    data = read_settings_bytes(root / PROJECT_FILE)
+    if data is None:
+        return []
+    if not is_trusted(PROJECT_FILE.as_posix(), data):
+        changed = f"{PROJECT_FILE.as_posix()} is not read: it has changed since you trusted it."
+        return [_warn(changed, "Open the project in agent-tui, which asks about it.")]
+    if problems := list(find_problems(root / PROJECT_FILE, *parse_table(root / PROJECT_FILE, data))):
+        return [_fail(each) for each in problems]
+    try:
+        return [_warn(notice) for notice in load_with_notices(root, is_trusted).notices]
+    except ConfigError:  # of the user's own file, whose problems are told
+        return []
+
+
+def _fail(problem: AgentTuiError) -> SettingsProblem:
+    return SettingsProblem(level="error", message=problem.message, hint=problem.hint)
+
+
+def _warn(message: str, hint: str = "") -> SettingsProblem:
+    return SettingsProblem(level="warning", message=message, hint=hint)
+
+
+def _check_models(settings: Settings) -> Iterator[Doubt]:
+    """Look at every model that is named: there has to be a provider of that name."""
+    from core.providers.registry import split_model_id
+
+    named: list[tuple[KeyPath, str]] = [((key,), getattr(settings, key)) for key in SHORT_KEYS.values()]
+    for job in get_args(ModelJob):
+        route = getattr(settings.routes, job)
+        named.append((("routes", job, "model"), route.model))
+        named += [(("routes", job, "fallback"), each) for each in route.fallback]
+    named += [(("modes", mode.value, "model"), settings.get_mode_settings(mode).model) for mode in Mode]
+    named += [(("models", model), model) for model in settings.models]
+    for key, model in named:
+        try:
+            if model:
+                split_model_id(model, settings)
+        except ConfigError as problem:
+            yield key, problem.message, problem.hint
+
+
+def _check_providers(settings: Settings) -> Iterator[Doubt]:
+    from core.providers.hosted_agents import find_agent
+    from core.providers.registry import find_base_url
+
+    for name in settings.providers:
+        try:
+            find_base_url(name, settings)
+        except ConfigError as problem:
+            yield ("providers", name, "base_url"), problem.message, problem.hint
+    for name in settings.agent_servers:
+        try:
+            find_agent(name, settings)
+        except ConfigError as problem:
+            yield ("agent_servers", name), problem.message, problem.hint
+    if settings.web.search.provider and (why := settings.web.search.explain_absence()):
+        yield ("web", "search", "provider"), why, ""
+
+
+def _check_machine(settings: Settings) -> Iterator[Doubt]:
+    """Look for what settings name on this machine: variables, programs, files."""
+    for name, provider in settings.providers.items():
+        if (variable := provider.api_key_env) and not os.environ.get(variable):
+            yield ("providers", name, "api_key_env"), f"{variable} is not set in this shell", ""
+    for name, server in settings.lsp.items():
+        if server.enabled and server.command and shutil.which(server.command[0]) is None:
+            hint = "Install it, or name its path."
+            yield ("lsp", name, "command"), f"there is no program {server.command[0]!r}", hint
+    dialect = settings.dialects.command and str(get_config_dir() / settings.dialects.command)
+    for key, path in ((("browser", "executable"), settings.browser.executable), (("dialects", "command"), dialect)):
+        if path and not Path(path).expanduser().is_file():
+            yield key, f"there is no file {path}", ""
+
+
+def _check_extensions(workspace: Workspace, is_trusted: TrustCheck | None) -> Iterator[str]:
+    """Look at what stands in files of its own: MCP servers, hooks, rules, skills, commands, subagents, plug-ins."""
+    from core.config.rules.loading import load_rule_files
+    from core.extensions.agents import load_agents
+    from core.extensions.commands import load_commands
+    from core.extensions.plugins import find_extension_places
+    from core.extensions.skills import load_skills
+    from core.hooks.places import load_hooks
+    from core.mcp.config_files import load_servers
+    from core.mcp.server_rows import describe_problem
+
+    yield from map(describe_problem, load_servers(workspace, is_trusted).problems)
+    yield from (f"{each.source}: {each.message}" for each in load_hooks(workspace, is_trusted).problems)
+    rules = load_rule_files(workspace, is_trusted)
+    yield from (f"{each.path}: {each.note}" for each in rules.rules if each.note)
+    yield from (f"{each.path}: {each.reason}" for each in rules.problems)
+    places = find_extension_places(workspace, is_trusted)
+    agents, skills, commands = load_agents(places.folders), load_skills(places.folders), load_commands(places.folders)
+    for path, problems in (
+        *((each.path, each.problems) for each in skills.skills),
+        *((each.path, each.problems) for each in commands.commands),
+        *((each.source, (*each.problems, *each.refusals)) for each in agents.agents),
+        *((each.path, each.problems) for each in places.plugins.plugins),
+    ):
+        yield from (f"{path}: {problem}" for problem in problems)
+    for skipped in (skills.skipped, commands.skipped, agents.skipped, places.plugins.skipped):
+        yield from (f"{each.path} is not used: {each.reason}" for each in skipped)

@@ -1,0 +1,64 @@
+"""Queries about the settings and the manual: what holds and why, what is wrong with it, and the pages to read."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from core.protocol.queries.base import Answer, Query
+
+
+class SettingRow(Struct, frozen=True, kw_only=True):
+    """One setting as it holds. `source`: where its value comes from, with the line; "" = the program's default.
+    `meaning`: what it does, `valid`: what it may be. Values are without what looks like a key."""
+
+    key: str
+    value: Any = None
+    default: Any = None
+    source: str = ""
+    meaning: str = ""
+    valid: str = ""
+
+
+class SettingsProblem(Struct, frozen=True, kw_only=True):
+    """Something that is wrong with the configuration. `error`: nothing starts with it; `warning`: it has no effect, or
+    another one than was meant."""
+
+    level: Literal["error", "warning"]
+    message: str
+    hint: str = ""
+
+
+class ConfigQuery(Query, frozen=True, kw_only=True, tag="config"):
+    """The settings below a dotted key ("" = all), and what is wrong anywhere in the configuration."""
+
+    key: str = ""
+
+
+class ConfigAnswer(Answer, frozen=True, kw_only=True, tag="config"):
+    """The settings in the order of the manual, and all problems at once."""
+
+    settings: tuple[SettingRow, ...] = ()
+    problems: tuple[SettingsProblem, ...] = ()
+
+
+class ManualQuery(Query, frozen=True, kw_only=True, tag="manual"):
+    """A page of the manual by its name, or the nearest one; "" = the list of pages alone."""
+
+    page: str = ""
+
+
+class ManualPage(Struct, frozen=True, kw_only=True):
+    """One page of the manual: the name that it is asked for by, and its heading."""
+
+    name: str
+    title: str
+
+
+class ManualAnswer(Answer, frozen=True, kw_only=True, tag="manual"):
+    """`text`: the page as Markdown, "" = there is none of that name; `pages`: all that there are."""
+
+    page: str = ""
+    text: str = ""
+    pages: tuple[ManualPage, ...] = ()

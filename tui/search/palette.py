@@ -1,0 +1,131 @@
+"""The command palette: every command and key on a line of its own, the ones used last first, found by their words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from textual import events
+from textual.content import Content
+from textual.widgets import Input, OptionList
+
+from tui.key_scopes import SCOPE_TITLES
+from tui.key_table import KEYS
+from tui.keymap import format_keys
+from tui.screens.controllers.panes import ACTION_SCOPES
+from tui.screens.dialogs.picker import PickerDialog, PickerOption
+from tui.slash_commands import SLASH_COMMANDS
+from tui.text import fit_line
+
+PALETTE_SCOPES: Final = ("app", *ACTION_SCOPES)
+NOTHING: Final = "No command has these words. /help explains what there is."
+MAX_RECENT: Final = 8
+_WORD_START: Final = r"(?:^|[\s:/(…-])"
+
+
+class PaletteEntry(NamedTuple):
+    """One line of the palette. `scope` names the place where `action` is done."""
+
+    label: str
+    shortcut: str
+    note: str
+    scope: str
+    action: str
+
+    @property
+    def id(self) -> str:
+        return f"{self.scope} {self.action} {self.shortcut}"
+
+
+def list_palette_entries(keymap: Mapping[str, str]) -> list[PaletteEntry]:
+    """Return every command: those with a key in the order of the keys, then those of the prompt. Dialogs have none."""
+    found: list[PaletteEntry] = []
+    for key in KEYS:
+        if key.scope in PALETTE_SCOPES:
+            place = "" if key.scope == "app" else f"{SCOPE_TITLES[key.scope]}: "
+            how = format_keys(keymap.get(key.id, key.keys))
+            found.append(PaletteEntry(f"{place}{key.label}", how, key.tooltip, key.scope, key.action))
+    for slash in SLASH_COMMANDS:
+        found.append(PaletteEntry(slash.label, f"/{slash.word}", slash.argument, "app", f"{slash.action}('')"))
+    return found
+
+
+def search_palette(entries: Sequence[PaletteEntry], text: str, recent: Sequence[str] = ()) -> list[PaletteEntry]:
+    """Return the entries that `text` finds, the best first: whole words of a name before the beginnings of words, these
+    before parts of words, and a name before its explanation. Letters that are merely somewhere in this order count
+    only where nothing has the words. Among equals those used last come first."""
+    last = {name: place for place, name in enumerate(recent)}
+    ranked = [
+        (rank, last.get(each.id, len(last)), each) for each in entries if (rank := rank_entry(each, text)) < _NONE
+    ]
+    if not ranked and len(text) > 2:
+        letters = re.compile(".*".join(map(re.escape, re.sub(r"\s", "", text.lower()))))
+        ranked = [(_NONE, 0, each) for each in entries if letters.search(each.label.lower())]
+    return [each for _, _, each in sorted(ranked, key=lambda found: found[:2])]
+
+
+_NONE: Final = 9
+
+
+def rank_entry(entry: PaletteEntry, text: str) -> int:
+    """Return how well an entry fits, 0 = best, 9 = not at all."""
+    words = text.lower().split()
+    name, all_of_it = entry.label.lower(), f"{entry.label} {entry.shortcut} {entry.note}".lower()
+    if not words or " ".join(words) in {name, entry.shortcut, entry.shortcut.removeprefix("/")}:
+        return 0
+    ranks = (
+        name.startswith(" ".join(words)),
+        _has_each(words, name, rf"{_WORD_START}{{}}(?!\w)"),
+        _has_each(words, name, rf"{_WORD_START}{{}}"),
+        _has_each(words, all_of_it, rf"{_WORD_START}{{}}(?!\w)"),
+        _has_each(words, all_of_it, rf"{_WORD_START}{{}}"),
+        _has_each(words, name, "{}"),
+        len(text) > 2 and _has_each(words, all_of_it, "{}"),
+    )
+    return next((rank for rank, fits in enumerate(ranks, 1) if fits), _NONE)
+
+
+def _has_each(words: Sequence[str], text: str, pattern: str) -> bool:
+    return all(re.search(pattern.format(re.escape(word)), text) for word in words)
+
+
+class PaletteDialog(PickerDialog):
+    """Asks for a command by its id. The key stands at the right, what the marked command does below the list."""
+
+    shape = "palette"
+
+    def __init__(self, entries: Sequence[PaletteEntry], recent: Sequence[str]) -> None:
+        super().__init__("Commands", [PickerOption(each.id, each.label, each.shortcut) for each in entries])
+        self._entries = {each.id: each for each in entries}
+        self._recent = recent
+        self._words: list[str] = []
+
+    def select_choices(self, text: str) -> list[PickerOption]:
+        self._words = text.split()
+        found = search_palette(list(self._entries.values()), text, self._recent)
+        return [PickerOption(each.id, each.label, each.shortcut) for each in found]
+
+    def format_choice(self, choice: PickerOption) -> Content:
+        """Format a line as wide as the list: the name, with what was searched for in it, and the key."""
+        width = max(self.query_one(OptionList).scrollable_content_region.width, 20) if self.is_mounted else 60
+        keys = fit_line(choice.note, max(width // 3, 10))
+        label = fit_line(choice.label, max(width - len(keys) - 2, 8))
+        line = Content.assemble(label, " " * max(width - len(label) - len(keys), 2), (keys, "$accent"))
+        for word in self._words:
+            at = label.lower().find(word.lower())
+            line = line.stylize("bold underline", at, at + len(word)) if at >= 0 else line
+        return line
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Draw the lines for the width that there is now."""
+        self.call_after_refresh(lambda: self.fill_list(self.query_one(Input).value))
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        entry = self._entries[self.get_shown(event.option_index).id]
+        self.show_about(entry.note, is_problem=False)
+
+    def fill_list(self, text: str) -> None:
+        super().fill_list(text)
+        if not self.has_choices:
+            self.show_about(NOTHING)

@@ -1,0 +1,82 @@
+"""The check of the screen's own settings: which themes, keys and actions there are, the engine does not know."""
+
+from __future__ import annotations
+
+import difflib
+import unicodedata
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from tui.key_scopes import SCOPE_TITLES
+from tui.key_table import KEYS, Key
+
+Doubt = tuple[tuple[str, ...], str, str]  # the key of the setting, what is wrong with it, what to do
+
+_MODIFIERS: Final = frozenset({"ctrl", "alt", "shift", "super", "hyper", "meta"})
+
+
+def check_interface(theme: str, keymap: Mapping[str, str]) -> Iterator[Doubt]:
+    """Iterate over what is wrong with `ui.theme` and `ui.keymap`."""
+    if theme and theme not in list_themes():
+        near = difflib.get_close_matches(theme, list_themes(), n=3, cutoff=0.5)
+        meant = f"Did you mean {' or '.join(near)}? " if near else ""
+        yield ("ui", "theme"), f"there is no theme {theme!r}", f"{meant}Valid: {', '.join(list_themes())}."
+    ids = {each.id for each in KEYS}
+    for name, keys in keymap.items():
+        if name not in ids:
+            near = difflib.get_close_matches(name, ids, n=3, cutoff=0.5)
+            hint = f"Did you mean {' or '.join(near)}?" if near else "docs/keys.md lists the ids."
+            yield ("ui", "keymap", name), "there is no such key", hint
+        for key in _split(keys):
+            if not is_key(key):
+                yield ("ui", "keymap", name), f"no key is called {key!r}", "Such as a, f5, ctrl+s, shift+tab, pageup."
+    yield from _find_clashes(keymap)
+
+
+def list_themes() -> list[str]:
+    """Return the names of all themes: ours, and Textual's."""
+    from textual.theme import BUILTIN_THEMES
+
+    from tui.themes.building import FAMILIES, build_themes
+
+    return sorted({*FAMILIES, *(each.name for each in build_themes()), *BUILTIN_THEMES})
+
+
+def is_key(name: str) -> bool:
+    """True if a terminal can send a key of this name: a letter, a sign by its name, a key of Textual's."""
+    from textual.keys import Keys
+
+    *modifiers, key = name.split("+") if name != "+" else ["+"]
+    if not set(modifiers) <= _MODIFIERS:
+        return False
+    if len(key) == 1 or key in {each.value for each in Keys}:
+        return True
+    try:
+        unicodedata.lookup(key.replace("_", " "))
+    except KeyError:
+        return False
+    return True
+
+
+def _find_clashes(keymap: Mapping[str, str]) -> Iterator[Doubt]:
+    """Iterate over the keys that the user gave to two actions of one place, or took from one that works everywhere."""
+    bound = {each.id: _split(keymap.get(each.id) or each.keys) for each in KEYS}
+    told: set[frozenset[str]] = set()
+    for mine in (each for each in KEYS if each.id in keymap):
+        for other in KEYS:
+            pair = frozenset((mine.id, other.id))
+            both = sorted({*bound[mine.id]} & {*bound[other.id]})
+            if len(pair) < 2 or pair in told or not both or not _meet(mine, other):
+                continue
+            told.add(pair)
+            does = f"{', '.join(both)} does {other.id} ({other.label.rstrip('…')}) as well"
+            reason = f"{does}; in “{SCOPE_TITLES[mine.scope]}” one of them wins"
+            yield ("ui", "keymap", mine.id), reason, f'Give one of them another key: "{other.id}" = "…".'
+
+
+def _meet(mine: Key, other: Key) -> bool:
+    return mine.scope == other.scope or any(each.scope == "app" and each.has_priority for each in (mine, other))
+
+
+def _split(keys: str) -> list[str]:
+    return [key.strip() for key in keys.split(",") if key.strip()]
