@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
@@ -92,32 +94,47 @@ def _walk_files(root: Path) -> list[str]:
 
 
 def _rank(paths: list[str], pattern: str, limit: int) -> tuple[str, ...]:
+    """Rank the paths that hold a pattern, then those that have its letters in this order, then names that are near."""
     wanted = pattern.strip().lower()
     if not wanted:
         return tuple(sorted(paths, key=lambda path: (path.count("/"), path))[:limit])
-    exact = sorted((path for path in paths if wanted in path.lower()), key=lambda path: _rank_key(path, wanted))
-    found = exact[:limit]
+    found = sorted((path for path in paths if wanted in path.lower()), key=lambda path: _rank_key(path, wanted))[:limit]
     if len(found) < limit:
-        found += [path for path in _find_fuzzy(paths, wanted, 2 * limit) if path not in set(found)]
+        known = set(found)
+        found += [path for path in _find_by_letters(paths, wanted, 2 * limit) if path not in known]
     return tuple(found[:limit])
 
 
-def _rank_key(path: str, wanted: str) -> tuple[int, int, str]:
-    """Sort key: names equal to the pattern first, then those that begin with it, hold it, or lie below it."""
-    name = path.rstrip("/").rpartition("/")[2].lower()
+def _rank_key(path: str, wanted: str) -> tuple[int, bool, int, str]:
+    """Sort key: names equal to the pattern first, then those that begin with it, hold it, or lie below it; of these a
+    file before a directory."""
+    name = _get_name(path).lower()
     places = (name == wanted, name.startswith(wanted), wanted in name)
-    return (places.index(True) if any(places) else len(places), len(path), path)
+    return (places.index(True) if any(places) else len(places), path.endswith("/"), len(path), path)
 
 
-def _find_fuzzy(paths: list[str], wanted: str, limit: int) -> list[str]:
-    holding = [path for path in paths if _has_letters_in_order(path.lower(), wanted)]
-    return (
-        find_nearest_names(wanted, holding, limit=limit)
-        or holding[:limit]
-        or find_nearest_names(wanted, paths, limit=limit)
-    )
+def _find_by_letters(paths: list[str], wanted: str, limit: int) -> list[str]:
+    """Find paths with the letters in their order: in the name before anywhere else, and the closer together, the
+    better. Where there are none, the letters may be wrong, too."""
+    letters = re.compile(".*?".join(map(re.escape, wanted)))
+    ranked = []
+    for path in paths:
+        lowered = path.lower()
+        if letters.search(lowered):
+            name = _get_name(lowered)
+            ranked.append((*_measure_letters(letters, name, lowered), path.endswith("/"), len(path), path))
+    best = heapq.nsmallest(limit, ranked)
+    return [path for *_, path in best] or find_nearest_names(wanted, paths, limit=limit)
 
 
-def _has_letters_in_order(text: str, letters: str) -> bool:
-    rest = iter(text)
-    return all(letter in rest for letter in letters)
+def _measure_letters(letters: re.Pattern[str], name: str, path: str) -> tuple[bool, bool, int]:
+    """Return whether letters stand elsewhere than in the name, whether they begin within a word, and how far apart."""
+    text = name if letters.search(name) else path
+    places = (found for at in range(len(text)) if (found := letters.match(text, at)))
+    best = min(places, key=lambda found: found.end() - found.start())
+    starts_word = best.start() == 0 or not text[best.start() - 1].isalnum()
+    return text is path, not starts_word, best.end() - best.start()
+
+
+def _get_name(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]

@@ -68,7 +68,7 @@ async def test_a_local_server_is_not_said_to_be_there_before_it_has_answered(sta
         assert "pick" not in ways(on)
         answer_of_a_search(ModelsAnswer(models=(LOCAL,), providers=(OPENAI, OLLAMA)))
         await on.until(lambda: "✓ Ollama" in found(on))
-        assert ways(on)[:2] == ["demo", "pick"]
+        assert ways(on)[:2] == ["pick", "demo"]
 
 
 async def test_a_server_that_does_not_answer_is_told_with_its_problem(stage, answer_of_a_search):
@@ -104,7 +104,7 @@ async def test_with_every_known_provider_every_way_on_is_in_sight_in_a_small_win
         await on.until(lambda: "other" in ways(on))
         await on.pilot.pause(0.05)
         options = on.app.screen.query_one("#welcome-ways", OptionList)
-        assert ways(on) == ["demo", "pick", "key:anthropic", "key:openai", "other", "address", "leave"]
+        assert ways(on) == ["pick", "demo", "key:anthropic", "key:openai", "other", "address", "leave"]
         assert options.region.height == len(ways(on))
         assert options.region.bottom <= 16
         assert found(on).startswith("✓ Ollama")
@@ -134,7 +134,8 @@ async def test_a_model_that_was_found_is_chosen_and_kept(stage, answer_of_a_sear
         await welcomed(on)
         answer_of_a_search(ModelsAnswer(models=(LOCAL,), providers=(OPENAI, OLLAMA)))
         await on.until(lambda: "pick" in ways(on))
-        await on.pilot.press("down", "enter")
+        assert on.app.screen.query_one("#welcome-ways", OptionList).highlighted_option.id == "pick"
+        await on.pilot.press("enter")
         await on.until(lambda: type(on.app.screen).__name__ == "PickerDialog")
         await on.pilot.press("enter")
         await on.until(lambda: on.sent(c.SessionOpen))

@@ -74,7 +74,7 @@ async def test_the_cursor_stays_on_its_todo_when_the_plan_is_updated():
 async def test_without_a_plan_a_calm_text_says_what_will_be_here():
     app = plan_app()
     async with app.run_test(size=(60, 30)) as pilot:
-        assert "No plan yet" in await shown(pilot, None)
+        assert "No plan is open in this session" in await shown(pilot, None)
         await pilot.press("space", "b")
         assert app.posted == []
 

@@ -8,6 +8,7 @@ from textual.pilot import Pilot
 from core.protocol.queries import TreeAnswer, TreeEntry
 from tests.tui.panes_case import MARKS, tree_app
 from tui.files.file_tree import MAX_DEPTH, MAX_ENTRIES, DirectoryRefused, FileTree
+from tui.files.pane import shorten_directory
 
 
 async def settle(pilot: Pilot[None], *keys: str) -> FileTree:
@@ -218,3 +219,16 @@ async def test_n15_directories_in_directories_are_opened_only_so_far_and_that_is
 @pytest.mark.parametrize("size", [(120, 40)])
 def test_the_tree_looks_as_it_did(snap_compare, size):
     assert snap_compare(tree_app(), terminal_size=size, run_before=marked)
+
+
+@pytest.mark.parametrize(
+    ("directory", "others", "shown"),
+    [
+        ("src/app", [], "src/app"),
+        ("packages/billing/src/main/models/of/all", ["packages/shop/src/main/models/of/all"], "…/billing/…"),
+        ("packages/billing/src/main/models", ["packages/shop/src/main/views"], "…/billing/src/main/models"),
+        ("one/two/three/four/five/six/seven/eight", [], "…e/four/five/six/seven/eight"),
+    ],
+)
+def test_a_long_directory_keeps_what_tells_it_from_those_of_files_of_the_same_name(directory, others, shown):
+    assert shorten_directory(directory, others, 28) == shown

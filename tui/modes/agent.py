@@ -8,7 +8,7 @@ from tui.modes.base import ScreenMode
 
 SCREEN_MODE: Final = ScreenMode(
     title="Agent",
-    note="edits wait for your review, commands ask",
+    note="edits wait for your review, commands run in the box",
     placeholder="What shall be done?   @ file   / command   shift+tab mode",
     accent="primary",
 )

@@ -26,8 +26,8 @@ from tui.widgets.text_rows import Piece, wrap_text
 MAX_LINE_LENGTH: Final = 20_000  # characters of a line
 LOST_COMMENTS: Final = "Said of lines that have changed since"
 EMPTY: Final = (
-    "No plan yet\n\nIn Plan mode the agent writes one with you: todos that depend on each other, kept as a file in "
-    ".cursor/plans. Press {app.mode_next} for the mode; /plans opens one that is there."
+    "No plan is open in this session\n\n/plans opens one of the project's. In Plan mode the agent writes one with you: "
+    "todos that depend on each other, kept as a file in .cursor/plans. Press {app.mode_next} for the mode."
 )
 _ROLE_STYLES: Final[Mapping[str, str]] = {
     "heading": "bold $text-primary",

@@ -25,3 +25,41 @@ async def test_a_name_that_is_no_unicode_is_one_that_can_be_read_by_it(tmp_path,
     (found,) = await FileList(tmp_path).find("caf", limit=5, directories=False, extra=())
     assert Workspace(tmp_path).read_bytes(found, 100) == b"x = 1\n"
     assert found.encode()
+
+
+FILES = (
+    "core/config/default.py",
+    "docs/files/list.txt",
+    "dist/flat.css",
+    "default/readme.md",
+    "tests/unit/test_defaults.py",
+    "src/models/user.py",
+    "user/models.py",
+)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "first"),
+    [
+        ("dflt", "core/config/default.py"),  # the letters in a name, not in "docs/files/list.txt"
+        ("default", "core/config/default.py"),  # a file before the directory of that name
+        ("tdef", "tests/unit/test_defaults.py"),
+        ("models", "user/models.py"),
+        ("srcuser", "src/models/user.py"),
+        ("defualt", "core/config/default.py"),
+    ],
+)
+async def test_a_name_is_found_by_its_letters_before_a_path_that_has_them_somewhere(tmp_path, pattern, first):
+    for each in FILES:
+        (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / each).write_text("x")
+    found = await FileList(tmp_path).find(pattern, limit=5, directories=False, extra=())
+    assert found[0] == first
+
+
+async def test_in_a_place_of_the_same_rank_a_file_stands_before_a_directory(tmp_path):
+    for each in ("price/a.py", "prices.py"):
+        (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / each).write_text("x")
+    found = await FileList(tmp_path).find("pric", limit=5, directories=True, extra=())
+    assert found == ("prices.py", "price/", "price/a.py")

@@ -49,7 +49,10 @@ class TurnController(Controller):
             self.context.notify_user("No command runs in the background.")
             return
         options = [PickerOption(each.id, each.id, fit_line(each.command, 200)) for each in jobs.values()]
-        self.context.show(ActionPickerDialog("Stop a job", options), self._stop_job)
+        self.context.show(
+            ActionPickerDialog("Jobs", options, about="Enter stops the marked one; what it wrote is kept."),
+            self._stop_job,
+        )
 
     def _stop_job(self, job: str | None) -> None:
         if job is not None and job in self.context.state.jobs:

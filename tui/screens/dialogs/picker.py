@@ -56,7 +56,7 @@ class PickerDialog(Dialog[str]):
         yield self._about_line
 
     def set_up(self) -> None:
-        self.show_about(self._about)
+        self.show_about(self._about, is_problem=False)
         self.fill_list("")
 
     @property
@@ -95,7 +95,7 @@ class PickerDialog(Dialog[str]):
         return Content.assemble(mark, fit_line(choice.label, 80), "  ", (fit_line(choice.note, 80), "$foreground 60%"))
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self.show_about("" if event.value else self._about)
+        self.show_about("" if event.value else self._about, is_problem=False)
         self.fill_list(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

@@ -38,6 +38,7 @@ class WelcomeDialog(Dialog[WelcomeAnswer]):
         self._models, self._request = models, request
         self._provider = ""
         self._is_searching = True
+        self._first: str | None = None  # what is marked while the user marks nothing else
 
     def compose_body(self) -> ComposeResult:
         yield Static(Content(LAW), classes="welcome-law")
@@ -58,13 +59,13 @@ class WelcomeDialog(Dialog[WelcomeAnswer]):
             self._refresh()
 
     def _refresh(self) -> None:
-        """Refresh the list. The demo stands first and marked, unless the user has marked something else meanwhile."""
+        """Refresh the list. What was found stands first and marked, else the demo, unless the user has marked something
+        else meanwhile."""
         self.query_one("#welcome-found", Static).update(self._render_providers())
         ways = self.query_one("#welcome-ways", OptionList)
-        marked = ways.highlighted_option.id if ways.highlighted_option else "demo"
         options = [_build_option("demo", "Take the demo", "scripted, on a sample, no key")]
         if count := len(self._models.models):
-            options.append(_build_option("pick", "Choose a model", f"{count} found"))
+            options.insert(0, _build_option("pick", "Choose a model", f"{count} found"))
         keyless = [each for each in self._models.providers if not each.local and not each.key]
         for each in keyless[:MAX_NAMED_PROVIDERS]:
             options.append(_build_option(f"key:{each.id}", f"Paste a key for {fit_line(each.label, 40)}"))
@@ -72,8 +73,10 @@ class WelcomeDialog(Dialog[WelcomeAnswer]):
             options.append(_build_option("other", "Paste another key…", fit_line(others, 30)))
         options.append(_build_option("address", "A server of your own…", "any address"))
         options.append(_build_option("leave", "Leave"))
+        marked = ways.highlighted_option.id if ways.highlighted_option else None
         ways.set_options(options)
-        ways.highlighted = next((index for index, each in enumerate(options) if each.id == marked), 0)
+        ways.highlighted = next((at for at, each in enumerate(options) if each.id == marked != self._first), 0)
+        self._first = options[0].id
 
     def _render_providers(self) -> Content:
         parts: list[tuple[str, str]] = []

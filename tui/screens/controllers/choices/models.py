@@ -38,7 +38,7 @@ class ModelController(Controller):
         models = [each for each in found.models if not provider or each.id.startswith(f"{provider}/")]
         options = [PickerOption(each.id, each.id, "" if provider else each.source) for each in models]
         status = next((each for each in found.providers if each.id == provider), None)
-        about = "" if models else NO_MODELS
+        about = "" if models else f"In use: {current}. No other was found." if current else NO_MODELS
         if status is not None and status.problem:
             about = f"{status.label} did not list its models: {status.problem}"
         free_text = "filter, or type provider/name"
