@@ -20,7 +20,7 @@ Any key can be changed by its id, in your `config.toml` ([configuration](configu
 "prompt.newline" = "ctrl+j,alt+enter"
 ```
 
-In the program, `F1` shows this table and `Ctrl+P` searches it. This file is written by `python docs/key_table.py`.
+In the program, `F1` tells what a place is for and searches all keys, and `Ctrl+P` searches all commands. This file is written by `python docs/key_table.py`.
 """
 
 

@@ -32,6 +32,7 @@ CURSOR_KEYS: Final = frozenset(
         "todos": "down up top bottom",
         "plantext": "down up mark_down mark_up top bottom",
         "approval": "down up",
+        "keyhelp": "down up page_down page_up",
     }.items()
     for name in names.split()
 )
@@ -89,4 +90,5 @@ SCOPE_TITLES: Final = {
     "confirm": "Yes or no",
     "consent": "Yes or no to a change",
     "page": "Page",
+    "keyhelp": "Help",
 }

@@ -30,7 +30,7 @@ class SlashCommand(NamedTuple):
 
 _LIMITS: Final = "steps N | cost DOLLARS | tokens N"
 SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
-    SlashCommand("help", "pages.show_help", "What can be done, and how"),
+    SlashCommand("help", "pages.show_help", "What can be done, and how", "topic"),
     SlashCommand("mode", "modes.choose_mode", "Switch the mode", " | ".join(Mode)),
     SlashCommand("model", "models.choose_model", "Choose the model", "provider/name"),
     SlashCommand("effort", "models.choose_effort", "How much the model thinks", "low | medium | high | … | default"),

@@ -14,6 +14,8 @@ DEVELOPER_PAGES: Final = frozenset(
 )
 _SETTINGS_PAGE: Final = "configuration"
 _ROW: Final = re.compile(r"^\| `(?P<key>[a-z_A-Z.]+)` \| .*? \| (?P<meaning>.*) \|$", re.MULTILINE)
+_PICTURE: Final = re.compile(r"!\[[^\]]*\]\([^)]*\)\n*")
+_LOCAL_LINK: Final = re.compile(r"\[(?P<text>[^\]]+)\]\((?![a-z]+:)(?P<target>[^)]*)\)")
 _LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 
 
@@ -27,6 +29,16 @@ def list_pages() -> tuple[str, ...]:
 def read_page(name: str) -> str:
     """Return a page as Markdown, "" if there is none of that name."""
     return (_FOLDER / f"{name}.md").read_text(encoding="utf-8") if name in list_pages() else ""
+
+
+def render_page(name: str) -> str:
+    """Return a page for a terminal: no pictures, and of a link into the manual how it is opened there."""
+
+    def name_link(found: re.Match[str]) -> str:
+        page = found["target"].partition("#")[0].removesuffix(".md")
+        return f"`/help {page}`" if found["text"] == f"{page}.md" and page in list_pages() else found["text"]
+
+    return _LOCAL_LINK.sub(name_link, _PICTURE.sub("", read_page(name)))
 
 
 def read_title(name: str) -> str:

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from core.cli.upkeep.config import ConfigArguments, parse, run
-from core.config.manual import read_meanings
+from core.config.manual import find_page, read_meanings, render_page
 from core.config.schema import list_settings, make_general
 from core.errors import ConfigError
 from core.exits import ExitCode
@@ -203,3 +203,19 @@ def test_the_words_are_understood(project, monkeypatch):
     assert parse(["explain", "ui", "--json"]) == ConfigArguments(
         directory=project, action="explain", key="ui", json=True
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [("review", "review"), ("/review", "review"), ("key", "keys"), ("hosted agents", "hosted-agents"), ("nothing", "")],
+)
+def test_a_page_of_the_manual_is_found_by_its_name_or_the_beginning_of_it(words, page):
+    assert find_page(words) == page
+
+
+def test_a_page_has_no_pictures_and_tells_how_the_others_are_opened():
+    text = render_page("review")
+    assert text.startswith("# Review")
+    assert "`/help keys`" in text
+    assert ".svg" not in text
+    assert "(keys.md)" not in text

@@ -270,8 +270,7 @@ async def test_theme_and_keys_of_the_user_are_taken_and_what_is_wrong_is_told(st
         await on.until(lambda: on.app._notifications)
         assert "app.nothing" in next(iter(on.app._notifications)).message
         await on.pilot.press("f5")
-        await on.until(lambda: type(on.app.screen).__name__ == "PageDialog")
-        assert on.app.screen is not on.screen
+        await on.until(lambda: type(on.app.screen).__name__ == "KeyHelpDialog")
 
 
 async def test_a_theme_that_is_not_there_is_told(stage):

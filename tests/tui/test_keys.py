@@ -1,11 +1,22 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from core.protocol import commands as c
 from core.protocol import events as e
 from core.protocol.models import ModelChoice
-from core.protocol.queries import ContextAnswer, ContextPart, ContextQuery, ModelsAnswer, ModelsQuery
+from core.protocol.queries import (
+    ContextAnswer,
+    ContextPart,
+    ContextQuery,
+    ManualAnswer,
+    ManualPage,
+    ManualQuery,
+    ModelsAnswer,
+    ModelsQuery,
+)
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
@@ -13,7 +24,8 @@ from tui.ask.approval_bar import GRACE
 from tui.bridge import SessionRequest
 from tui.key_table import KEYS
 from tui.keymap import format_keys, select_known_keys
-from tui.screens.dialogs.pages import render_keys
+from tui.screens.dialogs.pages import render_help
+from tui.search.key_help import NOTHING, PLACES, KeyHelpDialog, render_keys
 from tui.settings_check import check_interface, is_key
 from tui.slash_commands import SLASH_COMMANDS, parse_slash_command
 
@@ -77,7 +89,7 @@ async def test_shift_tab_goes_through_the_modes(stage):
 
 
 @pytest.mark.parametrize(
-    ("key", "screen"), [("ctrl+full_stop", "PickerDialog"), ("ctrl+p", "PaletteDialog"), ("f1", "PageDialog")]
+    ("key", "screen"), [("ctrl+full_stop", "PickerDialog"), ("ctrl+p", "PaletteDialog"), ("f1", "KeyHelpDialog")]
 )
 async def test_a_key_opens_a_dialog_and_escape_closes_it(stage, key, screen):
     async with stage(recorded.opening()) as on:
@@ -162,8 +174,7 @@ async def test_an_approval_never_takes_keys_from_what_is_being_written(stage, mo
 async def test_a_key_can_be_remapped_by_its_id(stage):
     async with stage(recorded.opening(), keymap={"app.keys": "f5"}) as on:
         await on.pilot.press("f5")
-        await on.until(lambda: type(on.app.screen).__name__ == "PageDialog")
-        assert on.app.screen is not on.screen
+        await on.until(lambda: isinstance(on.app.screen, KeyHelpDialog))
 
 
 SENT = {
@@ -199,7 +210,9 @@ async def test_a_slash_command_opens_a_page_or_a_list(stage, word):
     async with stage(recorded.opening(), answers=answers) as on:
         on.prompt.text = f"/{word}"
         on.prompt.action_send()
-        await on.until(lambda: type(on.app.screen).__name__ in {"PageDialog", "PickerDialog", "ContextDialog"})
+        await on.until(
+            lambda: type(on.app.screen).__name__ in {"PageDialog", "PickerDialog", "ContextDialog", "KeyHelpDialog"}
+        )
         assert on.app.screen is not on.screen
 
 
@@ -279,4 +292,62 @@ def test_the_page_of_keys_has_one_row_a_key_at_eighty_columns_and_loses_no_word_
         text = render_keys({}, width).plain
         assert max(map(len, text.split("\n"))) <= width
         assert all(key.tooltip in " ".join(text.split()) for key in KEYS)
-        assert ("app.mode_next" in text) == (width == 93)
+        assert "app.mode_next" not in text
+
+
+def test_the_place_with_the_focus_comes_first_with_what_it_is_for():
+    text = render_keys({}, 80, ["review", "lines"]).plain
+    assert text.startswith(f"Review\n{PLACES['review'][:40]}")
+    assert text.index("Keys: Review") < text.index("Long lines of a file") < text.index("Everywhere")
+
+
+def test_a_search_leaves_the_keys_that_are_told_so_and_says_when_there_are_none():
+    text = render_keys({}, 80, ["review"], "accept file").plain
+    assert "Write all hunks of this file" in text
+    assert "Everywhere" not in text
+    assert render_keys({}, 80, [], "zzzz").plain == NOTHING
+
+
+async def test_f1_explains_the_place_that_has_the_focus_and_searches(stage):
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press("f1")
+        await on.until(lambda: isinstance(on.app.screen, KeyHelpDialog))
+        shown = on.app.screen.query_one("#keyhelp-text")
+        await on.until(lambda: str(shown.render()).startswith("Prompt"))
+        scroll = on.app.screen.query_one("VerticalScroll")
+        await on.pilot.press("pagedown", "down")
+        await on.until(lambda: scroll.scroll_offset.y > 2)
+        away = scroll.scroll_offset.y
+        await on.pilot.press("up")
+        await on.until(lambda: scroll.scroll_offset.y == away - 1)
+        await on.pilot.press("pageup", *"rewind")
+        await on.until(lambda: "esc twice" in str(shown.render()) or "earlier prompt" in str(shown.render()))
+        assert scroll.scroll_offset.y == 0
+        await on.pilot.press("f1")
+        await on.until(lambda: on.app.screen is on.screen)
+
+
+async def test_help_with_a_topic_shows_a_page_of_the_manual_and_says_which_there_are(stage):
+    manual = ManualAnswer(
+        page="review", text="# Reviewing\n\nEach *hunk* waits.", pages=(ManualPage(name="review", title="Reviewing"),)
+    )
+    async with stage(recorded.opening(), answers={ManualQuery: manual}) as on:
+        on.prompt.set_text("/help review")
+        await on.pilot.press("enter")
+        await on.until(lambda: type(on.app.screen).__name__ == "PageDialog")
+        text = on.app.screen.query_one("PageText")
+        await on.until(lambda: "Each hunk waits." in str(text.render()))
+    missing = ManualAnswer(pages=manual.pages)
+    async with stage(recorded.opening(), answers={ManualQuery: missing}) as on:
+        on.prompt.set_text("/help nothing")
+        await on.pilot.press("enter")
+        await on.until(lambda: on.app._notifications)
+        assert "It has review" in next(iter(on.app._notifications)).message
+
+
+@pytest.mark.parametrize("width", [50, 68, 93, 150])
+def test_the_page_of_commands_runs_no_words_together(width):
+    text = render_help(ManualAnswer(pages=(ManualPage(name="review", title=""),)), width).plain
+    for each in SLASH_COMMANDS:
+        assert re.search(rf"/{each.word} +{re.escape(each.label[:12])}", text)
+    assert max(len(line.rstrip()) for line in text.split("\n")[3:]) <= max(width, 90)

@@ -70,7 +70,7 @@ async def test_what_has_no_place_now_says_so(stage, words):
         ("review accept", "Review: Accept"),
         ("undo", "Take the last verdict back"),
         ("send com", "Review: Send comments"),
-        ("keys", "Keys"),
+        ("keys", "All keys"),
         ("mdel", "Models"),
     ],
 )
@@ -107,7 +107,7 @@ async def test_each_command_has_one_line_with_its_key_at_the_right(stage, size):
 async def test_a_chosen_command_is_first_the_next_time_and_nothing_found_is_said(stage):
     async with stage(recorded.opening()) as on:
         await on.pilot.press("ctrl+p", *"all keys", "enter")
-        await on.until(lambda: type(on.app.screen).__name__ == "PageDialog")
+        await on.until(lambda: type(on.app.screen).__name__ == "KeyHelpDialog")
         await on.pilot.press("escape", "ctrl+p")
         await on.until(lambda: isinstance(on.app.screen, PaletteDialog))
         await on.until(lambda: on.app.screen.has_choices)

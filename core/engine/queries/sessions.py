@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from core.config.manual import find_page, list_pages, read_page, read_title
+from core.config.manual import find_page, list_pages, read_title, render_page
 from core.engine.configuration.doubts import check_configuration
 from core.engine.configuration.explanation import SettingSources, explain_settings
 from core.engine.models import ModelAccess
@@ -69,7 +69,7 @@ async def answer_manual(_: QuerySource, query: q.ManualQuery) -> q.ManualAnswer:
 def _read_manual(words: str) -> q.ManualAnswer:
     page = find_page(words)
     pages = tuple(q.ManualPage(name=name, title=read_title(name)) for name in list_pages())
-    return q.ManualAnswer(page=page, text=read_page(page), pages=pages)
+    return q.ManualAnswer(page=page, text=render_page(page), pages=pages)
 
 
 async def answer_sessions(source: QuerySource, query: q.SessionsQuery) -> q.SessionsAnswer:

@@ -19,13 +19,15 @@ from tui.screens.dialogs.listings.rules import RulesDialog
 from tui.screens.dialogs.listings.servers import ServersDialog
 from tui.screens.dialogs.listings.skills import SkillsDialog
 from tui.screens.dialogs.listings.tools import ToolsDialog
-from tui.screens.dialogs.pages import build_help_page, build_keys_page, build_preview_page
+from tui.screens.dialogs.pages import build_help_page, build_manual_page, build_preview_page
 from tui.screens.dialogs.picker import PickerDialog, PickerOption
+from tui.search.key_help import KeyHelpDialog, list_scopes
+from tui.search.palette import MAX_RECENT, PaletteDialog, list_palette_entries
 from tui.terminal.capabilities import find_real_depth
+from tui.text import fit_line
 from tui.themes.appearance import Appearance
 from tui.themes.building import FAMILIES
 from tui.themes.files import read_theme_files
-from tui.search.palette import MAX_RECENT, PaletteDialog, list_palette_entries
 
 
 class PageController(Controller):
@@ -112,10 +114,21 @@ class PageController(Controller):
         self.context.show(PaletteDialog(entries, self._recent), carry_out)
 
     def action_show_keys(self, _: str = "") -> None:
-        self.context.show(build_keys_page(get_keymap(self.context.screen.app)))
+        """Explain the place with the focus and its keys, then all others."""
+        screen = self.context.screen
+        self.context.show(KeyHelpDialog(get_keymap(screen.app), list_scopes(screen.focused)))
 
-    def action_show_help(self, _: str = "") -> None:
-        self.context.show(build_help_page())
+    @in_worker("picker")
+    async def action_show_help(self, topic: str = "") -> None:
+        """Show the commands of the prompt, or a page of the manual."""
+        found = (
+            await self.context.query(queries.ManualQuery(page=topic), queries.ManualAnswer) or queries.ManualAnswer()
+        )
+        if topic and not found.text:
+            names = ", ".join(each.name for each in found.pages)
+            self.context.notify_user(f"The manual has no page about {fit_line(topic, 60)!r}.", f"It has {names}.")
+            return
+        self.context.show(build_manual_page(found) if found.text else build_help_page(found))
 
     @in_worker("picker")
     async def action_show_context(self, _: str = "") -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from textual import events
@@ -12,24 +12,21 @@ from textual.content import Content
 from textual.widgets import Static
 
 from core.protocol.documents import TerminalCommandDocument, TerminalCommandMetadata
-from core.protocol.queries import CommandPreviewAnswer
+from core.protocol.queries import CommandPreviewAnswer, ManualAnswer
 from core.protocol.review import Check
 from tui.block import TranscriptBlock
 from tui.input.visibility import is_fully_visible
-from tui.key_scopes import SCOPE_TITLES
-from tui.keymap import format_first_key, format_keys, get_bindings, get_keymap, group_by_scope
+from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.review.descriptions import PROOFS
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import clean, expose_controls, fit_line, format_path, to_content
 from tui.widgets.text_rows import find_line_breaks
 
-MAX_KEY_COLUMNS: Final = 14  # columns for keys before what they do; more keys than that push it to the right
 MAX_CHECKED: Final = 8  # paths that a check looked at that are named
 MUTED: Final = "$foreground 60%"
 OUTPUT_GONE: Final = (
     "Its output is no longer on this screen: /history loads the rest of the conversation, ! runs it again."
 )
-MARGINS: Final = 6  # columns before the keys, and between them, what they do, and their id
 
 
 class ConfirmDialog(Dialog[bool]):
@@ -123,39 +120,6 @@ def _find_run(check: Check, blocks: Iterable[TranscriptBlock]) -> TerminalComman
     return next(reversed(mine or same), None)
 
 
-def build_keys_page(keymap: Mapping[str, str]) -> PageDialog:
-    return PageDialog("Keys", lambda width: render_keys(keymap, width))
-
-
-def render_keys(keymap: Mapping[str, str], width: int) -> Content:
-    """Render one row a key while there is room for its explanation; ids follow if there is room for all of them."""
-    parts: list[tuple[str, str]] = []
-    scopes = {
-        scope: [(format_keys(keymap.get(key.id, key.keys)), key) for key in keys]
-        for scope, keys in group_by_scope().items()
-    }
-    widest = {scope: min(max(len(keys) for keys, _ in rows), MAX_KEY_COLUMNS) for scope, rows in scopes.items()}
-    with_ids = all(
-        max(widest[scope], len(keys)) + len(key.tooltip) + len(key.id) + MARGINS <= width
-        for scope, rows in scopes.items()
-        for keys, key in rows
-    )
-    for scope, rows in scopes.items():
-        parts.append((f"\n{SCOPE_TITLES[scope]}\n" if parts else f"{SCOPE_TITLES[scope]}\n", "bold $accent"))
-        for keys, key in rows:
-            first, *rest = _wrap_text(key.tooltip, width - max(widest[scope], len(keys)) - 4)
-            parts += [(f"  {keys:<{widest[scope]}}  ", "bold"), (first, "")]
-            parts += [(f"  {key.id}", "$foreground 60%")] if with_ids else []
-            parts += [(f"\n{' ' * (max(widest[scope], len(keys)) + 4)}{line}", "") for line in rest] + [("\n", "")]
-    if not with_ids:
-        parts.append(("\nIds for ui.keymap: docs/keys.md, or a wider window", "$foreground 60%"))
-    return Content.assemble(*parts)
-
-
-def _wrap_text(text: str, width: int) -> list[str]:
-    return [text[start:end] for start, end in find_line_breaks(text, width)]
-
-
 def build_machine_dialog(command: str) -> ConfirmDialog:
     """Return the question before a command of the user's own runs on their machine."""
     note = "It runs as you, outside of the shadow: what it changes is changed, and waits for no review."
@@ -168,12 +132,28 @@ Type what you want and press Enter. The agent works in a shadow of your project:
 what it changes waits in the review (Ctrl+R) until you accept it, hunk by hunk.
 
 """
+_MANUAL_STYLES: Final = {
+    "heading": "bold $text-primary",
+    "strong": "bold",
+    "em": "italic",
+    "code": "$text-accent",
+    "muted": "$foreground 60%",
+    "accent": "$primary",
+}
+_MIN_LABEL: Final = 16  # columns that a label needs beside the word of its command
 
 
-def build_help_page() -> PageDialog:
+def build_help_page(manual: ManualAnswer) -> PageDialog:
+    """Build the page of the commands in the prompt, and of the pages that the manual has."""
+    return PageDialog("Help", lambda width: render_help(manual, width))
+
+
+def render_help(manual: ManualAnswer, width: int) -> Content:
+    """Render one row a command: its word, what it does, and what it takes if there is room for it."""
     from tui.slash_commands import SLASH_COMMANDS
 
     parts: list[tuple[str, str]] = [(_HELP, "")]
+<<<<<<< HEAD
     longest = max(len(each.word) for each in SLASH_COMMANDS)
     for each in SLASH_COMMANDS:
         parts += [
@@ -183,3 +163,29 @@ def build_help_page() -> PageDialog:
         ]
     parts.append(("\n  @ names a file   F1 all keys   Ctrl+P every command   Shift+Tab the mode\n", "$foreground 60%"))
     return PageDialog("Help", Content.assemble(*parts))
+=======
+    column = min(max(len(each.word) for each in SLASH_COMMANDS), max(width - _MIN_LABEL, 8)) + 2
+    for each in SLASH_COMMANDS:
+        room = width - column - 3
+        label = fit_line(each.label, room)
+        takes = each.argument if each.argument and len(label) + 2 + len(each.argument) <= room else ""
+        parts += [(f"  /{each.word:<{column - 1}}", "bold"), (label, ""), (f"  {takes}\n", "$foreground 60%")]
+    parts.append(("\n  @ names a file   F1 the keys of a place   Ctrl+P every command   Shift+Tab the mode\n\n", ""))
+    if manual.pages:
+        parts.append(("Read more: /help and one of these words\n", "bold $accent"))
+        words = "  ".join(each.name for each in manual.pages)
+        parts += [(f"{words[start:end]}\n", "") for start, end in find_line_breaks(words, width)]
+    return Content.assemble(*parts)
+
+
+def build_manual_page(manual: ManualAnswer) -> PageDialog:
+    """Build a page of the manual, drawn for the width that there is."""
+    from tui.widgets.markdown_rows import render_markdown
+
+    def draw(width: int) -> Content:
+        rows = render_markdown(manual.text, width, lambda code, _: [[(line, "code")] for line in code.split("\n")])
+        styled = [(text, _MANUAL_STYLES.get(role, "")) for row in rows for text, role in (*row.pieces, ("\n", ""))]
+        return Content.assemble(*styled)
+
+    return PageDialog(f"Manual: {manual.page}", draw)
+>>>>>>> 1b32678e (help: F1 explains the place with the focus, /help TOPIC reads the manual)

@@ -1,0 +1,127 @@
+"""The help of a place: what the pane with the focus is for, its keys, then all others; searched by words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.dom import DOMNode
+from textual.widgets import Input, Static
+
+from tui.key_scopes import SCOPE_TITLES
+from tui.key_table import Key
+from tui.keymap import format_keys, get_bindings, group_by_scope
+from tui.screens.dialogs.dialog import Dialog
+from tui.widgets.input_line import SteadyInput
+from tui.widgets.text_rows import find_line_breaks
+
+MAX_KEY_COLUMNS: Final = 14  # columns for keys before what they do; more keys than that push it to the right
+MARGIN: Final = 4  # columns before the keys, and between them and what they do
+NOTHING: Final = "No key is told with these words. Ctrl+P searches all commands."
+# What a place is for, for those who see it for the first time.
+PLACES: Final = {
+    "prompt": "Type what you want. @ names a file or a symbol, / opens the commands, ! runs a command in the box. What "
+    "is sent while a turn runs steers it.",
+    "transcript": "What was said and done, block by block. A block opens to show the whole call, its output, its edit.",
+    "review": "What the agent changed and you have not judged. Nothing of it is in your files until you accept it, "
+    "hunk by hunk, by file, or all that came from one prompt.",
+    "changes": "All that waits, by directory. What is judged here counts for the whole row.",
+    "files": "The files of the project as the agent sees them. A file that it changed is marked.",
+    "preview": "A file as the agent sees it. What stands here can be looked up, renamed, and taken into the prompt.",
+    "plan": "The plan of this session: todos that wait for each other, kept as a file of the project. Building works "
+    "through them in their order.",
+    "debug": "The hypotheses of a fault, the log of each run, and what the probes told. Answer the card to go on.",
+    "agents": "The subagents of this session: what each is at, what it costs, how it ended.",
+    "background": "Agents that work without a screen. What one did comes into your review when you open it.",
+    "approval": "A command, a host or a tool waits for your yes. Nothing is preselected, and a key counts only once "
+    "all of it can be read.",
+    "question": "The agent asks. It goes on with your answer; escape leaves the question for later.",
+}
+
+
+def list_scopes(focused: DOMNode | None) -> list[str]:
+    """Return the scopes of the keys that work where the focus is, the nearest first."""
+    found: dict[str, None] = {}
+    for node in focused.ancestors_with_self if focused is not None else ():
+        for key in node._bindings.key_to_bindings.values():
+            found |= {each.id.partition(".")[0]: None for each in key if each.id and "." in each.id}
+    return [scope for scope in found if scope in SCOPE_TITLES and scope != "app"]
+
+
+def render_keys(keymap: Mapping[str, str], width: int, here: Sequence[str] = (), words: str = "") -> Content:
+    """Render one row a key while there is room for its explanation: those of the scopes `here` first, with what the
+    place is for. `words`: only the keys that are told with all of them."""
+    wanted, table, parts = words.lower().split(), group_by_scope(), list[tuple[str, str]]()
+    place = next((scope for scope in here if scope in PLACES), "")
+    if place and not wanted:
+        text = PLACES[place]
+        parts += [(f"{SCOPE_TITLES[place]}\n", "bold $accent")]
+        parts += [(f"{line}\n", "") for line in _wrap_text(text, width)] + [("\n", "")]
+    for scope in (*here, *(each for each in table if each not in here)):
+        rows = [(format_keys(keymap.get(key.id, key.keys)), key) for key in table[scope]]
+        rows = [(keys, key) for keys, key in rows if _has_words(keys, key, wanted)]
+        if rows:
+            title = f"Keys: {SCOPE_TITLES[scope]}" if scope == place and not wanted else SCOPE_TITLES[scope]
+            parts += [(f"{title}\n", "bold $accent"), *_render_scope(rows, width), ("\n", "")]
+    return Content.assemble(*parts or [(NOTHING, "$foreground 60%")])
+
+
+def _has_words(keys: str, key: Key, words: Sequence[str]) -> bool:
+    text = f"{keys} {key.id} {SCOPE_TITLES[key.scope]} {key.label} {key.tooltip}".lower()
+    return all(word in text for word in words)
+
+
+def _render_scope(rows: Sequence[tuple[str, Key]], width: int) -> Iterator[tuple[str, str]]:
+    widest = min(max(len(keys) for keys, _ in rows), MAX_KEY_COLUMNS)
+    for keys, key in rows:
+        column = max(widest, len(keys))
+        first, *rest = _wrap_text(key.tooltip, width - column - MARGIN)
+        yield f"  {keys:<{widest}}  ", "bold"
+        yield first, ""
+        yield from ((f"\n{' ' * (column + MARGIN)}{line}", "") for line in rest)
+        yield "\n", ""
+
+
+def _wrap_text(text: str, width: int) -> list[str]:
+    return [text[start:end] for start, end in find_line_breaks(text, width)]
+
+
+class KeyHelpDialog(Dialog[None]):
+    """Shows what can be done, the place with the focus first, and searches it."""
+
+    BINDINGS = get_bindings("keyhelp")
+    shape = "page keyhelp"
+
+    def __init__(self, keymap: Mapping[str, str], here: Sequence[str]) -> None:
+        super().__init__("Help")
+        self._keymap, self._here = keymap, here
+
+    def compose_body(self) -> ComposeResult:
+        yield SteadyInput(placeholder="type to search", compact=True, select_on_focus=False)
+        with VerticalScroll(can_focus=False):
+            yield Static(id="keyhelp-text")
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.call_after_refresh(self._render_text)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._render_text()
+        self.query_one(VerticalScroll).scroll_home(animate=False)
+
+    def _render_text(self) -> None:
+        if not self.is_mounted:
+            return
+        width = self.query_one(VerticalScroll).scrollable_content_region.width
+        words = self.query_one(Input).value
+        self.query_one("#keyhelp-text", Static).update(render_keys(self._keymap, max(width, 20), self._here, words))
+
+    def action_scroll_by(self, rows: int) -> None:
+        self.query_one(VerticalScroll).scroll_relative(y=rows, animate=False)
+
+    def action_page(self, pages: int) -> None:
+        scroll = self.query_one(VerticalScroll)
+        scroll.scroll_relative(y=pages * max(scroll.size.height - 1, 1), animate=False)
