@@ -7,7 +7,9 @@ rest, and scroll. Of what the model chose it shows the explanation alone, set ap
 
 from __future__ import annotations
 
+import asyncio
 import re
+from functools import reduce
 from typing import Final
 
 from textual import on
@@ -24,6 +26,9 @@ from tui.ask import messages
 from tui.input.visibility import GracePeriod, GuardedWidget, is_fully_visible
 from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.text import expose_controls, fit_line, format_path
+from tui.themes import SYNTAX
+from tui.widgets.highlight import HighlightedText
+from tui.workers import start_worker
 
 GRACE: Final = 0.5
 _LONG: Final = 400
@@ -104,11 +109,29 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
             rows = f"{lines:,} line{'s' * (lines > 1)}"
             title.append((f"  {size:,} characters, {rows}, ending: …{tail}", "$warning"))
         self.query_one("#approval-title", Static).update(Content.assemble(*title))
-        self.query_one("#approval-text", Static).update(Content(format_subject(request.subject)))
+        self.query_one("#approval-text", Static).update(Content.styled(format_subject(request.subject), "bold"))
+        if request.kind in {"command", "machine"}:
+            start_worker(self, self._colour_command, request, group="approval", exclusive=True)
         self.query_one("#approval-subject", VerticalScroll).scroll_home(animate=False)
         self.query_one("#approval-details", VerticalScroll).scroll_home(animate=False)
-        self.query_one("#approval-about", Static).update(Content.assemble(*_format_details(request)))
         self._share_rows(request)
+
+    async def _colour_command(self, request: ApprovalRequested) -> None:
+        """Colour what would run as the shell reads it; the text stays the one that is judged."""
+        lines = format_subject(request.subject).split("\n")
+        coloured = HighlightedText(lines, "bash", "")
+        await asyncio.to_thread(coloured.highlight_chunk, 0)
+        if self._request is not request:
+            return
+        rows = [
+            reduce(
+                lambda row, span: row.stylize(SYNTAX[span[2]], span[0], span[1]),
+                coloured.get_spans(at) or (),
+                Content.styled(line, "bold"),
+            )
+            for at, line in enumerate(lines)
+        ]
+        self.query_one("#approval-text", Static).update(Content("\n").join(rows))
 
     def on_resize(self) -> None:
         if self._request is not None:
@@ -120,6 +143,7 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         width = self.content_size.width or self.app.size.width  # before it is laid out for the first time
         if self.styles.max_height is None:
             return
+        self.query_one("#approval-about", Static).update(_format_details(request, width - 2))
         title, text, about = (self._measure(each, width) for each in ("title", "text", "about"))
         choices = self._list_choices(request)
         rows = _arrange(choices, width)
@@ -246,9 +270,24 @@ def _takes_pattern(request: ApprovalRequested) -> bool:
     return is_about_command and "allow_always" in request.options
 
 
-def _format_details(request: ApprovalRequested) -> list[tuple[str, str]]:
-    """Return what it could reach and how and where it would run, why it is asked, and apart from these the model's
-    explanation. What a yes grants comes first: on a low screen the rest may be cut off."""
+def _format_details(request: ApprovalRequested, width: int) -> Content:
+    """Return a row of chips, of which none is divided that fits: what it could reach, how and where it would run, why
+    it is asked. What a yes grants comes first: on a low screen the rest may be cut off. Apart from these stands the
+    model's explanation."""
+    rows: list[Content] = []
+    for text, style in _list_facts(request):
+        chip = Content.styled(f" {text} ", f"{style} on $background")
+        if rows and rows[-1].cell_length + 1 + chip.cell_length <= width:
+            rows[-1] = Content.assemble(rows[-1], " ", chip)
+        else:
+            rows.append(chip)
+    if request.explanation:
+        rows.append(Content.styled(f"the model says: {fit_line(request.explanation, 400)}", f"{_DIM} italic"))
+    return Content("\n").join(rows)
+
+
+def _list_facts(request: ApprovalRequested) -> list[tuple[str, str]]:
+    """Return what is to be known of it, each with its style, what a yes grants first."""
     about = []
     reason = (f"asked because: {fit_line(request.reason)}", _DIM) if request.reason else None
     has_targets = request.kind == "command" and "allow_session" in request.options
@@ -268,6 +307,4 @@ def _format_details(request: ApprovalRequested) -> list[tuple[str, str]]:
         about.append((f"variables set by commands: {names}", _DIM))
     if reason is not None and not has_targets:
         about.append(reason)
-    if request.explanation:
-        about.append((f"the model says: {fit_line(request.explanation, 400)}", f"{_DIM} italic"))
-    return [(f"{chr(10) * bool(number)}{text}", style) for number, (text, style) in enumerate(about)]
+    return about
