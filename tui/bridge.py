@@ -144,12 +144,13 @@ class Bridge:
                     return False
             reply = await self._client.submit(self._build_open_command())
         while isinstance(reply, commands.Reject):
-            if self._request.resume is not None and not self.state.session_id:
+            is_named = self._request.resume is not None and not self.state.session_id
+            models = await self._client.query(queries.ModelsQuery(discover=False))
+            if is_named or not isinstance(models, queries.ModelsAnswer):  # no other model would help
                 self._listener.handle_session_refused(reply.message, reply.hint)
                 return False
             self._listener.report_trouble(reply.message, reply.hint)
-            models = await self._client.query(queries.ModelsQuery(discover=False))
-            if not isinstance(models, queries.ModelsAnswer) or not await self._ask_for_model(models):
+            if not await self._ask_for_model(models):
                 return False
             reply = await self._client.submit(self._build_open_command())
         if self._request.changes and not self.state.session_id:

@@ -246,7 +246,7 @@ def choose_session(arguments: ScreenArguments) -> ScreenArguments:
     if arguments.demo and not (session := demo.find_latest_session()):
         raise StateError("no demo was begun yet.", hint="Start one: agent-tui --demo", code="session_unknown")
     if session and not store.has_session(session) and (copy := demo.find_project(session)):
-        store = SessionStore(copy)
+        arguments, store = replace(arguments, directory=copy), SessionStore(copy)
     session = store.resolve_id(session)
     if find_socket(session) is None:  # else the screen attaches to the engine that has it open
         store.open(session).close()

@@ -128,7 +128,8 @@ async def test_a_demo_goes_on_in_its_own_project_after_the_engine_was_lost(tmp_p
     await first.submit(cmd.TurnSubmit(session=opened.session, text="Why do the tests fail?"))
     await first.wait_idle(opened.session)
     await first.close()
-    assert choose_session(parse(["--demo", "-c"])).resume == opened.session
+    chosen = choose_session(parse(["--demo", "-c"]))
+    assert (chosen.resume, chosen.directory) == (opened.session, copy)
     second = Engine(tmp_path, options=EngineOptions(watch=False))
     resumed = await second.submit(cmd.SessionResume(session=opened.session))
     assert isinstance(resumed, cmd.Ack)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tests.support.scripted_client import ScriptedClient
 from tests.support.session_log import scan
 from tests.support.story import access, project_at
 from tui.app import AgentApp, build_session_request
+from tui.bridge import SessionRequest
 from tui.notices import format_exit_summary
 from tui.state import ViewState
 
@@ -49,6 +51,23 @@ async def test_a_session_that_is_not_there_is_told_before_the_screen_opens(proje
     ended = await run(project, *said, env=environment(None))
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.startswith(problem)
+
+
+async def test_in_the_home_directory_the_screen_says_why_nothing_can_be_opened_and_ends(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    async def connect() -> Engine:
+        return Engine(tmp_path, options=EngineOptions(watch=False))
+
+    app = AgentApp(connect, SessionRequest())
+    told: list[str] = []
+    leave = app.exit
+    monkeypatch.setattr(app, "exit", lambda **how: (told.append(how["message"]), leave(**how)))
+    async with asyncio.timeout(30), app.run_test() as pilot:
+        while app.return_code is None:
+            await pilot.pause(0.01)
+    assert app.return_code == 1
+    assert "is your home directory, not a project. Start in a project's own directory" in told[0]
 
 
 async def test_a_session_that_is_open_elsewhere_is_told_and_one_that_is_free_is_named(project):
