@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -11,6 +13,8 @@ from core.protocol.queries import (
     ContextAnswer,
     ContextPart,
     ContextQuery,
+    DiffAnswer,
+    DiffQuery,
     ManualAnswer,
     ManualPage,
     ManualQuery,
@@ -19,6 +23,7 @@ from core.protocol.queries import (
 )
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
+from tests.tui.review_case import PRICES
 from tui.app import AgentApp
 from tui.ask.approval_bar import GRACE
 from tui.bridge import SessionRequest
@@ -344,6 +349,35 @@ async def test_help_with_a_topic_shows_a_page_of_the_manual_and_says_which_there
         await on.pilot.press("enter")
         await on.until(lambda: on.app._notifications)
         assert "It has review" in next(iter(on.app._notifications)).message
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 60)])
+async def test_a_toast_covers_no_tabs_names_or_keys_of_a_pane_and_no_prompt(size):
+    async def connect() -> ScriptedClient:
+        events = [*recorded.opening(), e.ChangeProposed(change=PRICES.change)]
+        return ScriptedClient(events, answers={DiffQuery: DiffAnswer(diff=PRICES)})
+
+    async def until(holds: Callable[[], object]) -> None:
+        async with asyncio.timeout(30):
+            while not holds():
+                await pilot.pause(0.01)
+
+    app = AgentApp(connect, SessionRequest(model="m"))
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await until(lambda: app.main.is_attached and app.main.state.changes)
+        if size[0] < 120:  # where there is room it opens by itself
+            await pilot.press("ctrl+r")
+        await until(lambda: app.main.query("#side-hint") and app.main.query_one("#side-hint").region)
+        app.main.context.notify_user("The file on disk has changed, which is told here in a few words.", is_error=True)
+        await pilot.pause(0.2)
+        (toast,) = (each.region for each in app.main.query("Toast"))
+        assert toast.width > 10
+        assert app.main.region.contains_region(toast)
+        parts = ("#side-title", "#side-hint", "#prompt", "#status")
+        covered = [
+            name for name in parts for each in app.main.query(name) if each.region and each.region.overlaps(toast)
+        ]
+        assert covered == []
 
 
 @pytest.mark.parametrize("width", [50, 68, 93, 150])

@@ -37,6 +37,8 @@ TOO_SMALL_NOTICE: Final = (
     "agent-tui needs a larger window: 60 columns and 16 rows show all of it. Nothing is lost; what runs goes on."
 )
 
+TOASTS_ABOVE_FOOT: Final = 3  # rows below toasts: the status bar, and the keys of a pane
+
 
 class MainScreen(Screen[None]):
     """One session in one window: the widgets, the controllers that act for them, and what the bridge reports."""
@@ -54,6 +56,7 @@ class MainScreen(Screen[None]):
         self._request = request
         self._pending_notice = ""
         self._is_set_up = self._is_pane_shown = False
+        self._toast_room = (0, 0, 0)  # the first column that toasts may stand in, how many there are, and rows below
         self.context = ScreenContext(self, self.bridge, request)
 
     @cached_property
@@ -103,9 +106,22 @@ class MainScreen(Screen[None]):
     # Layout
 
     def _after_layout(self, _: object) -> None:
+        self._place_toasts()
         if self._is_loaded and self.app.screen is self:
             self.controllers.focus.move_hidden_focus()
             self._show_what_waits()
+
+    def _place_toasts(self) -> None:
+        """Keep toasts over the conversation, away from the tabs and names of the panes beside it; where one pane has
+        the whole window, over its last rows."""
+        centre = self.query_one("#centre").region
+        room = (centre.x, centre.width, 0) if centre else (0, self.size.width, TOASTS_ABOVE_FOOT)
+        if room != self._toast_room:
+            self._toast_room = room
+            self.set_class(not centre, "-toasts-below")
+            for rack in self.query("ToastRack"):
+                rack.styles.width = room[1]
+                rack.styles.margin = (0, 0, room[2], room[0])
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
