@@ -10,6 +10,8 @@ from core.protocol import commands as c
 from core.protocol import events as e
 from core.protocol.models import ModelChoice
 from core.protocol.queries import (
+    ConfigAnswer,
+    ConfigQuery,
     ContextAnswer,
     ContextPart,
     ContextQuery,
@@ -20,6 +22,8 @@ from core.protocol.queries import (
     ManualQuery,
     ModelsAnswer,
     ModelsQuery,
+    SettingRow,
+    SettingsProblem,
 )
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
@@ -331,6 +335,19 @@ async def test_f1_explains_the_place_that_has_the_focus_and_searches(stage):
         assert scroll.scroll_offset.y == 0
         await on.pilot.press("f1")
         await on.until(lambda: on.app.screen is on.screen)
+
+
+async def test_the_settings_are_shown_with_where_they_come_from_and_what_is_wrong(stage):
+    row = SettingRow(key="limits.max_steps", value=5, default=100, source="config.toml, line 3", meaning="model calls")
+    answer = ConfigAnswer(settings=(row,), problems=(SettingsProblem(level="warning", message="There is no theme."),))
+    async with stage(recorded.opening(), answers={ConfigQuery: answer}) as on:
+        on.prompt.set_text("/config limits.max_steps")
+        await on.pilot.press("enter")
+        await on.until(lambda: type(on.app.screen).__name__ == "PageDialog")
+        text = str(on.app.screen.query_one("VerticalScroll Static").render())
+        assert all(word in text for word in ("! There is no theme.", "line 3", "means: model calls", "default: 100"))
+        asked = [each for each in on.client.queries if isinstance(each, ConfigQuery)]
+        assert asked[0].key == "limits.max_steps"
 
 
 async def test_help_with_a_topic_shows_a_page_of_the_manual_and_says_which_there_are(stage):

@@ -19,7 +19,7 @@ from tui.screens.dialogs.listings.rules import RulesDialog
 from tui.screens.dialogs.listings.servers import ServersDialog
 from tui.screens.dialogs.listings.skills import SkillsDialog
 from tui.screens.dialogs.listings.tools import ToolsDialog
-from tui.screens.dialogs.pages import build_help_page, build_manual_page, build_preview_page
+from tui.screens.dialogs.pages import build_help_page, build_manual_page, build_preview_page, build_settings_page
 from tui.screens.dialogs.picker import PickerDialog, PickerOption
 from tui.search.key_help import KeyHelpDialog, list_scopes
 from tui.search.palette import MAX_RECENT, PaletteDialog, list_palette_entries
@@ -129,6 +129,14 @@ class PageController(Controller):
             self.context.notify_user(f"The manual has no page about {fit_line(topic, 60)!r}.", f"It has {names}.")
             return
         self.context.show(build_manual_page(found) if found.text else build_help_page(found))
+
+    @in_worker("picker")
+    async def action_show_config(self, key: str = "") -> None:
+        """Show the settings as they hold, or one of them, and what is wrong."""
+        question = queries.ConfigQuery(key=key.strip())
+        found = await self.context.query(question, queries.ConfigAnswer, "The settings can't be told now.")
+        if found is not None:
+            self.context.show(build_settings_page(found))
 
     @in_worker("picker")
     async def action_show_context(self, _: str = "") -> None:

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from core.protocol.documents import TerminalCommandDocument, TerminalCommandMetadata
-from core.protocol.queries import CommandPreviewAnswer, ManualAnswer
+from core.protocol.queries import CommandPreviewAnswer, ConfigAnswer, ManualAnswer
 from core.protocol.review import Check
 from tui.block import TranscriptBlock
 from tui.input.visibility import is_fully_visible
@@ -127,6 +127,26 @@ def build_machine_dialog(command: str) -> ConfirmDialog:
     return ConfirmDialog("Run this on your real files?", "run it", about=about, no="back to the prompt")
 
 
+def build_settings_page(found: ConfigAnswer) -> PageDialog:
+    """Build the page of settings: what is wrong first, then each with its value and where that comes from; of a single
+    one all that is known."""
+    parts: list[tuple[str, str]] = []
+    for each in found.problems:
+        parts += [(f"{'✗' if each.level == 'error' else '!'} {clean(each.message)}\n", "$text-warning")]
+        parts += [(f"  {clean(each.hint)}\n", "$foreground 60%")] if each.hint else []
+    parts += [("\n", "")] if parts else []
+    for row in found.settings:
+        value = fit_line(str(row.value) if row.value not in ("", None) else "–", 200)
+        parts += [(row.key, "bold" if row.source else ""), (f"  {value}", "$text-accent")]
+        parts += [(f"  {fit_line(row.source, 200)}\n", "$foreground 60%") if row.source else ("\n", "")]
+    if len(found.settings) == 1:
+        row = found.settings[0]
+        told = (("means", row.meaning), ("valid", row.valid), ("default", str(row.default)))
+        parts += [(f"\n{name}: {clean(text)}\n", "") for name, text in told]
+    parts.append(("\nagent-tui config edit opens your config.toml, and checks it.\n", "$foreground 60%"))
+    return PageDialog("Settings", Content.assemble(*parts))
+
+
 _HELP: Final = """\
 Type what you want and press Enter. The agent works in a shadow of your project: \
 what it changes waits in the review (Ctrl+R) until you accept it, hunk by hunk.
@@ -153,17 +173,6 @@ def render_help(manual: ManualAnswer, width: int) -> Content:
     from tui.slash_commands import SLASH_COMMANDS
 
     parts: list[tuple[str, str]] = [(_HELP, "")]
-<<<<<<< HEAD
-    longest = max(len(each.word) for each in SLASH_COMMANDS)
-    for each in SLASH_COMMANDS:
-        parts += [
-            (f"  /{each.word:<{longest + 2}}", "bold"),
-            (each.label, ""),
-            (f"  {each.argument}\n", "$foreground 60%"),
-        ]
-    parts.append(("\n  @ names a file   F1 all keys   Ctrl+P every command   Shift+Tab the mode\n", "$foreground 60%"))
-    return PageDialog("Help", Content.assemble(*parts))
-=======
     column = min(max(len(each.word) for each in SLASH_COMMANDS), max(width - _MIN_LABEL, 8)) + 2
     for each in SLASH_COMMANDS:
         room = width - column - 3
@@ -188,4 +197,3 @@ def build_manual_page(manual: ManualAnswer) -> PageDialog:
         return Content.assemble(*styled)
 
     return PageDialog(f"Manual: {manual.page}", draw)
->>>>>>> 1b32678e (help: F1 explains the place with the focus, /help TOPIC reads the manual)
