@@ -276,7 +276,9 @@ def _format_details(request: ApprovalRequested, width: int) -> Content:
     model's explanation."""
     rows: list[Content] = []
     for text, style in _list_facts(request):
-        chip = Content.styled(f" {text} ", f"{style} on $background")
+        chip = Content.styled(f" {text} ", f"{style} on $foreground 12%")
+        if chip.cell_length > width:  # it takes rows of its own
+            chip = Content.styled(text, style)
         if rows and rows[-1].cell_length + 1 + chip.cell_length <= width:
             rows[-1] = Content.assemble(rows[-1], " ", chip)
         else:
