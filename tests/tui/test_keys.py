@@ -1,40 +1,25 @@
 from __future__ import annotations
 
-import asyncio
-import re
-from collections.abc import Callable
-
 import pytest
 
 from core.protocol import commands as c
 from core.protocol import events as e
 from core.protocol.models import ModelChoice
 from core.protocol.queries import (
-    ConfigAnswer,
-    ConfigQuery,
     ContextAnswer,
     ContextPart,
     ContextQuery,
-    DiffAnswer,
-    DiffQuery,
-    ManualAnswer,
-    ManualPage,
-    ManualQuery,
     ModelsAnswer,
     ModelsQuery,
-    SettingRow,
-    SettingsProblem,
 )
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
-from tests.tui.review_case import PRICES
 from tui.app import AgentApp
 from tui.ask.approval_bar import GRACE
 from tui.bridge import SessionRequest
 from tui.key_table import KEYS
-from tui.keymap import format_keys, select_known_keys
-from tui.screens.dialogs.pages import render_help
-from tui.search.key_help import NOTHING, PLACES, KeyHelpDialog, render_keys
+from tui.keymap import select_known_keys
+from tui.search.key_help import KeyHelpDialog
 from tui.settings_check import check_interface, is_key
 from tui.slash_commands import SLASH_COMMANDS, parse_slash_command
 
@@ -292,114 +277,3 @@ async def test_what_is_told_covers_nothing_that_is_typed_and_does_not_pile_up_in
         told = [toast.region for toast in app.main.query("Toast")]
         assert len(told) == kept
         assert not any(region.overlaps(app.main.query_one("#prompt").region) for region in told)
-
-
-def test_the_page_of_keys_has_one_row_a_key_at_eighty_columns_and_loses_no_word_at_sixty():
-    rows = render_keys({}, 68).plain.split("\n")
-    for key in KEYS:
-        assert any(row.strip().startswith(format_keys(key.keys)) and row.endswith(key.tooltip) for row in rows), key.id
-    for width in (50, 68, 93):
-        text = render_keys({}, width).plain
-        assert max(map(len, text.split("\n"))) <= width
-        assert all(key.tooltip in " ".join(text.split()) for key in KEYS)
-        assert "app.mode_next" not in text
-
-
-def test_the_place_with_the_focus_comes_first_with_what_it_is_for():
-    text = render_keys({}, 80, ["review", "lines"]).plain
-    assert text.startswith(f"Review\n{PLACES['review'][:40]}")
-    assert text.index("Keys: Review") < text.index("Long lines of a file") < text.index("Everywhere")
-
-
-def test_a_search_leaves_the_keys_that_are_told_so_and_says_when_there_are_none():
-    text = render_keys({}, 80, ["review"], "accept file").plain
-    assert "Write all hunks of this file" in text
-    assert "Everywhere" not in text
-    assert render_keys({}, 80, [], "zzzz").plain == NOTHING
-
-
-async def test_f1_explains_the_place_that_has_the_focus_and_searches(stage):
-    async with stage(recorded.opening()) as on:
-        await on.pilot.press("f1")
-        await on.until(lambda: isinstance(on.app.screen, KeyHelpDialog))
-        shown = on.app.screen.query_one("#keyhelp-text")
-        await on.until(lambda: str(shown.render()).startswith("Prompt"))
-        scroll = on.app.screen.query_one("VerticalScroll")
-        await on.pilot.press("pagedown", "down")
-        await on.until(lambda: scroll.scroll_offset.y > 2)
-        away = scroll.scroll_offset.y
-        await on.pilot.press("up")
-        await on.until(lambda: scroll.scroll_offset.y == away - 1)
-        await on.pilot.press("pageup", *"rewind")
-        await on.until(lambda: "esc twice" in str(shown.render()) or "earlier prompt" in str(shown.render()))
-        assert scroll.scroll_offset.y == 0
-        await on.pilot.press("f1")
-        await on.until(lambda: on.app.screen is on.screen)
-
-
-async def test_the_settings_are_shown_with_where_they_come_from_and_what_is_wrong(stage):
-    row = SettingRow(key="limits.max_steps", value=5, default=100, source="config.toml, line 3", meaning="model calls")
-    answer = ConfigAnswer(settings=(row,), problems=(SettingsProblem(level="warning", message="There is no theme."),))
-    async with stage(recorded.opening(), answers={ConfigQuery: answer}) as on:
-        on.prompt.set_text("/config limits.max_steps")
-        await on.pilot.press("enter")
-        await on.until(lambda: type(on.app.screen).__name__ == "PageDialog")
-        text = str(on.app.screen.query_one("VerticalScroll Static").render())
-        assert all(word in text for word in ("! There is no theme.", "line 3", "means: model calls", "default: 100"))
-        asked = [each for each in on.client.queries if isinstance(each, ConfigQuery)]
-        assert asked[0].key == "limits.max_steps"
-
-
-async def test_help_with_a_topic_shows_a_page_of_the_manual_and_says_which_there_are(stage):
-    manual = ManualAnswer(
-        page="review", text="# Reviewing\n\nEach *hunk* waits.", pages=(ManualPage(name="review", title="Reviewing"),)
-    )
-    async with stage(recorded.opening(), answers={ManualQuery: manual}) as on:
-        on.prompt.set_text("/help review")
-        await on.pilot.press("enter")
-        await on.until(lambda: type(on.app.screen).__name__ == "PageDialog")
-        text = on.app.screen.query_one("PageText")
-        await on.until(lambda: "Each hunk waits." in str(text.render()))
-    missing = ManualAnswer(pages=manual.pages)
-    async with stage(recorded.opening(), answers={ManualQuery: missing}) as on:
-        on.prompt.set_text("/help nothing")
-        await on.pilot.press("enter")
-        await on.until(lambda: on.app._notifications)
-        assert "It has review" in next(iter(on.app._notifications)).message
-
-
-@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 60)])
-async def test_a_toast_covers_no_tabs_names_or_keys_of_a_pane_and_no_prompt(size):
-    async def connect() -> ScriptedClient:
-        events = [*recorded.opening(), e.ChangeProposed(change=PRICES.change)]
-        return ScriptedClient(events, answers={DiffQuery: DiffAnswer(diff=PRICES)})
-
-    async def until(holds: Callable[[], object]) -> None:
-        async with asyncio.timeout(30):
-            while not holds():
-                await pilot.pause(0.01)
-
-    app = AgentApp(connect, SessionRequest(model="m"))
-    async with app.run_test(size=size, notifications=True) as pilot:
-        await until(lambda: app.main.is_attached and app.main.state.changes)
-        if size[0] < 120:  # where there is room it opens by itself
-            await pilot.press("ctrl+r")
-        await until(lambda: app.main.query("#side-hint") and app.main.query_one("#side-hint").region)
-        app.main.context.notify_user("The file on disk has changed, which is told here in a few words.", is_error=True)
-        await pilot.pause(0.2)
-        (toast,) = (each.region for each in app.main.query("Toast"))
-        assert toast.width > 10
-        assert app.main.region.contains_region(toast)
-        parts = ("#side-title", "#side-hint", "#prompt", "#status")
-        covered = [
-            name for name in parts for each in app.main.query(name) if each.region and each.region.overlaps(toast)
-        ]
-        assert covered == []
-
-
-@pytest.mark.parametrize("width", [50, 68, 93, 150])
-def test_the_page_of_commands_runs_no_words_together(width):
-    text = render_help(ManualAnswer(pages=(ManualPage(name="review", title=""),)), width).plain
-    for each in SLASH_COMMANDS:
-        assert re.search(rf"/{each.word} +{re.escape(each.label[:12])}", text)
-    assert max(len(line.rstrip()) for line in text.split("\n")[3:]) <= max(width, 90)
