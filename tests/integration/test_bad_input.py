@@ -193,7 +193,10 @@ async def test_files_and_rules_that_are_not_utf8_are_read_as_far_as_they_go_or_n
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[limits]\nmax_step = 3\n", "line 2: `limits.max_step`: unknown key.\n  Valid here: max_steps, max_cost"),
+        (
+            "[limits]\nmax_step = 3\n",
+            "line 2: `limits.max_step`: unknown key.\n  Did you mean `max_steps`? Valid here: max_steps, max_cost",
+        ),
         ("mode = 'agnet'\n", "line 1: `mode`"),
         ("a = = 3\n", "is not valid TOML"),
         (b"\xff\xfe", "is not UTF-8 (byte 0)"),
