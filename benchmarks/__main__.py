@@ -25,6 +25,7 @@ NAMES = (
     "background",
     "panes",
     "replay",
+    "transcripts",
     "box",
     "layers",
     "prompts",

@@ -1,5 +1,5 @@
-"""`agent-tui sessions`: the sessions of a workspace as a table, one of them in whole, renamed or deleted; and the one
-that a screen is to go on with."""
+"""`agent-tui sessions`: the sessions of a workspace as a table, one of them in whole, renamed, tagged, exported or
+deleted, words in what was said in all of them; and the one that a screen is to go on with."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ import argparse
 import asyncio
 import json
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import ClassVar, Final, Literal, get_args
 
 import msgspec
 
 from core import demo
 from core.cli.arguments import ScreenArguments
-from core.cli.parsing import Arguments, Front, build_parser, parse_directory, parse_session_id
+from core.cli.parsing import Arguments, Front, Parser, build_parser, parse_directory, parse_session_id
+from core.cli.session_output.table import format_day, format_table, format_title, format_tree, shorten, split_runs
 from core.errors import StateError
 from core.exits import ExitCode
 from core.protocol import commands as cmd
-from core.protocol.queries import IdleQuery, SessionInfo
+from core.protocol.queries import ExportFormat, IdleQuery
 from core.protocol.renames import format_change_path, list_changes
-from core.sessions.listing import find_workspace, list_sessions
+from core.sessions.listing import find_workspace, list_sessions, read_session_info
 from core.sessions.log import read_log
 from core.sessions.store import SessionStore
 from core.state.fold import SHARED_STEPS, apply_event
@@ -32,75 +33,122 @@ from core.state.session import SessionState
 from core.text.display_names import display_name, to_one_line
 from core.transports.attach.socket_places import find_socket, list_reachable
 
-Action = Literal["list", "show", "rename", "delete"]
-SESSIONS_USAGE: Final = "agent-tui sessions [list [DIR] | show ID | rename ID TITLE | delete ID [--force]] [--json]"
+Action = Literal["list", "show", "search", "tree", "rename", "tag", "export", "delete"]
+SESSIONS_USAGE: Final = """\
+agent-tui sessions [list [DIR] [--runs] | tree [DIR] | search WORDS... [--dir DIR]] [--json]
+       agent-tui sessions show ID | rename ID TITLE | tag ID [TAG...] [--json]
+       agent-tui sessions export ID [--format md | html | json] [--output FILE]
+       agent-tui sessions delete ID [--force]"""
 SESSIONS_TEXT: Final = """\
-List the sessions of a project, newest first; show one with its prompts and
-what waits in it, rename it, or delete it with all that is kept of it."""
+List the sessions of a project, newest first, or search what was said and done
+in all of them; show one with its prompts and what waits in it; rename or tag
+it, export it, or delete it with all that is kept of it. Runs of -p in which
+nothing waits are one line; --runs lists them."""
 _MAX_LISTED = 10_000  # with --json
 _MAX_PRINTED = 50
+_MAX_HITS = 40
+_TAKES: Final = {"rename": "the id of a session and its new title", "tag": "the id of a session and its tags"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionsArguments(Arguments):
-    """`session`: the one that is shown, renamed or deleted. `title`: its new one. `force`: also what waits in it."""
+    """`session`: the one that is shown, changed or exported. `title`: its new one; `tags` () = none. `words` are looked
+    for. `force`: also what waits in it. `runs`: those of `-p`, too. `output`: a new file, None = standard output."""
 
     front: ClassVar[Front] = "sessions"
     action: Action = "list"
     session: str = ""
     title: str = ""
+    tags: tuple[str, ...] = ()
+    words: str = ""
+    format: ExportFormat = "md"
+    output: Path | None = None
     json: bool = False
     force: bool = False
+    runs: bool = False
 
 
 def parse(argv: Sequence[str]) -> SessionsArguments:
     """Check the words behind `agent-tui sessions`; exits as `core.cli.arguments.parse` does."""
-    parser = build_parser("agent-tui sessions", SESSIONS_USAGE, SESSIONS_TEXT)
-    parser.add_argument("words", nargs="*", metavar="ACTION", help="list (default), show, rename or delete; DIR or ID")
-    parser.add_argument("--json", action="store_true", help="the answer, as JSON")
-    parser.add_argument("--force", action="store_true", help="delete: also a session in which edits wait for a review")
+    parser = _build_sessions_parser()
     said = parser.parse_intermixed_args(argv)
     words: list[str] = said.words
     action: Action = "list"
     if words and words[0] in get_args(Action):
         action, words = words[0], words[1:]  # type: ignore[assignment]  # it is one of them
-    if said.force and action != "delete":
-        parser.error("--force only goes with delete")
-    if action == "list":
-        return SessionsArguments(directory=parse_directory(words, parser), json=said.json)
-    if not words or (action != "rename" and len(words) > 1):
-        parser.error(f"{action} takes the id of a session; agent-tui sessions lists them")
+    _check_options(action, said, parser)
+    if action in {"list", "tree"}:
+        return SessionsArguments(
+            directory=parse_directory(words, parser), action=action, json=said.json, runs=said.runs
+        )
+    here = parse_directory([said.dir] if said.dir else [], parser)
+    if action == "search":
+        if not (looked_for := " ".join(words).strip()):
+            parser.error("search takes the words to look for")
+        return SessionsArguments(directory=here, action=action, words=looked_for, json=said.json)
+    if not words or (action not in _TAKES and len(words) > 1):
+        parser.error(f"{action} takes {_TAKES.get(action, 'the id of a session')}; agent-tui sessions lists them")
     title = " ".join(words[1:]).strip()
     if action == "rename" and not title:
         parser.error("rename takes the id of a session and its new title")
+    return SessionsArguments(
+        directory=here,
+        action=action,
+        session=_parse_id(words[0], parser),
+        title=title,
+        tags=tuple(dict.fromkeys(_parse_tag(each, parser) for each in words[1:])) if action == "tag" else (),
+        format=said.format or "md",
+        output=said.output,
+        json=said.json,
+        force=said.force,
+    )
+
+
+def _build_sessions_parser() -> Parser:
+    parser = build_parser("agent-tui sessions", SESSIONS_USAGE, SESSIONS_TEXT)
+    actions = "list (default), show, search, tree, rename, tag, export or delete; DIR, WORDS or ID"
+    parser.add_argument("words", nargs="*", metavar="ACTION", help=actions)
+    parser.add_argument("--json", action="store_true", help="the answer, as JSON")
+    parser.add_argument("--runs", action="store_true", help="list: also runs of -p in which nothing waits")
+    parser.add_argument("--dir", metavar="DIR", help="search: the project (default: the current directory)")
+    parser.add_argument("--format", choices=get_args(ExportFormat), help="export: md (default), html or json")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="export: write a new file")
+    parser.add_argument("--force", action="store_true", help="delete: also a session in which something waits for you")
+    return parser
+
+
+def _check_options(action: Action, said: argparse.Namespace, parser: Parser) -> None:
+    for name, owner in (("force", "delete"), ("runs", "list"), ("dir", "search"), ("format", "export")):
+        if getattr(said, name) and action != owner:
+            parser.error(f"--{name} only goes with {owner}")
+    if said.output is not None and action != "export":
+        parser.error("--output only goes with export")
+
+
+def _parse_id(word: str, parser: Parser) -> str:
     try:
-        session = parse_session_id(words[0])
+        return parse_session_id(word)
     except argparse.ArgumentTypeError as problem:
         parser.error(str(problem))
-    here = parse_directory([], parser)
-    return SessionsArguments(
-        directory=here, action=action, session=session, title=title, json=said.json, force=said.force
-    )
+
+
+def _parse_tag(word: str, parser: Parser) -> str:
+    tag = word.removeprefix("#")
+    if not 0 < len(tag) <= 40 or any(each.isspace() or each in ",#" for each in tag):
+        parser.error(f"{word!r} is no tag: one word of at most 40 characters, without commas")
+    return tag
 
 
 def run(arguments: SessionsArguments) -> int:
     """Do what is asked for, and print what came of it. Returns the exit code."""
-    if arguments.action == "list":
-        return _print_list(arguments)
-    store = _find_store(arguments)
-    match arguments.action:
-        case "show":
-            return _print_session(arguments, store)
-        case "rename":
-            asyncio.run(_rename(arguments))
-            return _report(arguments, {"id": arguments.session, "title": arguments.title}, "Renamed")
-        case "delete":
-            return _delete(arguments, store)
+    if (about_all := _ABOUT_ALL.get(arguments.action)) is not None:
+        return about_all(arguments)
+    return _ABOUT_ONE[arguments.action](arguments, _find_store(arguments))
 
 
 def _print_list(arguments: SessionsArguments) -> int:
     directory = arguments.directory
-    found = list_sessions(SessionStore(directory), limit=_MAX_LISTED if arguments.json else _MAX_PRINTED)
+    found = list_sessions(SessionStore(directory), limit=_MAX_LISTED)
     running = frozenset(list_reachable()) if any(each.locked for each in found) else frozenset[str]()
     if arguments.json:
         _print_json([msgspec.to_builtins(each) | {"running": each.id in running} for each in found])
@@ -108,11 +156,39 @@ def _print_list(arguments: SessionsArguments) -> int:
     if not found:
         sys.stdout.write(f"No sessions of {display_name(str(directory))} yet. Start one: agent-tui\n")
         return ExitCode.DONE
-    for line in _format_table(found, running):
+    listed, runs = (list(found), []) if arguments.runs else split_runs(found)
+    for line in format_table(listed[:_MAX_PRINTED], running):
         sys.stdout.write(f"{line}\n")
+    if len(listed) > _MAX_PRINTED:
+        sys.stdout.write(f"And {len(listed) - _MAX_PRINTED} earlier ones: agent-tui sessions --json\n")
+    if runs:
+        sys.stdout.write(f"And {len(runs)} {'run' if len(runs) == 1 else 'runs'} of -p: agent-tui sessions --runs\n")
     if running.intersection(each.id for each in found):
         sys.stdout.write("Show one that runs: agent-tui attach SESSION\n")
     sys.stdout.write("Go on with the last one: agent-tui -c; with another one: agent-tui --resume SESSION\n")
+    return ExitCode.DONE
+
+
+def _print_tree(arguments: SessionsArguments) -> int:
+    found = list_sessions(SessionStore(arguments.directory), limit=_MAX_LISTED)
+    if arguments.json:
+        _print_json([{"id": each.id, "forkedFrom": each.forked_from} for each in found if each.forked_from])
+        return ExitCode.DONE
+    lines = format_tree(found)
+    sys.stdout.write("".join(f"{line}\n" for line in lines) or "No session here was forked: /fork makes one.\n")
+    return ExitCode.DONE
+
+
+def _print_hits(arguments: SessionsArguments) -> int:
+    from core.cli.session_output.hits import list_plain, print_hits, search_transcripts
+
+    hits = search_transcripts(SessionStore(arguments.directory), arguments.words, limit=_MAX_HITS)
+    if arguments.json:
+        _print_json(list_plain(hits))
+    elif hits:
+        print_hits(hits, sys.stdout)
+    else:
+        sys.stdout.write(f"No session of {display_name(str(arguments.directory))} has all of these words.\n")
     return ExitCode.DONE
 
 
@@ -133,14 +209,10 @@ def _find_store(arguments: SessionsArguments) -> SessionStore:
     return SessionStore(workspace or arguments.directory)
 
 
-def _find_info(store: SessionStore, session: str) -> SessionInfo:
-    found = list_sessions(store, limit=sys.maxsize)
-    return next(each for each in found if each.id == session)
-
-
 def _print_session(arguments: SessionsArguments, store: SessionStore) -> int:
     session = arguments.session
-    info, state = _find_info(store, session), SessionState(session_id=session)
+    info = read_session_info(store.sessions_path / session)
+    state = SessionState(session_id=session)
     with suppress(StateError):
         read_log(store.sessions_path / session / "log.jsonl", partial(apply_event, state, table=SHARED_STEPS))
     pending = [f"{format_change_path(each)} (+{each.added} -{each.removed})" for each in list_changes(state.changes)]
@@ -154,44 +226,67 @@ def _print_session(arguments: SessionsArguments, store: SessionStore) -> int:
         return ExitCode.DONE
     rows = {
         "session": info.id,
-        "title": _format_title(info, is_running=find_socket(session) is not None),
+        "title": format_title(info, is_running=find_socket(session) is not None),
         "project": display_name(str(store.workspace)),
-        "begun": _format_day(info.started),
-        "last used": _format_day(info.updated),
+        "begun": format_day(info.started),
+        "last used": format_day(info.updated),
         "model": info.model or "-",
         "mode": info.mode or "-",
         "plan": display_name(state.current_plan_path) or "-",
     }
     lines = [f"{name:<10} {value}" for name, value in rows.items()]
-    lines += [f"prompt {at:<3} {_shorten(each)}" for at, each in enumerate(prompts, 1)]
+    lines += [f"prompt {at:<3} {shorten(each)}" for at, each in enumerate(prompts, 1)]
     lines += [f"waits      {to_one_line(each)}" for each in pending]
     sys.stdout.write("\n".join(lines) + "\n")
     return ExitCode.DONE
 
 
-async def _rename(arguments: SessionsArguments) -> None:
-    """Rename a session through an engine, as a screen does: the one that has it open. Raises `CommandRejected`."""
+def _rename(arguments: SessionsArguments, store: SessionStore) -> int:
+    asyncio.run(_change(store, cmd.SessionRename(session=arguments.session, title=arguments.title)))
+    return _report(arguments, {"id": arguments.session, "title": arguments.title}, "Renamed")
+
+
+def _tag(arguments: SessionsArguments, store: SessionStore) -> int:
+    asyncio.run(_change(store, cmd.SessionTag(session=arguments.session, tags=arguments.tags)))
+    return _report(arguments, {"id": arguments.session, "tags": list(arguments.tags)}, "Tagged")
+
+
+async def _change(store: SessionStore, command: cmd.SessionRename | cmd.SessionTag) -> None:
+    """Change a session where it is open, else in its log. Raises `CommandRejected`, `StateError`."""
+    from core.engine.kept.commands import KEPT_CHANGES
+
+    if find_socket(command.session) is None:
+        KEPT_CHANGES[type(command)](store, command)
+        return
     from core.engine import EngineOptions
     from core.transports.engines import Engines
     from core.transports.session_view import require_ack
 
     engines = Engines(EngineOptions(interactive=False, watch=False, preload=False))
     try:
-        client = await engines.find(arguments.session)
-        require_ack(await client.submit(cmd.SessionRename(session=arguments.session, title=arguments.title)))
-        await client.query(IdleQuery(session=arguments.session))
+        client = await engines.find(command.session)
+        require_ack(await client.submit(command))
+        await client.query(IdleQuery(session=command.session))
     finally:
         await engines.close()
 
 
+def _export(arguments: SessionsArguments, store: SessionStore) -> int:
+    from core.engine.export.documents import export_session, write_export
+
+    made = export_session(store.sessions_path / arguments.session, arguments.format)
+    if arguments.output is None:
+        sys.stdout.write(made.text)
+        return ExitCode.DONE
+    written = write_export(made, arguments.output)
+    sys.stderr.write(f"Written: {display_name(str(written))}\n")
+    return ExitCode.DONE
+
+
 def _delete(arguments: SessionsArguments, store: SessionStore) -> int:
-    info = _find_info(store, arguments.session)
-    if info.pending and not arguments.force:
-        waiting = f"{info.pending} {'edit waits' if info.pending == 1 else 'edits wait'} in it for your review."
-        raise StateError(f"{arguments.session} was not deleted: {waiting}", hint="With --force they go with it.")
-    directory = store.open(arguments.session)  # the lock says that nobody works in it
-    directory.discard()
-    directory.close()
+    from core.engine.kept.changes import delete_session
+
+    delete_session(store, arguments.session, confirmed=arguments.force)
     return _report(arguments, {"id": arguments.session, "deleted": True}, "Deleted")
 
 
@@ -203,39 +298,18 @@ def _report(arguments: SessionsArguments, told: dict[str, object], done: str) ->
     return ExitCode.DONE
 
 
-def _format_table(sessions: tuple[SessionInfo, ...], running: frozenset[str] = frozenset()) -> list[str]:
-    rows = [
-        (
-            each.id,
-            _format_day(each.updated),
-            str(each.turns),
-            str(each.pending),
-            each.mode or "-",
-            _format_title(each, is_running=each.id in running),
-        )
-        for each in sessions
-    ]
-    heads = ("SESSION", "LAST USED", "TURNS", "PENDING", "MODE", "TITLE")
-    widths = [max(len(row[column]) for row in (heads, *rows)) for column in range(5)]
-    return [
-        f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}  "
-        f"{row[4]:<{widths[4]}}  {row[5]}"
-        for row in (heads, *rows)
-    ]
-
-
-def _format_day(milliseconds: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(milliseconds / 1000))
-
-
-def _format_title(session: SessionInfo, *, is_running: bool = False) -> str:
-    notes = ["running" if is_running else "open now"] * session.locked + [session.problem] * bool(session.problem)
-    return _shorten(session.title or "Untitled") + "".join(f" ({_shorten(note)})" for note in notes)
-
-
-def _shorten(text: str) -> str:
-    """Return the first 80 characters on one line: titles come from prompts."""
-    return to_one_line(text)[:80]
+_ABOUT_ALL: Final[Mapping[Action, Callable[[SessionsArguments], int]]] = {
+    "list": _print_list,
+    "tree": _print_tree,
+    "search": _print_hits,
+}
+_ABOUT_ONE: Final[Mapping[Action, Callable[[SessionsArguments, SessionStore], int]]] = {
+    "show": _print_session,
+    "export": _export,
+    "rename": _rename,
+    "tag": _tag,
+    "delete": _delete,
+}
 
 
 def choose_session(arguments: ScreenArguments) -> ScreenArguments:

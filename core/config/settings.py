@@ -78,6 +78,14 @@ class DetachSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     idle_minutes: Count = 30
 
 
+class SessionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """After how many days without use a session is deleted, and a run of `-p` (0 = never). None is in which anything
+    waits for the user, or which has a tag."""
+
+    keep_days: Count = 0
+    keep_runs_days: Count = 30
+
+
 class ContextSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`compact_at`: the used share of the window at which older messages are summarised; `window` 0 = the model's."""
 
@@ -191,6 +199,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     notify: NotificationSettings = NotificationSettings()
     providers: dict[str, ProviderSettings] = field(default_factory=dict)
     detach: DetachSettings = DetachSettings()
+    sessions: SessionSettings = SessionSettings()
     context: ContextSettings = ContextSettings()
     index: IndexSettings = IndexSettings()
     web: WebSettings = WebSettings()

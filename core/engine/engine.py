@@ -25,6 +25,8 @@ from core.engine.faults import explain_fault
 from core.engine.file_list import FileList
 from core.engine.file_watcher import FileWatcher
 from core.engine.index.project_index import ProjectIndex
+from core.engine.kept.commands import KEPT_CHANGES
+from core.engine.kept.expiry import expire_sessions
 from core.engine.models import ModelAccess
 from core.engine.privacy import Privacy, keep_pending, prune_abandoned
 from core.engine.project_trust import ProjectTrust
@@ -43,17 +45,10 @@ from core.engine.subagents.merging import finish_merges
 from core.engine.subagents.sessions import find_ended_log
 from core.engine.subagents.task_agents import TaskAgents
 from core.errors import CommandRejected
+from core.git.layout import read_branch
 from core.modes import Access
 from core.protocol import commands as cmd
-from core.protocol.events import (
-    EffortChanged,
-    Envelope,
-    LossyEvent,
-    Notice,
-    SessionRenamed,
-    SessionStarted,
-    TrustStated,
-)
+from core.protocol.events import EffortChanged, Envelope, LossyEvent, Notice, SessionStarted, TrustStated
 from core.protocol.options import EngineOptions
 from core.protocol.queries import AnyAnswer, AnyQuery, RefusedAnswer
 from core.sandbox.box import Tier
@@ -107,6 +102,9 @@ class Engine:
                 raise CommandRejected("the engine is closing.", code="closing")
             if (accept := self._commands.get(type(command))) is not None:
                 return await accept(command)
+            if (change := KEPT_CHANGES.get(type(command))) is not None and command.session not in self._sessions:
+                await asyncio.to_thread(change, self._load().services.store, command)
+                return cmd.Ack(session=command.session)
             session = self._find_session(command.session, subagents=isinstance(command, cmd.TurnInterrupt))
             effect = COMMANDS[type(command)](session, command)
             session.tasks.schedule(await effect if inspect.isawaitable(effect) else effect)
@@ -159,6 +157,7 @@ class Engine:
             doubts = [f"{each.message} {each.hint}".rstrip() for each in find_doubts(settings, read_user_text())]
             services.notices = [*loaded.notices, *self._privacy.list_notices(), *doubts]
             prune_abandoned(services)
+            self._tasks.spawn(asyncio.to_thread(expire_sessions, store, settings.sessions), name="expiry of sessions")
             self._boxes.use_directory(self._privacy.path)
             self._source = QuerySource(services, self._sessions)
         return self._source
@@ -216,6 +215,8 @@ class Engine:
             model=await self._choose_model(command, services),
             demo=command.demo,
             private=self._privacy.is_on,
+            branch=read_branch(services.workspace.root),
+            unattended=not self._options.interactive,
         )
 
         def create(directory: SessionDirectory) -> Session:
@@ -254,18 +255,12 @@ class Engine:
         return ack
 
     async def _fork_session(self, command: cmd.SessionFork) -> cmd.Ack:
-        source, services = self._find_session(command.session), self._load().services
+        source, store = self._find_session(command.session), self._load().services.store
         at = find_checkpoint(source, command.at) if command.at else None
         await source.tasks.wait_idle()
         check_idle(source)
 
-        def fork(directory: SessionDirectory) -> Session:
-            fork_session(source, directory, at)
-            session = resume_session(directory, services)
-            session.emit(SessionRenamed(title=f"{source.state.title} (fork)".strip()))
-            return session
-
-        return self._register(fill_directory(services.store.create(), fork))
+        return self._register(fill_directory(store.create(), partial(fork_session, source, at)))
 
     async def _keep_pending(self, command: cmd.PendingKeep) -> cmd.Ack:
         kept = await keep_pending(self._sessions, command.session, self._load().services)

@@ -70,6 +70,13 @@ def _may_hold(top: Path, directory: Path) -> bool:
     return inner.st_dev == outer.st_dev and {outer.st_uid, git.st_uid} <= owners
 
 
+def read_branch(directory: Path) -> str:
+    """Return the branch that is checked out in the repository of `directory`, a real path; "" = none."""
+    layout = find_repository(directory)
+    head = layout.head.strip() if layout is not None else b""
+    return head.removeprefix(b"ref: refs/heads/").decode("utf-8", "replace") if head.startswith(b"ref: refs/h") else ""
+
+
 def read_small_file(path: Path, limit: int = _MAX_BYTES) -> bytes:
     """Return the content of a regular file that is no link. Raises OSError, also for more than `limit` bytes."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -32,6 +32,11 @@ def list_sessions(
     return tuple(_load_summary(directory, known or {}).info for directory in directories)
 
 
+def read_session_info(directory: Path) -> SessionInfo:
+    """Return what a list shows of one session."""
+    return _load_summary(directory, {}).info
+
+
 def find_workspace(session: str, home: Path | None = None) -> Path | None:
     """Return the workspace of a session, whichever it is; None: there is no such session, or its project is gone."""
     if not is_session_id(session):
@@ -68,7 +73,7 @@ def _load_summary(directory: Path, known: Mapping[str, SessionSummary]) -> Sessi
     found = (
         known.get(directory.name) or load_summary(directory, growing=locked) or _read_summary(directory, locked=locked)
     )
-    return replace(found, info=replace(found.info, locked=locked))
+    return replace(found, info=replace(found.info, locked=locked, running=locked and found.info.running))
 
 
 def _read_summary(directory: Path, *, locked: bool) -> SessionSummary:

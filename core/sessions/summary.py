@@ -51,6 +51,13 @@ def build_summary(state: SessionState, *, name: str, size: int) -> SessionSummar
         turns=len(state.turns),
         pending=len(list_changes(state.changes)) + sum(each.needs_verdict for each in bulks),
         kept=sum(not each.needs_verdict for each in bulks),
+        asked=len(state.approvals) + len(state.questions),
+        running=state.current_turn is not None,
+        branch=state.branch,
+        tags=state.tags,
+        unattended=state.is_unattended,
+        forked_from=state.forked_from,
+        draft=bool(state.draft),
     )
     return SessionSummary(size=size, info=info, prompts=tuple(reversed(list(_iterate_latest(state)))))
 

@@ -15,6 +15,7 @@ from core.state.review import RESTORE_STEPS, REVIEW_STEPS
 from core.state.session import SessionState
 
 Steps = Mapping[type[ev.Event], tuple[Step, ...]]
+_LABELS: Final = (ev.SessionRenamed, ev.SessionTagged)  # a session is not used by being given one
 _APPLY_REVIEW: Final[tuple[Step, ...]] = (lambda state, _, event: state.review.apply(event),)
 
 
@@ -24,7 +25,9 @@ def apply_event(state: SessionState, envelope: ev.Envelope, table: Steps | None 
     event = envelope.event
     if isinstance(event, ev.LossyEvent) or envelope.seq <= state.seq:
         return False
-    state.seq, state.updated, state.session_id = envelope.seq, envelope.at, envelope.session
+    state.seq, state.session_id = envelope.seq, envelope.session
+    if not isinstance(event, _LABELS):
+        state.updated = envelope.at
     state.started = state.started or envelope.at
     for step in (SESSION_STEPS if table is None else table).get(type(event), ()):
         step(state, envelope, event)
@@ -91,7 +94,12 @@ def _combine_steps(*tables: Steps) -> dict[type[ev.Event], tuple[Step, ...]]:
 # What an engine and a screen both keep.
 SHARED_STEPS: Final = _combine_steps(
     {
-        ev.SessionStarted: (_assign("workspace", "mode", "model", "title", is_demo="demo", is_private="private"),),
+        ev.SessionStarted: (
+            _assign("workspace", "mode", "model", "title", "branch", is_demo="demo", is_private="private"),
+            _assign(is_unattended="unattended"),
+        ),
+        ev.SessionForked: (_assign(forked_from="source"),),
+        ev.SessionTagged: (_assign("tags"),),
         ev.SessionResumed: (steps.resume,),
         ev.SessionRenamed: (_assign("title"),),
         ev.SessionClosed: (steps.close,),

@@ -192,6 +192,10 @@ class SessionState:
     policy: ev.PolicyChanged = field(default_factory=ev.PolicyChanged)
     is_demo: bool = False
     is_private: bool = False
+    is_unattended: bool = False
+    branch: str = ""
+    tags: tuple[str, ...] = ()
+    forked_from: str = ""
     is_closed: bool = False
     started: int = 0
     updated: int = 0

@@ -31,8 +31,10 @@ from core.state.test_counts import find_test_counts
 from core.state.usage import add_usage
 
 
-def resume(state: SessionState, _: ev.Envelope, __: ev.SessionResumed) -> None:
+def resume(state: SessionState, _: ev.Envelope, event: ev.SessionResumed) -> None:
     state.is_closed = False
+    state.branch = event.branch or state.branch
+    state.is_unattended = state.is_unattended and event.unattended
 
 
 def close(state: SessionState, _: ev.Envelope, __: ev.SessionClosed) -> None:

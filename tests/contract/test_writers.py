@@ -96,6 +96,10 @@ WRITERS: dict[str, str] = {
     "core.sandbox.inside.rootfs.build": BOX,
     "core.sandbox.inside.rootfs.mount_plan": BOX,
     "core.sandbox.tiers.fork_server_client": STARTS,
+    "core.engine.export.documents": "project: an export, a new file that the user names",
+    "core.engine.kept.changes": STATE,
+    "core.engine.kept.expiry": STATE,
+    "core.sessions.search.transcripts": "the words of transcripts, in the state directory",
     "core.sessions.log": STATE,
     "core.sessions.private_directory": "private sessions: their directory in memory, or below the state directory",
     "core.sessions.snapshot": STATE,
@@ -182,6 +186,7 @@ PROJECT: dict[str, frozenset[str]] = {
     "core.shadow.layers.layer_files": words(
         "_copy_tree _link_at _restore_metadata copy_file copy_into_layer make_room"
     ),
+    "core.engine.export.documents": words("write_export"),
     "core.workspace.plan_folder": words("PlanFolder.remove_abandoned PlanFolder.write"),
     "core.filesystem.renaming": words("move_to_free_name"),
     "core.filesystem.atomic_write": words("create_file rename_over replace_file stream_replacement"),

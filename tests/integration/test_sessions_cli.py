@@ -66,3 +66,62 @@ def test_a_session_that_is_open_elsewhere_is_not_deleted(project, capsys):
         run(capsys, "delete", session, "--force")
     held.close()
     assert store.has_session(session)
+
+
+def test_a_kept_session_is_tagged_and_stays_a_run_of_no_screen(project, capsys):
+    [session] = [each.name for each in SessionStore(project).list_directories()]
+    assert json.loads(run(capsys, "tag", session, "#api", "later", "--json")[1])["tags"] == ["api", "later"]
+    [shown] = json.loads(run(capsys, "list", str(project), "--json")[1])
+    assert (shown["tags"], shown["unattended"], shown["pending"]) == (["api", "later"], True, 1)
+    assert "#api #later" in run(capsys, "list", str(project))[1]
+    run(capsys, "tag", session)
+    assert json.loads(run(capsys, "show", session, "--json")[1])["tags"] == []
+
+
+def test_runs_in_which_nothing_waits_are_one_line_of_the_list(project, capsys):
+    run_print(PrintArguments(directory=project, prompt="Say it"), models=access([says("Said.")]))
+    _, out = run(capsys, "list", str(project))
+    assert "Write b" in out  # an edit of it waits
+    assert "Say it" not in out
+    assert "And 1 run of -p" in out
+    assert "Say it" in run(capsys, "list", str(project), "--runs")[1]
+
+
+def test_words_of_all_sessions_are_found_with_the_way_to_each(project, capsys):
+    [session] = [each.name for each in SessionStore(project).list_directories()]
+    _, out = run(capsys, "search", "write", "b", "--dir", str(project))
+    assert out.startswith(session)
+    assert "prompt   Write b" in out
+    [hit, *_] = json.loads(run(capsys, "search", "done", "--dir", str(project), "--json")[1])
+    assert (hit["session"], hit["kind"], hit["text"]) == (session, "answer", "Done.")
+    assert hit["open"] == f"--resume {session} --at {hit['seq']}"
+    assert "No session of" in run(capsys, "search", "nowhere", "--dir", str(project))[1]
+    run(capsys, "delete", session, "--force")
+    assert "No session of" in run(capsys, "search", "done", "--dir", str(project))[1]
+
+
+def test_a_session_is_exported_to_standard_output_and_to_a_new_file(project, capsys, tmp_path):
+    [session] = [each.name for each in SessionStore(project).list_directories()]
+    _, out = run(capsys, "export", session)
+    assert "# Write b" in out
+    assert "b.txt: waits for a review" in out
+    page = tmp_path / "b.html"
+    assert run(capsys, "export", session, "--format", "html", "-o", str(page)) == (ExitCode.DONE, "")
+    assert page.read_text().startswith("<!doctype html>")
+    with pytest.raises(StateError, match="is there already"):
+        run(capsys, "export", session, "-o", str(page))
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("search",), "search takes the words"),
+        (("list", "--force"), "--force only goes with delete"),
+        (("show", "ses_a", "-o", "x"), "--output only goes with export"),
+        (("tag", "ses_a", "a,b"), "is no tag"),
+    ],
+)
+def test_what_does_not_go_together_is_said(words, problem, capsys):
+    with pytest.raises(SystemExit):
+        parse(["sessions", *words])
+    assert problem in capsys.readouterr().err

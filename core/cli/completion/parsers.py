@@ -19,7 +19,7 @@ FIRST_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "hooks": ("list", "test"),
     "index": ("status", "build", "search", "clear"),
     "mcp": ("list", "add", "remove", "test", "login", "logout", "serve"),
-    "sessions": ("list", "show", "rename", "delete"),
+    "sessions": ("list", "show", "search", "tree", "rename", "tag", "export", "delete"),
     "skills": ("list", "check"),
 }
 HIDDEN: Final = frozenset({"_complete"})

@@ -9,19 +9,35 @@ from typing import assert_never
 
 from core.config.rules.notes import ProjectNotes
 from core.engine.commands.turns import check_text
-from core.engine.session.session import TITLE_LENGTH, Session
+from core.engine.kept.changes import clean_title
+from core.engine.kept.commands import export_kept
+from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.engine.session.turns import announce_route, preload
 from core.errors import CommandRejected
 from core.permissions.saved_rules import SESSION_PREFIX
 from core.protocol import commands as cmd
-from core.protocol.events import EffortChanged, ModeChanged, ModelChanged, SessionRenamed
+from core.protocol.events import EffortChanged, ModeChanged, ModelChanged, SessionRenamed, SessionTagged
 
 
 def prepare_rename(session: Session, command: cmd.SessionRename) -> Effect:
     check_text(command.title, "title")
-    title = " ".join(command.title.split())[: 2 * TITLE_LENGTH]
-    return partial(session.emit, SessionRenamed(title=title))
+    return partial(session.emit, SessionRenamed(title=clean_title(command.title)))
+
+
+def prepare_tag(session: Session, command: cmd.SessionTag) -> Effect:
+    return partial(session.emit, SessionTagged(tags=tuple(dict.fromkeys(command.tags))))
+
+
+async def prepare_export(session: Session, command: cmd.SessionExport) -> Effect:
+    """Write the session to a new file. Raises `StateError`."""
+    session.log.flush()
+    await asyncio.to_thread(export_kept, session.services.store, command)
+    return lambda: None
+
+
+def refuse_deletion(_: Session, __: cmd.SessionDelete) -> Effect:
+    raise CommandRejected("this session is open here.", hint="Open another one first.", code="session_locked")
 
 
 def prepare_mode(session: Session, command: cmd.ModeSet) -> Effect:

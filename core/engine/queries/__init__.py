@@ -19,6 +19,8 @@ QUERIES: Final[Mapping[type, Answer]] = {
     q.ConfigQuery: sessions.answer_config,
     q.ManualQuery: sessions.answer_manual,
     q.SessionsQuery: sessions.answer_sessions,
+    q.TranscriptSearchQuery: sessions.answer_transcripts,
+    q.ExportQuery: sessions.answer_export,
     q.BackgroundQuery: sessions.answer_background,
     q.PromptHistoryQuery: sessions.answer_prompt_history,
     q.IdleQuery: sessions.answer_idle,

@@ -19,10 +19,12 @@ from core.permissions.saved_rules import SESSION_PREFIX, SavedRule, SavedRules
 from core.protocol import queries as q
 from core.protocol.debug import ProbeRecord
 from core.sessions.listing import list_sessions, load_prompts
+from core.sessions.store import SessionStore
 from core.sessions.summary import SessionSummary
 from core.user_dirs import get_config_dir
 
 THEMES_DIRECTORY: Final = "themes"
+READING_SECONDS: Final = 0.25  # of logs that are new, before a search is answered
 MAX_ALSO: Final = 5  # commands that a pattern would cover, too
 _WILDCARD_EXAMPLE: Final = "anything"
 MAX_RECORDS: Final = 2_000  # records of a debug run
@@ -75,6 +77,31 @@ def _read_manual(words: str) -> q.ManualAnswer:
 async def answer_sessions(source: QuerySource, query: q.SessionsQuery) -> q.SessionsAnswer:
     known, store = _summarize_open(source), source.services.store
     return q.SessionsAnswer(sessions=await asyncio.to_thread(list_sessions, store, limit=query.limit, known=known))
+
+
+async def answer_transcripts(source: QuerySource, query: q.TranscriptSearchQuery) -> q.TranscriptSearchAnswer:
+    """Return where words stand in the transcripts of the workspace. Raises `StateError`."""
+    return await asyncio.to_thread(_search_transcripts, source.services.store, query)
+
+
+def _search_transcripts(store: SessionStore, query: q.TranscriptSearchQuery) -> q.TranscriptSearchAnswer:
+    from core.sessions.search.transcripts import TranscriptIndex
+
+    with TranscriptIndex(store) as index:
+        unread = index.refresh(READING_SECONDS)
+        return q.TranscriptSearchAnswer(
+            hits=index.search(query.words, limit=query.limit, typed=query.typed), unread=unread
+        )
+
+
+async def answer_export(source: QuerySource, query: q.ExportQuery) -> q.ExportAnswer:
+    """Return a session as a document, be it open or not. Raises `StateError`."""
+    from core.engine.export.documents import export_session
+
+    store = source.services.store
+    if not store.has_session(query.session):
+        store.open(query.session)  # which says that there is none
+    return await asyncio.to_thread(export_session, store.sessions_path / query.session, query.format)
 
 
 async def answer_background(source: QuerySource, _: q.BackgroundQuery) -> q.BackgroundAnswer:

@@ -6,11 +6,13 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from core.engine.session.opening import resume_session
 from core.engine.session.session import Session
 from core.errors import StateError
 from core.filesystem.atomic_write import stream_replacement
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
+from core.protocol.events import SessionForked, SessionRenamed
 from core.sessions import record_format as records
 from core.sessions.store import SessionDirectory
 from core.shadow.layers.layer_files import link_entry, link_tree
@@ -18,7 +20,16 @@ from core.shadow.layers.layer_store import KeptLayers, LayerStore
 from core.state.session import ConversationCheckpoint
 
 
-def fork_session(source: Session, target: SessionDirectory, at: ConversationCheckpoint | None) -> None:
+def fork_session(source: Session, at: ConversationCheckpoint | None, target: SessionDirectory) -> Session:
+    """Make a session in a new directory that goes on where the source is, or was. `StateError` when it can't be."""
+    _fill_directory(source, target, at)
+    session = resume_session(target, source.services)
+    session.emit(SessionForked(source=source.id, at=at.id if at is not None else ""))
+    session.emit(SessionRenamed(title=f"{source.state.title} (fork)".strip()))
+    return session
+
+
+def _fill_directory(source: Session, target: SessionDirectory, at: ConversationCheckpoint | None) -> None:
     """Fill the directory of a new session; the log comes last. `StateError` when it can't be written."""
     moment = new_id("fork")
     source.shadow.layers.freeze(moment, source.state.seq)

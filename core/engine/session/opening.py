@@ -9,6 +9,7 @@ from core.engine.session.probe_cleanup import prune_killed_runs, remove_probes
 from core.engine.session.recovery import close_open_turn
 from core.engine.session.restore import finish_pending_restore
 from core.engine.session.session import Session
+from core.git.layout import read_branch
 from core.git.temporary_directories import remove_abandoned
 from core.protocol.events import SessionResumed, SessionStarted
 from core.sessions.log import SessionLog
@@ -50,6 +51,7 @@ def resume_session(directory: SessionDirectory, services: EngineServices) -> Ses
     repaired.append(close_open_turn(state, session.emit, reopened=True))
     session.recorder.turn_id = ""
     remove_probes(session, resumed=True)
-    session.emit(SessionResumed(repaired=" ".join(filter(None, repaired))))
+    told, unattended = " ".join(filter(None, repaired)), not services.options.interactive
+    session.emit(SessionResumed(repaired=told, branch=read_branch(services.workspace.root), unattended=unattended))
     session.check_disk()  # the project may have moved on meanwhile
     return session

@@ -10,7 +10,10 @@ from core.protocol.commands.base import Command
 from core.protocol.documents import QuestionAnswer
 from core.protocol.events import ApprovalDecision, ModeName
 from core.protocol.messages import Effort
+from core.protocol.queries.transcripts import ExportFormat
 from core.protocol.tools import ToolSettings
+
+Tag = Annotated[str, Meta(pattern=r"^[^\s,#]{1,40}$")]
 
 
 class SessionOpen(Command, frozen=True, kw_only=True, tag="session.open"):
@@ -35,6 +38,27 @@ class SessionFork(Command, frozen=True, kw_only=True, tag="session.fork"):
 
 class SessionRename(Command, frozen=True, kw_only=True, tag="session.rename"):
     title: str
+
+
+class SessionTag(Command, frozen=True, kw_only=True, tag="session.tag"):
+    """Set the tags of a session, () = none."""
+
+    tags: tuple[Tag, ...] = ()
+
+
+class SessionExport(Command, frozen=True, kw_only=True, tag="session.export"):
+    """Write the session as a document (see `ExportQuery`) to a new file: `path`, below the workspace unless it is
+    absolute."""
+
+    path: str
+    format: ExportFormat = "md"
+
+
+class SessionDelete(Command, frozen=True, kw_only=True, tag="session.delete"):
+    """Delete a session that is open nowhere, with all that is kept of it. `confirmed`: also one in which something
+    waits for the user; without it that is refused."""
+
+    confirmed: bool = False
 
 
 class SessionClose(Command, frozen=True, kw_only=True, tag="session.close"):

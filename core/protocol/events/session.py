@@ -13,7 +13,8 @@ from core.protocol.queries.search import IndexStatus
 
 
 class SessionStarted(Event, frozen=True, kw_only=True, tag="session.started"):
-    """`demo`: played by a script, and labelled so wherever it is shown. `private`: gone when the program ends."""
+    """`demo`: played by a script, and labelled so wherever it is shown. `private`: gone when the program ends.
+    `branch`: the one that is checked out, "" = none. `unattended`: nobody can be asked, as with `-p`."""
 
     workspace: str
     mode: ModeName
@@ -21,12 +22,29 @@ class SessionStarted(Event, frozen=True, kw_only=True, tag="session.started"):
     demo: bool = False
     private: bool = False
     title: str = ""
+    branch: str = ""
+    unattended: bool = False
 
 
 class SessionResumed(Event, frozen=True, kw_only=True, tag="session.resumed"):
-    """`repaired` says what recovery had to mend ("" = nothing)."""
+    """`repaired` says what recovery had to mend ("" = nothing). `branch`, `unattended`: as in `SessionStarted`."""
 
     repaired: str = ""
+    branch: str = ""
+    unattended: bool = False
+
+
+class SessionForked(Event, frozen=True, kw_only=True, tag="session.forked"):
+    """All before this was copied from the session `source`, as it was at its checkpoint `at` ("" = at its end)."""
+
+    source: str
+    at: str = ""
+
+
+class SessionTagged(Event, frozen=True, kw_only=True, tag="session.tagged"):
+    """The tags of the session from now on."""
+
+    tags: tuple[str, ...] = ()
 
 
 class SessionRenamed(Event, frozen=True, kw_only=True, tag="session.renamed"):

@@ -15,6 +15,7 @@ from core.protocol.queries.prompt_context import *
 from core.protocol.queries.search import *
 from core.protocol.queries.sessions import *
 from core.protocol.queries.settings import *
+from core.protocol.queries.transcripts import *
 from core.protocol.unions import list_leaves
 
 if TYPE_CHECKING:

@@ -76,7 +76,10 @@ class IdleAnswer(Answer, frozen=True, kw_only=True, tag="idle"):
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
-    """Times in ms since the epoch; `pending` counts what waits for a verdict, `kept` the bulks of what git ignores."""
+    """Times in ms since the epoch; `pending` counts what waits for a verdict, `kept` the bulks of what git ignores,
+    `asked` the questions and approvals that are open. `unattended`: a run of `-p`; `forked_from`: the session that it
+    was copied from; `draft`: there is unsent text. `locked`: a program has it open; `running`: a turn runs in it, as
+    far as is known here."""
 
     id: str
     title: str
@@ -89,6 +92,13 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
     kept: int = 0
     locked: bool = False
     problem: str = ""
+    asked: int = 0
+    running: bool = False
+    branch: str = ""
+    tags: tuple[str, ...] = ()
+    unattended: bool = False
+    forked_from: str = ""
+    draft: bool = False
 
 
 class SessionsAnswer(Answer, frozen=True, kw_only=True, tag="sessions"):

@@ -45,6 +45,7 @@ DRIVING: Final[frozenset[type]] = frozenset(
         cmd.SessionClose,
         cmd.SessionFork,
         cmd.SessionRename,
+        cmd.SessionTag,
         cmd.ShellReset,
         cmd.SymbolRename,
         cmd.TodoSet,

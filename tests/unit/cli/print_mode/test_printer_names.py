@@ -20,6 +20,7 @@ from core.cli import plan as plan_print
 from core.cli import sessions as sessions_print
 from core.cli.print_mode.printer import JsonPrinter, StreamPrinter, TextPrinter, review_notice
 from core.cli.review_output import patch_text
+from core.cli.session_output import table as sessions_table
 from core.permissions.saved_rules import SavedRule
 from core.plans.plan_store import BrokenPlan, PlanListing, PlanStore
 from core.protocol import events as ev
@@ -128,7 +129,7 @@ PRINTERS: dict[str, Callable[[str], str]] = {
         SavedRule(id="1", choice="allow", digest="x", shown=name, directory=name)
     ),
     "sessions": lambda name: "\n".join(
-        sessions_print._format_table(
+        sessions_table.format_table(
             (SessionInfo(id="s", title=name, started=0, updated=0, model="m", mode="agent"),), frozenset({"s"})
         )
     ),

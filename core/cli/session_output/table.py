@@ -1,0 +1,77 @@
+"""Sessions as a table: those that wait first to be seen, runs of `-p` that left nothing as one line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+from core.protocol.queries import SessionInfo
+from core.text.display_names import display_name, to_one_line
+
+_HEADS = ("SESSION", "LAST USED", "TURNS", "PENDING", "MODE", "TITLE")
+
+
+def format_table(sessions: Sequence[SessionInfo], running: frozenset[str] = frozenset()) -> list[str]:
+    """Return the lines of the table; `running`: those that can be attached to."""
+    rows = [
+        (
+            each.id,
+            format_day(each.updated),
+            str(each.turns),
+            str(each.pending),
+            each.mode or "-",
+            format_title(each, is_running=each.id in running),
+        )
+        for each in sessions
+    ]
+    lines = [_HEADS, *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+
+
+def split_runs(sessions: Sequence[SessionInfo]) -> tuple[list[SessionInfo], list[SessionInfo]]:
+    """Return the sessions to list, and the runs of `-p` in which nothing waits."""
+    runs = [each for each in sessions if each.unattended and not (each.pending or each.asked or each.tags)]
+    hidden = {each.id for each in runs}
+    return [each for each in sessions if each.id not in hidden], runs
+
+
+def format_tree(sessions: Sequence[SessionInfo]) -> list[str]:
+    """Return the forks below the sessions that they were made from, each a line; sessions without any are left out."""
+    known = {each.id: each for each in sessions}
+    children = dict[str, list[SessionInfo]]()
+    for each in sorted(sessions, key=lambda info: info.started):
+        if each.forked_from:
+            children.setdefault(each.forked_from, []).append(each)
+    roots = [each for each in children if each not in known or not known[each].forked_from]
+    return [line for root in roots for line in _format_branch(root, known, children)]
+
+
+def _format_branch(
+    root: str, known: dict[str, SessionInfo], children: dict[str, list[SessionInfo]], indent: str = ""
+) -> Iterator[str]:
+    there = known.get(root)
+    yield f"{root}  {format_title(there) if there is not None else '(deleted)'}"
+    below = children.pop(root, [])
+    for at, each in enumerate(below, 1):
+        is_last = at == len(below)
+        lines = _format_branch(each.id, known, children)
+        yield f"{indent}{'└─ ' if is_last else '├─ '}{next(lines)}"
+        yield from (f"{indent}{'   ' if is_last else '│  '}{line}" for line in lines)
+
+
+def format_day(milliseconds: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(milliseconds / 1000))
+
+
+def format_title(session: SessionInfo, *, is_running: bool = False) -> str:
+    """Return the title with what is to be said of the session."""
+    notes = ["running" if is_running else "open now"] * session.locked + [session.problem] * bool(session.problem)
+    notes += [f"{session.asked} waiting for an answer"] * bool(session.asked)
+    tags = "".join(f" #{display_name(each)}" for each in session.tags)
+    return shorten(session.title or "Untitled") + tags + "".join(f" ({shorten(note)})" for note in notes)
+
+
+def shorten(text: str) -> str:
+    """Return the first 80 characters on one line: titles come from prompts."""
+    return to_one_line(text)[:80]

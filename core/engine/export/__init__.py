@@ -1,0 +1,1 @@
+"""A session as a document to give away: what was asked, said and done, each verdict with its hunks and evidence."""

@@ -1,0 +1,239 @@
+"""The content of an export, read from its log and blobs alone; nothing is resumed or written for it.
+
+Everything in it is for others: keys, and what looks like one, are masked, the home directory is written as `~`, and
+characters that hide something are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from core.errors import ContentLost
+from core.protocol import documents as d
+from core.protocol import events as ev
+from core.protocol.messages import Usage
+from core.protocol.review import Change, Check, DiffLine, FileState, Operation, Verdict, VerdictRecord
+from core.records import convert
+from core.secrets import redact
+from core.sessions.log import read_log
+from core.shadow.content.blob_store import BlobStore
+from core.shadow.content.contents import Contents
+from core.shadow.diff.diff_lines import build_diff
+from core.shadow.diff.text_lines import is_binary
+from core.state.fold import SHARED_STEPS, apply_event
+from core.state.session import SessionState
+from core.text.display_names import expose_controls
+from core.text.well_formed import convert_record
+
+
+class ExportedTurn(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A turn of the conversation as it stands. Times in ms; `reason`: why it ended, "" = it runs."""
+
+    prompt: str
+    started: int
+    mode: str
+    model: str
+    reason: str = ""
+    duration_ms: int = 0
+    usage: Usage = Usage()
+    documents: tuple[d.AnyDocument, ...] = ()
+
+
+class ExportedChange(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Hunks of one file, and the verdict on them, None = they wait. `lines` as in a diff; `check`: the latest command
+    that ran over the change as it was then; `note`: what lines can't say. `todos`: what it was made for."""
+
+    path: str
+    operation: Operation
+    verdict: Verdict | None = None
+    at: int = 0
+    reason: str = ""
+    renamed_from: str = ""
+    lines: tuple[DiffLine, ...] = ()
+    note: str = ""
+    check: Check | None = None
+    todos: tuple[str, ...] = ()
+
+
+class ExportedSession(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A session. `cost` in US dollars, None = not known; `changes`: verdicts in the order given, then what waits."""
+
+    id: str
+    title: str
+    project: str
+    branch: str
+    model: str
+    mode: str
+    started: int
+    updated: int
+    tags: tuple[str, ...] = ()
+    usage: Usage = Usage()
+    turns: tuple[ExportedTurn, ...] = ()
+    changes: tuple[ExportedChange, ...] = ()
+
+
+class _Given(Struct, frozen=True):
+    """When a verdict was given, and the check that there was of the change."""
+
+    at: int
+    check: Check | None
+
+
+class _Reader(Struct, eq=False):
+    """Folds a log, and keeps what the fold lets go: documents of earlier turns, when verdicts were given."""
+
+    state: SessionState
+    documents: dict[int, list[d.Document]] = field(default_factory=dict)
+    given: dict[str, _Given] = field(default_factory=dict)
+
+    def take(self, envelope: ev.Envelope) -> None:
+        event, turns = envelope.event, self.state.turns
+        match event:
+            case ev.TurnStarted() if turns:
+                self.documents[turns[-1].seq] = turns[-1].list_finished_documents()
+            case ev.VerdictGiven(verdict=verdict):
+                change = self.state.changes.get(verdict.path)
+                self.given[verdict.id] = _Given(envelope.at, change.check if change is not None else None)
+        apply_event(self.state, envelope, SHARED_STEPS)
+
+    def list_documents(self, seq: int) -> tuple[d.Document, ...]:
+        last = self.state.turns[-1]
+        found = last.list_finished_documents() if last.seq == seq else []
+        return tuple(found or self.documents.get(seq, []))
+
+
+def read_export(directory: Path) -> ExportedSession:
+    """Read the session in a directory. Raises `StateError`."""
+    reader = _Reader(SessionState(session_id=directory.name))
+    read_log(directory / "log.jsonl", reader.take)
+    state, contents = reader.state, Contents(BlobStore(directory / "blobs"))
+    turns = (
+        ExportedTurn(
+            prompt=turn.prompt,
+            started=turn.started,
+            mode=turn.mode,
+            model=turn.model,
+            reason=turn.reason,
+            duration_ms=turn.duration_ms,
+            usage=turn.usage,
+            documents=reader.list_documents(turn.seq),
+        )
+        for turn in state.turns
+    )
+    told = ExportedSession(
+        id=directory.name,
+        title=state.title or "Untitled",
+        project=Path(state.workspace).name,
+        branch=state.branch,
+        model=state.model,
+        mode=state.mode,
+        started=state.started,
+        updated=state.updated,
+        tags=state.tags,
+        usage=state.model_choices.sum_usage(),
+        turns=tuple(turns),
+        changes=(*_list_verdicts(state, reader.given, contents), *_list_pending(state, contents)),
+    )
+    return convert_record(told, partial(_clean, state.workspace))
+
+
+def _clean(workspace: str, text: str) -> str:
+    """Return a text without keys, and without where the project and the home directory lie."""
+    home = str(Path.home())
+    text = text.replace(workspace, ".") if len(workspace) > 1 else text
+    return expose_controls(redact(text.replace(home, "~") if len(home) > 1 else text))
+
+
+def _list_verdicts(state: SessionState, given: Mapping[str, _Given], contents: Contents) -> Iterator[ExportedChange]:
+    for record in state.review.verdicts:
+        if record.settled is not None:
+            continue
+        told = given.get(record.id, _Given(0, None))
+        change = _rebuild_change(record, contents)
+        lines, note = _read_lines(change, contents) if change is not None else ((), "decided as a whole")
+        if not lines and record.excerpt:
+            lines = tuple(_parse_excerpt(record.excerpt))
+        yield ExportedChange(
+            path=record.path,
+            operation=change.operation if change is not None else "edit",
+            verdict=record.verdict,
+            at=told.at,
+            reason=record.reason,
+            renamed_from=record.renamed_from,
+            lines=lines,
+            note=note,
+            check=told.check,
+            todos=tuple(dict.fromkeys(hunk.todo for hunk in record.hunks if hunk.todo)),
+        )
+
+
+def _rebuild_change(record: VerdictRecord, contents: Contents) -> Change | None:
+    """Return the hunks of a verdict as the change that they were, None = it was no file's."""
+    if record.bulk is not None:
+        return None
+    base, pending = record.source or record.base_before, record.pending_before
+    try:
+        is_odd = is_binary(contents.read(base)) or is_binary(contents.read(pending))
+    except ContentLost:
+        is_odd = False
+    return Change(
+        path=record.path,
+        operation=_name_operation(record, base, pending),
+        base=base,
+        pending=pending,
+        hunks=record.hunks,
+        binary=is_odd,
+        renamed_from=record.renamed_from,
+    )
+
+
+def _name_operation(record: VerdictRecord, base: FileState, pending: FileState) -> Operation:
+    if record.renamed_from:
+        return "rename"
+    if base.kind == "absent":
+        return "create"
+    return "delete" if pending.kind == "absent" else "edit"
+
+
+def _list_pending(state: SessionState, contents: Contents) -> Iterator[ExportedChange]:
+    for change in state.changes.values():
+        lines, note = _read_lines(change, contents)
+        yield ExportedChange(
+            path=change.path,
+            operation=change.operation,
+            renamed_from=change.renamed_from,
+            lines=lines,
+            note="; ".join(filter(None, (note, change.conflict and f"conflict: {change.conflict}"))),
+            check=change.check,
+            todos=tuple(dict.fromkeys(hunk.todo for hunk in change.hunks if hunk.todo)),
+        )
+
+
+def _read_lines(change: Change, contents: Contents) -> tuple[tuple[DiffLine, ...], str]:
+    try:
+        found = build_diff(change, *contents.read_change(change))
+    except (ContentLost, IndexError):  # IndexError: hunks that were counted in another text, which is gone
+        return (), "its lines are not kept"
+    return found.lines, found.note
+
+
+def _parse_excerpt(excerpt: str) -> Iterator[DiffLine]:
+    for line in excerpt.split("\n"):
+        kind: Any = {"-": "removed", "+": "added"}.get(line[:1], "gap")
+        yield DiffLine(kind=kind, old=0, new=0, text=line[1:] if kind != "gap" else line)
+
+
+def format_json(session: ExportedSession) -> str:
+    """Return an export as JSON."""
+    return msgspec.json.format(msgspec.json.encode(session), indent=2).decode() + "\n"
+
+
+def parse_json(text: str) -> ExportedSession:
+    """Read an export in JSON again. Raises `msgspec.MsgspecError`."""
+    return convert(msgspec.json.decode(text), ExportedSession)

@@ -1,0 +1,1 @@
+"""Sessions that are kept and not open: what is changed of them from a list, and what goes with time."""

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from core.engine.export.documents import export_session, write_export
+from core.engine.export.record import parse_json, read_export
+from core.errors import StateError
+from core.protocol import documents as d
+from core.protocol import events as ev
+from core.protocol.review import Change, Check, FileState, Hunk, VerdictRecord
+from core.sessions.record_format import encode_record
+from core.shadow.content.blob_store import BlobStore
+
+EVIL = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>"
+KEY = "sk-" + "a1b2c3d4" * 4
+OLD, NEW = b"one\ntwo\nthree\n", b"one\nTWO\nthree\nfour <b>\n"
+HUNKS = (
+    Hunk(id="a", old_start=2, old_lines=1, new_start=2, new_lines=1, todo="t1"),
+    Hunk(id="b", old_start=4, old_lines=0, new_start=4, new_lines=1),
+)
+CHECK = Check(call="c", command="pytest -q", exit_code=0)
+
+
+class Page(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[str] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [name for name, _ in attrs]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Path:
+    """A session with an answer, a command, one hunk accepted after a check and one rejected."""
+    directory = tmp_path / "ses_a"
+    directory.mkdir()
+    blobs = BlobStore(directory / "blobs")
+    blobs.directory.mkdir()
+    old, new = (FileState(blob=blobs.put(data), size=len(data)) for data in (OLD, NEW))
+    change = Change(path="a.txt", operation="edit", base=old, pending=new, hunks=HUNKS, added=2, removed=1)
+    verdict = VerdictRecord(
+        id="v1",
+        path="a.txt",
+        verdict="accept",
+        hunks=HUNKS[:1],
+        base_before=old,
+        base_after=old,
+        pending_before=new,
+        pending_after=new,
+    )
+    rejected = replace(verdict, id="v2", verdict="reject", hunks=HUNKS[1:], reason=f"no {KEY}")
+    ran = d.TerminalCommandMetadata(command="cat x", output=f"{Path.home()}/x {EVIL}", exit_code=0)
+    said = f"Done: ![see](https://evil.example/x.png) [a](javascript:alert(1)) **well** {EVIL} {KEY}"
+    events: list[ev.AnyEvent] = [
+        ev.SessionStarted(
+            workspace=str(tmp_path / "shop"), mode="agent", model="m", title=f"Fix {EVIL}", branch="topic"
+        ),
+        ev.TurnStarted(prompt=f"Please {EVIL}", mode="agent", model="m"),
+        ev.DocumentFinished(document=d.TextDocument(id="1", sequence=1, content=said)),
+        ev.DocumentFinished(document=d.TerminalCommandDocument(id="2", sequence=2, metadata=ran)),
+        ev.ChangeProposed(change=change),
+        ev.CheckRecorded(check=CHECK),
+        ev.TurnFinished(reason="done"),
+        ev.VerdictGiven(verdict=verdict),
+        ev.VerdictGiven(verdict=rejected),
+        ev.TurnStarted(prompt="And then?", mode="agent", model="m"),
+        ev.DocumentFinished(document=d.TextDocument(id="3", sequence=1, content="```\nfence\n```")),
+    ]
+    with (directory / "log.jsonl").open("wb") as file:
+        for seq, event in enumerate(events, 1):
+            file.write(encode_record(ev.Envelope(seq=seq, session="ses_a", at=seq * 1000, event=event)))
+    return directory
+
+
+def test_the_record_has_every_turn_and_each_verdict_with_its_hunk_and_evidence(session):
+    found = read_export(session)
+    assert [turn.prompt[:6] for turn in found.turns] == ["Please", "And th"]
+    assert [len(turn.documents) for turn in found.turns] == [2, 1]
+    accepted, rejected, waiting = found.changes
+    shown = [(row.kind, row.text) for row in accepted.lines if row.kind != "context"]
+    assert shown == [("removed", "two"), ("added", "TWO")]
+    assert (accepted.check, accepted.todos) == (CHECK, ("t1",))
+    assert [(row.kind, row.text) for row in rejected.lines if row.kind != "context"] == [("added", "four <b>")]
+    assert (waiting.verdict, waiting.path) == (None, "a.txt")
+    assert found.project == "shop"
+
+
+@pytest.mark.parametrize("wanted", ["md", "html", "json"])
+def test_no_key_and_no_home_directory_is_in_any_format(session, wanted):
+    text = export_session(session, wanted).text
+    assert KEY not in text
+    assert f"{Path.home()}/x" not in text
+    assert str(session.parent) not in text
+    assert "TWO" in text
+    assert "pytest -q" in text
+
+
+def test_the_page_runs_nothing_and_loads_nothing(session):
+    made = export_session(session, "html")
+    page = Page(made.text)
+    assert {"script", "img", "link", "iframe", "b"}.isdisjoint(page.tags)
+    assert not [each for each in page.attributes if each.startswith("on") or each == "src"]
+    assert "javascript:" not in [*page.attributes]
+    assert 'href="javascript' not in made.text
+    assert "https://evil.example/x.png" in page.text
+    assert "<script>alert(1)</script>" in page.text  # as text, where it was said
+    assert "default-src 'none'" in made.text
+    assert "strong" in page.tags
+
+
+def test_markdown_lets_nobody_out_of_a_fence_and_json_is_read_back(session):
+    text = export_session(session, "md").text
+    assert text.startswith("# Fix ")
+    assert "```diff\n one\n-two\n+TWO" in text
+    assert "a.txt: accepted" in text
+    again = parse_json(export_session(session, "json").text)
+    assert again == read_export(session)
+    assert json.loads(export_session(session, "json").text)["branch"] == "topic"
+
+
+def test_lines_whose_bytes_are_lost_are_told_and_no_failure(session):
+    for blob in (session / "blobs").rglob("*"):
+        if blob.is_file():
+            blob.unlink()
+    assert [each.note for each in read_export(session).changes] == ["its lines are not kept"] * 3
+
+
+def test_a_file_that_is_there_is_never_replaced(session, tmp_path):
+    made = export_session(session, "md")
+    assert write_export(made, tmp_path) == tmp_path / made.name
+    assert (tmp_path / made.name).read_text(encoding="utf-8") == made.text
+    with pytest.raises(StateError, match="is there already"):
+        write_export(made, tmp_path / made.name)
