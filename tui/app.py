@@ -66,7 +66,7 @@ def build_session_request(options: ScreenOptions) -> SessionRequest:
         changes += [commands.ModelSet(model=model)] if model else []
         changes += [commands.EffortSet(effort=effort)] if effort else []
     request = SessionRequest(resume=resume, mode=mode or "agent", model=model or "", effort=effort, demo=options.demo)
-    return replace(request, pane=pane, changes=tuple(changes))
+    return replace(request, pane=pane, place=str(getattr(options, "place", "")), changes=tuple(changes))
 
 
 class AgentApp(ThemedApp[int], inherit_bindings=False):

@@ -38,7 +38,8 @@ Connect = Callable[[], Awaitable[Client]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRequest:
-    """The session to open. `resume`: None = a new one, "" = the latest, else an id. `pane` is shown with it.
+    """The session to open. `resume`: None = a new one, "" = the latest, else an id. `pane` is shown with it,
+    at `place` (a turn or a document).
 
     `changes` are submitted once to a session that is resumed: the settings that the user wants from now on.
     """
@@ -49,6 +50,7 @@ class SessionRequest:
     effort: Effort | Literal[""] = ""
     demo: bool = False
     pane: str = ""
+    place: str = ""
     changes: tuple[commands.ModeSet | commands.ModelSet | commands.EffortSet, ...] = ()
 
     @property

@@ -33,6 +33,7 @@ CURSOR_KEYS: Final = frozenset(
         "plantext": "down up mark_down mark_up top bottom",
         "approval": "down up",
         "keyhelp": "down up page_down page_up",
+        "home": "below above",
     }.items()
     for name in names.split()
 )
@@ -84,6 +85,7 @@ SCOPE_TITLES: Final = {
     "question": "Question",
     "picker": "List",
     "sessions": "Sessions",
+    "home": "Sessions at the start",
     "welcome": "Welcome",
     "address": "Address of a model server",
     "key": "Key of a model API",

@@ -35,7 +35,17 @@ class Key:
 _MODES: Final = ", ".join(mode.title() for mode in Mode)
 _AFTER_WIDGETS: Final = frozenset({"app.interrupt", "app.cancel"})  # a widget may have a meaning of its own for them
 _BEFORE_INPUT: Final = frozenset(
-    {"picker.down", "picker.up", "welcome.leave", "search.next_kind", "search.previous_kind", "search.mention"}
+    {
+        "picker.down",
+        "picker.up",
+        "welcome.leave",
+        "search.next_kind",
+        "search.previous_kind",
+        "search.mention",
+        "sessions.tag",
+        "sessions.export",
+        "sessions.delete",
+    }
 )
 
 _ROWS: Final[tuple[tuple[str, str, str, str, str], ...]] = (
@@ -349,6 +359,19 @@ _ROWS: Final[tuple[tuple[str, str, str, str, str], ...]] = (
     ("sessions.cancel", "escape", "leave", "Back", "Stay in this session"),
     ("sessions.above", "up", "move(-1)", "Above", "The session above"),
     ("sessions.below", "down", "move(1)", "Below", "The session below"),
+    ("sessions.rename", "f2", "rename", "Rename", "Give the marked session a title"),
+    ("sessions.tag", "ctrl+t", "tag", "Tag", "Give it tags; one with a tag is never deleted by its age"),
+    ("sessions.export", "ctrl+e", "export", "Export", "Write it as one HTML page into the project"),
+    ("sessions.delete", "ctrl+d", "delete", "Delete…", "Delete it with all that is kept of it; asks first"),
+    ("home.open", "enter", "act('open')", "Open", "Go on with the marked session"),
+    ("home.below", "down,j", "move(1)", "Below", "The session below; after the last one the prompt"),
+    ("home.above", "up,k", "move(-1)", "Above", "The session above; before the first one the prompt"),
+    ("home.search", "slash", "act('search')", "Search…", "All sessions, and what was said and done in them"),
+    ("home.rename", "r", "act('rename')", "Rename", "Give the marked session a title"),
+    ("home.tag", "t", "act('tag')", "Tag", "Give it tags"),
+    ("home.export", "e", "act('export')", "Export", "Write it as one HTML page into the project"),
+    ("home.delete", "d,delete", "act('delete')", "Delete…", "Delete it with all that is kept of it; asks first"),
+    ("home.new", "n,escape", "leave", "New", "Back to the prompt, for a new session"),
     ("welcome.back", "escape", "back", "Back", "Back to the list"),
     ("welcome.leave", "ctrl+q", "leave", "Quit", "Leave agent-tui"),
     ("address.next", "down", "move(1)", "Below", "The field below"),

@@ -41,6 +41,12 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("new", "sessions.new_session", "Start a new session"),
     SlashCommand("sessions", "sessions.choose_session", "Go on with another session"),
     SlashCommand("resume", "sessions.choose_session", "Go on with another session", "id"),
+    SlashCommand("rename", "sessions.rename_session", "Give this session a title", "TITLE"),
+    SlashCommand("tag", "sessions.tag_session", "Tag this session; without a tag: take them away", "TAG ..."),
+    SlashCommand(
+        "export", "sessions.export_session", "Write this session to a file, to keep or share", "md | html | json, FILE"
+    ),
+    SlashCommand("tree", "sessions.show_forks", "Which session was forked from which"),
     SlashCommand("compact", "turn.compact", "Make the history shorter"),
     SlashCommand("context", "pages.show_context", "What the model is sent, by part"),
     SlashCommand("rules", "pages.show_rules", "What the agent is told to keep to, and why"),

@@ -192,11 +192,12 @@ class SessionArguments(Arguments, EngineOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScreenArguments(SessionArguments):
-    """`pane` is open at the start; `program` starts its engine."""
+    """`pane` is open at the start, at `place`; `program` starts its engine."""
 
     front: ClassVar[Front] = "screen"
     demo: bool = False
     pane: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,11 +256,7 @@ def build_main_parser() -> Parser:
 
 def _add_session_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("session")
-    which = group.add_mutually_exclusive_group()
-    which.add_argument(
-        "-c", "--continue", dest="continue_last", action="store_true", help="go on with the last session"
-    )
-    which.add_argument("--resume", metavar="ID", type=parse_session_id, help="go on with the session of this id")
+    _add_resume_options(group)
     group.add_argument(
         "--mode", choices=MODES, metavar="MODE", help=f"{', '.join(MODES)} (ask and plan change nothing)"
     )
@@ -295,6 +292,15 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
     _add_limit_options(group)
 
 
+def _add_resume_options(group: argparse._ArgumentGroup) -> None:
+    which = group.add_mutually_exclusive_group()
+    which.add_argument(
+        "-c", "--continue", dest="continue_last", action="store_true", help="go on with the last session"
+    )
+    which.add_argument("--resume", metavar="ID", type=parse_session_id, help="go on with the session of this id")
+    group.add_argument("--at", metavar="PLACE", help="with -c or --resume: go to what a search has found")
+
+
 def _add_limit_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--max-steps", type=parse_count, metavar="N", help="end a turn after N model calls")
     group.add_argument("--max-cost", type=parse_dollars, metavar="USD", help="end a turn when it has cost this much")
@@ -321,6 +327,8 @@ def _check_together(front: Front, said: argparse.Namespace, parser: Parser) -> N
     if said.probe and front != "doctor":
         parser.error("--probe only goes with doctor")
     check_print_options(said, parser)
+    if said.at and (front != "screen" or not (said.continue_last or said.resume)):
+        parser.error("--at goes with -c or --resume, on the screen")
     if said.demo and front == "print":
         parser.error("--demo shows the screen; it does not go with -p")
     if said.demo and said.resume:
@@ -354,5 +362,5 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Arguments:
     if front == "engine":
         return EngineArguments(**session, program=tuple(program))
     if front == "screen":
-        return ScreenArguments(**session, demo=said.demo, program=tuple(program))
+        return ScreenArguments(**session, demo=said.demo, place=said.at or "", program=tuple(program))
     return PrintArguments(**session, **collect_print_values(said))

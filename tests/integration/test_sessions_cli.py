@@ -94,7 +94,7 @@ def test_words_of_all_sessions_are_found_with_the_way_to_each(project, capsys):
     assert "prompt   Write b" in out
     [hit, *_] = json.loads(run(capsys, "search", "done", "--dir", str(project), "--json")[1])
     assert (hit["session"], hit["kind"], hit["text"]) == (session, "answer", "Done.")
-    assert hit["open"] == f"--resume {session} --at {hit['seq']}"
+    assert hit["open"] == f"--resume {session} --at {hit['place']}"
     assert "No session of" in run(capsys, "search", "nowhere", "--dir", str(project))[1]
     run(capsys, "delete", session, "--force")
     assert "No session of" in run(capsys, "search", "done", "--dir", str(project))[1]

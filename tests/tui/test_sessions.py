@@ -9,7 +9,7 @@ from textual.widgets import OptionList
 from core.protocol.queries import SessionInfo
 from tests.tui.panes_case import NOW, SESSIONS
 from tui.quantities import format_age
-from tui.screens.dialogs.sessions import SessionPicker
+from tui.sessions.picker import SessionChoice, SessionPicker
 
 NOTHING_YET = "nothing yet"
 
@@ -23,8 +23,8 @@ class PickerApp(App[None]):
     def on_mount(self) -> None:
         self.push_screen(SessionPicker(self.sessions, now=NOW), self.take)
 
-    def take(self, chosen: str | None) -> None:
-        self.chosen = chosen
+    def take(self, chosen: SessionChoice | None) -> None:
+        self.chosen = chosen.session if chosen is not None else None
 
 
 async def settle(pilot: Pilot[None], *keys: str) -> list[str]:

@@ -95,6 +95,9 @@ class Prompt(TextArea):
     class RecallRequested(Message):
         """The key for the previous prompt was struck while messages wait to be sent."""
 
+    class BelowRequested(Message):
+        """The key for the newer prompt was struck where there is none and nothing is written."""
+
     @dataclass
     class CompletionKey(Message):
         """A key for the open completion; `action` is next, previous, accept, send or close."""
@@ -344,6 +347,8 @@ class Prompt(TextArea):
     def action_newer(self) -> None:
         if self.is_completing:
             self.post_message(self.CompletionKey("next"))
+        elif not self.text and self._history_index >= len(self._history):
+            self.post_message(self.BelowRequested())
         elif not self.cursor_at_last_line or self._history_index >= len(self._history):
             self.action_cursor_down()
         else:

@@ -90,7 +90,7 @@ class Transcript(ScrollView, can_focus=True):
         self._cached_rows: deque[TextRow] = deque()
         self._is_following = True
         self._has_new_below = False
-        self._is_rendering = False
+        self._is_rendering = self._is_revealing = False
         self._width = 0
         self.cursor = -1
 
@@ -108,6 +108,9 @@ class Transcript(ScrollView, can_focus=True):
         self._has_new_below, self._width = self._has_new_below or (not self._is_following and is_longer), width
         dirty, at = self._block_layout.first_changed_row, self.scroll_offset.y
         self._resize_virtual()
+        if self._is_revealing:
+            self._is_revealing = False
+            self._jump_to(self._block_layout.get_top(self.cursor))
         self._render_visible()
         if self._has_new_below or not before or self.scroll_offset.y != at:
             self.refresh()
@@ -276,6 +279,16 @@ class Transcript(ScrollView, can_focus=True):
         elif bottom > view + height:
             self._jump_to(bottom - height)
         self.refresh()
+
+    def reveal(self, place: str) -> bool:
+        """Go to the block of a document, or the first one of a turn, by its id. False: it is not there."""
+        at = next((index for index, each in enumerate(self._blocks) if place in {each.key, each.turn}), -1)
+        if at < 0:
+            return False
+        self.cursor, self._is_following, self._is_revealing = at, False, True
+        self.show(self._blocks)
+        self.call_after_refresh(self.focus)
+        return True
 
     def action_toggle_block(self) -> None:
         """Open or close the block; show the pictures of one that has any."""

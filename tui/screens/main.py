@@ -55,8 +55,8 @@ class MainScreen(Screen[None]):
         self.bridge = Bridge(connect, request, self)
         self._request = request
         self._pending_notice = ""
-        self._is_set_up = self._is_pane_shown = False
         self._toast_room = (0, 0, 0)  # the first column that toasts may stand in, how many there are, and rows below
+        self._is_set_up = self._is_pane_shown = self._is_place_shown = False
         self.context = ScreenContext(self, self.bridge, request)
 
     @cached_property
@@ -164,12 +164,16 @@ class MainScreen(Screen[None]):
         if self._request.pane and not self._is_pane_shown:
             self._is_pane_shown = True
             self.context.start(self.controllers.panes.show, self._request.pane, group="panes")
+        if self._request.place and not self._is_place_shown:
+            self._is_place_shown = True
+            self.context.start(self.controllers.sessions.show_place, self._request.place, group="place")
         if self.has_class("-broad"):
             self.context.start(self.controllers.panes.show_files, group="files", exclusive=True)
 
     async def _check_other_sessions(self) -> None:
         self._pending_notice = await self.controllers.sessions.find_pending_notice()
-        self._show_greeting()
+        is_home_shown = await self.controllers.sessions.show_home()
+        self.query_one(Greeting).show(get_keymap(self.app), "" if is_home_shown else self._pending_notice)
         await self.controllers.search.load_status()
         self.controllers.modes.show()
         await self.bridge.wait_until_caught_up()

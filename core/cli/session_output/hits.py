@@ -35,8 +35,8 @@ def print_hits(hits: Sequence[TranscriptHit], out: TextIO) -> None:
         out.write(f"{session}  {format_day(rows[0].at)}  {shorten(rows[0].title or 'Untitled')}\n")
         out.writelines(f"  {each.kind:<8} {_format_text(each, is_bold=is_bold)}\n" for each in rows)
     if hits:
-        first = hits[0]
-        out.write(f"Open one at its hit: agent-tui --resume {first.session} --at {first.seq}\n")
+        first = next((each for each in hits if each.place), hits[0])
+        out.write(f"Open one at its hit: agent-tui {_format_options(first)}\n")
 
 
 def _format_text(hit: TranscriptHit, *, is_bold: bool) -> str:
@@ -57,4 +57,9 @@ def split_marked(hit: TranscriptHit) -> Iterator[tuple[str, bool]]:
 
 def list_plain(hits: Sequence[TranscriptHit]) -> list[object]:
     """Return hits as plain data, with the option that opens each."""
-    return [msgspec.to_builtins(each) | {"open": f"--resume {each.session} --at {each.seq}"} for each in hits]
+    return [msgspec.to_builtins(each) | {"open": _format_options(each)} for each in hits]
+
+
+def _format_options(hit: TranscriptHit) -> str:
+    """Return the options that open a session at a hit."""
+    return f"--resume {hit.session}" + (f" --at {hit.place}" if hit.place else "")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from core.protocol.queries import SessionInfo
+from core.protocol.queries.forks import list_forks
 from core.text.display_names import display_name, to_one_line
 
 _HEADS = ("SESSION", "LAST USED", "TURNS", "PENDING", "MODE", "TITLE")
@@ -38,26 +39,7 @@ def split_runs(sessions: Sequence[SessionInfo]) -> tuple[list[SessionInfo], list
 
 def format_tree(sessions: Sequence[SessionInfo]) -> list[str]:
     """Return the forks below the sessions that they were made from, each a line; sessions without any are left out."""
-    known = {each.id: each for each in sessions}
-    children = dict[str, list[SessionInfo]]()
-    for each in sorted(sessions, key=lambda info: info.started):
-        if each.forked_from:
-            children.setdefault(each.forked_from, []).append(each)
-    roots = [each for each in children if each not in known or not known[each].forked_from]
-    return [line for root in roots for line in _format_branch(root, known, children)]
-
-
-def _format_branch(
-    root: str, known: dict[str, SessionInfo], children: dict[str, list[SessionInfo]], indent: str = ""
-) -> Iterator[str]:
-    there = known.get(root)
-    yield f"{root}  {format_title(there) if there is not None else '(deleted)'}"
-    below = children.pop(root, [])
-    for at, each in enumerate(below, 1):
-        is_last = at == len(below)
-        lines = _format_branch(each.id, known, children)
-        yield f"{indent}{'└─ ' if is_last else '├─ '}{next(lines)}"
-        yield from (f"{indent}{'   ' if is_last else '│  '}{line}" for line in lines)
+    return [f"{lead}{each.id}  {format_title(each)}" for lead, each in list_forks(sessions)]
 
 
 def format_day(milliseconds: int) -> str:

@@ -80,13 +80,13 @@ def _find_answers(envelope: ev.Envelope) -> _Found:
 def _find_comment(envelope: ev.Envelope) -> _Found:
     assert isinstance(envelope.event, ev.HunkCommented | ev.PlanCommented)
     comment = envelope.event.comment
-    yield "review", "", f"{comment.path}\n{comment.text}" if comment.text else ""
+    yield "review", envelope.turn, f"{comment.path}\n{comment.text}" if comment.text else ""
 
 
 def _find_reason(envelope: ev.Envelope) -> _Found:
     assert isinstance(envelope.event, ev.VerdictGiven)
     verdict = envelope.event.verdict
-    yield "review", "", f"{verdict.path}\n{verdict.reason}" if verdict.reason else ""
+    yield "review", envelope.turn, f"{verdict.path}\n{verdict.reason}" if verdict.reason else ""
 
 
 def _find_document(envelope: ev.Envelope) -> _Found:

@@ -156,9 +156,10 @@ class TranscriptIndex:
         sessions = dict[str, list[TranscriptHit]]()
         for row in rows:
             hits = sessions.setdefault(row[0], [])
-            if len(hits) < PER_SESSION:
+            if len(hits) <= PER_SESSION:  # one of them may be a title
                 hits.append(_build_hit(row))
-        return tuple(hit for hits in sessions.values() for hit in hits)[: max(limit, 0)]
+        told = (_drop_titles(hits) for hits in sessions.values())
+        return tuple(hit for hits in told for hit in hits[:PER_SESSION])[: max(limit, 0)]
 
     def forget(self, session: str) -> None:
         """Remove a session's words from the file for good. Raises `StateError`."""
@@ -227,6 +228,11 @@ def _read_pieces(data: bytes, known: _KnownLog) -> Iterator[Piece]:
             if piece.kind == "title" or (piece.kind == "prompt" and not known.title):
                 known.title = piece.text.strip().partition("\n")[0][:200]
             yield piece
+
+
+def _drop_titles(hits: list[TranscriptHit]) -> list[TranscriptHit]:
+    """Leave out titles, which stand above the hits of a session anyway, unless there is nothing else."""
+    return [each for each in hits if each.kind != "title"] or hits[:1]
 
 
 def _build_hit(row: tuple[Any, ...]) -> TranscriptHit:

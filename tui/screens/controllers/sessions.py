@@ -1,18 +1,27 @@
-"""The controller of sessions: new ones, earlier ones, forks, all of a long one, and leaving."""
+"""The controller of sessions: new ones, earlier ones, forks, their titles and exports, and leaving."""
 
 from __future__ import annotations
 
-from typing import Final
+from pathlib import Path
+from typing import Final, get_args
+
+from textual import on
 
 from core.protocol import commands, queries
+from core.protocol.queries.forks import list_forks
+from tui.chat.prompt import Prompt
 from tui.notices import format_pending_notice
+from tui.quantities import count
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.plan import PlanController
 from tui.screens.dialogs.pages import ConfirmDialog
 from tui.screens.dialogs.picker import PickerDialog, PickerOption
+from tui.sessions.home import HomeList
+from tui.sessions.picker import SessionChange, SessionChoice, SessionPicker, parse_tags
 
 KEEP: Final = "keep"
 DROP: Final = "drop"
+ALL: Final = 10_000  # sessions that are listed: those of -p count, too
 
 
 class SessionController(Controller):
@@ -29,17 +38,129 @@ class SessionController(Controller):
 
     @in_worker("session")
     async def action_choose_session(self, session: str = "") -> None:
-        if not session:
-            from tui.screens.dialogs.sessions import SessionPicker
+        if session:
+            await self.open(SessionChoice(session))
+        else:
+            await self._choose()
 
-            found = await self.context.query(queries.SessionsQuery(), queries.SessionsAnswer)
-            if found is None:
-                self.context.notify_user("The sessions can't be listed.", is_error=True)
-                return
-            current = self.context.state.session_id
-            session = await self.context.ask(SessionPicker(found.sessions, current=current)) or ""
-        if session and session != self.context.state.session_id:
-            await self._switch(commands.SessionResume(session=session))
+    async def _choose(self, begin: tuple[str, str] = ("", "")) -> None:
+        """Let the user choose a session, or begin with an action of the list on one."""
+        found = await self.context.query(queries.SessionsQuery(limit=ALL), queries.SessionsAnswer)
+        if found is None:
+            self.context.notify_user("The sessions can't be listed.", is_error=True)
+            return
+        current = self.context.state.session_id
+        choice = await self.context.ask(SessionPicker(found.sessions, current=current, shelf=self, begin=begin))
+        if choice is not None:
+            await self.open(choice)
+        elif begin[0]:
+            await self.show_home()
+
+    async def open(self, choice: SessionChoice) -> None:
+        """Go on with a session in this window, at the place that was chosen."""
+        if choice.session != self.context.state.session_id:
+            await self._switch(commands.SessionResume(session=choice.session))
+        if choice.place and choice.session == self.context.state.session_id:
+            await self.show_place(choice.place)
+
+    async def show_place(self, place: str) -> None:
+        """Go to what a turn or a document shows; of a long session, all of it is loaded for that."""
+        await self.context.bridge.wait_until_caught_up()
+        self.context.transcript.show(self.context.state.blocks)
+        if not self.context.transcript.reveal(place) and await self.context.bridge.load_history():
+            self.context.transcript.show(self.context.state.blocks)
+            self.context.transcript.reveal(place)
+
+    # The list at the start
+
+    async def show_home(self) -> bool:
+        """Show the sessions of the project above the prompt, until something is said in this one. False: there are
+        none, or it has begun."""
+        sessions, current = await self._list_sessions(), self.context.state.session_id
+        mine = next((each for each in sessions if each.id == current), None)
+        others = [each for each in sessions if each.id != current]
+        if not others or self.context.state.blocks or self.context.state.is_demo:
+            return False
+        home = await self.context.ensure_bar(HomeList, "home")
+        state = self.context.state
+        branch = mine.branch if mine is not None else ""
+        home.show(others, " · ".join(filter(None, (Path(state.workspace).name, branch, state.shown_model))))
+        return True
+
+    @on(Prompt.BelowRequested)
+    def _focus_home(self) -> None:
+        home = self.context.find_bar("home")
+        if home is not None and home.display and home.has_class("-filled"):
+            home.focus()
+
+    @on(HomeList.Acted)
+    def _act_at_home(self, event: HomeList.Acted) -> None:
+        if event.action == "open":
+            self.action_choose_session(event.session)
+        else:
+            self._begin(event.action, event.session)
+
+    @in_worker("session")
+    async def _begin(self, action: str, session: str) -> None:
+        await self._choose(("", "") if action == "search" else (action, session))
+
+    @on(HomeList.Left)
+    def _leave_home(self) -> None:
+        self.context.focus_prompt()
+
+    # What is done with sessions
+
+    async def change(self, command: SessionChange) -> bool:
+        """Change a session; a refusal is shown. True when that was done."""
+        return await self.context.submit(command)
+
+    async def load(self) -> tuple[queries.SessionInfo, ...]:
+        """Return all sessions of the project, the latest first."""
+        await self.context.query(queries.IdleQuery(), queries.IdleAnswer)
+        return await self._list_sessions()
+
+    async def search(self, words: str) -> queries.TranscriptSearchAnswer | None:
+        """Return where words stand in the transcripts."""
+        question = queries.TranscriptSearchQuery(words=words, limit=30, typed=True)
+        return await self.context.query(question, queries.TranscriptSearchAnswer)
+
+    @in_worker("labels", exclusive=False)
+    async def action_rename_session(self, title: str = "") -> None:
+        """Give this session a title."""
+        if not title.strip():
+            self.context.notify_user("Write the title behind it: /rename TITLE", is_error=True)
+        elif await self.context.submit(commands.SessionRename(title=title)):
+            self.context.notify_user("Renamed.")
+
+    @in_worker("labels", exclusive=False)
+    async def action_tag_session(self, words: str = "") -> None:
+        """Set the tags of this session."""
+        tags = parse_tags(words)
+        if await self.context.submit(commands.SessionTag(tags=tags)):
+            self.context.notify_user(f"Tagged {' '.join(f'#{each}' for each in tags)}." if tags else "No tags.")
+
+    @in_worker("labels", exclusive=False)
+    async def action_export_session(self, words: str = "") -> None:
+        """Write this session to a new file: `FORMAT FILE`, both optional, in any order."""
+        state = self.context.state
+        wanted, path = parse_export(words)
+        path = path or queries.build_export_name(state.title, wanted)
+        command = commands.SessionExport(session=state.session_id, path=path, format=wanted)
+        if await self.context.submit(command):
+            self.context.notify_user(f"Written: {path}", "Read it before you share it." if wanted == "html" else "")
+
+    @in_worker("session")
+    async def action_show_forks(self, _: str = "") -> None:
+        """Show which session was forked from which, and go on with one that is chosen."""
+        found = await self.context.query(queries.SessionsQuery(limit=ALL), queries.SessionsAnswer)
+        rows = list_forks(found.sessions if found is not None else ())
+        if not rows:
+            self.context.notify_user("No session here was forked.", "/fork goes on in a second one.")
+            return
+        options = [PickerOption(each.id, f"{lead}{each.title}", count("turn", each.turns)) for lead, each in rows]
+        current = self.context.state.session_id
+        if session := await self.context.ask(PickerDialog("Sessions and their forks", options, current=current)):
+            await self.open(SessionChoice(session))
 
     @in_worker("session")
     async def action_fork_session(self, _: str = "") -> None:
@@ -69,7 +190,7 @@ class SessionController(Controller):
         return format_pending_notice(await self._list_sessions(), self.context.state.session_id)
 
     async def _list_sessions(self) -> tuple[queries.SessionInfo, ...]:
-        found = await self.context.query(queries.SessionsQuery(), queries.SessionsAnswer)
+        found = await self.context.query(queries.SessionsQuery(limit=ALL), queries.SessionsAnswer)
         return found.sessions if found else ()
 
     # Leaving
@@ -137,3 +258,14 @@ class SessionController(Controller):
                 return False
         self.context.state.is_pending_kept = True
         return True
+
+
+def parse_export(words: str) -> tuple[queries.ExportFormat, str]:
+    """Return the format and the file ("" = none is named) of `/export FORMAT FILE`; a file's name tells its format."""
+    formats: tuple[queries.ExportFormat, ...] = get_args(queries.ExportFormat)
+    first, _, rest = words.strip().partition(" ")
+    ending = words.strip().rpartition(".")[2]
+    for each in formats:
+        if first == each:
+            return each, rest.strip()
+    return next((each for each in formats if each == ending), "md"), words.strip()

@@ -1,0 +1,120 @@
+"""The list that a start shows above the prompt: what is open, what waits for the user, the latest sessions.
+
+The prompt has the focus, so that typing begins a new session at once; the list is reached by the key for what is
+below, and a letter that is no key of its own goes to the prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import time
+from typing import Final
+
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from core.protocol.queries import SessionInfo
+from tui.keymap import get_bindings
+from tui.quantities import count
+from tui.sessions.rows import format_short, group_sessions, is_quiet_run, is_unavailable
+from tui.text import fit_line
+from tui.widgets.key_hints import Hint
+
+RECENT: Final = 6  # sessions of a group
+RUNS: Final = "runs"
+
+
+class HomeList(OptionList):
+    """Sessions in groups. Hidden without any."""
+
+    BINDINGS = get_bindings("home")
+    hints: tuple[Hint, ...] = (
+        ("home.open", "open"),
+        ("home.rename", "rename"),
+        ("home.tag", "tag"),
+        ("home.delete", "delete"),
+        ("home.export", "export"),
+        ("home.search", "search"),
+        ("home.new", "new"),
+    )
+
+    @dataclass
+    class Acted(Message):
+        """The key of `action` was struck on a session ("" = on none): open, rename, tag, delete, export or search."""
+
+        action: str
+        session: str
+
+    class Left(Message):
+        """The user goes back to the prompt."""
+
+    def __init__(self, *, id: str | None = None, now: int | None = None) -> None:  # noqa: A002
+        super().__init__(id=id, markup=False, compact=True)
+        self._now, self._sessions, self._place = now, tuple[SessionInfo, ...](), ""
+
+    def show(self, sessions: Sequence[SessionInfo], place: str) -> None:
+        """Show these sessions; `place`: project, branch and model, in words."""
+        self._sessions, self._place = tuple(sessions), place
+        self._fill()
+
+    def on_resize(self) -> None:
+        self._fill()
+
+    def _fill(self) -> None:
+        marked = self.highlighted_option
+        now = self._now if self._now is not None else int(time() * 1000)
+        width = max(self.size.width - 5, 20)
+        options = [Option(Content.styled(fit_line(self._place, width), "bold"), disabled=True)] if self._place else []
+        for heading, found in group_sessions(self._sessions):
+            options.append(Option(Content.styled(heading, "$foreground 60%"), disabled=True))
+            options += [
+                Option(
+                    Content.assemble("  ", format_short(each, now, width)), id=each.id, disabled=is_unavailable(each)
+                )
+                for each in found[:RECENT]
+            ]
+        runs, more = sum(map(is_quiet_run, self._sessions)), self._count_more()
+        told = [count("more session", more)] * bool(more) + [f"{count('run', runs)} of -p"] * bool(runs)
+        if told:
+            options.append(Option(Content.styled(f"  {' and '.join(told)}…", "$foreground 60%"), id=RUNS))
+        self.set_options(options)
+        self.set_class(any(each.id for each in options), "-filled")
+        wanted = marked.id if marked is not None else None
+        at = next((index for index, each in enumerate(options) if each.id and each.id == wanted), None)
+        self.highlighted = at if self.has_focus else None
+
+    def _count_more(self) -> int:
+        return sum(max(len(group.sessions) - RECENT, 0) for group in group_sessions(self._sessions))
+
+    def on_focus(self) -> None:
+        if self.highlighted is None:
+            self.action_first()
+
+    def on_blur(self) -> None:
+        self.highlighted = None
+
+    def action_move(self, step: int) -> None:
+        """Go to the row below or above; beyond the ends is the prompt."""
+        rows = [index for index, each in enumerate(self.options) if not each.disabled]
+        at = rows.index(self.highlighted) + step if self.highlighted in rows else 0
+        if 0 <= at < len(rows):
+            self.highlighted = rows[at]
+        else:
+            self.post_message(self.Left())
+
+    def action_act(self, action: str) -> None:
+        option = self.highlighted_option
+        session = option.id or "" if option is not None else ""
+        if session == RUNS:
+            action, session = "search", ""
+        self.post_message(self.Acted(action, session))
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self.action_act("open")
+
+    def action_leave(self) -> None:
+        self.post_message(self.Left())
