@@ -34,6 +34,8 @@ CURSOR_KEYS: Final = frozenset(
         "approval": "down up",
         "keyhelp": "down up page_down page_up",
         "home": "below above",
+        "jobs": "down up",
+        "queue": "down up",
     }.items()
     for name in names.split()
 )
@@ -86,6 +88,8 @@ SCOPE_TITLES: Final = {
     "picker": "List",
     "sessions": "Sessions",
     "home": "Sessions at the start",
+    "jobs": "Commands in the background",
+    "queue": "Messages that wait",
     "welcome": "Welcome",
     "address": "Address of a model server",
     "key": "Key of a model API",

@@ -69,6 +69,7 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("rewind", "rewind.rewind", "Go back to an earlier prompt: files, conversation or both"),
     SlashCommand("fork", "sessions.fork_session", "Go on in a second session with all of this one"),
     SlashCommand("jobs", "turn.show_jobs", "Commands in the background: see, stop", "id, or all"),
+    SlashCommand("queue", "queue.show_queue", "Messages that wait to be sent: edit, cancel, send now"),
     SlashCommand("reset_shell", "turn.reset_shell", "Commands start in the workspace again"),
     SlashCommand("permissions", "questions.show_permissions", "What is allowed and refused; take it back", "remove ID"),
     SlashCommand("accept", "review.accept_all", "Accept pending changes", "path, or all"),

@@ -11,6 +11,7 @@ import os
 import posixpath
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxResult, RunningComma
 from core.sandbox.plain_text import strip_escapes
 from core.sandbox.results import CommandResult
 from core.sandbox.tiers.repository_changes import COMMIT_HINT, COMMITS_DROPPED, STASH
+from core.shadow.layers.layer_scan import scan_layer
 from core.shadow.layers.layer_store import CommandLayer
 from core.shell.check_detection import detect_checks
 from core.shell.command_host import CommandHost, CommandRequest
@@ -74,6 +76,16 @@ class Execution:
     def _add_output(self, on_output: Callable[[str], None], text: str) -> None:
         self.output.add(strip_escapes(replace_undecodable(text)) if self.request.is_raw else text)
         on_output(text)
+
+    def list_touched(self) -> tuple[str, ...]:
+        """Return the paths that the command has written or removed until now; none where that is only known at its
+        end."""
+        if self._layer is None:
+            return ()
+        with suppress(OSError):  # it writes meanwhile
+            found = scan_layer(self._layer.upper).entries
+            return tuple(each.path for each in found if each.kind in {"file", "symlink", "whiteout"})
+        return ()
 
     async def mask_secrets(self) -> None:
         """Mask the values of secret files in the output, except in raw output, which only the user reads."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 from core.clock import monotonic
 from core.errors import AgentTuiError, ToolFailed, ToolInputInvalid
@@ -105,6 +106,14 @@ class JobTable:
     def list(self) -> tuple[JobReport, ...]:
         return tuple(self._build_report(job) for job in self._jobs.values())
 
+    def look(self, lines: int) -> tuple[JobReport, ...]:
+        """Return all jobs with the last lines of what they wrote; for the user, so that nothing counts as read by the
+        model."""
+        return tuple(self._build_report(job, _take_last(job.execution.output.render_text(), lines)) for job in self)
+
+    def __iter__(self) -> Iterator[BackgroundJob]:
+        return iter(self._jobs.values())
+
     def _build_report(self, job: BackgroundJob, output: str = "") -> JobReport:
         result, place = job.result, job.directory
         duration = result.duration_ms if result else round((monotonic() - job.started) * 1000)
@@ -151,6 +160,10 @@ class JobTable:
     async def close(self) -> None:
         """End all jobs and absorb their effects."""
         await asyncio.gather(*map(_end_job, self.running_jobs))
+
+
+def _take_last(text: str, lines: int) -> str:
+    return "\n".join(text.rstrip("\n").split("\n")[-lines:]) if lines > 0 else ""
 
 
 async def _end_job(job: BackgroundJob) -> None:

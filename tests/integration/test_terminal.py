@@ -111,6 +111,19 @@ async def test_s9_a_job_is_listed_fed_read_and_its_effects_join_the_review_when_
         assert case.state.jobs == {}
 
 
+async def test_the_user_sees_what_a_job_writes_and_changes_while_it_runs_and_the_model_still_reads_it(tmp_path):
+    steps = [command("echo up; echo 1 > made; read line", is_background=True), says(".")]
+    async with boxed(tmp_path, *steps) as case:
+        await case.turn()
+        [looked] = case.session.terminal.jobs.look(10)
+        touched = case.session.terminal.jobs.get_job("job_1").execution.list_touched()
+        assert (looked.output, touched) == ("up", ("made",))
+        assert case.session.terminal.jobs.look(0)[0].output == ""
+        await case.session.terminal.jobs.end("job_1")
+        assert "made" in case.session.terminal.jobs.look(5)[0].result.effects
+        assert case.session.terminal.jobs.get_job("job_1").execution.list_touched() == ()
+
+
 async def test_s9_jobs_end_with_the_session_and_ctrl_c_reaches_them(tmp_path):
     steps = [
         command("trap 'echo interrupted' INT; echo ready; while :; do sleep 0.05; done", is_background=True),

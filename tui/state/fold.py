@@ -111,7 +111,8 @@ def _append_message(view: ViewState, envelope: events.Envelope, event: events.Me
 
 
 def _return_steer(view: ViewState, envelope: events.Envelope, event: events.SteerReturned) -> None:
-    view.steering.returned.append((event.text, envelope.seq))
+    if event.id not in view.steering.dropped:
+        view.steering.returned.append((event.text, envelope.seq))
 
 
 def _add_label(view: ViewState, _: events.Envelope, event: events.AttachmentAdded) -> None:

@@ -56,11 +56,12 @@ class DebugView(DebugState):
 @dataclass(slots=True)
 class SteeringQueue:
     """`returned`: texts to be offered in the prompt, each with its seq; `seqs` of the queued ones, `labels` of the
-    attachments that were asked for, by request."""
+    attachments that were asked for, by request. `dropped`: ids of those that the user does not want back."""
 
     returned: list[tuple[str, int]] = field(default_factory=list)
     seqs: dict[str, int] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
+    dropped: set[str] = field(default_factory=set)
 
     def take_returned(self) -> str:
         """Return what was given back, as one text; it is not offered again."""

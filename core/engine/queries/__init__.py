@@ -21,6 +21,7 @@ QUERIES: Final[Mapping[type, Answer]] = {
     q.SessionsQuery: sessions.answer_sessions,
     q.TranscriptSearchQuery: sessions.answer_transcripts,
     q.ExportQuery: sessions.answer_export,
+    q.JobsQuery: sessions.answer_jobs,
     q.BackgroundQuery: sessions.answer_background,
     q.PromptHistoryQuery: sessions.answer_prompt_history,
     q.IdleQuery: sessions.answer_idle,

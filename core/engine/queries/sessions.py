@@ -18,6 +18,7 @@ from core.permissions.rules import parse_rule
 from core.permissions.saved_rules import SESSION_PREFIX, SavedRule, SavedRules
 from core.protocol import queries as q
 from core.protocol.debug import ProbeRecord
+from core.sandbox.results import JobReport, describe_end
 from core.sessions.listing import list_sessions, load_prompts
 from core.sessions.store import SessionStore
 from core.sessions.summary import SessionSummary
@@ -25,6 +26,7 @@ from core.user_dirs import get_config_dir
 
 THEMES_DIRECTORY: Final = "themes"
 READING_SECONDS: Final = 0.25  # of logs that are new, before a search is answered
+MAX_TOUCHED: Final = 200  # paths of a job
 MAX_ALSO: Final = 5  # commands that a pattern would cover, too
 _WILDCARD_EXAMPLE: Final = "anything"
 MAX_RECORDS: Final = 2_000  # records of a debug run
@@ -102,6 +104,32 @@ async def answer_export(source: QuerySource, query: q.ExportQuery) -> q.ExportAn
     if not store.has_session(query.session):
         store.open(query.session)  # which says that there is none
     return await asyncio.to_thread(export_session, store.sessions_path / query.session, query.format)
+
+
+async def answer_jobs(source: QuerySource, query: q.JobsQuery) -> q.JobsAnswer:
+    """Return the commands in the background, with what each wrote last and has changed so far."""
+    jobs = source.require_session(query.session).terminal.jobs
+    reports, running = jobs.look(query.lines), {job.id: job.execution for job in jobs.running_jobs}
+    found = list[q.JobInfo]()
+    for each in reports:
+        touched = await asyncio.to_thread(running[each.id].list_touched) if each.id in running else ()
+        found.append(_describe_job(each, touched))
+    return q.JobsAnswer(jobs=tuple(reversed(found)))
+
+
+def _describe_job(report: JobReport, touched: tuple[str, ...]) -> q.JobInfo:
+    result = report.result
+    ended = "" if result is None else describe_end(result.exit_code, result.ended)
+    return q.JobInfo(
+        id=report.id,
+        command=report.command,
+        directory=report.directory,
+        duration_ms=report.duration_ms,
+        output=report.output,
+        changed=touched[:MAX_TOUCHED],
+        changed_count=len(touched),
+        ended=", ".join(filter(None, (ended, result.effects if result is not None else ""))),
+    )
 
 
 async def answer_background(source: QuerySource, _: q.BackgroundQuery) -> q.BackgroundAnswer:

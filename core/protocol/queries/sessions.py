@@ -44,6 +44,12 @@ class ContextQuery(Query, frozen=True, kw_only=True, tag="context"):
     """Size of each part of the next request, for `/context`."""
 
 
+class JobsQuery(Query, frozen=True, kw_only=True, tag="jobs"):
+    """The commands in the background of a session, those that have ended included, with what they wrote last."""
+
+    lines: int = 200
+
+
 class SettingsQuery(Query, frozen=True, kw_only=True, tag="settings"):
     """The screen's part of the configuration."""
 
@@ -103,6 +109,26 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
 
 class SessionsAnswer(Answer, frozen=True, kw_only=True, tag="sessions"):
     sessions: tuple[SessionInfo, ...]
+
+
+class JobInfo(Struct, frozen=True, kw_only=True):
+    """A command in the background. `output`: its last lines; `changed`: paths that it has written or removed so far, at
+    most a few hundred of `changed_count`; `ended` "" = it runs, else how it ended and what it changed, in words."""
+
+    id: str
+    command: str
+    directory: str
+    duration_ms: int
+    output: str = ""
+    changed: tuple[str, ...] = ()
+    changed_count: int = 0
+    ended: str = ""
+
+
+class JobsAnswer(Answer, frozen=True, kw_only=True, tag="jobs"):
+    """The latest first."""
+
+    jobs: tuple[JobInfo, ...]
 
 
 class ModelsAnswer(Answer, frozen=True, kw_only=True, tag="models"):

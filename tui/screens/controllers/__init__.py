@@ -25,6 +25,7 @@ from tui.screens.controllers.panes import FocusController, PaneController
 from tui.screens.controllers.plan import PlanController
 from tui.screens.controllers.prompt import PromptController
 from tui.screens.controllers.questions import QuestionController
+from tui.screens.controllers.queue import QueueController
 from tui.screens.controllers.review import ReviewController
 from tui.screens.controllers.rewind import RewindController
 from tui.screens.controllers.sessions import SessionController
@@ -48,6 +49,7 @@ class ControllerSet:
         self.plan = PlanController(context, self.panes, self.editor)
         self.sessions = SessionController(context, self.plan)
         self.prompt = PromptController(context, self.modes, self.panes, self.questions)
+        self.queue = QueueController(context)
         self.chat = ChatController(context, self.panes, self.sessions)
         self.models = ModelController(context)
         self.providers = ProviderController(context, self.models)

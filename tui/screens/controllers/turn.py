@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from core.protocol import commands
+from core.protocol import commands, queries
 from core.protocol.events import LimitsChanged
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
 from tui.screens.controllers.rewind import RewindController
-from tui.screens.dialogs.picker import ActionPickerDialog, PickerDialog, PickerOption
-from tui.text import fit_line
+from tui.screens.dialogs.picker import PickerDialog, PickerOption
 
 LIMITS_USAGE: Final = "/limits steps 50, /limits cost 2.50, /limits tokens 200000; 0 or off = no limit"
 POLICY_NOTES: Final = {
@@ -45,17 +44,25 @@ class TurnController(Controller):
         if job == "all" or job in jobs:
             self.context.submit_soon(commands.JobStop(job="" if job == "all" else job))
             return
-        if not jobs:
-            self.context.notify_user("No command runs in the background.")
-            return
-        options = [PickerOption(each.id, each.id, fit_line(each.command, 200)) for each in jobs.values()]
-        self.context.show(
-            ActionPickerDialog("Jobs", options, about="Enter stops the marked one; what it wrote is kept."),
-            self._stop_job,
-        )
+        self._watch_jobs()
 
-    def _stop_job(self, job: str | None) -> None:
-        if job is not None and job in self.context.state.jobs:
+    @in_worker("picker")
+    async def _watch_jobs(self) -> None:
+        """Show the jobs, with what they write and change, until the user leaves them."""
+        found = await self._load_jobs()
+        if not found:
+            self.context.notify_user("No command was begun in the background.")
+            return
+        from tui.screens.dialogs.listings.jobs import JobsDialog
+
+        await self.context.ask(JobsDialog(found, self._load_jobs, self._stop_job))
+
+    async def _load_jobs(self) -> tuple[queries.JobInfo, ...]:
+        answer = await self.context.query(queries.JobsQuery(), queries.JobsAnswer)
+        return answer.jobs if answer is not None else ()
+
+    def _stop_job(self, job: str) -> None:
+        if job in self.context.state.jobs:
             self.context.submit_soon(commands.JobStop(job=job))
 
     def action_reset_shell(self, _: str = "") -> None:

@@ -1,0 +1,124 @@
+"""The dialog of the commands in the background: what each writes now, and what it has changed so far."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from core.protocol.queries import JobInfo
+from tui.keymap import get_bindings, get_keymap
+from tui.quantities import count, format_elapsed
+from tui.screens.dialogs.dialog import Dialog
+from tui.text import fit_line, format_path, to_content
+from tui.widgets.key_hints import format_hints
+from tui.workers import start_worker
+
+REFRESH_SECONDS: Final = 1.0
+SHOWN_PATHS: Final = 6
+_KEYS: Final = (("jobs.stop", "stop"), ("jobs.page_up", "earlier output"), ("jobs.leave", "back"))
+Load = Callable[[], Awaitable[tuple[JobInfo, ...]]]
+
+
+class JobsDialog(Dialog[None]):
+    """Shows jobs; `load` asks for them again, once a second while one runs, `stop` stops the one of an id."""
+
+    DEFAULT_CSS = """
+    JobsDialog OptionList { height: auto; max-height: 30%; margin: 1 0; border: none; text-wrap: nowrap; }
+    JobsDialog OptionList { text-overflow: ellipsis; }
+    JobsDialog VerticalScroll { height: 1fr; margin: 1 0; background: $panel; padding: 0 1; }
+    JobsDialog > .dialog { height: 90%; }
+    JobsDialog #jobs-changed { height: auto; max-height: 4; }
+    """
+
+    BINDINGS = get_bindings("jobs")
+    shape = "page"
+
+    def __init__(self, jobs: tuple[JobInfo, ...], load: Load, stop: Callable[[str], None]) -> None:
+        super().__init__("Commands in the background")
+        self._jobs, self._load, self._stop = jobs, load, stop
+
+    def compose_body(self) -> ComposeResult:
+        rows = OptionList(compact=True, markup=False)
+        rows.can_focus = False
+        yield rows
+        yield Static(id="jobs-changed")
+        with VerticalScroll(can_focus=False):
+            yield Static(id="jobs-output")
+        yield Static(format_hints(_KEYS, get_keymap(self.app)), id="listing-keys")
+
+    def set_up(self) -> None:
+        self._show()
+        self.query_one(OptionList).highlighted = 0
+        self.set_interval(REFRESH_SECONDS, self._refresh_soon)
+
+    def _refresh_soon(self) -> None:
+        if any(not each.ended for each in self._jobs):
+            start_worker(self, self._reload, group="jobs", exclusive=True)
+
+    async def _reload(self) -> None:
+        found = await self._load()
+        if found and found != self._jobs and self.is_attached and self.query(OptionList):
+            self._jobs = found
+            self._show()
+
+    def _show(self) -> None:
+        rows = self.query_one(OptionList)
+        at = rows.highlighted
+        rows.set_options(Option(_format_job(each)) for each in self._jobs)
+        rows.highlighted = min(at or 0, len(self._jobs) - 1)
+        self._show_marked()
+
+    @property
+    def _marked(self) -> JobInfo | None:
+        at = self.query_one(OptionList).highlighted
+        return self._jobs[at] if at is not None and at < len(self._jobs) else None
+
+    def on_option_list_option_highlighted(self) -> None:
+        self._show_marked(from_end=True)
+
+    def _show_marked(self, *, from_end: bool = False) -> None:
+        """Show the output of the marked job; its end is followed unless the user has scrolled up."""
+        if (job := self._marked) is None:
+            return
+        view = self.query_one(VerticalScroll)
+        follows = from_end or view.scroll_offset.y >= view.max_scroll_y
+        self.query_one("#jobs-changed", Static).update(_format_changed(job))
+        text = to_content(job.output) if job.output.strip() else Content.styled("no output yet", "$foreground 60%")
+        self.query_one("#jobs-output", Static).update(text)
+        if follows:
+            view.scroll_end(animate=False)
+
+    def action_move(self, step: int) -> None:
+        rows = self.query_one(OptionList)
+        rows.highlighted = ((rows.highlighted or 0) + step) % max(rows.option_count, 1)
+
+    def action_page(self, step: int) -> None:
+        view = self.query_one(VerticalScroll)
+        view.scroll_relative(y=step * max(view.size.height - 1, 1), animate=False)
+
+    def action_stop(self) -> None:
+        if (job := self._marked) is not None and not job.ended:
+            self._stop(job.id)
+
+
+def _format_job(job: JobInfo) -> Content:
+    state = "ended" if job.ended else f"runs for {format_elapsed(job.duration_ms)}"
+    style = "$foreground 60%" if job.ended else "$text-success"
+    return Content.assemble((f"{job.id}  ", "bold"), (f"{state}  ", style), fit_line(job.command, 200))
+
+
+def _format_changed(job: JobInfo) -> Content:
+    if job.ended:
+        return Content.styled(fit_line(f"Ended: {job.ended}", 400), "$foreground 60%")
+    if not job.changed_count:
+        return Content.styled("It has changed nothing so far.", "$foreground 60%")
+    names = [format_path(each, 60) for each in job.changed[:SHOWN_PATHS]]
+    more = job.changed_count - len(names)
+    told = ", ".join([*names, *([f"{more:,} more"] if more else [])])
+    return Content.assemble((f"{count('path', job.changed_count)} changed so far: ", "$text-warning"), told)
