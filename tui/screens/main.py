@@ -171,8 +171,9 @@ class MainScreen(Screen[None]):
             self.context.start(self.controllers.panes.show_files, group="files", exclusive=True)
 
     async def _check_other_sessions(self) -> None:
-        self._pending_notice = await self.controllers.sessions.find_pending_notice()
-        is_home_shown = await self.controllers.sessions.show_home()
+        others = await self.controllers.sessions.list_sessions()
+        self._pending_notice = self.controllers.sessions.describe_pending(others)
+        is_home_shown = await self.controllers.sessions.show_home(others)
         self.query_one(Greeting).show(get_keymap(self.app), "" if is_home_shown else self._pending_notice)
         await self.controllers.search.load_status()
         self.controllers.modes.show()

@@ -21,7 +21,8 @@ from tui.sessions.picker import SessionChange, SessionChoice, SessionPicker, par
 
 KEEP: Final = "keep"
 DROP: Final = "drop"
-ALL: Final = 10_000  # sessions that are listed: those of -p count, too
+LATEST: Final = 100  # sessions that a start looks at
+ALL: Final = 10_000  # those that the user chooses from
 
 
 class SessionController(Controller):
@@ -54,7 +55,7 @@ class SessionController(Controller):
         if choice is not None:
             await self.open(choice)
         elif begin[0]:
-            await self.show_home()
+            await self.show_home(await self.list_sessions())
 
     async def open(self, choice: SessionChoice) -> None:
         """Go on with a session in this window, at the place that was chosen."""
@@ -73,10 +74,10 @@ class SessionController(Controller):
 
     # The list at the start
 
-    async def show_home(self) -> bool:
-        """Show the sessions of the project above the prompt, until something is said in this one. False: there are
-        none, or it has begun."""
-        sessions, current = await self._list_sessions(), self.context.state.session_id
+    async def show_home(self, sessions: tuple[queries.SessionInfo, ...]) -> bool:
+        """Show sessions of the project above the prompt, until something is said in this one. False: there are none, or
+        it has begun."""
+        current = self.context.state.session_id
         mine = next((each for each in sessions if each.id == current), None)
         others = [each for each in sessions if each.id != current]
         if not others or self.context.state.blocks or self.context.state.is_demo:
@@ -117,7 +118,7 @@ class SessionController(Controller):
     async def load(self) -> tuple[queries.SessionInfo, ...]:
         """Return all sessions of the project, the latest first."""
         await self.context.query(queries.IdleQuery(), queries.IdleAnswer)
-        return await self._list_sessions()
+        return await self.list_sessions(ALL)
 
     async def search(self, words: str) -> queries.TranscriptSearchAnswer | None:
         """Return where words stand in the transcripts."""
@@ -152,8 +153,7 @@ class SessionController(Controller):
     @in_worker("session")
     async def action_show_forks(self, _: str = "") -> None:
         """Show which session was forked from which, and go on with one that is chosen."""
-        found = await self.context.query(queries.SessionsQuery(limit=ALL), queries.SessionsAnswer)
-        rows = list_forks(found.sessions if found is not None else ())
+        rows = list_forks(await self.list_sessions(ALL))
         if not rows:
             self.context.notify_user("No session here was forked.", "/fork goes on in a second one.")
             return
@@ -185,12 +185,13 @@ class SessionController(Controller):
         is_loaded = await self.context.bridge.load_history()
         self.context.notify_user("All of the session is loaded." if is_loaded else "There is no more to load.")
 
-    async def find_pending_notice(self) -> str:
+    def describe_pending(self, sessions: tuple[queries.SessionInfo, ...]) -> str:
         """Return a notice of what waits for a review in other sessions of the project; "" = nothing."""
-        return format_pending_notice(await self._list_sessions(), self.context.state.session_id)
+        return format_pending_notice(sessions, self.context.state.session_id)
 
-    async def _list_sessions(self) -> tuple[queries.SessionInfo, ...]:
-        found = await self.context.query(queries.SessionsQuery(limit=ALL), queries.SessionsAnswer)
+    async def list_sessions(self, limit: int = LATEST) -> tuple[queries.SessionInfo, ...]:
+        """Return the sessions of the project, the latest first; none if they can't be listed."""
+        found = await self.context.query(queries.SessionsQuery(limit=limit), queries.SessionsAnswer)
         return found.sessions if found else ()
 
     # Leaving
@@ -236,7 +237,7 @@ class SessionController(Controller):
     async def _resolve_private_changes(self) -> None:
         """Ask about the changes of this private session, and of those before it; then leave."""
         state = self.context.state
-        others = [each.id for each in await self._list_sessions() if each.pending and each.id != state.session_id]
+        others = [each.id for each in await self.list_sessions() if each.pending and each.id != state.session_id]
         sessions = [*([state.session_id] if state.pending_hunk_count else []), *others]
         if sessions:
             also = f" (and of {len(others)} earlier ones)" if others else ""
