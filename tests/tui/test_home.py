@@ -209,7 +209,7 @@ async def test_what_was_said_is_found_and_opens_at_its_place(stage):
         await on.until(lambda: on.transcript.has_focus)
         assert on.sent(c.SessionResume)[-1].session == "ses_run"
         assert on.screen.state.blocks[on.transcript.cursor].key == "doc_7"
-        assert on.transcript.scroll_offset.y > 0
+        await on.until(lambda: on.transcript.scroll_offset.y > 0)
 
 
 async def test_logs_that_are_read_for_the_first_time_bring_more_hits_as_they_are(stage, monkeypatch):
