@@ -13,6 +13,7 @@ from core.engine import Engine
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
+from core.sessions.listing import list_sessions
 from core.sessions.store import SessionStore
 from tests.support.agent_case import Step, calls, says
 from tests.support.folded import fold_events
@@ -283,7 +284,11 @@ async def test_a_fork_is_a_session_of_its_own_and_both_go_on(project):
         await submit(engine, cmd.BulkResolve(session=session, root="out", verdict="accept"))
         assert (project / "out/a").read_text() == "1\n"
     log = SessionStore(project).sessions_path / other / "log.jsonl"
-    assert session.encode() not in log.read_bytes()
+    naming = [line for line in log.read_bytes().splitlines() if session.encode() in line]
+    assert [b'"type":"session.forked"' in line for line in naming] == [
+        True
+    ]  # nowhere else does it stand for the source
+    assert {each.id: each.forked_from for each in list_sessions(SessionStore(project), limit=9)}[other] == session
     assert scan(log).whole
 
 
