@@ -157,7 +157,10 @@ class Engine:
             doubts = [f"{each.message} {each.hint}".rstrip() for each in find_doubts(settings, read_user_text())]
             services.notices = [*loaded.notices, *self._privacy.list_notices(), *doubts]
             prune_abandoned(services)
-            self._tasks.spawn(asyncio.to_thread(expire_sessions, store, settings.sessions), name="expiry of sessions")
+            if (
+                self._options.home is None and not self._privacy.is_on
+            ):  # those of an agent in the background are its own
+                self._tasks.spawn(asyncio.to_thread(expire_sessions, store, settings.sessions), name="expiry")
             self._boxes.use_directory(self._privacy.path)
             self._source = QuerySource(services, self._sessions)
         return self._source
