@@ -16,6 +16,7 @@ from tui.app import AgentApp
 from tui.bridge import SessionRequest
 from tui.chat.transcript import Greeting
 from tui.notices import format_pending_notice
+from tui.sessions.home import HomeList
 from tui.state.batches import FLUSH_INTERVAL, TYPING_DURATION, TYPING_INTERVAL
 
 
@@ -291,7 +292,10 @@ async def test_opening_a_session_says_what_waits_in_another_one_and_how_to_get_t
     assert format_pending_notice((*one, held("ses_e", pending=1)), SESSION).startswith("8 changed files wait")
     said = "7 changed files wait for your review in “Fix it”: /resume ses_b"
     async with stage(recorded.opening(), answers={SessionsQuery: SessionsAnswer(sessions=one)}) as on:
-        await on.until(lambda: said in str(on.screen.query_one(Greeting).visual))
+        await on.until(lambda: on.screen.query(HomeList) and on.screen.query_one(HomeList).options)
+        rows = [str(each.prompt) for each in on.screen.query_one(HomeList).options]
+        assert any("Fix it" in each and "7 to review" in each for each in rows)  # where it is opened by a key
+        assert said not in str(on.screen.query_one(Greeting).visual)
         assert not on.app._notifications
     went_on = [*recorded.opening(), *recorded.turn()]
     async with stage(
