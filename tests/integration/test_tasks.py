@@ -217,7 +217,7 @@ async def test_an_interrupt_is_over_when_the_last_of_them_has_stopped_also_a_sec
     async with open_build(project, plays) as (engine, team):
 
         def on(event: ev.AnyEvent) -> cmd.AnyCommand | None:
-            is_busy = isinstance(event, ev.SubagentProgressed) and any(act.text[0] == "$" for act in event.acts)
+            is_busy = isinstance(event, ev.SubagentProgressed) and any("Running" in act.text for act in event.acts)
             is_impatient = isinstance(event, ev.SubagentFinished) and "waits" in titles[event.id]
             if isinstance(event, ev.SubagentStarted):
                 titles[event.id] = event.title
