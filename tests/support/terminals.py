@@ -45,6 +45,7 @@ class Tmux:
         """Ask until the answer holds these words."""
         end = time.monotonic() + 60
         while words not in (told := self.run(*(question or ("capture-pane", "-p")))):
-            assert time.monotonic() < end, told
+            if time.monotonic() >= end:
+                raise TimeoutError(f"{words!r} was not seen; the end: {told[-800:]}")
             select.select([], [], [], 0.05)
         return told
