@@ -11,6 +11,7 @@ from typing import Final, cast
 
 from textual.binding import Binding, BindingType
 
+from tui.key_scopes import SCOPE_TITLES
 from tui.key_table import KEYS, Key
 
 _KEY_SIGNS: Final = {"full_stop": ".", "escape": "esc", "up": "↑", "down": "↓", "left": "←", "right": "→"}
@@ -53,7 +54,5 @@ def select_known_keys(keymap: Mapping[str, str]) -> dict[str, str]:
 
 
 def group_by_scope() -> dict[str, list[Key]]:
-    table: dict[str, list[Key]] = {}
-    for each in KEYS:
-        table.setdefault(each.scope, []).append(each)
-    return table
+    """Return the keys of each scope, in the order of `SCOPE_TITLES`."""
+    return {scope: [each for each in KEYS if each.scope == scope] for scope in SCOPE_TITLES}

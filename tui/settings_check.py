@@ -44,12 +44,12 @@ def list_themes() -> list[str]:
 
 def is_key(name: str) -> bool:
     """True if a terminal can send a key of this name: a letter, a sign by its name, a key of Textual's."""
-    from textual.keys import Keys
+    from textual.keys import KEY_NAME_REPLACEMENTS, Keys
 
     *modifiers, key = name.split("+") if name != "+" else ["+"]
     if not set(modifiers) <= _MODIFIERS:
         return False
-    if len(key) == 1 or key in {each.value for each in Keys}:
+    if len(key) == 1 or key in {*(each.value for each in Keys), *KEY_NAME_REPLACEMENTS.values()}:
         return True
     try:
         unicodedata.lookup(key.replace("_", " "))

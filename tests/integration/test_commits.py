@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.protocol import events as ev
+from core.protocol import queries as q
 from tests.support.agent_case import calls, says
 from tests.support.commits import (
     LINES,
@@ -172,3 +173,14 @@ async def test_line_endings_are_stored_as_git_is_told_to(project):
         assert isinstance(made, ev.CommitMade)
     assert git(project, "show", "HEAD:a.txt") == edited(3)
     assert git(project, "status", "--porcelain") == ""
+
+
+async def test_a_patch_of_one_hunk_is_applied_by_git(project, tmp_path):
+    async with session_in(project, access([writes("a.txt", edited(2, 15, 28)), says("Done.")])) as (engine, session):
+        await run_turn(engine, session)
+        middle = engine.state(session).changes["a.txt"].hunks[1].id
+        found = await engine.query(q.PatchQuery(session=session, paths=("a.txt",), hunks=(middle,)))
+        assert isinstance(found, q.PatchAnswer)
+    (tmp_path / "patch").write_bytes(found.patch)
+    git(project, "apply", str(tmp_path / "patch"))
+    assert (project / "a.txt").read_text() == edited(15)

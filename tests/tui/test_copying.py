@@ -1,15 +1,23 @@
 from __future__ import annotations
 
 import base64
-import subprocess
 
 import pytest
-from msgspec.structs import replace
 
 from core.protocol import documents as d
 from core.protocol import events as e
-from core.protocol.queries import DiffAnswer, DiffQuery, FileAnswer, FileQuery, TreeAnswer, TreeEntry, TreeQuery
-from core.protocol.review import Change, ChangeDiff, FileState
+from core.protocol.queries import (
+    DiffAnswer,
+    DiffQuery,
+    FileAnswer,
+    FileQuery,
+    PatchAnswer,
+    PatchQuery,
+    TreeAnswer,
+    TreeEntry,
+    TreeQuery,
+)
+from core.protocol.review import Change, FileState
 from core.shadow.diff.diff_lines import build_diff
 from core.shadow.diff.hunks import compute_hunks
 from tests.support import recorded
@@ -18,8 +26,8 @@ from tests.tui.test_planning import WRITTEN, opened
 from tui.files.file_tree import FileTree
 from tui.files.file_view import FileView
 from tui.plan.text_view import PlanText
-from tui.review.diff_view import DiffView
-from tui.screens.controllers.terminal.patches import copy_hunk, format_patch
+from tui.review.diff.view import DiffView
+from tui.screens.controllers.terminal.copying import list_hunk_lines
 from tui.terminal import copying
 from tui.terminal.copying import CopyTool, copy_text, find_copy_tools
 from tui.terminal.sequences import format_clipboard, wrap_sequence
@@ -83,43 +91,13 @@ def test_sequences_are_wrapped_for_multiplexers():
     assert whole == format_clipboard("y" * 3_000)
 
 
-def diff_between(base: bytes, pending: bytes, path: str = "a.txt", operation: str = "edit") -> ChangeDiff:
+def test_the_lines_of_a_hunk_are_what_it_puts_there_else_what_it_takes_out():
+    hunks = compute_hunks(BASE.encode(), PENDING.encode())
     state = FileState(blob="b", mode=0o644)
-    hunks = compute_hunks(base, pending)
-    change = Change(path=path, operation=operation, base=state, pending=state, hunks=hunks)  # type: ignore[arg-type]
-    return build_diff(change, base, pending)
-
-
-@pytest.mark.parametrize(
-    ("base", "pending", "operation"),
-    [
-        (BASE.encode(), PENDING.encode(), "edit"),
-        (b"", b"one\ntwo\n", "create"),
-        (b"one\ntwo\n", b"", "delete"),
-        (b"one\n", b"one\ntwo\n", "edit"),
-        (b"one\ntwo\n", b"two\n", "edit"),
-        ("é→\n한국어\n".encode(), "é\n日本語\n".encode(), "edit"),
-    ],
-)
-def test_git_applies_a_patch_that_was_copied(tmp_path, base, pending, operation):
-    file = tmp_path / "a.txt"
-    subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    if operation != "create":
-        file.write_bytes(base)
-    patch = format_patch(diff_between(base, pending, operation=operation))
-    subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=patch.encode(), check=True)
-    assert (file.read_bytes() if file.exists() else b"") == pending
-    assert file.exists() == (operation != "delete")
-
-
-def test_one_hunk_is_a_patch_of_its_own(tmp_path):
-    (tmp_path / "a.txt").write_text(BASE)
-    diff = diff_between(BASE.encode(), PENDING.encode())
-    subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=format_patch(diff, 1).encode(), check=True)
-    assert (tmp_path / "a.txt").read_text() == BASE.replace("line 30\n", "")
-    assert copy_hunk(diff, 0) == "line three\nand a half"
-    assert copy_hunk(diff, 1) == "line 30"
+    change = Change(path="a.txt", operation="edit", base=state, pending=state, hunks=hunks)
+    diff = build_diff(change, BASE.encode(), PENDING.encode())
+    assert list_hunk_lines(diff, 0) == "line three\nand a half"
+    assert list_hunk_lines(diff, 1) == "line 30"
 
 
 @pytest.mark.parametrize(
@@ -150,17 +128,23 @@ async def test_what_can_not_be_copied_is_said(stage, typed, said):
 
 
 async def test_y_copies_the_hunk_in_the_review_and_hunk_and_patch_are_patches(stage):
-    async with stage(recorded.opening(), answers={DiffQuery: DiffAnswer(diff=PRICES)}) as on:
+    patch = PatchAnswer(patch="--- a/é\n+++ b/é\n".encode(), paths=("é",), left_out=(("x", "why"),))
+    answers = {DiffQuery: DiffAnswer(diff=PRICES), PatchQuery: patch}
+    async with stage(recorded.opening(), answers=answers) as on:
         await on.emit(e.ChangeProposed(change=PRICES.change))
         await on.until(lambda: on.screen.query(DiffView) and on.screen.query_one(DiffView).diff is not None)
         await on.pilot.press("ctrl+r", "y")
         await on.until(lambda: on.app.clipboard)
-        assert on.app.clipboard == copy_hunk(PRICES, 0)
+        assert on.app.clipboard == list_hunk_lines(PRICES, 0)
         assert not any(line.startswith(("+", "-")) for line in on.app.clipboard.split("\n"))
         on.screen.controllers.copying.action_copy("hunk")
-        assert on.app.clipboard == format_patch(PRICES, 0)
+        await on.until(lambda: on.app.clipboard == patch.patch.decode())
         on.screen.controllers.copying.action_copy("patch")
-        await on.until(lambda: on.app.clipboard == format_patch(PRICES))
+        await on.until(lambda: any("leaves out x" in each.message for each in on.app._notifications))
+        await on.until(lambda: len([each for each in on.client.queries if isinstance(each, PatchQuery)]) == 2)
+        hunk, whole = (each for each in on.client.queries if isinstance(each, PatchQuery))
+        assert (hunk.paths, hunk.hunks) == ((PRICES.change.path,), (PRICES.change.hunks[0].id,))
+        assert whole == PatchQuery(session=whole.session)
 
 
 async def test_y_copies_the_path_in_the_tree_and_the_lines_in_the_preview(stage):
@@ -191,9 +175,3 @@ async def test_y_copies_the_marked_todo_and_the_marked_lines_of_a_plan(stage):
         await on.pilot.press("y")
         await on.until(lambda: on.app.clipboard != todos.current_todo.content)
         assert on.app.clipboard == on.screen.query_one(PlanText).get_marked_lines()[1] != ""
-
-
-def test_a_control_code_in_a_path_does_not_break_a_patch():
-    diff = diff_between(b"a\n", b"b\n")
-    odd = replace(diff, change=replace(diff.change, path="a\n+++ b/etc"))
-    assert format_patch(odd) == ""

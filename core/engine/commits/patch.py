@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from core.engine.commits.basis import open_basis
 from core.engine.session.session import Session
 from core.errors import ContentLost
@@ -16,8 +18,10 @@ from core.git.repository import GitRepository, find_git
 from core.git.temporary_directories import make_temporary_directory
 from core.git.tree_entries import write_index
 from core.protocol import queries as q
+from core.protocol.review import Change
 from core.shadow.commits.accepted_edits import read_version
 from core.shadow.commits.path_version import PathVersion
+from core.shadow.diff.hunks import is_divisible, select_hunks
 from core.workspace.file_names import to_os_name
 
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tautocrlf = false\n"
@@ -29,7 +33,7 @@ def build_patch(session: Session, query: q.PatchQuery) -> q.PatchAnswer:
     """Return pending or accepted changes as a patch; slow, for a thread. Raises `AgentTuiError`."""
     left_out: dict[str, str] = {}
     if query.which == "pending":
-        versions = _read_pending(session, query.paths, left_out)
+        versions = _read_pending(session, query, left_out)
     else:
         with open_basis(session) as basis:
             contents = [each for each in basis.compute() if _is_meant(each.path, query.paths)]
@@ -40,21 +44,32 @@ def build_patch(session: Session, query: q.PatchQuery) -> q.PatchAnswer:
 
 
 def _read_pending(
-    session: Session, paths: Sequence[str], left_out: dict[str, str]
+    session: Session, query: q.PatchQuery, left_out: dict[str, str]
 ) -> dict[str, tuple[PathVersion, PathVersion]]:
     """Return the sides of pending changes; what can't be read goes to `left_out`."""
     contents, found = session.shadow.merged_tree.contents, dict[str, tuple[PathVersion, PathVersion]]()
     for path, change in sorted(session.state.changes.items()):
-        if not _is_meant(path, paths):
+        if not _is_meant(path, query.paths):
             continue
         try:
-            found[path] = (read_version(change.base, contents), read_version(change.pending, contents))
+            base, pending = read_version(change.base, contents), read_version(change.pending, contents)
         except ContentLost as problem:
             left_out[path] = problem.message
+            continue
+        found[path] = (base, _select_hunks(change, base, pending, query.hunks) if query.hunks else pending)
     for bulk in session.state.review.bulks:
-        if bulk.needs_verdict and _is_meant(bulk.root, paths):
+        if bulk.needs_verdict and _is_meant(bulk.root, query.paths):
             left_out[bulk.root] = "it is decided on as a whole"
     return found
+
+
+def _select_hunks(change: Change, base: PathVersion, pending: PathVersion, wanted: Sequence[str]) -> PathVersion:
+    """Return the pending version with some hunks only; what can't be divided is there as a whole, or not at all."""
+    chosen = [each for each in change.hunks if each.id in wanted]
+    if not chosen or change.source is not None or not is_divisible(base.data, pending.data):
+        return pending if chosen else base
+    whole = len(chosen) == len(change.hunks)
+    return pending if whole else replace(pending, data=select_hunks(base.data, pending.data, chosen))
 
 
 def _is_meant(path: str, paths: Sequence[str]) -> bool:

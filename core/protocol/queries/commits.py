@@ -80,10 +80,11 @@ class PullRequestAnswer(Answer, frozen=True, kw_only=True, tag="pull_request"):
 
 class PatchQuery(Query, frozen=True, kw_only=True, tag="patch"):
     """Changes as a patch for `git apply`: those that are `pending`, or `accepted` and in no commit yet. `paths`: files
-    and directories that it is limited to; () = all."""
+    and directories that it is limited to; () = all. `hunks`: of pending files only these, by id; () = all."""
 
     which: Literal["pending", "accepted"] = "pending"
     paths: tuple[str, ...] = ()
+    hunks: tuple[str, ...] = ()
 
 
 class PatchAnswer(Answer, frozen=True, kw_only=True, tag="patch"):

@@ -9,7 +9,7 @@ from textual.widget import Widget
 
 from core.protocol import queries
 from core.protocol.documents import CodeBlockDocument
-from core.protocol.renames import list_changes
+from core.protocol.review import ChangeDiff
 from tui.block import TranscriptBlock
 from tui.chat.block_rows import copy_text as format_block
 from tui.files.file_tree import FileTree
@@ -19,7 +19,6 @@ from tui.plan.todo_list import TodoList
 from tui.quantities import count
 from tui.review.pane import ReviewPane
 from tui.screens.controller import Controller, in_worker
-from tui.screens.controllers.terminal.patches import copy_hunk, format_patch
 from tui.terminal.copying import copy_text
 from tui.terminal.driver import TerminalDriver
 
@@ -54,9 +53,9 @@ class CopyController(Controller):
             case "code":
                 self._copy_code(number)
             case "hunk":
-                self._copy(self._find_hunk(is_patch=True), "No hunk is shown: Ctrl+R goes to the review.")
+                self._copy_hunk()
             case "patch":
-                self._copy_patch()
+                self._copy_patch(queries.PatchQuery())
             case _:
                 self.context.notify_user(f"There is no {argument!r} to copy.", USAGE, is_error=True)
 
@@ -77,7 +76,7 @@ class CopyController(Controller):
         for widget in focused.ancestors_with_self:
             match widget:
                 case ReviewPane():
-                    return self._find_hunk()
+                    return self._find_hunk_lines()
                 case FileView():
                     return "\n".join(widget.cursor.lines[line] for line in widget.cursor.marked if widget.has_text)
                 case FileTree():
@@ -110,26 +109,45 @@ class CopyController(Controller):
             return
         self.context.screen.app.copy_to_clipboard(found[wanted - 1])
 
-    def _find_hunk(self, *, is_patch: bool = False) -> str:
+    def _find_shown_hunk(self) -> tuple[ChangeDiff, int] | None:
+        """Return the change that the review shows, with the index of the hunk at the cursor."""
         pane = next(iter(self.context.screen.query(ReviewPane)), None)
         diff = pane.browser.get_diff() if pane is not None else None
-        if pane is None or diff is None:
-            return ""
-        at = pane.browser.diff_view.current
-        return format_patch(diff, at) if is_patch else copy_hunk(diff, at)
+        return (diff, pane.browser.diff_view.current) if pane is not None and diff is not None else None
+
+    def _find_hunk_lines(self) -> str:
+        shown = self._find_shown_hunk()
+        return list_hunk_lines(*shown) if shown is not None else ""
+
+    def _copy_hunk(self) -> None:
+        shown = self._find_shown_hunk()
+        hunks = shown[0].change.hunks if shown is not None else ()
+        if shown is None or not 0 <= shown[1] < len(hunks):
+            self.context.notify_user("No hunk is shown: Ctrl+R goes to the review.")
+            return
+        self._copy_patch(queries.PatchQuery(paths=(shown[0].change.path,), hunks=(hunks[shown[1]].id,)))
 
     @in_worker("copying_patch")
-    async def _copy_patch(self) -> None:
-        """Copy all that waits, as a patch; what can't be in one is named."""
-        patches, left_out = [], []
-        for change in list_changes(self.context.state.changes):
-            answer = await self.context.query(queries.DiffQuery(path=change.path), queries.DiffAnswer)
-            text = format_patch(answer.diff) if answer is not None and answer.diff is not None else ""
-            patches.append(text)
-            left_out += [] if text else [change.path]
-        self._copy("".join(patches), "Nothing waits that a patch could hold.")
-        if left_out and any(patches):
-            self.context.notify_user(f"The patch leaves out {', '.join(left_out)}: not text, or too long.")
+    async def _copy_patch(self, question: queries.PatchQuery) -> None:
+        """Copy changes as a patch, as git writes it; what is not in it is named."""
+        found = await self.context.query(question, queries.PatchAnswer, "There is no patch.")
+        if found is None:
+            return
+        try:
+            text = found.patch.decode()
+        except UnicodeDecodeError:
+            self.context.notify_user("The patch holds text that is not UTF-8.", "agent-tui diff prints it as it is.")
+            return
+        self._copy(text, "Nothing waits that a patch could hold.")
+        if found.left_out and text:
+            self.context.notify_user(f"The patch leaves out {', '.join(path for path, _ in found.left_out)}.")
+
+
+def list_hunk_lines(diff: ChangeDiff, hunk: int) -> str:
+    """Return the lines that a hunk puts into the file, or those that it takes out if it puts none."""
+    own = [line for line in diff.lines if line.hunk == hunk]
+    kind = "added" if any(line.kind == "added" for line in own) else "removed"
+    return "\n".join(line.text for line in own if line.kind == kind)
 
 
 def _format_answer(block: TranscriptBlock) -> str:
