@@ -214,3 +214,14 @@ async def test_a_pull_request_is_left_and_edited_outside(committing, monkeypatch
         await on.pilot.press("escape")
         await on.until(lambda: on.app.screen is on.screen)
         assert on.sent(c.PullRequestOpen) == []
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)])
+def test_look_of_the_dialog_of_a_commit(looks, size):
+    answers = {q.CommitQuery: SPLIT}
+    assert looks(recorded.opening(demo=True), size, answers=answers, keys=(*"/commit", "enter", "f4"))
+
+
+def test_look_of_the_dialog_of_a_pull_request(looks):
+    answers = {q.PullRequestQuery: REQUEST}
+    assert looks(recorded.opening(demo=True), (120, 40), answers=answers, keys=(*"/pr", "enter"))

@@ -84,7 +84,7 @@ class CommitDialog(DraftDialog):
             parts.append(f"{count('file', found.staged)} of yours staged: stays so")
         if self._is_drafting:
             parts.append("a model writes the message…")
-        head = Content.from_text(" · ".join(parts), markup=False).stylize("$text-muted")
+        head = Content.from_text(" · ".join(parts), markup=False).stylize("$foreground 60%")
         if total > 1:
             title = f"{self._at + 1} of {total}  {fit_line(self._group.title, 60)}\n"
             head = Content.assemble((title, "bold"), head)

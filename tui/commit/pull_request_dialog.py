@@ -40,7 +40,7 @@ class PullRequestDialog(DraftDialog):
         shown = [f"· {fit_line(each, 100)}" for each in self._found.commits[:_MAX_SHOWN]]
         more = len(self._found.commits) - _MAX_SHOWN
         facts = "\n".join([*shown, *([f"… {more} more"] if more > 0 else [])])
-        self.show_facts(Content.from_text(facts, markup=False).stylize("$text-muted"))
+        self.show_facts(Content.from_text(facts, markup=False).stylize("$foreground 60%"))
         self._show_head()
         if self._drafts:
             self.action_draft()
@@ -52,7 +52,7 @@ class PullRequestDialog(DraftDialog):
         opens = f"then {found.program} opens it{state}" if found.program else "only pushed: no gh or glab here for it"
         about = f"{count('commit', len(found.commits))} into {found.base or '?'} · {opens}"
         writes = " · a model writes the text…" if self._is_drafting else ""
-        self.show_head(Content.from_text(f"{ways}\n{about}{writes}", markup=False).stylize("$text-muted"))
+        self.show_head(Content.from_text(f"{ways}\n{about}{writes}", markup=False).stylize("$foreground 60%"))
 
     def action_open(self) -> None:
         title, _, body = self.editor.text.strip().partition("\n")
