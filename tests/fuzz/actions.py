@@ -120,6 +120,12 @@ class Forget(Action, frozen=True, kw_only=True, tag="forget"):
     at: int = 0
 
 
+class Commit(Action, frozen=True, kw_only=True, tag="commit"):
+    """Commit what was accepted, in one commit or several."""
+
+    split: Literal["none", "todo", "prompt"] = "none"
+
+
 class Mode(Action, frozen=True, kw_only=True, tag="mode"):
     mode: Literal["agent", "plan", "ask", "debug"]
 
@@ -133,7 +139,21 @@ class Crash(Action, frozen=True, kw_only=True, tag="crash"):
 
 
 AnyAction = (
-    Turn | Outside | Command | Judge | Rework | Settle | Restore | Simple | Build | Best | Take | Forget | Mode | Crash
+    Turn
+    | Outside
+    | Command
+    | Judge
+    | Rework
+    | Settle
+    | Restore
+    | Simple
+    | Build
+    | Best
+    | Take
+    | Forget
+    | Commit
+    | Mode
+    | Crash
 )
 
 

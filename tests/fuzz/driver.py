@@ -21,17 +21,13 @@ from tests.fuzz.disk import entry_of, marks_in_git, tree_of
 from tests.fuzz.ending import looked_for
 from tests.fuzz.history import choose_shortening
 from tests.fuzz.model import FuzzModel, access
-from tests.fuzz.oracle import Allowance, Oracle, foreseen
+from tests.fuzz.oracle import Allowance, Broken, Oracle, foreseen
 from tests.fuzz.outside import edit, kill_sleeper
 from tests.fuzz.project import AWAITED
 from tests.fuzz.reach import perform_reach
 from tests.support.trust import trust
 
 PATIENCE = 40  # seconds until something counts as hanging
-
-
-class Broken(Exception):
-    """A promise that did not hold; the text says which."""
 
 
 class Driver:
@@ -165,7 +161,7 @@ class Driver:
                 self._outside(action)
             case act.Mode(mode=mode):
                 await self.do(cmd.ModeSet(session=self.session, mode=mode))
-            case act.Best() | act.Take() | act.Forget():
+            case act.Best() | act.Take() | act.Forget() | act.Commit():
                 await perform_reach(self, action)
             case _:
                 await getattr(self, f"_{type(action).__name__.lower()}")(action)

@@ -70,6 +70,7 @@ class Generator:
             (1, self._restore),
             (1, self._mode),
             (1, lambda: act.Forget(at=self._number())),
+            (3, lambda: act.Commit(split=self._chance.choice(("none", "todo", "prompt")))),
         ]
 
     def sequence(self, crash: bool) -> act.Sequence:

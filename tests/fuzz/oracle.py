@@ -19,6 +19,10 @@ _PLAN = re.compile(r"\.cursor/plans/[^/]+\.plan\.md")
 Blob = Callable[[str], bytes]
 
 
+class Broken(Exception):
+    """A promise that did not hold; the text says which."""
+
+
 class Allowance(Struct, kw_only=True):
     """What an action may do to the disk. `exact`: the states that a path may have afterwards (None = absent), beside
     the one that it has. `loose`: paths that may change in a way that is not foreseen byte by byte; then the agent's

@@ -19,9 +19,9 @@ from core.filesystem.renaming import is_temporary_name
 from core.sandbox.box import Tier
 from tests.fuzz import actions as act
 from tests.fuzz.disk import tree_of
-from tests.fuzz.driver import Broken, Driver
+from tests.fuzz.driver import Driver
 from tests.fuzz.ending import faults_of_log, faults_of_place
-from tests.fuzz.oracle import Allowance, Oracle
+from tests.fuzz.oracle import Allowance, Broken, Oracle
 from tests.fuzz.project import settled_in
 
 # Events of the interpreter that come right before something on a file system is written, moved or removed.

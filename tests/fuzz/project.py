@@ -73,6 +73,7 @@ def settled_in(template: Path, place: Path) -> Iterator[Path]:
     os.environ.update({
         "HOME": str(home),
         "TMPDIR": str(temporary),
+        **{f"GIT_{who}_{what}": "u@example.invalid" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
         "OPENAI_API_KEY": SECRETS["provider"],
         "AGENT_TUI_STATE_DIR": str(place / "state"),
         "XDG_CONFIG_HOME": str(home / ".config"),

@@ -1,4 +1,5 @@
-"""Actions of the agent's reach: prompts that are tried side by side, what is taken of them, permissions taken back."""
+"""Actions of the agent's reach: prompts that are tried side by side, what is taken of them, permissions taken back; and
+commits of what was accepted."""
 
 from __future__ import annotations
 
@@ -6,16 +7,23 @@ from typing import TYPE_CHECKING
 
 from core.protocol import commands as cmd
 from core.protocol import events as ev
-from core.protocol.queries import CandidatesAnswer, CandidatesQuery, PermissionsAnswer, PermissionsQuery
+from core.protocol.queries import (
+    CandidatesAnswer,
+    CandidatesQuery,
+    CommitAnswer,
+    CommitQuery,
+    PermissionsAnswer,
+    PermissionsQuery,
+)
 from tests.fuzz import actions as act
-from tests.fuzz.oracle import Allowance
+from tests.fuzz.oracle import Allowance, Broken
 
 if TYPE_CHECKING:
     from tests.fuzz.driver import Driver
 
 
-async def perform_reach(driver: Driver, action: act.Best | act.Take | act.Forget) -> None:
-    """Perform an action; none of them may touch the disk. While a turn runs, none of them is done."""
+async def perform_reach(driver: Driver, action: act.Best | act.Take | act.Forget | act.Commit) -> None:
+    """Perform an action; none of them may touch a file of the user's. While a turn runs, none of them is done."""
     match action:
         case _ if driver.runtime.turn_slot.is_running:
             return
@@ -25,6 +33,8 @@ async def perform_reach(driver: Driver, action: act.Best | act.Take | act.Forget
             await _take(driver, action)
         case act.Forget():
             await _forget(driver, action)
+        case act.Commit():
+            await _commit(driver, action)
 
 
 async def _try_side_by_side(driver: Driver, action: act.Best) -> None:
@@ -69,3 +79,22 @@ async def _forget(driver: Driver, action: act.Forget) -> None:
     if isinstance(answer, PermissionsAnswer) and answer.kept:
         removed = answer.kept[action.at % len(answer.kept)].id
         await driver.do(cmd.PermissionRemove(session=driver.session, id=removed))
+
+
+async def _commit(driver: Driver, action: act.Commit) -> None:
+    """Commit what is proposed. Git moves, and holds nothing that nobody accepted; no file of the user's changes."""
+    found = await driver.engine.query(CommitQuery(session=driver.session, split=action.split))
+    if not isinstance(found, CommitAnswer) or not found.groups:
+        return
+    commits = tuple(cmd.PlannedCommit(message=each.message, edits=each.edits) for each in found.groups)
+    made, failed = driver.count(ev.CommitMade), driver.count(ev.CommitFailed)
+    await driver.do(cmd.CommitMake(session=driver.session, head=found.head, commits=commits), Allowance(git=True))
+
+    def is_over() -> bool:
+        return driver.count(ev.CommitFailed) > failed or driver.count(ev.CommitMade) == made + len(commits)
+
+    await driver.until(is_over, "the end of a commit")
+    driver.look(Allowance(git=True))
+    again = await driver.engine.query(CommitQuery(session=driver.session))
+    if driver.count(ev.CommitFailed) == failed and isinstance(again, CommitAnswer) and again.groups:
+        raise Broken(f"committed, and still to be committed: {again.groups}")
