@@ -4,11 +4,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from textual.content import Content
 from textual.events import Key
 
 from benchmarks.terminal import Terminal
 from core.protocol import commands as c
 from tests.support import recorded
+from tui.screens.dialogs.pages import PageDialog
 
 ROOT = Path(__file__).parents[2]
 
@@ -103,7 +105,7 @@ async def test_a_key_is_by_hand_when_none_came_right_before_it(stage):
 
 async def test_a_letter_that_is_held_while_the_app_ends_is_dropped(stage):
     async with stage(recorded.opening()) as on:
-        await on.pilot.press("f1")
+        on.screen.context.show(PageDialog("A page", Content("Text")))
         await on.until(lambda: on.app.screen.is_modal)
         on.app.key_filter.accepts(Key("x", "x"))
         assert on.app.key_filter.keystrokes.is_holding

@@ -221,7 +221,7 @@ async def test_a_long_completion_takes_one_line(stage):
 OWN = CommandsAnswer(
     commands=(
         PromptCommand(
-            name="commit",
+            name="commune",
             description="Create a commit",
             kind="command",
             scope="project",
@@ -241,12 +241,12 @@ async def test_commands_of_the_users_own_are_completed_beside_those_of_the_scree
         await on.pilot.press("slash", *"comm")
         await on.until(lambda: on.prompt.is_completing)
         shown = [word for word, _ in find_completions("comm", OWN.commands)]
-        assert shown == ["comments", "commit"]
-        await on.pilot.press("down", "enter")
-        await on.until(lambda: on.prompt.text == "/commit ")
+        assert shown == ["commit", "comments", "commune"]
+        await on.pilot.press("down", "down", "enter")
+        await on.until(lambda: on.prompt.text == "/commune ")
         await on.pilot.press(*"now", "enter")
         await on.until(lambda: on.sent(c.TurnSubmit))
-        assert on.sent(c.TurnSubmit)[0].text == "/commit now"
+        assert on.sent(c.TurnSubmit)[0].text == "/commune now"
 
 
 async def test_one_that_a_command_of_the_screen_covers_is_called_with_its_scope(stage):
@@ -265,7 +265,8 @@ def test_a_command_is_found_by_its_own_name_behind_a_scope_or_a_plug_in():
         name="acme:comb", description="Comb", kind="skill", scope="user", source="acme", path="~/.claude/plugins/acme"
     )
     own = (brought, *OWN.commands)
-    assert [word for word, _ in find_completions("com", own)] == ["compact", "comments", "commit", "acme:comb"]
+    known = ["compact", "commit", "comments", "commune", "acme:comb"]
+    assert [word for word, _ in find_completions("com", own)] == known
     assert [word for word, _ in find_completions("plan", own)] == ["plan", "plans", "user:plan"]
     assert len({word for word, _ in find_completions("", own)}) == len(find_completions("", own))
 
