@@ -15,6 +15,7 @@ from core.git.history import LINK_MODE, MISSING_MODE, GitEntry, update_index
 from core.git.repository import GitFailed, GitRepository
 
 _SECONDS = 60.0
+_AT_ONCE = 50  # objects: an answer of git is bounded
 
 
 class TreeFile(Struct, frozen=True, kw_only=True):
@@ -36,10 +37,13 @@ def read_tree_files(repository: GitRepository, commit: str, paths: Sequence[byte
     for part in _chunk(paths) if commit else ():
         asked = ("ls-tree", "-z", "--full-tree", commit, "--", *map(os.fsdecode, part))
         listed |= dict(_parse_tree(repository.run(*asked, seconds=_SECONDS)))
-    return {
-        path: TreeFile(mode=mode, oid=oid, data=_read_blob(repository, path, mode, oid))
+    converted = _find_converted(repository, [path for path, (mode, _) in listed.items() if mode != LINK_MODE])
+    raw = read_blobs(repository, {oid for path, (_, oid) in listed.items() if path not in converted})
+    files = {
+        path: TreeFile(mode=mode, oid=oid, data=_check_out(repository, path, oid) if path in converted else raw[oid])
         for path, (mode, oid) in listed.items()
-    } | {path: TreeFile() for path in paths if path not in listed}
+    }
+    return files | {path: TreeFile() for path in paths if path not in files}
 
 
 def _chunk(names: Sequence[bytes], size: int = 500) -> Iterable[Sequence[bytes]]:
@@ -57,19 +61,58 @@ def _parse_tree(listed: bytes) -> Iterable[tuple[bytes, tuple[str, str]]]:
         yield path, (mode, oid)
 
 
-def _read_blob(repository: GitRepository, path: bytes, mode: str, oid: str) -> bytes:
-    """Return the content of an object: a file's with the line endings of the work tree."""
-    asked = ("blob", oid) if mode == LINK_MODE else ("--filters", f"--path={os.fsdecode(path)}", oid)
-    return repository.run("cat-file", *asked, seconds=_SECONDS)
+def read_blobs(repository: GitRepository, oids: Iterable[str]) -> dict[str, bytes]:
+    """Return the content of objects by their names. Raises `GitFailed` for one that is not there."""
+    names, found = list(dict.fromkeys(oids)), dict[str, bytes]()
+    for first in range(0, len(names), _AT_ONCE):
+        part = names[first : first + _AT_ONCE]
+        asked = "".join(f"{each}\n" for each in part).encode()
+        found |= _parse_batch(part, repository.run("cat-file", "--batch", stdin=asked, seconds=_SECONDS))
+    return found
+
+
+def _parse_batch(names: Sequence[str], told: bytes) -> dict[str, bytes]:
+    """Parse what `git cat-file --batch` says of these objects, in this order."""
+    found, at = dict[str, bytes](), 0
+    for each in names:
+        end = told.index(b"\n", at)
+        words = told[at:end].split(b" ")
+        if len(words) != 3:
+            raise GitFailed(f"object {each} can't be read: {told[at:end].decode('ascii', 'replace')}")
+        size = int(words[2])
+        found[each] = told[end + 1 : end + 1 + size]
+        at = end + 1 + size + 1
+    return found
+
+
+def _check_out(repository: GitRepository, path: bytes, oid: str) -> bytes:
+    return repository.run("cat-file", "--filters", f"--path={os.fsdecode(path)}", oid, seconds=_SECONDS)
+
+
+def _find_converted(repository: GitRepository, paths: Sequence[bytes]) -> set[bytes]:
+    """Return the paths that git may write in another form than it keeps them: line endings, encoding, `$Id$`."""
+    settings = repository.run("config", "--null", "--list").decode("utf-8", "replace").lower().split("\0")
+    if {"core.autocrlf\ntrue", "core.eol\ncrlf"} & set(settings):
+        return set(paths)
+    found = _read_attributes(repository, ("eol", "ident", "working-tree-encoding"), paths)
+    return {path for path, name, value in found if value not in {b"unspecified", b"unset", b"lf"}}
+
+
+def _read_attributes(
+    repository: GitRepository, names: Sequence[str], paths: Sequence[bytes]
+) -> list[tuple[bytes, bytes, bytes]]:
+    """Return path, attribute and value of each."""
+    if not paths:
+        return []
+    asked = b"".join(path + b"\0" for path in paths)
+    told = repository.run("check-attr", "-z", "--stdin", *names, stdin=asked, seconds=_SECONDS).split(b"\0")
+    return list(zip(told[::3], told[1::3], told[2::3], strict=False))
 
 
 def find_filtered(repository: GitRepository, paths: Sequence[bytes]) -> set[bytes]:
     """Return the paths that git stores by a filter of the repository's (LFS, encryption)."""
-    if not paths:
-        return set()
-    asked = b"".join(path + b"\0" for path in paths)
-    told = repository.run("check-attr", "-z", "--stdin", "filter", stdin=asked, seconds=_SECONDS).split(b"\0")
-    return {path for path, value in zip(told[::3], told[2::3], strict=False) if value not in {b"unspecified", b"unset"}}
+    found = _read_attributes(repository, ("filter",), paths)
+    return {path for path, _, value in found if value not in {b"unspecified", b"unset"}}
 
 
 def store_blob(repository: GitRepository, path: bytes, data: bytes, *, is_link: bool = False) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,26 +18,25 @@ from core.git.layout import RepositoryLayout
 from core.git.repository import GitRepository, find_believed_repository, open_repository
 from core.git.work_state import HeadState, find_operation, list_commit_hooks, read_head
 from core.shadow.commits.accepted_edits import list_accepted_edits, read_version
-from core.shadow.commits.commit_content import CommitContent, compute_contents
+from core.shadow.commits.commit_content import CommitContent, HeadFiles, compute_contents, read_head_files
 from core.shadow.commits.path_version import AcceptedEdit, PathVersion
 
 NOT_COMMITTABLE = "not_committable"
 
 
 class CommitBasis(Struct, frozen=True, kw_only=True):
-    """`prefix`: of the workspace in the repository (`app/`, "" = its top); `hooks`: paths of those that a commit runs,
-    by name."""
+    """`hooks`: paths of those that a commit runs, by name. Files of the last commit and of the disk are read once."""
 
     places: RepositoryLayout
     repository: GitRepository
     head: HeadState
     edits: tuple[AcceptedEdit, ...]
-    prefix: str
     hooks: dict[str, Path]
+    heads: HeadFiles
     read_disk: Callable[[str], PathVersion]
 
     def compute(self, edits: Sequence[AcceptedEdit] | None = None) -> list[CommitContent]:
-        """Return what a commit of some edits (None: of all) on top of HEAD changes. Raises `GitFailed`."""
+        """Return what a commit of some edits (None: of all) on top of HEAD changes."""
         chosen = self.edits if edits is None else edits
         last = {each.path: each.id for each in self.edits}
         whole = {each.path for each in chosen if last[each.path] == each.id}
@@ -44,7 +44,7 @@ class CommitBasis(Struct, frozen=True, kw_only=True):
         def read_disk(path: str) -> PathVersion | None:
             return self.read_disk(path) if path in whole else None
 
-        return compute_contents(self.repository, self.head.commit, chosen, read_disk, prefix=self.prefix)
+        return compute_contents(self.heads, chosen, read_disk)
 
     def select(self, ids: Sequence[str]) -> list[AcceptedEdit]:
         """Return the edits of these ids in their order. Raises `CommandRejected` for one that is not there."""
@@ -79,12 +79,13 @@ def open_basis(session: Session) -> Iterator[CommitBasis]:
         if repository is None:
             raise CommandRejected("the repository is not this project's own.", code=NOT_COMMITTABLE)
         below = root.relative_to(places.root).as_posix()
+        prefix, head = "" if below == "." else f"{below}/", read_head(repository)
         yield CommitBasis(
             places=places,
             repository=repository,
-            head=read_head(repository),
+            head=head,
             edits=tuple(edits),
-            prefix="" if below == "." else f"{below}/",
             hooks=list_commit_hooks(repository, places),
-            read_disk=lambda path: read_version(tree.read_disk_state(path), contents),
+            heads=read_head_files(repository, head.commit, {each.path for each in edits}, prefix),
+            read_disk=cache(lambda path: read_version(tree.read_disk_state(path), contents)),
         )

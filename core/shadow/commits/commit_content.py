@@ -6,8 +6,7 @@ staged stays staged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -46,43 +45,42 @@ class CommitContent(Struct, frozen=True, kw_only=True):
         return bool(self.problem) or self.head != self.after
 
 
-def compute_contents(
-    repository: GitRepository,
-    commit: str,
-    edits: Sequence[AcceptedEdit],
-    read_disk: Callable[[str], PathVersion | None],
-    *,
-    prefix: str = "",
-) -> list[CommitContent]:
-    """Return what the next commit changes, by path. `prefix`: of the workspace in the repository (`app/`); `commit`:
-    the last one, "" = there is none. `read_disk(path)`: None = see `apply_edits`; it may raise `AgentTuiError`. Raises
+class HeadFiles(Struct, frozen=True):
+    """Paths as the last commit has them: their names in the repository, their files, those kept by a filter."""
+
+    names: dict[str, bytes]
+    files: dict[bytes, TreeFile]
+    filtered: set[bytes]
+
+
+def read_head_files(repository: GitRepository, commit: str, paths: Iterable[str], prefix: str) -> HeadFiles:
+    """Read paths of the last commit ("" = there is none). `prefix`: of the workspace in the repository (`app/`). Raises
     `GitFailed`."""
-    by_path = {
-        path: tuple(found)
-        for path, found in groupby(sorted(edits, key=lambda each: each.path), key=lambda each: each.path)
-    }
-    names = {path: to_os_name(prefix + path) for path in by_path}
-    filtered = find_filtered(repository, list(names.values()))
-    heads = read_tree_files(repository, commit, list(names.values()))
-    contents = [
-        _compute_content(path, names[path], heads[names[path]], found, read_disk, is_filtered=names[path] in filtered)
-        for path, found in by_path.items()
-    ]
+    names = {path: to_os_name(prefix + path) for path in paths}
+    every = list(names.values())
+    return HeadFiles(names, read_tree_files(repository, commit, every), find_filtered(repository, every))
+
+
+def compute_contents(
+    heads: HeadFiles, edits: Sequence[AcceptedEdit], read_disk: Callable[[str], PathVersion | None]
+) -> list[CommitContent]:
+    """Return what the next commit changes with these edits, by path. `read_disk(path)`: None = see `apply_edits`; it
+    may raise `AgentTuiError`."""
+    by_path: dict[str, list[AcceptedEdit]] = {}
+    for each in edits:
+        by_path.setdefault(each.path, []).append(each)
+    contents = (_compute_content(heads, path, tuple(found), read_disk) for path, found in sorted(by_path.items()))
     return [each for each in contents if each.is_new]
 
 
 def _compute_content(
-    path: str,
-    name: bytes,
-    before: TreeFile,
-    edits: tuple[AcceptedEdit, ...],
-    read_disk: Callable[[str], PathVersion | None],
-    *,
-    is_filtered: bool,
+    heads: HeadFiles, path: str, edits: tuple[AcceptedEdit, ...], read_disk: Callable[[str], PathVersion | None]
 ) -> CommitContent:
+    name = heads.names[path]
+    before = heads.files[name]
     head = _to_version(before)
     try:
-        if is_filtered:
+        if name in heads.filtered:
             raise GitFailed(_BY_FILTER)
         after, problem = apply_edits(head, edits, read_disk(path)), ""
     except AgentTuiError as error:
