@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import unicodedata
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 from tui.key_scopes import SCOPE_TITLES
@@ -15,12 +16,18 @@ Doubt = tuple[tuple[str, ...], str, str]  # the key of the setting, what is wron
 _MODIFIERS: Final = frozenset({"ctrl", "alt", "shift", "super", "hyper", "meta"})
 
 
-def check_interface(theme: str, keymap: Mapping[str, str]) -> Iterator[Doubt]:
-    """Iterate over what is wrong with `ui.theme` and `ui.keymap`."""
-    if theme and theme not in list_themes():
-        near = difflib.get_close_matches(theme, list_themes(), n=3, cutoff=0.5)
-        meant = f"Did you mean {' or '.join(near)}? " if near else ""
-        yield ("ui", "theme"), f"there is no theme {theme!r}", f"{meant}Valid: {', '.join(list_themes())}."
+def check_interface(
+    theme: str, keymap: Mapping[str, str], *, syntax: str = "", themes: Path | None = None
+) -> Iterator[Doubt]:
+    """Iterate over what is wrong with the settings of `ui`. `themes`: the directory of the user's own themes, whose
+    mistakes are told, too."""
+    if theme or themes is not None:
+        yield from _check_theme(theme, themes)
+    if syntax:
+        from tui.themes.building import read_pygments_style
+
+        if read_pygments_style(syntax) is None:
+            yield ("ui", "syntax"), f"Pygments has no style {syntax!r}", "Such as monokai, nord or friendly."
     ids = {each.id for each in KEYS}
     for name, keys in keymap.items():
         if name not in ids:
@@ -33,13 +40,21 @@ def check_interface(theme: str, keymap: Mapping[str, str]) -> Iterator[Doubt]:
     yield from _find_clashes(keymap)
 
 
-def list_themes() -> list[str]:
-    """Return the names of all themes: ours, and Textual's."""
+def _check_theme(theme: str, directory: Path | None) -> Iterator[Doubt]:
     from textual.theme import BUILTIN_THEMES
 
     from tui.themes.building import FAMILIES, build_themes
+    from tui.themes.files import read_theme_files
 
-    return sorted({*FAMILIES, *(each.name for each in build_themes()), *BUILTIN_THEMES})
+    known = {**BUILTIN_THEMES, **{each.name: each for each in build_themes()}}
+    own = read_theme_files(directory, known) if directory is not None else None
+    for problem in own.problems if own is not None else ():
+        yield ("ui", "theme"), problem.rstrip("."), "docs/terminals.md says what a theme holds."
+    names = sorted({*FAMILIES, *known, *(each.name for each in (own.themes if own is not None else ()))})
+    if theme and theme not in names:
+        near = difflib.get_close_matches(theme, names, n=3, cutoff=0.5)
+        meant = f"Did you mean {' or '.join(near)}? " if near else ""
+        yield ("ui", "theme"), f"there is no theme {theme!r}", f"{meant}Valid: {', '.join(names)}."
 
 
 def is_key(name: str) -> bool:

@@ -69,6 +69,14 @@ def test_a_theme_that_there_is_not_is_told_with_those_that_there_are():
     assert not [*check_interface("nord", {})]
 
 
+def test_a_theme_of_the_users_own_is_known_and_a_mistake_in_one_is_told(tmp_path):
+    (tmp_path / "mine.toml").write_text('base = "agent-dark"\n')
+    (tmp_path / "wrong.toml").write_text('primary = "no colour"\n')
+    found = [*check_interface("mine", {}, syntax="nothing", themes=tmp_path)]
+    assert [key for key, *_ in found] == [("ui", "theme"), ("ui", "syntax")]
+    assert "wrong.toml" in found[0][1]
+
+
 def test_every_key_of_the_table_is_one_that_a_terminal_can_send():
     assert [key.id for key in KEYS for each in key.keys.split(",") if not is_key(each)] == []
 
