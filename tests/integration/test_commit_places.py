@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -176,3 +178,15 @@ async def test_what_git_stores_by_a_filter_is_left_out_with_the_reason(project):
         assert left.path == "x.bin"
         assert left.problem.startswith("git stores it by a filter")
         assert [each.path for each in found.groups[0].files] == ["y.txt"]
+
+
+@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no ssh-keygen is installed here")
+async def test_a_commit_is_signed_as_the_user_has_it(project, tmp_path):
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)  # noqa: ASYNC221
+    for name, value in (("gpg.format", "ssh"), ("user.signingkey", f"{key}.pub"), ("commit.gpgsign", "true")):
+        git(project, "config", name, value)
+    async with session_in(project, access([writes("a.txt", edited(2)), says("Done.")])) as (engine, session):
+        (made,) = await commit(engine, session, await accept_all(engine, session))
+        assert isinstance(made, ev.CommitMade), made
+    assert "-----BEGIN SSH SIGNATURE-----" in git(project, "cat-file", "commit", "HEAD")
