@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from core.modes import Mode
 from core.protocol.queries import PromptCommand
+from tui.key_table import KEYS
 
 _COMMAND_WORD: Final = re.compile(r"/([A-Za-z0-9][\w.:-]*)(?=\s|$)")
 _SCOPES: Final = ("project:", "user:")
@@ -48,6 +49,7 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     ),
     SlashCommand("tree", "sessions.show_forks", "Which session was forked from which"),
     SlashCommand("compact", "turn.compact", "Make the history shorter"),
+    SlashCommand("status", "pages.show_status", "All that the status bar tells, in words"),
     SlashCommand("context", "pages.show_context", "What the model is sent, by part"),
     SlashCommand("rules", "pages.show_rules", "What the agent is told to keep to, and why"),
     SlashCommand("hooks", "pages.show_hooks", "What runs at which event, and how it ended last"),
@@ -99,6 +101,13 @@ def parse_slash_command(text: str) -> tuple[SlashCommand, str] | None:
     if found is None or ("\n" in called and not found.takes_prompt):
         return None
     return found, words[1] if len(words) > 1 else ""
+
+
+def find_action(way: str) -> str:
+    """Return the action of a command of the screen (`/context`), or of a key by its id (`app.review`)."""
+    if way.startswith("/"):
+        return next(f"{each.action}('')" for each in SLASH_COMMANDS if f"/{each.word}" == way)
+    return next(each.action for each in KEYS if each.id == way)
 
 
 def is_called(text: str, names: Collection[str]) -> bool:

@@ -38,9 +38,9 @@ PLACES = (
     ),
     Place(
         "a window more than 80 % full looks like any other",
-        "tui/widgets/status_bar.py",
-        "if share > 0.8 else",
-        "if share > 0.95 else",
+        "tui/widgets/status_facts.py",
+        "if used / window > 0.8 else",
+        "if used / window > 0.95 else",
         "tests/tui/test_status_bar.py::test_a_window_of_which_more_than_80_percent_are_used_is_warned_of",
         had_none=True,
     ),

@@ -1,12 +1,20 @@
-"""What the status bar warns of, and from when on."""
+"""The status bar: its figures, what it warns of and from when on, what goes first, and where a click leads."""
 
 from __future__ import annotations
 
 import pytest
+from rich.cells import cell_len
 from textual.app import App, ComposeResult
+from textual.widgets import Static
 
+from core.protocol import events as e
+from core.protocol.messages import Usage
+from core.state.session import TurnState
+from tests.support import recorded
+from tui.slash_commands import find_action
 from tui.state import ViewState
 from tui.widgets.status_bar import StatusBar
+from tui.widgets.status_facts import StatusFact, list_facts
 
 
 class Bar(App[None]):
@@ -22,7 +30,8 @@ async def styles_of(state: ViewState, text: str) -> set[str]:
         await pilot.pause()
         shown = bar.render()
         start = shown.plain.index(text)
-        return {str(span.style) for span in shown.spans if span.start <= start < span.end}
+        spans = [span for span in shown.spans if span.start <= start < span.end]
+        return {span.style for span in spans if isinstance(span.style, str)}
 
 
 @pytest.mark.parametrize(
@@ -41,3 +50,118 @@ async def test_a_window_that_is_not_known_or_empty_is_not_measured(used, window)
     state.context_used, state.context_window = used, window
     with pytest.raises(ValueError, match="not found"):
         await styles_of(state, "%")
+
+
+# Figures
+
+
+def facts_of(state: ViewState) -> dict[str, StatusFact]:
+    """The facts by what the bar says."""
+    return {"".join(text for text, _ in each.parts): each for each in list_facts(state)}
+
+
+def a_session(*, turns=((1_000, 0, 0.5),), window=200_000, used=48_200) -> ViewState:
+    """One with a turn for each of these prompt tokens, cached ones and dollars."""
+    state = ViewState(model="openai/gpt-9", branch="main", context_window=window, context_used=used)
+    for at, (sent, cached, cost) in enumerate(turns):
+        usage = Usage(prompt_tokens=sent, cached_tokens=cached, completion_tokens=10, cost=cost)
+        turn = TurnState(id=f"t{at}", seq=at, prompt="go", mode="agent", model="openai/gpt-9", started=0)
+        turn.usage = usage
+        state.turns.append(turn)
+        state.model_choices.add_usage("chat", "openai/gpt-9", usage)
+    return state
+
+
+def test_the_context_is_what_is_used_of_the_window_and_no_sum_over_the_session():
+    found = facts_of(a_session(turns=((40_000, 0, None), (48_000, 0, None), (48_100, 0, None))))
+    assert "48.2k of 200.0k" in found
+    assert found["━━╌╌╌╌╌╌ 24%"].told == "Context: 48,200 of 200,000 tokens of the window, 24%"
+    assert not [text for text in found if "136" in text]
+    assert "context 48.2k" in facts_of(a_session(window=0))
+
+
+def test_cost_is_told_of_the_turn_and_of_the_session_and_once_while_they_are_the_same():
+    assert [text for text in facts_of(a_session()) if "$" in text] == ["session $0.50"]
+    two = facts_of(a_session(turns=((1_000, 0, 0.5), (2_000, 0, 0.75))))
+    assert [text for text in two if "$" in text] == ["turn $0.75", "session $1.25"]
+    assert two["session $1.25"].told == "Cost of the session: $1.2500, 3,000 tokens sent and 20 received"
+
+
+def test_cache_hits_are_those_of_the_last_turn():
+    assert "cache 75%" in facts_of(a_session(turns=((1_000, 0, None), (2_000, 1_500, None))))
+    missed = facts_of(a_session(turns=((1_000, 900, None), (2_000, 0, None))))
+    assert "cache 0%" in missed
+    assert not [text for text in facts_of(a_session()) if "cache" in text]  # nobody tells of one
+
+
+def test_a_session_without_a_known_cost_tells_its_tokens_on_the_page():
+    found = facts_of(a_session(turns=((1_000, 0, None),)))
+    assert found[""].told == "Cost of the session: not known, 1,000 tokens sent and 10 received"
+
+
+def test_each_fact_leads_to_a_command_or_a_key():
+    state = a_session(turns=((1_000, 900, 0.5), (2_000, 0, 0.75)))
+    state.policy = e.PolicyChanged(policy="human", by="user")
+    state.jobs["j"] = e.JobStarted(id="j", call="c", command="make")
+    state.box = e.BoxFound(tier="T4")
+    state.is_private, state.client_count = True, 2
+    ways = {each.way for each in list_facts(state)}
+    assert {"/context", "/models", "/jobs", "/policy", "/status"} <= ways
+    for way in ways:
+        assert find_action(way)
+
+
+# Looks
+
+
+async def test_at_narrow_widths_the_least_important_fact_goes_first(stage):
+    opening = [
+        e.SessionStarted(workspace="shop", mode="agent", model="openai/gpt-9", branch="feature/rates"),
+        e.ModelChanged(model="openai/gpt-9", context_window=200_000),
+        e.BoxFound(tier="T1"),
+        e.ChangeProposed(change=recorded.change()),
+        e.TurnStarted(prompt="go", mode="agent", model="openai/gpt-9"),
+        e.StepStarted(step=1),
+        e.StepFinished(
+            step=1, context_tokens=48_200, usage=Usage(prompt_tokens=48_000, cached_tokens=24_000, cost=0.25)
+        ),
+    ]
+    shown: dict[int, str] = {}
+    for width in (160, 100, 80, 60):
+        async with stage(opening, size=(width, 24)) as on:
+            await on.all_shown()
+            shown[width] = str(on.screen.query_one(StatusBar).render())
+            assert cell_len(shown[width]) <= width
+    everything = ("box T1", "on feature/rates", "cache 50%", "session $0.25", "48.2k of 200.0k", "24%", "2 to review")
+    assert [each for each in everything if each not in shown[160]] == []
+    assert [each for each in everything if each in shown[80]] == ["session $0.25", "24%", "2 to review"]
+    assert [each for each in everything if each in shown[60]] == ["2 to review"]
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("2 to review", lambda on: on.panes.side is not None and on.panes.side.current == "review"),
+        ("box T1", lambda on: type(on.app.screen).__name__ == "PageDialog"),
+        ("Agent", lambda on: type(on.app.screen).__name__ == "PickerDialog"),
+    ],
+)
+async def test_a_click_on_a_fact_does_what_its_command_does(stage, text, seen):
+    async with stage([*recorded.opening(), e.BoxFound(tier="T1"), e.ChangeProposed(change=recorded.change())]) as on:
+        await on.all_shown()
+        at = str(on.screen.query_one(StatusBar).render()).index(text)
+        await on.pilot.hover(StatusBar, offset=(at + 1, 0))
+        assert on.screen.query_one(StatusBar).tooltip
+        await on.pilot.click(StatusBar, offset=(at + 1, 0))
+        await on.until(lambda: seen(on))
+
+
+async def test_the_page_of_the_status_tells_all_facts_with_what_leads_to_more(stage):
+    async with stage([*recorded.opening(), e.ChangeProposed(change=recorded.change())], size=(60, 16)) as on:
+        await on.all_shown()
+        on.prompt.text = "/status"
+        on.prompt.action_send()
+        await on.until(lambda: type(on.app.screen).__name__ == "PageDialog")
+        said = str(on.app.screen.query_one("PageDialog VerticalScroll Static", Static).content)
+    for told in ("Mode: agent  /mode", "Model: scripted/demo  /model", "Review: 2 wait for your verdict  ctrl+r"):
+        assert told in said

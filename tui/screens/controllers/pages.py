@@ -19,7 +19,13 @@ from tui.screens.dialogs.listings.rules import RulesDialog
 from tui.screens.dialogs.listings.servers import ServersDialog
 from tui.screens.dialogs.listings.skills import SkillsDialog
 from tui.screens.dialogs.listings.tools import ToolsDialog
-from tui.screens.dialogs.pages import build_help_page, build_manual_page, build_preview_page, build_settings_page
+from tui.screens.dialogs.pages import (
+    build_help_page,
+    build_manual_page,
+    build_preview_page,
+    build_settings_page,
+    build_status_page,
+)
 from tui.screens.dialogs.picker import PickerDialog, PickerOption
 from tui.search.key_help import KeyHelpDialog, list_scopes
 from tui.search.palette import MAX_RECENT, PaletteDialog, list_palette_entries
@@ -28,6 +34,7 @@ from tui.text import fit_line
 from tui.themes.appearance import Appearance
 from tui.themes.building import FAMILIES
 from tui.themes.files import read_theme_files
+from tui.widgets.status_facts import describe_mode, describe_model, list_effort, list_facts
 
 
 class PageController(Controller):
@@ -137,6 +144,12 @@ class PageController(Controller):
         found = await self.context.query(question, queries.ConfigAnswer, "The settings can't be told now.")
         if found is not None:
             self.context.show(build_settings_page(found))
+
+    def action_show_status(self, _: str = "") -> None:
+        """Tell all facts of the status bar in words, also those that it has no room for."""
+        state = self.context.state
+        facts = [describe_mode(state), describe_model(state, ""), *list_effort(state), *list_facts(state)]
+        self.context.show(build_status_page(facts, get_keymap(self.context.screen.app)))
 
     @in_worker("picker")
     async def action_show_context(self, _: str = "") -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from textual import events
@@ -20,6 +20,7 @@ from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.review.descriptions import PROOFS
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import clean, expose_controls, fit_line, format_path, to_content
+from tui.widgets.status_facts import PAGE, StatusFact
 from tui.widgets.text_rows import find_line_breaks
 
 MAX_CHECKED: Final = 8  # paths that a check looked at that are named
@@ -145,6 +146,16 @@ def build_settings_page(found: ConfigAnswer) -> PageDialog:
         parts += [(f"\n{name}: {clean(text)}\n", "") for name, text in told]
     parts.append(("\nagent-tui config edit opens your config.toml, and checks it.\n", "$foreground 60%"))
     return PageDialog("Settings", Content.assemble(*parts))
+
+
+def build_status_page(facts: Iterable[StatusFact], keymap: Mapping[str, str]) -> PageDialog:
+    """Build the page of the facts of the status bar, each with the command or key that leads to more."""
+    parts: list[tuple[str, str]] = []
+    for each in facts:
+        way = each.way if each.way.startswith("/") else format_first_key(each.way, keymap)
+        more = f"  {way}" if each.way != PAGE else ""
+        parts += [(clean(each.told), ""), (f"{more}\n", "$accent")]
+    return PageDialog("Status", Content.assemble(*parts))
 
 
 _HELP: Final = """\
