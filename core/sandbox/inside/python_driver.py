@@ -3,7 +3,7 @@
 The program sends this file to another interpreter, so it needs nothing but the standard library of any Python 3.
 Each line of its standard input is a block in base64. After a block it writes the mark and 0 (it ran to its end) or 1
 (it raised). The value of a block's last expression is shown, as in an interactive session. With IPython at hand, that
-runs the blocks; else `%pip` and `!command` lines are understood all the same.
+runs the blocks; else `%pip` and `!command` lines are understood all the same. A `%pip` that fails ends its block.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import importlib
 import linecache
 import os
 import re
+import shlex
 import signal
+import subprocess
 import sys
 import traceback
 
@@ -70,8 +72,18 @@ def _parse_block(source: str, name: str) -> tuple[str, ast.Module]:
 def _translate_shell_line(line: re.Match[str]) -> str:
     command = line[2].strip()
     if command.startswith("pip"):
-        command = f"{sys.executable} -m {command}"
+        command = _build_pip_command(command[len("pip") :])
+        return f"{line[1]}__import__('subprocess').run({command!r}, shell=True, check=True) and None"
     return f"{line[1]}__import__('subprocess').run({command!r}, shell=True, check=False).returncode or None"
+
+
+def _build_pip_command(arguments: str) -> str:
+    return f"{shlex.quote(sys.executable)} -m pip {arguments.strip()}"
+
+
+def _run_pip(arguments: str) -> None:
+    """Run pip. Raises `CalledProcessError`: what follows needs what was not installed."""
+    subprocess.run(_build_pip_command(arguments), shell=True, check=True)
 
 
 class IPythonRunner:
@@ -82,6 +94,7 @@ class IPythonRunner:
         config.HistoryManager.enabled = False
         config.InteractiveShell.colors = "NoColor"
         self._shell = importlib.import_module("IPython.core.interactiveshell").InteractiveShell.instance(config=config)
+        self._shell.register_magic_function(_run_pip, "line", "pip")  # IPython's own says nothing of a failure
 
     def run_block(self, source: str) -> bool:
         return bool(self._shell.run_cell(source, store_history=False).success)

@@ -75,6 +75,14 @@ async def test_shell_lines_are_understood(session):
     assert "pip " in (await shown(session, "%pip --version")).output
 
 
+async def test_a_pip_that_fails_fails_its_block_and_what_stands_below_does_not_run(session):
+    result = await shown(session, "%pip install ./no/such/package\nprint('installed')")
+    assert result.exit_code == 1
+    assert "no/such/package" in result.output
+    assert "CalledProcessError" in result.output
+    assert "\ninstalled\n" not in result.output
+
+
 async def test_a_block_that_takes_too_long_is_interrupted_and_its_names_are_kept(session):
     await shown(session, "x = 7")
     result = await shown(session, "import time\nprint('so far')\ntime.sleep(600)", limit=1.0)
