@@ -13,7 +13,7 @@ from core.exits import ExitCode
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
-from core.protocol.messages import UserMessage
+from core.protocol.messages import Usage, UserMessage
 from tests.support.agent_case import calls, says
 from tests.support.folded import fold_events
 from tests.support.open_session import read_until, session_in, submit
@@ -140,6 +140,7 @@ async def test_every_part_of_the_context_is_listed_and_one_can_be_left_out(proje
         parts = {each.name: each for each in report.parts}
         assert {"system prompt", "tools", "project layout", "src/utils.ts:3-5", "results of read_file"} <= set(parts)
         assert all(each.reason for each in report.parts)
+        assert sum(each.tokens for each in report.parts) == report.used == engine.state(session).context_used
         assert parts["src/utils.ts:3-5"].reason == "sent with “fix @src/utils.ts:3-5”"
         kept = await engine.submit(cmd.ContextDrop(session=session, part=parts["answers"].id))
         assert kept.code == "part_kept"
@@ -156,6 +157,16 @@ async def test_every_part_of_the_context_is_listed_and_one_can_be_left_out(proje
         assert fold_events(events).messages == engine.state(session).messages
         await run(engine, session, "fix @src/utils.ts:3-5")
         assert "return a - b" in sent(engine, session)
+
+
+async def test_the_parts_of_a_resumed_session_add_up_before_its_first_turn(project):
+    async with session_of(project, LOOK, says("Yes.", usage=Usage(prompt_tokens=9_000))) as (engine, session):
+        await run(engine, session, "fix @src/utils.ts:3-5")
+        used = engine.state(session).context_used
+    async with session_in(project, access([]), cmd.SessionResume(session=session)) as (engine, session):
+        report = await engine.query(q.ContextQuery(session=session))
+        assert sum(each.tokens for each in report.parts) == report.used == used
+        assert report.parts[0].name == "system prompt and tools"
 
 
 async def take(engine, session):

@@ -1,12 +1,17 @@
-"""Estimate what the model is sent, by part, in tokens: where the context went, and why each part is there."""
+"""Estimate what the model is sent, by part, in tokens: where the context went, and why each part is there.
+
+The parts add up to what the status bar says is used: the total is what the provider counted, and a part has its share.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from core.agent.context.history_parts import list_history_parts
 from core.agent.context.prefix import Prefix
@@ -19,20 +24,41 @@ from core.state.session import SessionState
 FIXED: Final = "it is the beginning of every request, the same bytes for the whole session"
 _RULE: Final = re.compile(r'<rule path="([^"]*)"[^>\n]*>\n.*?\n</rule>', re.DOTALL)
 
+Measured = tuple[ContextPart, int]  # a part whose tokens are not counted yet, and its bytes
+
 
 async def report_context(context: TurnContext | None, state: SessionState) -> ContextAnswer:
-    """Return the parts of the next request. Before the first turn: only what the log tells."""
+    """Return the parts of the next request, whose tokens add up to those used. Before the first turn of this engine:
+    only what the log tells."""
+    history = list(_list_history(state))
     if context is None:
-        told = tuple(_list_history(state, TokenMeter()))
-        return ContextAnswer(
-            parts=told, used=state.context_used, window=state.context_window, notes=_describe_losses(state)
-        )
-    made = await load_setup(context)
-    meter = context.memory.meter
-    parts = (*_list_prefix(context, made.prefix), *_list_history(state, meter))
-    used = meter.count_tokens(made.size, state.messages)
-    window = state.context_window or context.routes.current.window
+        used, window = state.context_used, state.context_window
+        before = used - TokenMeter().estimate(sum(size for _, size in history))
+        parts = share_out(history, used if before <= 0 else used - before)
+        if history and before > 0:
+            parts = (_describe_beginning(before), *parts)
+    else:
+        made = await load_setup(context)
+        used = context.memory.meter.count_tokens(made.size, state.messages)
+        window = state.context_window or context.routes.current.window
+        parts = share_out([*_list_prefix(context, made.prefix), *history], used)
     return ContextAnswer(parts=parts, used=used, window=window, notes=_describe_losses(state))
+
+
+def share_out(measured: Sequence[Measured], used: int) -> tuple[ContextPart, ...]:
+    """Give each part its share of the tokens, by its bytes; the shares add up to `used`. What stands between the parts
+    (tags, names) is counted with them."""
+    ends = list(accumulate((size for _, size in measured), initial=0))
+    whole = ends[-1] or 1
+    return tuple(
+        replace(part, tokens=round(used * end / whole) - round(used * start / whole))
+        for (part, _), (start, end) in zip(measured, pairwise(ends), strict=True)
+    )
+
+
+def _describe_beginning(tokens: int) -> ContextPart:
+    reason = "what a request begins with; it is listed by part once a turn has run"
+    return ContextPart(name="system prompt and tools", tokens=tokens, reason=reason, problem=FIXED)
 
 
 def _describe_losses(state: SessionState) -> tuple[str, ...]:
@@ -49,36 +75,27 @@ def _describe_variant(context: TurnContext) -> str:
     return ", ".join(filter(None, words))
 
 
-def _list_prefix(context: TurnContext, prefix: Prefix) -> Iterator[ContextPart]:
+def _list_prefix(context: TurnContext, prefix: Prefix) -> Iterator[Measured]:
     """List what every request begins with: system prompt, the rules in it, tools."""
-    estimate = context.memory.meter.estimate
     rules = [(each[1], _measure(each[0])) for each in _RULE.finditer(prefix.system)]
-    system = _measure(prefix.system) - sum(size for _, size in rules)
-    yield ContextPart(
-        name="system prompt",
-        tokens=estimate(system),
-        detail=_describe_variant(context),
-        reason="who the agent is, fixed when the session begins",
-        problem=FIXED,
-    )
+    reason = "who the agent is, fixed when the session begins"
+    variant = _describe_variant(context)
+    system = ContextPart(name="system prompt", tokens=0, detail=variant, reason=reason, problem=FIXED)
+    yield system, _measure(prefix.system) - sum(size for _, size in rules)
     for path, size in rules:
         reason = "a rule that held when the session began"
-        yield ContextPart(name=path, tokens=estimate(size), detail="rule", reason=reason, problem=FIXED)
-    tools = len(msgspec.json.encode(prefix.tools))
+        yield ContextPart(name=path, tokens=0, detail="rule", reason=reason, problem=FIXED), size
     count = f"{len(prefix.tools)} tools"
-    yield ContextPart(name="tools", tokens=estimate(tools), detail=count, reason="what the agent can do", problem=FIXED)
+    tools = ContextPart(name="tools", tokens=0, detail=count, reason="what the agent can do", problem=FIXED)
+    yield tools, len(msgspec.json.encode(prefix.tools))
 
 
-def _list_history(state: SessionState, meter: TokenMeter) -> Iterator[ContextPart]:
+def _list_history(state: SessionState) -> Iterator[Measured]:
     for each in list_history_parts(state.messages):
-        yield ContextPart(
-            id=each.id,
-            name=each.name,
-            tokens=meter.estimate(each.size),
-            detail=each.detail,
-            reason=each.reason,
-            problem=each.problem,
+        part = ContextPart(
+            id=each.id, name=each.name, tokens=0, detail=each.detail, reason=each.reason, problem=each.problem
         )
+        yield part, each.size
 
 
 def _measure(text: str) -> int:
