@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
+from textual.widgets import Static
 
 from core.protocol import commands as c
 from core.protocol import events as e
@@ -186,3 +189,18 @@ async def test_an_open_preview_follows_its_file(stage):
         asked = [each for each in on.client.queries if isinstance(each, FileQuery)]
         await on.emit(e.FilesChanged(paths=("b.py",)))
         assert [each for each in on.client.queries if isinstance(each, FileQuery)] == asked
+
+
+async def test_a_key_that_asks_for_a_pane_while_the_side_is_put_together_waits_for_it(stage):
+    async with stage(recorded.opening()) as on:
+        by_itself = asyncio.create_task(on.panes.show("plan", focus=False))
+        await asyncio.sleep(0)
+        assert on.panes.side is not None
+        on.panes.side.set_count("preview", "a.py")  # what is fed meanwhile is shown once there is a title
+        on.panes.side.hide()
+        await on.panes.show("review")
+        await by_itself
+        await on.until(lambda: on.panes.side.current == "review" and on.screen.focused is not None)
+        assert "Review" in str(on.panes.side.query_one("#side-title", Static).content)
+        assert "a.py" in str(on.panes.side.query_one("#side-title", Static).content)
+        assert on.panes.side.query_one("#side-hint", Static).content

@@ -69,7 +69,7 @@ class SidePane(Vertical):
     @on(HintsChanged)
     def render_hints(self) -> None:
         """Show the keys of the focused pane, else the one that leads to it."""
-        if self.current:
+        if self.current and self.is_mounted:
             keymap = get_keymap(self.app)
             focused = self.screen.focused
             is_here = focused is not None and self._panes[self.current] in focused.ancestors_with_self
@@ -84,10 +84,11 @@ class SidePane(Vertical):
     def set_count(self, name: str, text: str) -> None:
         if self._counts.get(name) != text:
             self._counts[name] = text
-            if self.is_mounted:  # else it is not put together yet, and `show` renders them
-                self._render_title()
+            self._render_title()
 
     def _render_title(self) -> None:
+        if not self.is_mounted:  # it is not put together yet, and `show` renders the title
+            return
         parts: list[tuple[str, str]] = []
         for pane in PANES:
             if not pane.is_rare or pane.name in self._panes:

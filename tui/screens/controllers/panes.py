@@ -3,6 +3,7 @@ which leaves what a pane hides and comes back to it."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
@@ -54,6 +55,7 @@ class PaneController(Controller):
     def __init__(self, context: ScreenContext) -> None:
         super().__init__(context)
         self._auto_shown: set[str] = set()
+        self._mounting = asyncio.Lock()  # a pane may be due by itself while a key asks for one
         self.hidden_pane = ""  # the side pane that gave way to what has the focus when the window got narrow
         self.open_files: tuple[str, ...] = ()
         self.visited: list[tuple[str, int, int]] = []  # places in the preview that were left: path, line and column
@@ -136,10 +138,11 @@ class PaneController(Controller):
 
     async def show(self, name: str, *, focus: bool = True) -> None:
         """Show a side pane; with the focus unless it came by itself."""
-        if (side := self.side) is None:
-            side = SidePane(self, id="side")
-            await self.context.screen.query_one("#body").mount(side)
-        pane: Any = await side.show(name)
+        async with self._mounting:
+            if (side := self.side) is None:
+                side = SidePane(self, id="side")
+                await self.context.screen.query_one("#body").mount(side)
+            pane: Any = await side.show(name)
         self.hidden_pane = ""
         self.context.screen.add_class("-side")
         if name != "review":
