@@ -87,7 +87,7 @@ def ended() -> list[e.AnyEvent]:
 
 
 async def test_each_has_one_row_that_says_what_it_is_at_and_then_what_came_of_it(stage):
-    async with stage(at_work(), size=(120, 40)) as on:
+    async with stage(at_work(), size=(200, 40)) as on:
         for event in doing():
             await on.emit(event)
         status = on.screen.query_one(StatusBar)

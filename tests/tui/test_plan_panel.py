@@ -8,10 +8,12 @@ from textual.widgets import Static
 from core.protocol.documents import Todo
 from core.protocol.events import TodoVerified
 from tests.tui.panes_case import PLAN, plan_app
-from tui.plan.panel import PlanInput, PlanPanel
+from tui.plan.editing import PlanInput
+from tui.plan.messages import PlanWanted
+from tui.plan.panel import PlanPanel
 from tui.plan.text_view import PlanText
 from tui.plan.todo_list import TodoList
-from tui.plan.todo_rows import list_open_dependencies
+from tui.plan.todo_rows import TodoFacts, list_open_dependencies, render_graph_row
 
 
 def contents(rows: TodoList) -> set[str]:
@@ -74,9 +76,83 @@ async def test_the_cursor_stays_on_its_todo_when_the_plan_is_updated():
 async def test_without_a_plan_a_calm_text_says_what_will_be_here():
     app = plan_app()
     async with app.run_test(size=(60, 30)) as pilot:
-        assert "No plan is open in this session" in await shown(pilot, None)
+        assert "No plan in this project yet" in await shown(pilot, None)
         await pilot.press("space", "b")
         assert app.posted == []
+
+
+async def test_a_plan_that_the_project_has_is_named_and_opened_by_a_key():
+    app = plan_app()
+    async with app.run_test(size=(60, 30)) as pilot:
+        app.query_one(PlanPanel).show_found(("tax_1234abcd",))
+        text = " ".join((await shown(pilot, None)).split())
+        assert "this project has 1 plan" in text
+        assert "tax_1234abcd: enter opens it." in text
+        await pilot.press("enter")
+        assert [type(each) for each in app.posted] == [PlanWanted]
+        app.query_one(PlanPanel).show_found(("a", "b", "c", "d"))
+        text = " ".join((await shown(pilot, None)).split())
+        assert "this project has 4 plans" in text
+        assert "a, b, c, …: enter chooses one." in text
+
+
+# The graph as a map of what goes on
+
+
+def graph_row(moment: int, lines: str, activity: str | None = "reads tax.py") -> str:
+    todo = PLAN.todos[1]
+    facts = TodoFacts({each.id: each for each in PLAN.todos}, activities={todo.id: activity} if activity else {})
+    return "".join(text for text, _ in render_graph_row(todo, facts, 90, lines, moment=moment))
+
+
+def test_a_dot_runs_along_the_line_of_a_todo_that_a_subagent_works_on():
+    assert [graph_row(moment, "│ ╰───").partition("◐")[0] for moment in range(5)] == [
+        " │ ●───",
+        " │ ╰●──",
+        " │ ╰─●─",
+        " │ ╰──●",
+        " │ ●───",
+    ]
+    assert graph_row(3, "  ").partition("◐")[0] == "  ●"
+    assert graph_row(0, "╰─").endswith("◐ basket  Make Basket.total decimal · reads tax.py")
+    assert graph_row(0, "╰─", None) == " ╰─◐ basket  Make Basket.total decimal"
+
+
+async def test_the_dots_move_while_the_graph_is_seen_and_someone_works_and_stand_still_else():
+    async with plan_app().run_test(size=(100, 30)) as pilot:
+        panel, listed = pilot.app.query_one(PlanPanel), pilot.app.query_one(TodoList)
+        panel.show(PLAN, (), activities={"basket": "reads tax.py"})
+        await pilot.pause()
+        assert listed._timer is None  # a list has no dots
+        panel.action_toggle_view()
+        assert listed._timer is not None
+        before = [listed.render_line(y).text for y in range(listed.size.height)]
+        listed._move_dots()
+        after = [listed.render_line(y).text for y in range(listed.size.height)]
+        assert [line for line in after if line not in before and "basket" in line]
+        panel.show(PLAN, (), activities={})
+        assert listed._timer is None
+
+
+async def test_the_todo_at_work_is_brought_into_view_unless_the_user_is_in_the_list():
+    todos = tuple(Todo(id=f"t{number}", content=f"Todo {number}") for number in range(60))
+
+    def at(number: int) -> tuple[Todo, ...]:
+        return (*todos[:number], replace(todos[number], status="in_progress"), *todos[number + 1 :])
+
+    async with plan_app().run_test(size=(60, 20)) as pilot:
+        panel, listed = pilot.app.query_one(PlanPanel), pilot.app.query_one(TodoList)
+        panel.show(PLAN, at(0))
+        await pilot.pause()
+        pilot.app.set_focus(None)
+        await pilot.pause()
+        panel.show(PLAN, at(40))
+        assert listed.current_todo is not None
+        assert listed.current_todo.id == "t40"
+        listed.focus()
+        await pilot.pause()
+        panel.show(PLAN, at(50))
+        assert listed.current_todo.id == "t40"
 
 
 async def test_hostile_plans_show_as_text_t1():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -139,11 +140,11 @@ async def test_the_mouse_marks_lines_and_a_double_click_comments_them():
     app = plan_app()
     async with app.run_test(size=(60, 40)) as pilot:
         text = await reading(pilot)
-        await pilot.click(text, offset=(4, 4))
+        await pilot.click(text, offset=(4, 5))
         assert text.get_marked_lines() == (5, "- `Basket.total` rounds once")
-        await pilot.click(text, offset=(4, 5), shift=True)
+        await pilot.click(text, offset=(4, 6), shift=True)
         assert text.get_marked_lines()[1].endswith("- the receipt shows it")
-        await pilot.click(text, offset=(4, 2), times=2)
+        await pilot.click(text, offset=(4, 3), times=2)
         await pilot.press(*"So", "enter")
         assert app.posted[-1].excerpt == "Floats lose cents. **Decimal** does not:"
 
@@ -182,3 +183,20 @@ def test_comments_in_a_small_window_look_as_they_did(snap_compare):
 
 def test_the_editor_looks_as_it_did(snap_compare):
     assert snap_compare(plan_app(), terminal_size=(60, 16), run_before=writing)
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        ("# Exact prices\n\nDecimal.\n", "Decimal."),
+        ("\n## exact Prices ##\n\nDecimal.\n", "Decimal."),
+        ("# Exact prices and more\n\nDecimal.\n", "Exact prices and more"),
+        ("Exact prices\n\nDecimal.\n", "Exact prices"),
+        ("", ""),
+    ],
+)
+def test_a_first_heading_that_says_the_title_is_not_said_again(body, shown):
+    rows = layout_text(body, (), 60, title="Exact prices")
+    assert "".join(drawn(row) for row in rows[:1]).strip() == shown
+    if shown == "Decimal.":
+        assert rows[0].first == next(at for at, line in enumerate(body.split("\n"), 1) if line == "Decimal.")

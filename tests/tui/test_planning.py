@@ -227,3 +227,32 @@ async def test_lines_are_commented_and_the_comments_edited_removed_and_sent(stag
         await on.until(lambda: on.sent(c.CommentsSend))
         changes = [(each.id, each.text) for each in on.sent(c.PlanComment)[1:]]
         assert changes == [("say_1", "why not"), ("say_2", "")]
+
+
+async def test_a_panel_without_a_plan_counts_those_of_the_project_and_enter_opens_the_one_there_is(stage):
+    tree = q.TreeAnswer(
+        path=".cursor/plans",
+        entries=(q.TreeEntry(name="tax_1234abcd.plan.md", kind="file"), q.TreeEntry(name="notes.md", kind="file")),
+    )
+    async with stage(recorded.opening(), answers={q.TreeQuery: tree}) as on:
+        await on.pilot.press("ctrl+t")
+        await on.until(lambda: on.panes.plan is not None and on.panes.plan.has_focus_within)
+        text = on.panes.plan.query_one("PlanText")
+        await on.until(
+            lambda: any("this project has 1 plan" in text.render_line(y).text for y in range(text.size.height))
+        )
+        await on.pilot.press("enter")
+        await on.until(lambda: on.sent(c.PlanEdit))
+        assert on.sent(c.PlanEdit)[0].path == PATH
+
+
+async def test_while_a_plan_is_built_the_plan_stays_in_view_and_then_the_review_comes(stage):
+    building = [*START, e.TurnStarted(prompt="Build it", mode="agent", model="m"), e.StepStarted(step=1)]
+    async with stage(building) as on:
+        await on.emit(e.TodoChanged(todos=recorded.TODOS, plan=PATH))
+        await on.until(lambda: on.panes.side is not None and on.panes.side.current == "plan")
+        await on.emit(e.ChangeProposed(change=recorded.change()))
+        await on.until(lambda: on.screen.state.pending_hunk_count)
+        assert on.panes.side.current == "plan"
+        await on.emit(e.TurnFinished(reason="done"))
+        await on.until(lambda: on.panes.side.current == "review")

@@ -33,6 +33,16 @@ REVIEW: Final = AutoPane(
     is_due=lambda state: bool(state.changes) or any(each.needs_verdict for each in state.bulks),
     repeats="when_due_again",
 )
+
+
+def is_building(state: ViewState) -> bool:
+    """True while a turn works on a todo of the plan at hand."""
+    plan = state.current_plan
+    is_at_work = state.is_running and plan is not None and state.todos_plan_path == plan.path
+    return is_at_work and any(todo.status == "in_progress" for todo in state.todos)
+
+
+BUILD: Final = AutoPane(name="plan", topics=frozenset({"plan"}), is_due=is_building, repeats="when_due_again")
 BOARD: Final = AutoPane(
     name="debug",
     topics=frozenset({"debug"}),

@@ -11,6 +11,10 @@ from core.protocol.documents import Todo, TodoStatus
 from core.protocol.plans import Plan
 
 
+class PlanWanted(Message, namespace="plan_panel"):
+    """One of the project's plans is to be opened."""
+
+
 @dataclass
 class StatusRequested(Message, namespace="plan_panel"):
     """A todo is to get a status."""

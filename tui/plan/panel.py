@@ -3,79 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from textual import on
 from textual.app import ComposeResult
-from textual.message import Message
-from textual.widgets import Input, Static, TextArea
+from textual.widgets import Input, Static
 
 from core.protocol.commands import MAX_SUBAGENTS, PlanBuild, PlanComment
 from core.protocol.documents import Todo
 from core.protocol.events import TodoVerified
 from core.protocol.plans import Plan
 from core.protocol.review import Comment
-from tui.keymap import format_first_key, get_bindings, get_keymap, insert_keys
+from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.panes import StatePane
 from tui.plan import messages, todo_edits
+from tui.plan.editing import PlanEditor, PlanInput
 from tui.plan.graph import UNDRAWN_MARK, UNDRAWN_NOTE, GraphRow, layout_graph
-from tui.plan.text_view import EMPTY, PlanText
+from tui.plan.text_view import PlanText, describe_nothing
 from tui.plan.todo_list import TodoList
 from tui.plan.todo_rows import TodoFacts, count_hunks_by_todo, map_todo_activity, matches_filter, render_title
 from tui.review.hunk_editor import is_line_editable
 from tui.review.messages import CommandRequested, CommentsRequested
 from tui.state import ViewState
 from tui.text import fit_line
-from tui.widgets.input_line import InputLine, InputPurpose
 
 TODO_ACTIONS: Final = frozenset({"cycle", "move", "remove", "show_hunks", "ask"})
-
-
-class PlanInput(InputLine):
-    """Asks for what a todo says, waits for or is proved by, for words to filter by, or for a comment."""
-
-    purposes: ClassVar[Mapping[str, InputPurpose]] = {
-        "add": InputPurpose("What is to be done. Enter adds it below the marked todo", "done"),
-        "edit": InputPurpose("What is to be done. Enter changes it", "done"),
-        "needs": InputPurpose("Ids that it waits for, with commas between them; empty: it waits for nothing", "done"),
-        "verify": InputPurpose("A command that has to pass before it is completed; empty: none", "done"),
-        "filter": InputPurpose("Words, or ready, doing, blocked, done; esc: all", "stay with it", "show all"),
-        "comment": InputPurpose("Your comment. Enter keeps it for S, empty removes it", "keep"),
-    }
-
-
-class PlanEditor(TextArea):
-    """Edits the body of `plan` as it is now; later changes of the plan are merged on saving."""
-
-    BINDINGS = get_bindings("planeditor", priority=True)
-    hints: Final = (("planeditor.save", "save"), ("planeditor.cancel", "leave it"), ("app.editor", "$EDITOR"))
-
-    class Closed(Message):
-        """The user leaves, and nothing is unsaved."""
-
-    suffix = ".md"
-
-    def __init__(self, plan: Plan) -> None:
-        super().__init__(plan.body, soft_wrap=True, tab_behavior="indent", show_line_numbers=False)
-        self.plan = plan
-        self.cursor_blink = False
-
-    @property
-    def is_changed(self) -> bool:
-        return self.text != self.plan.body
-
-    # Both wait for what was typed before: it may still be on its way to the text.
-    def action_save(self) -> None:
-        self.call_later(self._save)
-
-    def _save(self) -> None:
-        self.post_message(messages.TextSaved(self.plan, self.text) if self.is_changed else self.Closed())
-
-    def action_cancel(self) -> None:
-        self.call_later(self._cancel)
-
-    def _cancel(self) -> None:
-        self.post_message(messages.DiscardRequested() if self.is_changed else self.Closed())
 
 
 class PlanPanel(StatePane):
@@ -85,8 +37,10 @@ class PlanPanel(StatePane):
     PlanPanel { width: 1fr; height: 1fr; background: $background; }
     PlanPanel > .plan--title { height: auto; max-height: 4; padding: 0 1; background: $surface; }
     PlanPanel > .plan--note { height: auto; padding: 0 1; color: $text-warning; display: none; }
+    PlanPanel > PlanText { border-top: solid $foreground 20%; }
     PlanPanel.-reading > TodoList { max-height: 30%; }
     PlanPanel.-noted > .plan--note { display: block; }
+    PlanPanel.-bare > PlanText { border-top: none; }
     PlanPanel.-bare > TodoList, PlanPanel.-empty > .plan--title { display: none; }
     PlanPanel.-writing > .plan--title, PlanPanel.-writing > .plan--note { display: none; }
     PlanPanel.-writing > TodoList, PlanPanel.-writing > PlanText { display: none; }
@@ -112,6 +66,7 @@ class PlanPanel(StatePane):
         self._is_graph = False
         self._pattern = ""
         self._expected_id = ""  # a todo that was asked for and has not come yet
+        self._found: tuple[str, ...] = ()  # plans of the project, while none is open
 
     def compose(self) -> ComposeResult:
         yield Static(classes="plan--title")
@@ -159,6 +114,12 @@ class PlanPanel(StatePane):
             if is_other and self.query_one(PlanText).has_focus:
                 self.focus()  # there was nothing but a text when the panel came up
 
+    def show_found(self, names: tuple[str, ...]) -> None:
+        """Name the plans of the project, from which one can be chosen while none is open."""
+        self._found = names
+        if self.is_mounted and not (self._plan or self._todos):
+            self._render_plan()
+
     def focus(self, scroll_visible: bool = True) -> PlanPanel:
         writing = self.query(PlanEditor)
         target = writing.first() if writing else self.query_one(TodoList) if self._todos else self.query_one(PlanText)
@@ -170,9 +131,8 @@ class PlanPanel(StatePane):
         self.set_class(not (plan or todos), "-empty")
         self.on_resize()
         self._render_todos()
-        body = plan.body if plan else ""
-        message = "" if plan or todos else insert_keys(EMPTY, get_keymap(self.app))
-        self.query_one(PlanText).show(body, message, comments=self._comments, is_same=is_same)
+        message = "" if plan or todos else describe_nothing(self._found, get_keymap(self.app))
+        self.query_one(PlanText).show(plan, message, comments=self._comments, is_same=is_same)
 
     def _render_todos(self) -> None:
         self.set_class(not self._todos, "-bare")
@@ -269,6 +229,8 @@ class PlanPanel(StatePane):
 
     @on(PlanText.Left)
     def _on_text_left(self) -> None:
+        if not (self._plan or self._todos):
+            self.post_message(messages.PlanWanted())
         self.remove_class("-reading")
         self.focus()
 

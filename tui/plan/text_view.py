@@ -5,10 +5,11 @@ A row knows the Markdown lines that it comes from, so a comment quotes these wha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import count, groupby
+from itertools import count, dropwhile, groupby
 from typing import Final
 
 from textual import events
@@ -16,8 +17,10 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
+from core.protocol.plans import Plan
 from core.protocol.review import Comment
-from tui.keymap import get_bindings
+from tui.keymap import get_bindings, insert_keys
+from tui.quantities import count as count_things
 from tui.text import clean, fit_line, shorten_lines
 from tui.widgets.key_hints import NOTHING_HINTS, Hint
 from tui.widgets.row_view import CursorView
@@ -25,10 +28,12 @@ from tui.widgets.text_rows import Piece, wrap_text
 
 MAX_LINE_LENGTH: Final = 20_000  # characters of a line
 LOST_COMMENTS: Final = "Said of lines that have changed since"
+MAX_NAMED: Final = 3  # plans of the project
 EMPTY: Final = (
-    "No plan is open in this session\n\n/plans opens one of the project's. In Plan mode the agent writes one with you: "
-    "todos that depend on each other, kept as a file in .cursor/plans. Press {app.mode_next} for the mode."
+    "In Plan mode the agent writes one with you: todos that depend on each other, kept as a file in .cursor/plans. "
+    "Press {app.mode_next} for the mode."
 )
+_HEADING: Final = re.compile(r" {0,3}#{1,2}[ \t]+(.+?)[ \t]*#*[ \t]*$")
 _ROLE_STYLES: Final[Mapping[str, str]] = {
     "heading": "bold $text-primary",
     "strong": "bold",
@@ -63,9 +68,19 @@ class PlanTextRow:
     stop: int = 0
 
 
-def layout_text(body: str, comments: Iterable[Comment], width: int) -> list[PlanTextRow]:
-    """Return the rows of a body with each comment below its last line."""
-    rows = list(_layout_body(body, width))
+def describe_nothing(names: Sequence[str], keymap: Mapping[str, str]) -> str:
+    """Describe a panel without a plan: which ones the project has, how one is opened, and how a new one comes to be."""
+    if not names:
+        return f"No plan in this project yet\n\n{insert_keys(EMPTY, keymap)}"
+    named = ", ".join(fit_line(each, 40) for each in names[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")
+    how = "{plantext.todos} opens it." if len(names) == 1 else "{plantext.todos} chooses one."
+    title = f"No plan is open; this project has {count_things('plan', len(names))}"
+    return f"{title}\n\n{named}: {insert_keys(how, keymap)} {insert_keys(EMPTY, keymap)}"
+
+
+def layout_text(body: str, comments: Iterable[Comment], width: int, *, title: str = "") -> list[PlanTextRow]:
+    """Return the rows of a body with each comment below its last line, without a first heading that says the title."""
+    rows = _drop_title(_layout_body(body, width), body, title)
     gone: list[PlanTextRow] = []
     for comment in sorted(comments, key=lambda each: (-each.start, each.hunk)):
         place = comment.find_line(body)
@@ -78,6 +93,16 @@ def layout_text(body: str, comments: Iterable[Comment], width: int) -> list[Plan
     if gone:
         rows += [PlanTextRow([]), PlanTextRow([(LOST_COMMENTS, "muted")]), *gone]
     return _number_stops(rows)
+
+
+def _drop_title(rows: Sequence[PlanTextRow], body: str, title: str) -> list[PlanTextRow]:
+    lines = body.split("\n")
+    at = next((number for number, line in enumerate(lines, start=1) if line.strip()), 0)
+    heading = _HEADING.match(lines[at - 1])
+    if not title or heading is None or heading[1].casefold() != title.strip().casefold():
+        return list(rows)
+    left = dropwhile(lambda row: row.first <= at, rows)
+    return list(dropwhile(lambda row: not any(text.strip() for text, _ in row.pieces), left))
 
 
 @lru_cache(maxsize=2)  # a comment more does not change how the body is laid out
@@ -127,17 +152,20 @@ class PlanText(CursorView):
 
     def __init__(self) -> None:
         super().__init__()
-        self._body = self._message = ""
+        self._body = self._title = self._message = ""
         self._comments: tuple[Comment, ...] = ()
         self._rows: list[PlanTextRow] = []
         self.cursor = self._anchor = 1
         self._is_commenting = False
 
-    def show(self, body: str, message: str = "", *, comments: tuple[Comment, ...] = (), is_same: bool = True) -> None:
-        """Show a body with its comments, or `message` if there is nothing. The cursor stays in the same plan."""
-        if (body, message, comments) == (self._body, self._message, self._comments):
+    def show(
+        self, plan: Plan | None, message: str = "", *, comments: tuple[Comment, ...] = (), is_same: bool = True
+    ) -> None:
+        """Show a plan's text with its comments, or `message` if there is nothing. The cursor stays in the same plan."""
+        body, title = (plan.body, plan.name) if plan is not None else ("", "")
+        if (body, title, message, comments) == (self._body, self._title, self._message, self._comments):
             return
-        self._body, self._message, self._comments = body, message, comments
+        self._body, self._title, self._message, self._comments = body, title, message, comments
         if not is_same:
             self.cursor = self._anchor = 1
             self.scroll_to(0, 0, animate=False)
@@ -145,7 +173,8 @@ class PlanText(CursorView):
 
     def _lay_out(self) -> None:
         width = max(self.size.width - 3, 10)
-        self._rows = layout_text(self._body, self._comments, width) if self._body or self._comments else []
+        has_text = bool(self._body or self._comments)
+        self._rows = layout_text(self._body, self._comments, width, title=self._title) if has_text else []
         last = max((row.stop for row in self._rows), default=1)
         self.cursor, self._anchor = min(self.cursor, last), min(self._anchor, last)
         self.virtual_size = Size(0, len(self._rows))

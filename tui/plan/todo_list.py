@@ -14,15 +14,18 @@ from textual import events
 from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
+from textual.timer import Timer
 
 from core.protocol.documents import Todo
 from tui.keymap import get_bindings
 from tui.plan.graph import GraphRow
 from tui.plan.todo_rows import TodoFacts, count_rows, render_graph_row, render_todo
+from tui.themes.appearance import is_read_out
 from tui.widgets.row_view import CursorView
 from tui.widgets.text_rows import Piece, measure_text
 
 SIGN_COLUMNS = range(1, 3)
+DOT_INTERVAL = 0.25  # seconds
 
 
 class TodoList(CursorView):
@@ -63,13 +66,43 @@ class TodoList(CursorView):
         self._dragged = ""
         self._target = -1
         self._has_dropped = False
+        self._working = ""  # the todo in progress that was last brought into view
+        self._moment = 0
+        self._timer: Timer | None = None
 
     def show(self, rows: Sequence[GraphRow], facts: TodoFacts, *, is_graph: bool) -> None:
-        marked = self.current_todo
+        marked, is_first = self.current_todo, not self._rows
         self._rows, self._facts, self._is_graph = rows, facts, is_graph
         at = next((number for number, row in enumerate(rows) if marked and row.todo.id == marked.id), self.cursor)
+        working = next((number for number, row in enumerate(rows) if row.todo.status == "in_progress"), -1)
+        name = rows[working].todo.id if working >= 0 else ""
+        at = working if name and name != self._working and not (is_first or self.has_focus) else at
+        self._working = name
         self._lay_out()
         self.move_to(at)
+        self._let_dots_move()
+
+    def _let_dots_move(self) -> None:
+        """Run a timer while subagents work and are seen to, and at no other time."""
+        moves = self._is_graph and bool(self._facts.activities) and self.is_on_screen and not is_read_out(self.app)
+        if moves and self._timer is None:
+            self._timer = self.set_interval(DOT_INTERVAL, self._move_dots)
+        elif not moves and self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+
+    def _move_dots(self) -> None:
+        if not self.is_on_screen:
+            self._let_dots_move()
+            return
+        self._moment += 1
+        for entry, row in enumerate(self._rows):
+            if row.todo.id in self._facts.activities:
+                self._rendered.pop(entry, None)
+        self.redraw()
+
+    def on_show(self) -> None:
+        self._let_dots_move()
 
     def _lay_out(self) -> None:
         self._width = width = max(self.container_size.width - 1, 20)  # whether or not there is a scroll bar
@@ -134,7 +167,10 @@ class TodoList(CursorView):
         if (known := self._rendered.get(entry)) is not None:
             return known
         (lines, todo), facts, width = self._rows[entry], self._facts, self._width
-        rows = [render_graph_row(todo, facts, width, lines)] if self._is_graph else render_todo(todo, facts, width)
+        if self._is_graph:
+            rows = [render_graph_row(todo, facts, width, lines, moment=self._moment)]
+        else:
+            rows = render_todo(todo, facts, width)
         self._rendered[entry] = rows
         return rows
 

@@ -35,6 +35,11 @@ TEXT_STYLES: Final[Mapping[str, str]] = {
 STATE_NAMES: Final = {"blocked": "pending", "done": "completed", "doing": "in_progress"}
 WAITING_STYLE: Final = "$foreground 45% italic"
 LANE_STYLE: Final = "$foreground 45%"
+ID_STYLE: Final = "$foreground 45%"
+DOT: Final = "●"
+DOT_STYLE: Final = "bold $accent"
+ACTIVITY_STYLE: Final = "$foreground 60%"
+MIN_ACTIVITY: Final = 8  # columns
 PROGRESS_WIDTH: Final = 12
 MAX_TEXT_LENGTH: Final = 600  # characters of a todo that are shown
 INDENT: Final = "   "
@@ -101,14 +106,30 @@ def render_todo(todo: Todo, facts: TodoFacts, width: int) -> list[list[Piece]]:
     return lines
 
 
-def render_graph_row(todo: Todo, facts: TodoFacts, width: int, lines: str) -> list[Piece]:
-    """Return its row of the graph behind `lines`."""
+def render_graph_row(todo: Todo, facts: TodoFacts, width: int, lines: str, *, moment: int = 0) -> list[Piece]:
+    """Return its row of the graph behind `lines`. While a subagent works on it a dot runs along its line, at another
+    place each `moment`, and what it does stands behind."""
     state = get_state(todo, facts.todos)
     sign, colour = SIGNS[state]
-    mark = ACTIVITY_LABEL if todo.id in facts.activities else ""
-    text = fit_line(f"{todo.id}  {todo.content}", max(width - len(lines) - MARGIN - 1 - len(mark), 8))
-    head: list[Piece] = [(f" {lines}", LANE_STYLE), (f"{sign} ", colour), (mark, "$accent"), (text, TEXT_STYLES[state])]
+    room = max(width - len(lines) - MARGIN - 1, 8)
+    named = fit_line(todo.id, max(room // 2, 8))
+    text = fit_line(todo.content, max(room - len(named) - 2, 8))
+    head: list[Piece] = [(f" {lines}", LANE_STYLE)]
+    activity = facts.activities.get(todo.id)
+    if activity is not None:
+        head = _draw_dot(f" {lines}", moment)
+        left = room - len(named) - len(text) - 5
+        activity = f" · {fit_line(activity, left)}" if left >= MIN_ACTIVITY else ""
+    head += [(f"{sign} ", colour), (f"{named}  ", ID_STYLE), (text, TEXT_STYLES[state])]
+    head += [(activity, ACTIVITY_STYLE)] if activity else []
     return [*head, *_format_verification_mark(todo, facts.proofs.get(todo.id))]
+
+
+def _draw_dot(lines: str, moment: int) -> list[Piece]:
+    """Return the lines of a row with a dot on the one that leads to its todo."""
+    way = range(max(len(lines.rstrip("─┄")) - 1, 0), len(lines))
+    at = way[moment % len(way)]
+    return [(lines[:at], LANE_STYLE), (DOT, DOT_STYLE), (lines[at + 1 :], LANE_STYLE)]
 
 
 def _format_verification_mark(todo: Todo, proof: TodoVerified | None) -> list[Piece]:

@@ -23,6 +23,7 @@ from tui.screens.controllers.panes import PaneController
 from tui.screens.dialogs.pages import ConfirmDialog
 from tui.screens.dialogs.picker import ActionPickerDialog, PickerDialog, PickerOption
 from tui.text import fit_line
+from tui.widgets.side_pane import SidePane
 
 PLAN_FOLDER: Final = ".cursor/plans"
 PLAN_SUFFIX: Final = ".plan.md"
@@ -63,11 +64,26 @@ class PlanController(Controller):
         if path and await self.context.submit(commands.PlanEdit(path=path)):
             await self._panes.show("plan")
 
+    @on(messages.PlanWanted)
+    def _open_wanted_plan(self) -> None:
+        self.action_choose_plan()
+
+    @on(SidePane.PaneShown)
+    @in_worker("plans")
+    async def _name_plans(self, event: SidePane.PaneShown) -> None:
+        """Let a panel without a plan say which ones the project has."""
+        if event.name == "plan" and self.context.state.current_plan is None:
+            names = await self._list_plans()
+            if (panel := self._panes.plan) is not None:
+                panel.show_found(tuple(each.removesuffix(PLAN_SUFFIX) for each in names))
+
+    async def _list_plans(self) -> list[str]:
+        found = await self.context.query(queries.TreeQuery(path=PLAN_FOLDER), queries.TreeAnswer)
+        return [each.name for each in (found.entries if found else ()) if each.name.endswith(PLAN_SUFFIX)]
+
     async def _find_plan(self, name: str) -> str:
         """Return the path of the plan whose file name begins so; of several the user chooses. "" = none."""
-        found = await self.context.query(queries.TreeQuery(path=PLAN_FOLDER), queries.TreeAnswer)
-        entries = found.entries if found else ()
-        every = [entry.name for entry in entries if entry.name.endswith(PLAN_SUFFIX)]
+        every = await self._list_plans()
         names = [each for each in every if each.startswith(name)]
         if not names:
             problem = f"No plan here begins with {fit_line(name, 60)}." if every else "There is no plan here yet."
