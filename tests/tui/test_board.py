@@ -8,16 +8,19 @@ from msgspec.structs import replace
 from textual import on
 from textual.pilot import Pilot
 
+from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.debug import ComparedLocation, Evidence, Hypothesis, Probe, ProbeRecord, ProbeRun
 from core.protocol.documents import Option, Question
 from core.protocol.queries import ProbeLogAnswer, ProbeLogQuery
+from tests.support import recorded
 from tests.tui.panes_case import PaneApp
 from tui.ask.messages import AnswersGiven
 from tui.debug import board
 from tui.debug.board import BoardRows, DebugBoard, LogFilterInput
 from tui.state import ViewState, show_event
 from tui.state.view import DebugView
+from tui.widgets.status_bar import StatusBar
 
 CITED = (
     Evidence(run="r1", line=1, text='[H1] prices.py:6: key {"key":"tea","currency":"eur"}'),
@@ -282,3 +285,40 @@ def test_the_screen_folds_debugging_and_drops_probes_with_the_turn_and_the_mode(
         assert "debug" in show_event(state, ev.Envelope(seq=9, session="s", at=1, event=end))
         assert (state.debug.probes, state.debug.reproduction, state.debug.live_records) == ({}, None, [])
         assert list(state.debug.hypotheses) == ["H1", "H2", "H3"]
+
+
+DEBUGGING = [
+    *recorded.opening("debug"),
+    ev.TurnStarted(prompt="find it", mode="debug", model="m"),
+    ev.HypothesesSet(hypotheses=OPEN),
+]
+
+
+async def test_what_the_card_asks_is_asked_once_and_its_keys_answer_it(stage, monkeypatch):
+    monkeypatch.setattr(board, "GRACE_SECONDS", 0.0)
+    async with stage(DEBUGGING) as on:
+        await on.until(lambda: on.panes.side is not None and on.panes.side.current == "debug")
+        await on.emit(GONE)
+        bar = on.screen.query_one("#question")
+        await on.until(lambda: not bar.display and on.panes.side.has_focus_within)
+        assert "waits for you" not in on.screen.query_one(StatusBar).render().plain
+        await on.pilot.press("escape")
+        await on.until(lambda: on.prompt.has_focus)
+        assert "waits for you" in on.screen.query_one(StatusBar).render().plain
+        await on.pilot.press("f2", "f")
+        await on.until(lambda: on.sent(cmd.QuestionReply))
+        [answer] = on.sent(cmd.QuestionReply)[0].answers
+        assert answer.options == ("fixed",)
+        assert on.prompt.text == ""
+
+
+@pytest.mark.parametrize("size", [(120, 40), (60, 16)])
+async def test_where_no_board_is_seen_the_bar_asks(stage, size):
+    async with stage(DEBUGGING, size=size) as on:
+        if size[0] >= 100:
+            await on.until(lambda: on.panes.side is not None and on.panes.side.current == "debug")
+        await on.emit(GONE)
+        await on.until(lambda: on.screen.query("#question"))
+        if size[0] >= 100:
+            await on.pilot.press("ctrl+r")
+        await on.until(lambda: on.screen.query_one("#question").display)

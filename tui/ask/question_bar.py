@@ -42,7 +42,7 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
         self._is_awaited = False
         self.grace_period = GracePeriod(GRACE)
         self._is_sent = False
-        self.is_folded = False
+        self.is_folded = self._is_elsewhere = False
         self._is_writing = False  # keys that come before the line has the focus belong to it all the same
         self.display = False
 
@@ -58,7 +58,7 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
         """Show questions, None hides the bar. True if they are new. `is_awaited`: a turn waits for them."""
         is_new = asked is not None and (self._asked is None or asked.id != self._asked.id)
         self._asked, self._is_awaited = asked, is_awaited
-        self.display = asked is not None
+        self.place()
         if is_new and asked is not None:
             self._drafts = [AnswerDraft.from_question(question) for question in asked.questions]
             self.restart_grace()
@@ -66,6 +66,11 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
             self._show_question(0)
         self.render_bar()
         return is_new
+
+    def place(self, *, is_elsewhere: bool | None = None) -> None:
+        """Show the bar while something is asked, unless that is asked elsewhere on the screen; None: as it was."""
+        self._is_elsewhere = self._is_elsewhere if is_elsewhere is None else is_elsewhere
+        self.display = self._asked is not None and not self._is_elsewhere
 
     @property
     def question(self) -> Question | None:

@@ -108,6 +108,7 @@ class MainScreen(Screen[None]):
     def _after_layout(self, _: object) -> None:
         self._place_toasts()
         if self._is_loaded and self.app.screen is self:
+            self.controllers.questions.place_question()
             self.controllers.focus.move_hidden_focus()
             self._show_what_waits()
 

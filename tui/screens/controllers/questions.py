@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from textual import on
+from textual.widget import Widget
 
 from core.protocol import commands, queries
 from tui.ask import messages
@@ -56,7 +57,22 @@ class QuestionController(Controller):
         """True if something waits for an answer that keys do not reach, or that is not on screen."""
         if not self.context.state.approvals and self.context.state.awaited_question is None:
             return False
-        return not any(bar.has_focus_within and get_visibility(bar) == "seen" for bar in self._bars)
+        asking = [*self._bars, *filter(None, [self._find_card()])]
+        return not any(each.has_focus_within and get_visibility(each) == "seen" for each in asking)
+
+    def _find_card(self) -> Widget | None:
+        """Return the board where its card asks what is to be answered now, so that the bar need not ask it, too."""
+        state, side = self.context.state, self._panes.side
+        asked = state.open_question
+        if asked is None or state.approvals or asked is not state.debug.question or side is None:
+            return None
+        board = side.get_pane("debug") if side.current == "debug" else None
+        return board if board is not None and get_visibility(board) != "hidden" else None
+
+    def place_question(self) -> None:
+        """Let the bar ask what no card asks; called after each layout, since panes come and go."""
+        if self._question is not None:
+            self._question.place(is_elsewhere=self._find_card() is not None)
 
     async def show(self) -> None:
         """Show an approval first, else a question; the prompt gets the focus back when nothing is left to answer."""
@@ -74,12 +90,13 @@ class QuestionController(Controller):
 
             questions = await self.context.ensure_bar(QuestionBar, "question")
             is_new = questions.show(question, is_awaited=state.awaited_question is not None)
-            self._focus_bar(questions, is_new=is_new, had_focus=had_focus)
+            self.place_question()
+            self._focus_bar(self._find_card() or questions, is_new=is_new, had_focus=had_focus)
         if had_focus and approval is None and question is None:
             self.context.focus_prompt()
         await self._show_trust()
 
-    def _focus_bar(self, bar: ApprovalBar | QuestionBar, *, is_new: bool, had_focus: bool) -> None:
+    def _focus_bar(self, bar: Widget, *, is_new: bool, had_focus: bool) -> None:
         """Focus what asks, from an empty prompt alone: who works in a pane is notified, and goes there."""
         prompt = self.context.prompt
         is_free = prompt.has_focus and not prompt.text
@@ -88,6 +105,9 @@ class QuestionController(Controller):
 
     def action_focus_question(self) -> None:
         """Focus what waits for an answer; a pane that covers it is hidden."""
+        if (card := self._find_card()) is not None:
+            card.focus()
+            return
         bar = next((bar for bar in self._bars if bar.display), None)
         if bar is None:
             self.context.notify_user("Nothing waits for an answer.")
