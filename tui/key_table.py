@@ -242,6 +242,7 @@ _ROWS: Final[tuple[Row, ...]] = (
     ("debug.run", "n", "next_run", "Next run", "The log of the next run"),
     ("debug.compare", "v", "compare", "Compare", "The run beside the one before it, or its log alone"),
     ("debug.hypothesis", "h", "next_hypothesis", "Hypothesis", "Only the lines of the next hypothesis, in turn"),
+    ("debug.copy", "y", "copying.copy_here", "Copy", "Copy what is selected, else two compared runs, or the board"),
     ("debug.proceed", "p", "answer('proceed')", "Proceed", "Answer the card: go on with what was logged"),
     ("debug.fixed", "f", "answer('fixed')", "Mark as fixed", "Answer the card: the fault is gone"),
     ("debug.broken", "b", "answer('broken')", "Still broken", "Answer the card: take the fix back"),

@@ -83,7 +83,7 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("plan", "panes.open_plan", "Show the plan"),
     SlashCommand("plans", "plan.choose_plan", "Choose another plan of the project", "FILE"),
     SlashCommand("build", "plan.build_plan", "Work the plan", "parallel [N] | fresh | TODO | FILE"),
-    SlashCommand("copy", "copying.copy", "Copy the last answer, or what is named", "code [N] | hunk | patch"),
+    SlashCommand("copy", "copying.copy", "Copy the last answer, or what is named", "code [N] | hunk | patch | runs"),
     SlashCommand("config", "pages.show_config", "Settings: what holds, where it comes from, what is wrong", "KEY"),
     SlashCommand("theme", "pages.choose_theme", "Choose the colours", "name"),
     SlashCommand("keys", "pages.show_keys", "All keys"),

@@ -18,6 +18,7 @@ from tests.tui.panes_case import PaneApp
 from tui.ask.messages import AnswersGiven
 from tui.debug import board
 from tui.debug.board import BoardRows, DebugBoard, LogFilterInput
+from tui.debug.run_comparison import format_comparison
 from tui.state import ViewState, show_event
 from tui.state.view import DebugView
 from tui.widgets.status_bar import StatusBar
@@ -322,3 +323,43 @@ async def test_where_no_board_is_seen_the_bar_asks(stage, size):
         if size[0] >= 100:
             await on.pilot.press("ctrl+r")
         await on.until(lambda: on.screen.query_one("#question").display)
+
+
+def test_two_runs_are_given_away_as_markdown():
+    fenced = replace(PLACES[2], first=(replace(RECORDS[2], message="```\x1b[2J"),))
+    log = ProbeLogAnswer(run="r2", compare_with="r1", places=(*PLACES[:2], fenced))
+    assert format_comparison(log, {"r1": R1, "r2": R2}) == (
+        "### r1 and r2: 1 place with other values, 1 only in r1, 1 the same\n\n"
+        "| | r1 | r2 |\n|---|---|---|\n"
+        "| command | `python3 check.py` | `python3 check.py` |\n"
+        "| ended | exit code 1 | exit code 0, after the fix |\n"
+        "| lines | 3 | 2 |\n\n"
+        "≠ **H1** `prices.py:6 key` (1 → 2 lines)\n"
+        "```diff\n"
+        '- {"key":"tea","currency":"eur"}\n'
+        '+ {"key":["tea","eur"],"currency":"eur"}\n'
+        '+ {"key":["tea","usd"],"currency":"usd"}\n'
+        "```\n\n"
+        "= **H2** `prices.py:13 rate` (1 line)\n\n"
+        "− `output` (5 → 0 lines)\n"
+        "````diff\n"
+        "- ```\n"
+        "````\n"
+    )
+
+
+async def test_the_comparison_is_copied_by_a_key_and_by_a_command(stage):
+    compared = ProbeLogAnswer(run="r2", compare_with="r1", places=PLACES)
+    runs = [ev.RunRecorded(run=R1), ev.RunRecorded(run=R2)]
+    async with stage([*DEBUGGING, *runs], answers={ProbeLogQuery: compared}) as on:
+        await on.until(lambda: on.panes.side is not None and on.panes.side.current == "debug")
+        on.screen.controllers.copying.action_copy("runs")
+        await on.until(lambda: any("v compares one" in each.message for each in on.app._notifications))
+        on.panes.side.get_pane("debug").focus()
+        await on.pilot.press("v")
+        await on.until(lambda: on.panes.side.get_pane("debug").format_comparison())
+        await on.pilot.press("y")
+        await on.until(lambda: on.app.clipboard.startswith("### r1 and r2"))
+        on.app._clipboard = ""
+        on.screen.controllers.copying.action_copy("runs")
+        assert on.app.clipboard.startswith("### r1 and r2")

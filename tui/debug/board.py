@@ -19,7 +19,8 @@ from core.protocol.documents import QuestionAnswer
 from core.protocol.queries import ProbeLogAnswer, ProbeLogQuery
 from tui.ask.messages import AnswersGiven
 from tui.debug.hypothesis_rows import OptionChip, render_card, render_overview
-from tui.debug.log_rows import PLAIN, BoardRow, render_comparison, render_log
+from tui.debug.log_rows import PLAIN, BoardRow, render_log
+from tui.debug.run_comparison import format_comparison, render_comparison
 from tui.keymap import format_first_key, get_bindings, get_keymap, insert_keys
 from tui.panes import PaneSource, StatePane
 from tui.state.view import MAX_LIVE_RECORDS, DebugView, ViewState
@@ -199,13 +200,25 @@ class DebugBoard(StatePane):
         if self._log.run != self._run or not self._run:
             return []
         if self._compared_run:
-            return render_comparison(self._log, width)
+            key = format_first_key("debug.copy", get_keymap(self.app))
+            return render_comparison(self._log, width, view.runs, copy_key=key)
         wanted = (self._log, width, words, self._hypothesis)
         if self._log_rows[0] != wanted:  # thousands of rows, and the board is drawn whenever anything happens
             total = self._log.total if self._log.is_truncated else 0
             picked = self._filter_records(self._log.records, words)
             self._log_rows = (wanted, render_log(self._run, picked, width, words=words, total=total))
         return self._log_rows[1]
+
+    def format_comparison(self) -> str:
+        """Return the two runs that are compared as Markdown, "" = none are."""
+        is_shown = self._compared_run and self._log.compare_with == self._compared_run
+        return format_comparison(self._log, self._view.runs) if is_shown else ""
+
+    def get_copied_text(self) -> str:
+        """Return the runs that are compared as Markdown, else the rows of the board."""
+        rows = self.query_one(BoardRows)
+        shown = "\n".join(rows.get_row_text(row).rstrip() for row in range(rows.count_rows()))
+        return self.format_comparison() or shown.strip()
 
     def _filter_records(self, records: Sequence[ProbeRecord], words: str) -> list[ProbeRecord]:
         wanted = words.casefold().split()

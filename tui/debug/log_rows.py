@@ -1,4 +1,4 @@
-"""The log of a debug run as rows of styled pieces, and two logs side by side. No widgets.
+"""The log of a debug run as rows of styled pieces. No widgets.
 
 Data are shown field by field (`key=tea hit=false`); what does not fit a few rows is cut.
 """
@@ -6,30 +6,20 @@ Data are shown field by field (`key=tea hit=false`); what does not fit a few row
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, zip_longest
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from core.protocol.debug import ComparedLocation, ProbeRecord
-from core.protocol.queries import ProbeLogAnswer
+from core.protocol.debug import ProbeRecord
 from tui.text import fit_line
 from tui.widgets.text_rows import measure_pieces, measure_text
 
 Piece = tuple[str, str]
 BoardRow = tuple[Piece, ...]
 
-SIDES: Final[Mapping[str, tuple[str, str]]] = {
-    "same": ("=", "$foreground 45%"),
-    "differs": ("≠", "bold $text-warning"),
-    "first": ("−", "$text-error"),
-    "second": ("+", "$text-success"),
-}
 MUTED, HEAD, PLAIN, BOLD = "$foreground 55%", "bold $foreground 75%", "$foreground 85%", "bold"
 CHANGED: Final = "bold $text-warning"
 LINE: Final = "$foreground 30%"
 RECORD_ROWS: Final = 3  # of one record
-PAIRS: Final = 4  # records of a place that are seen
-NARROW: Final = 72  # cells below which two runs stand one above the other
 
 
 def flow_pieces(pieces: Sequence[Piece], width: int, *, indent: int, max_rows: int) -> list[BoardRow]:
@@ -126,58 +116,3 @@ def _render_record(run: str, each: ProbeRecord, width: int) -> list[BoardRow]:
     pieces += [(f"{fit_line(each.location, 60)} " if each.location else "", MUTED)]
     pieces += [(f"{fit_line(each.message, 400)}  " if each.message else "", PLAIN), *format_fields(each.data)]
     return flow_pieces(pieces, width, indent=6, max_rows=RECORD_ROWS)
-
-
-def render_comparison(log: ProbeLogAnswer, width: int) -> list[BoardRow]:
-    """Return two runs place by place, side by side, or stacked below `NARROW` cells; the earlier run comes first."""
-    left, right = log.compare_with, log.run
-    half = max((width - 5) // 2, 8)
-    is_wide = width >= NARROW
-    head = f" {left:<{half}} │ {right}" if is_wide else f" {left} and {right}"
-    rows: list[BoardRow] = [(), ((head, HEAD),)]
-    for place in log.places:
-        rows += _render_place(place, width)
-        if place.side != "same":
-            rows += _render_beside(place, half) if is_wide else _render_stacked(place, width, left, right)
-    if not log.places:
-        rows.append((("   nothing was logged", MUTED),))
-    return rows
-
-
-def _render_place(place: ComparedLocation, width: int) -> Iterator[BoardRow]:
-    sign, colour = SIDES[place.side]
-    one, other = place.first_count or len(place.first), place.second_count or len(place.second)
-    count = f"{one}" if one == other else f"{one} → {other}"
-    who = fit_line(place.hypothesis, 20)
-    where: list[Piece] = [(f" {sign} ", colour), (f"{who} " if who else "", BOLD)]
-    where += [(fit_line(f"{place.location} {place.message}", max(width - 16 - len(who), 12)), PLAIN)]
-    yield (*where, (f"  {count} {'line' if count == '1' else 'lines'}", MUTED))
-
-
-def _pair_records(place: ComparedLocation) -> Iterator[tuple[ProbeRecord | None, ProbeRecord | None]]:
-    return islice(zip_longest(place.first, place.second), PAIRS)
-
-
-def _format_record(record: ProbeRecord | None, other: ProbeRecord | None) -> list[Piece]:
-    if record is None:
-        return []
-    if not record.data:
-        return [(fit_line(record.message, 400), PLAIN)]
-    return format_fields(record.data, other.data if other is not None else None)
-
-
-def _render_beside(place: ComparedLocation, half: int) -> Iterator[BoardRow]:
-    for one, other in _pair_records(place):
-        left = flow_pieces(_format_record(one, other), half, indent=0, max_rows=2)
-        right = flow_pieces(_format_record(other, one), half, indent=0, max_rows=2)
-        for cell, after in zip_longest(left, right, fillvalue=()):
-            filler = " " * max(half - measure_pieces(cell), 0)
-            yield ((" ", ""), *cell, (filler, ""), (" │ ", LINE), *after)
-
-
-def _render_stacked(place: ComparedLocation, width: int, left: str, right: str) -> Iterator[BoardRow]:
-    for one, other in _pair_records(place):
-        for name, this, that in ((left, one, other), (right, other, one)):
-            if this is not None:
-                lead = (f"   {name} ", "$accent")
-                yield from flow_pieces([lead, *_format_record(this, that)], width, indent=6, max_rows=2)

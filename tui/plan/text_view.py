@@ -230,6 +230,10 @@ class PlanText(CursorView):
         first, last = min(row.first for row in marked), max(row.last for row in marked)
         return first, "\n".join(self._body.split("\n")[first - 1 : last])
 
+    def get_copied_text(self) -> str:
+        """Return the marked lines."""
+        return self.get_marked_lines()[1]
+
     def move_to(self, at: int, *, extends: bool = False) -> None:
         last = max((row.stop for row in self._rows), default=1)
         self.cursor = max(1, min(at, last))

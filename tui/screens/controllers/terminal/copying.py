@@ -12,6 +12,7 @@ from core.protocol.documents import CodeBlockDocument
 from core.protocol.review import ChangeDiff
 from tui.block import TranscriptBlock
 from tui.chat.block_rows import copy_text as format_block
+from tui.debug.board import DebugBoard
 from tui.files.file_tree import FileTree
 from tui.files.file_view import FileView
 from tui.plan.text_view import PlanText
@@ -24,7 +25,8 @@ from tui.terminal.driver import TerminalDriver
 
 CODE_BLOCK: Final = re.compile(r"^(?P<fence>`{3,}|~{3,})[^\n]*\n(?P<code>.*?)^(?P=fence)[`~]*[ \t]*$", re.M | re.S)
 _ANSWER_KINDS: Final = frozenset({"text", "code_block"})
-USAGE: Final = "/copy, /copy code [NUMBER], /copy hunk, /copy patch"
+USAGE: Final = "/copy, /copy code [NUMBER], /copy hunk, /copy patch, /copy runs"
+COMPARE_FIRST: Final = "No runs are compared: on the debug board v compares one with the run before it."
 
 
 class CopyController(Controller):
@@ -56,6 +58,9 @@ class CopyController(Controller):
                 self._copy_hunk()
             case "patch":
                 self._copy_patch(queries.PatchQuery())
+            case "runs":
+                board = next(iter(self.context.screen.query(DebugBoard)), None)
+                self._copy(board.format_comparison() if board else "", COMPARE_FIRST)
             case _:
                 self.context.notify_user(f"There is no {argument!r} to copy.", USAGE, is_error=True)
 
@@ -84,8 +89,8 @@ class CopyController(Controller):
                     return node.data.path if node is not None and node.data is not None else ""
                 case TodoList():
                     return widget.current_todo.content if widget.current_todo is not None else ""
-                case PlanText():
-                    return widget.get_marked_lines()[1]
+                case PlanText() | DebugBoard():
+                    return widget.get_copied_text()
         return ""
 
     def _list_answer(self) -> list[TranscriptBlock]:
