@@ -204,3 +204,19 @@ async def test_a_key_that_asks_for_a_pane_while_the_side_is_put_together_waits_f
         assert "Review" in str(on.panes.side.query_one("#side-title", Static).content)
         assert "a.py" in str(on.panes.side.query_one("#side-title", Static).content)
         assert on.panes.side.query_one("#side-hint", Static).content
+
+
+@pytest.mark.parametrize(("width", "is_shown"), [(160, False), (161, True)])
+async def test_beyond_160_columns_a_pane_stands_beside_a_conversation_until_it_is_hidden(stage, width, is_shown):
+    async with stage(recorded.opening(), size=(width, 40), answers=ANSWERS) as on:
+        await on.pilot.pause()
+        assert on.panes.side is None  # nothing was said yet
+        await on.emit(e.TurnStarted(prompt="go", mode="agent", model="m"))
+        await on.until(lambda: not is_shown or (on.panes.side is not None and on.panes.side.current == "review"))
+        assert (on.panes.side is not None) == is_shown
+        assert on.prompt.has_focus
+        if is_shown:
+            await on.pilot.press("ctrl+r", "ctrl+r")
+            await on.until(lambda: not on.panes.side.current)
+            await on.emit(e.TurnFinished(reason="done"))
+            assert not on.panes.side.current

@@ -7,7 +7,7 @@ Only the conversation, the prompt and the status are there at the first paint; e
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from textual import events, on
@@ -37,6 +37,7 @@ TOO_SMALL_NOTICE: Final = (
     "agent-tui needs a larger window: 60 columns and 16 rows show all of it. Nothing is lost; what runs goes on."
 )
 
+ONE_PANE_WIDTH: Final = 160  # columns up to which a conversation may have all the room
 TOASTS_ABOVE_FOOT: Final = 3  # rows below toasts: the status bar, and the keys of a pane
 
 
@@ -185,6 +186,7 @@ class MainScreen(Screen[None]):
     def show_changes(self, topics: frozenset[Topic]) -> None:
         if "blocks" in topics:
             self._show_blocks()
+            self._fill_room()
         if topics & {"status", "session"}:
             self.controllers.modes.show()
         if "index" in topics:
@@ -199,6 +201,13 @@ class MainScreen(Screen[None]):
             self.context.start(self._show_questions, group="asked", exclusive=True)
         if topics & {"review", "plan", "debug", "files", "agents"}:
             self.context.start(self.controllers.panes.update, topics, group="panes")
+
+    def _fill_room(self) -> None:
+        """Show a side pane beside a conversation that has begun, where the window has room to spare; once."""
+        has_room = self.has_class("-broad") and self.size.width > ONE_PANE_WIDTH
+        if has_room and self.state.blocks and self._is_loaded and self.controllers.panes.side is None:
+            pane = "plan" if self.state.current_plan is not None else "review"
+            self.context.start(partial(self.controllers.panes.show, pane, focus=False), group="panes")
 
     def _show_blocks(self) -> None:
         self.state.renew_receipts()
