@@ -167,6 +167,11 @@ async def test_the_parts_of_a_resumed_session_add_up_before_its_first_turn(proje
         report = await engine.query(q.ContextQuery(session=session))
         assert sum(each.tokens for each in report.parts) == report.used == used
         assert report.parts[0].name == "system prompt and tools"
+        await submit(engine, cmd.ModeSet(session=session, mode="ask"))
+        await engine.submit(cmd.ContextCompact(session=session))  # makes the context of a turn, and calls no model
+        await engine.wait_idle(session)
+        report = await engine.query(q.ContextQuery(session=session))
+        assert sum(each.tokens for each in report.parts) == report.used == engine.state(session).context_used
 
 
 async def take(engine, session):

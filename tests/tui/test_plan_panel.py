@@ -107,13 +107,13 @@ def graph_row(moment: int, lines: str, activity: str | None = "reads tax.py") ->
 
 def test_a_dot_runs_along_the_line_of_a_todo_that_a_subagent_works_on():
     assert [graph_row(moment, "│ ╰───").partition("◐")[0] for moment in range(5)] == [
-        " │ ●───",
-        " │ ╰●──",
-        " │ ╰─●─",
-        " │ ╰──●",
-        " │ ●───",
+        " │ •───",
+        " │ ╰•──",
+        " │ ╰─•─",
+        " │ ╰──•",
+        " │ •───",
     ]
-    assert graph_row(3, "  ").partition("◐")[0] == "  ●"
+    assert graph_row(3, "  ").partition("◐")[0] == "  •"
     assert graph_row(0, "╰─").endswith("◐ basket  Make Basket.total decimal · reads tax.py")
     assert graph_row(0, "╰─", None) == " ╰─◐ basket  Make Basket.total decimal"
 

@@ -49,6 +49,11 @@ class TokenMeter(Struct, eq=False):
         self._bytes_per_token = min(max(size / prompt_tokens, 1.0), 12.0)
         self._counted = (len(messages), prefix, prompt_tokens)
 
+    @property
+    def is_calibrated(self) -> bool:
+        """True if a provider has counted a request of this history here; else all is an estimate."""
+        return self._counted is not None
+
     def count_tokens(self, prefix: int, messages: Sequence[Message]) -> int:
         """Return the tokens of a request with these messages: what was counted, and an estimate of the rest."""
         sizes = self._measure_prefixes(messages)

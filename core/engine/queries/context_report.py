@@ -39,7 +39,8 @@ async def report_context(context: TurnContext | None, state: SessionState) -> Co
             parts = (_describe_beginning(before), *parts)
     else:
         made = await load_setup(context)
-        used = context.memory.meter.count_tokens(made.size, state.messages)
+        meter, known = context.memory.meter, state.context_used
+        used = known if known and not meter.is_calibrated else meter.count_tokens(made.size, state.messages)
         window = state.context_window or context.routes.current.window
         parts = share_out([*_list_prefix(context, made.prefix), *history], used)
     return ContextAnswer(parts=parts, used=used, window=window, notes=_describe_losses(state))
