@@ -5,6 +5,7 @@ Of a repository above the workspace, only what lies in it is told; of files that
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ MAX_DIFF: Final = 60_000  # bytes
 MAX_FILES: Final = 300
 TIME_LIMIT: Final = 3.0  # seconds
 _SAFE: Final = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all")
+_REVISION: Final = re.compile(r"[\w@][\w./@{}~^+#-]*")
 _MAIN: Final = ("origin/HEAD", "main", "master", "develop", "origin/main", "origin/master", "origin/develop")
 
 
@@ -48,13 +50,17 @@ def _find_base(made: GitRepository) -> BranchBase | None:
     head = _run(made, "rev-parse", "--verify", "--quiet", "HEAD")
     if not head:
         raise GitFailed("the repository has no commit yet.")
-    branch = _run(made, "symbolic-ref", "--quiet", "--short", "HEAD")
+    return _find_fork(made, "HEAD", _run(made, "symbolic-ref", "--quiet", "--short", "HEAD"))
+
+
+def _find_fork(made: GitRepository, tip: str, name: str) -> BranchBase | None:
+    """Find where the branch `name` with this tip left a main one that is not itself."""
     for main in _MAIN:
-        if main == branch:
+        if main == name:
             continue
-        commit = _run(made, "merge-base", "HEAD", main)
+        commit = _run(made, "merge-base", tip, main)
         if commit:
-            ahead = _run(made, "rev-list", "--count", f"{commit}..HEAD")
+            ahead = _run(made, "rev-list", "--count", f"{commit}..{tip}")
             return BranchBase(main=main, commit=commit, ahead=int(ahead or 0))
     return None
 
@@ -79,20 +85,131 @@ def render_branch_diff(root: Path, may_show: Callable[[str], bool]) -> str:
         base = _find_base(made)
         if base is None:
             return ""
-        log = _run(made, "log", "--oneline", "--no-decorate", "--max-count=50", f"{base.commit}..HEAD")
-        below = root.resolve().relative_to(made.root).as_posix()
-        compare = ("diff", *_SAFE, f"--relative={below}/" if below != "." else "--no-relative", base.commit)
-        named = made.run(*compare, "--name-only", "-z", seconds=TIME_LIMIT).decode("utf-8", "surrogateescape")
-        paths = [each for each in named.split("\0") if each]
-        shown = [each for each in paths if may_show(each)][:MAX_FILES]
-        prefix = "" if below == "." else f"{below}/"
-        limits = ("--", *(f":(top,literal){prefix}{each}" for each in shown))
-        summary = made.run(*compare, "--stat", *limits, seconds=TIME_LIMIT) if shown else b""
-        whole = made.run(*compare, *limits, seconds=TIME_LIMIT) if shown else b""
-    told = [f"{describe_branch(base)} ({base.commit[:12]})", log, summary.decode("utf-8", "replace")]
-    told.append(whole[:MAX_DIFF].decode("utf-8", "replace"))
-    if len(whole) > MAX_DIFF:
-        told.append(f"… {len(whole) - MAX_DIFF:,} bytes more: see git diff {base.commit[:12]}")
-    if len(shown) < len(paths):
-        told.append(f"… {len(paths) - len(shown)} more files, or such that are kept from you")
+        log = _list_log(made, base.commit, "HEAD")
+        found = _compare(made, root, may_show, base.commit)
+    told = [
+        f"{describe_branch(base)} ({base.commit[:12]})",
+        log,
+        found.summary,
+        found.patch[:MAX_DIFF].decode("utf-8", "replace"),
+    ]
+    if len(found.patch) > MAX_DIFF:
+        told.append(f"… {len(found.patch) - MAX_DIFF:,} bytes more: see git diff {base.commit[:12]}")
+    if found.left_out:
+        told.append(f"… {found.left_out} more files, or such that are kept from you")
     return "\n".join(filter(None, told)).rstrip()
+
+
+class _Comparison(Struct, frozen=True):
+    """`left_out`: how many paths differ that are not shown."""
+
+    summary: str
+    patch: bytes
+    left_out: int
+
+
+def _list_log(made: GitRepository, low: str, high: str) -> str:
+    return _run(made, "log", "--oneline", "--no-decorate", "--max-count=50", f"{low}..{high}")
+
+
+def _compare(made: GitRepository, root: Path, may_show: Callable[[str], bool], *revisions: str) -> _Comparison:
+    """Compare a commit with another one, or with the files on the disk; paths are those of the workspace."""
+    below = _find_place(made, root)
+    compare = ("diff", *_SAFE, f"--relative={below}" if below else "--no-relative", *revisions)
+    named = made.run(*compare, "--name-only", "-z", seconds=TIME_LIMIT).decode("utf-8", "surrogateescape")
+    paths = [each for each in named.split("\0") if each]
+    shown = [each for each in paths if may_show(each)][:MAX_FILES]
+    limits = ("--", *(f":(top,literal){below}{each}" for each in shown))
+    summary = made.run(*compare, "--stat", *limits, seconds=TIME_LIMIT) if shown else b""
+    whole = made.run(*compare, *limits, seconds=TIME_LIMIT) if shown else b""
+    return _Comparison(summary.decode("utf-8", "replace"), whole, len(paths) - len(shown))
+
+
+def _find_place(made: GitRepository, root: Path) -> str:
+    """Return where the workspace lies in the worktree: "" or `directory/`."""
+    below = root.resolve().relative_to(made.root).as_posix()
+    return "" if below == "." else f"{below}/"
+
+
+class ReviewedDiff(Struct, frozen=True, kw_only=True):
+    """A difference for a reviewer to read. `subject` names it in a few words; `revision` is its right side, "" = the
+    files as they lie on the disk; `left_out`: how many paths differ that are not shown."""
+
+    subject: str
+    patch: str
+    revision: str = ""
+    log: str = ""
+    left_out: int = 0
+
+
+def read_reviewed_diff(root: Path, wanted: str, may_show: Callable[[str], bool]) -> ReviewedDiff:
+    """Read the difference of `wanted`: a branch or a commit from where it left the main branch, `A..B`, or "": the
+    current branch with what is not committed and new files. Raises `GitFailed`."""
+    with _open(root) as made:
+        low, high, subject = _find_sides(made, wanted)
+        found = _compare(made, root, may_show, *filter(None, (low, high)))
+        fresh, hidden = ("", 0) if high else _render_untracked(made, root, may_show)
+        log = _list_log(made, low, high or "HEAD") if _run(made, "cat-file", "-t", low) == "commit" else ""
+    patch = found.patch.decode("utf-8", "replace") + fresh
+    return ReviewedDiff(subject=subject, patch=patch, revision=high, log=log, left_out=found.left_out + hidden)
+
+
+def _find_sides(made: GitRepository, wanted: str) -> tuple[str, str, str]:
+    """Find both sides, the right one "" for the files on the disk, and the words for them."""
+    current = _run(made, "symbolic-ref", "--quiet", "--short", "HEAD")
+    if ".." in wanted:
+        left, dots, right = re.split(r"(\.{2,3})", wanted, maxsplit=1)
+        low, high = _find_commit(made, left or "HEAD"), _find_commit(made, right or "HEAD")
+        return (_run(made, "merge-base", low, high) or low) if dots == "..." else low, high, wanted
+    if wanted in {"", current, "HEAD"}:
+        base = _find_base(made)
+        said = f"{current or 'HEAD'}: {describe_branch(base)}, and what is not committed" if base else ""
+        return (base.commit if base else "HEAD"), "", said or "what is not committed"
+    tip = _find_commit(made, wanted)
+    if wanted in _MAIN and (base_commit := _run(made, "merge-base", "HEAD", tip)):
+        return base_commit, "", f"{current or 'HEAD'} since {wanted}, and what is not committed"
+    base = _find_fork(made, tip, wanted)
+    if base is not None and base.ahead:
+        return base.commit, tip, f"{wanted}: {describe_branch(base)}"
+    before = _run(made, "rev-parse", "--verify", "--quiet", f"{tip}^")
+    return before or _run(made, "hash-object", "-t", "tree", "--stdin"), tip, f"the commit {tip[:12]}"
+
+
+def _find_commit(made: GitRepository, name: str) -> str:
+    """Return the commit of a name, also of a branch that only `origin` has. Raises `GitFailed`."""
+    if _REVISION.fullmatch(name):
+        for each in (name, f"origin/{name}"):
+            if found := _run(made, "rev-parse", "--verify", "--quiet", f"{each}^{{commit}}"):
+                return found
+    raise GitFailed(
+        f"there is no branch or commit {name!r}.", hint="git branch -a lists the branches; git fetch gets new ones."
+    )
+
+
+def _render_untracked(made: GitRepository, root: Path, may_show: Callable[[str], bool]) -> tuple[str, int]:
+    """Render the files that git does not know yet as additions; return how many are not shown, too."""
+    below = _find_place(made, root)
+    listed = made.run("ls-files", "--others", "--exclude-standard", "-z", seconds=TIME_LIMIT * 3)
+    names = listed.decode("utf-8", "surrogateescape").split("\0")
+    paths = [each.removeprefix(below) for each in names if each and each.startswith(below)]
+    texts = {each: text for each in paths[:MAX_FILES] if may_show(each) and (text := _read_new(root / each))}
+    return "".join(_render_addition(path, text) for path, text in texts.items()), len(paths) - len(texts)
+
+
+def _read_new(path: Path) -> str:
+    """Return the text of a regular file; "" = it is none, empty, too large or not text."""
+    try:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_DIFF:
+            return ""
+        return path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _render_addition(path: str, text: str) -> str:
+    lines = text.removesuffix("\n").split("\n")
+    end = "" if text.endswith("\n") else "\\ No newline at end of file\n"
+    head = (
+        f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,{len(lines)} @@\n"
+    )
+    return head + "".join(f"+{line}\n" for line in lines) + end

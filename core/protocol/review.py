@@ -329,3 +329,31 @@ class ConflictChoice(Struct, frozen=True, kw_only=True):
 
     take: Literal["mine", "theirs", "both", "text"]
     text: str = ""
+
+
+Severity = Literal["high", "medium", "low"]
+FindingStanding = Literal["open", "dismissed", "fixing"]
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One finding. It is about the lines `start` to `end` (1-indexed, inclusive) of `path`, "" = about no place.
+
+    `quote`: those lines as the reviewer gave them; `suggestion`: lines to stand in their place, None = there are none;
+    `doubt`: what is off about the place, "" = the lines stand there.
+    """
+
+    id: str
+    severity: Severity
+    title: str
+    text: str = ""
+    path: str = ""
+    start: int = 0
+    end: int = 0
+    quote: str = ""
+    suggestion: str | None = None
+    doubt: str = ""
+
+    @property
+    def place(self) -> str:
+        """The place as `path:line`, "" = none."""
+        return f"{self.path}:{self.start}" if self.path else ""

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from core.protocol import events as ev
 from core.protocol.review import Bulk, Change, Comment, VerdictRecord
+from core.state.findings import CodeReview, SettledFinding
 
 
 class ReviewCheckpoint(Struct, frozen=True, kw_only=True):
@@ -27,8 +28,8 @@ class ReviewCheckpoint(Struct, frozen=True, kw_only=True):
 class ReviewState:
     """`changes` by path; `verdicts` in the order given, without those that were undone; `commits` that were made of
     them; `layers` of commands' effects, lowest first, and the `bulks` in them; `comments` by path and hunk that the
-    model has not been sent; `diagnostics` by path, of the text that is pending now. Only `apply` changes it, and
-    `version` with it. `writes` and `checkpoints` (by id) are kept for restoring files."""
+    model has not been sent; `diagnostics` by path, of the text that is pending now; `code_review`: the last one. Only
+    `apply` changes it, and `version` with it. `writes` and `checkpoints` (by id) are kept for restoring files."""
 
     version: int = 0
     changes: dict[str, Change] = field(default_factory=dict)
@@ -38,6 +39,7 @@ class ReviewState:
     bulks: tuple[Bulk, ...] = ()
     comments: dict[tuple[str, str], Comment] = field(default_factory=dict)
     diagnostics: dict[str, ev.DiagnosticsReported] = field(default_factory=dict)
+    code_review: CodeReview | None = None
     writes: list[ev.FileWritten] = field(default_factory=list)
     checkpoints: dict[str, ReviewCheckpoint] = field(default_factory=dict)
 
@@ -110,6 +112,16 @@ def _clear_comments(review: ReviewState, _: ev.CommentsSent) -> None:
     review.comments = {}
 
 
+def _set_code_review(review: ReviewState, event: ev.FindingsReported) -> None:
+    review.code_review = CodeReview(event.turn, event.subject, event.revision, event.findings)
+
+
+def _settle_findings(review: ReviewState, event: ev.FindingsSettled) -> None:
+    if (known := review.code_review) is not None:
+        settled = dict.fromkeys(event.ids, SettledFinding(event.standing, event.turn))
+        review.code_review = known._replace(settled={**known.settled, **settled})
+
+
 def _add_write(review: ReviewState, event: ev.FileWritten) -> None:
     if event.before is not None:
         review.writes.append(event)
@@ -139,6 +151,8 @@ REVIEW_STEPS: dict[type[ev.Event], ReviewStep] = {
     ev.PlanCommented: _set_comment,
     ev.CommentsSent: _clear_comments,
     ev.DiagnosticsReported: _set_diagnostics,
+    ev.FindingsReported: _set_code_review,
+    ev.FindingsSettled: _settle_findings,
 }
 # What only who restores files needs.
 RESTORE_STEPS: dict[type[ev.Event], ReviewStep] = {

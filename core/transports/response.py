@@ -20,8 +20,9 @@ from core.protocol.commands import Reject
 from core.protocol.events import ModeName
 from core.protocol.messages import Usage
 from core.protocol.renames import list_changes
-from core.protocol.review import Operation
+from core.protocol.review import Operation, Severity
 from core.records import convert
+from core.state.receipt import build_receipt
 from core.state.session import SessionState, SubagentState, TurnState
 
 if TYPE_CHECKING:
@@ -90,13 +91,36 @@ class ResponseCandidate(Struct, frozen=True, kw_only=True, rename="camel"):
     cost: float | None = None
 
 
+class ResponseFinding(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A finding of a code review, about lines of a file (1-indexed, inclusive; `path` "" = about no place). `doubt`:
+    what is off about the place; `suggestion`: lines to stand there instead, null = there are none."""
+
+    severity: Severity
+    title: str
+    text: str = ""
+    path: str = ""
+    start_line: int = 0
+    end_line: int = 0
+    suggestion: str | None = None
+    doubt: str = ""
+
+
+class ResponseCheck(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A command that checked what the turn did, as it ended last; `told`: the tests that it counted, "" = none."""
+
+    command: str
+    exit_code: int
+    told: str = ""
+
+
 class ResponseMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
     """`turn_count`: model calls. `stop_reason`: why the turn ended; `stop_message` says more where there is more.
 
     `pending_changes` and `pending_bulks` wait for a review (`agent-tui -c`); `accepted_changes` were written to the
-    workspace at the end. `candidates`: the ways in which it was tried, of which nothing is taken yet. `waits_for`: ids
-    of approvals and questions that are open. `structured_output`: the answer as a JSON value that is valid under the
-    schema that was asked for.
+    workspace at the end. `checks`: tests, builds and linters that ran; `findings`: those of a code review, null = it
+    was none. `candidates`: the ways in which it was tried, of which nothing is taken yet. `waits_for`: ids of approvals
+    and questions that are open. `structured_output`: the answer as a JSON value that is valid under the schema that was
+    asked for.
     """
 
     duration_ms: int = field(name="duration_ms")
@@ -108,6 +132,8 @@ class ResponseMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
     pending_changes: tuple[PendingChange, ...] = ()
     pending_bulks: tuple[PendingBulk, ...] = ()
     accepted_changes: tuple[str, ...] = ()
+    checks: tuple[ResponseCheck, ...] = ()
+    findings: tuple[ResponseFinding, ...] | None = None
     candidates: tuple[ResponseCandidate, ...] = ()
     structured_output: Any = None
     waits_for: tuple[str, ...] = ()
@@ -150,9 +176,35 @@ def build_response(turn: TurnState, state: SessionState, *, accepted: tuple[str,
             pending_changes=list_pending_changes(state),
             pending_bulks=list_pending_bulks(state),
             accepted_changes=accepted,
+            checks=_list_checks(turn, state),
+            findings=_list_findings(turn, state),
             candidates=_list_candidates(turn, state),
             waits_for=(*state.approvals, *state.questions),
         ),
+    )
+
+
+def _list_checks(turn: TurnState, state: SessionState) -> tuple[ResponseCheck, ...]:
+    ran = build_receipt(state, turn).checks
+    return tuple(ResponseCheck(command=name, exit_code=run.exit_code, told=run.told) for name, run in ran)
+
+
+def _list_findings(turn: TurnState, state: SessionState) -> tuple[ResponseFinding, ...] | None:
+    review = state.review.code_review
+    if review is None or review.turn != turn.id:
+        return None
+    return tuple(
+        ResponseFinding(
+            severity=each.severity,
+            title=each.title,
+            text=each.text,
+            path=each.path,
+            start_line=each.start,
+            end_line=each.end,
+            suggestion=each.suggestion,
+            doubt=each.doubt,
+        )
+        for each in review.findings
     )
 
 

@@ -15,7 +15,7 @@ from core.prompts import ROOT, PromptMissing, list_prompts, load_tool_text, rend
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.events import ModeName
 from core.protocol.plans import Plan
-from core.protocol.review import Change, FileState
+from core.protocol.review import Change, FileState, Finding
 from core.shell.probe_overlay import LOG_VARIABLE, URL_PLACEHOLDER
 from core.tools.builtin import BUILTIN
 from core.tools.schema import build_parameters
@@ -26,6 +26,9 @@ TOOLS = Toolset()
 TODO = Todo(id="a", content="Do a", dependencies=("b",))
 CHANGE = Change(path="a.py", operation="edit", base=FileState(), pending=FileState(), added=1, removed=2)
 VERDICT = {"verdict": "reject", "path": "a.py", "lines": "lines 1-2", "reason": "No", "excerpt": "- x"}
+FINDING = Finding(
+    id="f", severity="high", title="T", text="X", path="a.py", start=1, quote="q", suggestion="s", doubt="d"
+)
 RULE = '<rule path="AGENTS.md">\nBe kind.\n</rule>'
 VARIABLES = {
     "system": {"rules": [RULE]},
@@ -87,6 +90,15 @@ VARIABLES = {
         ],
     },
     "reminders/answers": {"answers": "q: Which?\n  -> a (A)"},
+    "code_review": {
+        "subject": "main",
+        "log": "abc first",
+        "diff": "+1",
+        "cut": "9",
+        "left_out": 1,
+        "is_on_disk": True,
+    },
+    "fix_findings": {"findings": (FINDING,), "subject": "main", "fence": "```"},
     "reminders/restored": {"files": ["a.py"], "more": 2},
     "reminders/terminal": {
         "ended": [{"id": "job_1", "line": "`make`: exit code 0"}],

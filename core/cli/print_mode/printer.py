@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TextIO
 
@@ -12,9 +13,11 @@ import msgspec
 from core.protocol import documents as d
 from core.protocol import events as ev
 from core.protocol.renames import RenamedDirectory, format_change_path, group_renames
+from core.state.findings import SEVERITIES
+from core.text.counting import count
 from core.text.display_names import HIDDEN, display_name, to_one_line
 from core.text.well_formed import encode_record
-from core.transports.response import PendingBulk, PendingChange, Response
+from core.transports.response import PendingBulk, PendingChange, Response, ResponseCheck, ResponseFinding
 
 # What a terminal would act on, and what hides: control characters but tab and line feed, marks that reorder text, what
 # has no width (but joiners, which scripts and emoji need), tags.
@@ -244,7 +247,25 @@ class TextPrinter:
             self._note(f"agent-tui: {meta.stop_reason}{f': {meta.stop_message}' if meta.stop_message else ''}")
         if meta.accepted_changes:
             self._note(f"written: {', '.join(map(display_name, meta.accepted_changes))}")
+        self._note(*map(_describe_check, meta.checks))
+        self._note(*_describe_findings(meta.findings))
         self._note(*review_notice(response))
+
+
+def _describe_check(check: ResponseCheck) -> str:
+    """Describe a check as the receipt does: what ran, and how it ended."""
+    told = check.told or ("passed" if check.exit_code == 0 else f"exit code {check.exit_code}")
+    return f"checked: {to_one_line(check.command)} · {told}"
+
+
+def _describe_findings(findings: Sequence[ResponseFinding] | None) -> list[str]:
+    """Describe what a code review has found, and which of the places are not certain."""
+    if findings is None:
+        return []
+    doubts = [f"  {display_name(each.path)}:{each.start_line}: {each.doubt}" for each in findings if each.doubt]
+    counts = [(sum(each.severity == word for each in findings), word) for word in SEVERITIES]
+    told = ", ".join(f"{number} {word}" for number, word in counts if number)
+    return [f"{count('finding', len(findings))}{f': {told}' if told else ''}", *doubts]
 
 
 def _describe_event(event: ev.AnyEvent) -> str:

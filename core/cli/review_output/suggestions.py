@@ -14,13 +14,13 @@ from typing import Any, Final
 from msgspec import Struct
 
 from core.cli.review_output.patch_text import render_patch
+from core.git.patch_hunks import list_right_hunks
 from core.protocol.review import ChangeDiff, DiffLine, Hunk
 
 MAX_BODY: Final = 60_000  # characters; the API takes 65,536
 MAX_COMMENTS: Final = 100
 SUGGESTED: Final = "{} by agent-tui."
 OUTSIDE: Final = "Not in the lines of this pull request, so it can't be a suggestion:"
-_HUNK: Final = re.compile(r"@@ -\d+(?:,\d+)? \+(?P<start>\d+)(?:,(?P<count>\d+))? @@")
 
 
 class SuggestedLines(Struct, frozen=True):
@@ -34,25 +34,9 @@ class SuggestedLines(Struct, frozen=True):
 def list_diff_ranges(diff: str) -> dict[str, list[range]]:
     """List the lines of the right side that stand in a unified diff, by path, each hunk a range."""
     found: dict[str, list[range]] = {}
-    path, left = "", 0
-    for line in diff.splitlines():
-        if left > 0 and line[:1] in {" ", "+", ""}:
-            left -= 1
-        elif line.startswith("+++ "):
-            path = _read_name(line[4:])
-        elif (hunk := _HUNK.match(line)) and path:
-            left = int(hunk["count"] or 1)
-            found.setdefault(path, []).append(range(int(hunk["start"]), int(hunk["start"]) + left))
+    for each in list_right_hunks(diff):
+        found.setdefault(each.path, []).append(range(each.start, each.start + len(each.lines)))
     return found
-
-
-def _read_name(text: str) -> str:
-    """Read the name behind `+++ `, "" = there is no such file on the right side."""
-    name = text.split("\t", maxsplit=1)[0].strip()
-    if name.startswith('"') and name.endswith('"'):  # as git quotes it: bytes in octal
-        raw = re.sub(r"\\([0-7]{3})", lambda each: chr(int(each[1], 8)), name[1:-1])
-        name = raw.encode("latin-1", "replace").decode("utf-8", "replace")
-    return "" if name == "/dev/null" else name.removeprefix("b/")
 
 
 def build_github_review(changes: Sequence[ChangeDiff], diff: str, commit: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from core.agent.context.history_parts import list_history_parts
 from core.agent.context.token_meter import TokenMeter
 from core.agent.mentions.sources import PromptSurroundings
 from core.engine.commands.attachments import check_labels_accepted, check_pictures_accepted
+from core.engine.commands.findings import parse_review, prepare_review
 from core.engine.project_survey import parse_init, render_init
 from core.engine.prompt_commands import ExpandedPrompt, calls_server, expand_prompt, find_called
 from core.engine.prompt_sources import find_prompt_items, render_steer_context
@@ -36,6 +37,8 @@ async def prepare_submit(session: Session, command: cmd.TurnSubmit) -> Effect:
     _check_tools(session, command)
     text = await check_prompt(session, command, "prompt")
     expanded = await expand_prompt(session, command.text)
+    if expanded is None and (wanted := parse_review(text)) is not None:
+        return await prepare_review(session, text, wanted)
     items = await _find_items(session, command, text, expanded)
     await check_pictures_accepted(session, items)
     surroundings = PromptSurroundings(

@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
+from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
@@ -74,21 +75,17 @@ def build_pull_request(session: Session) -> q.PullRequestAnswer:
 def _describe_branch(
     state: SessionState, repository: GitRepository, settings: ConfigPairs, main: str
 ) -> q.PullRequestAnswer:
-    remotes = {
-        name[7:-4]: url for name, url in settings if url and name.startswith("remote.") and name.endswith(".url")
-    }
-    if not remotes:
-        return q.PullRequestAnswer(refused="the repository has no remote.", hint="Add one: git remote add origin URL")
     head = read_head(repository)
-    named = find_last(settings, f"branch.{head.branch}.remote")
-    remote = named if named in remotes else "origin" if "origin" in remotes else next(iter(remotes))
+    remote, address = _find_remote(settings, head.branch)
+    if not remote:
+        return q.PullRequestAnswer(refused="the repository has no remote.", hint="Add one: git remote add origin URL")
     base = read_branch_name(repository, main).removeprefix(f"{remote}/")
     subjects = list_subjects(repository, main)
     if not subjects:
         return q.PullRequestAnswer(
             refused=f"{base or 'the remote'} has every commit of this branch.", hint="Commit first: /commit"
         )
-    title, url = subjects[0] if len(subjects) == 1 else state.title or subjects[-1], hide_login(remotes[remote])
+    title, url = subjects[0] if len(subjects) == 1 else state.title or subjects[-1], hide_login(address)
     return q.PullRequestAnswer(
         branch=head.branch if head.branch and head.branch != base else _propose_branch(title),
         base=base,
@@ -99,6 +96,26 @@ def _describe_branch(
         title=title,
         body=write_body(subjects, *list_evidence(state)),
     )
+
+
+def _find_remote(settings: ConfigPairs, branch: str) -> tuple[str, str]:
+    """Return the name and the address of the remote that a branch is pushed to; "" = there is none."""
+    remotes = {
+        name[7:-4]: url for name, url in settings if url and name.startswith("remote.") and name.endswith(".url")
+    }
+    named = find_last(settings, f"branch.{branch}.remote") or ""
+    remote = named if named in remotes else "origin" if "origin" in remotes else next(iter(remotes), "")
+    return remote, remotes.get(remote) or ""
+
+
+def read_remote_url(root: Path) -> str:
+    """Return the address of the remote of the current branch, "" = there is none. Raises `GitFailed`, and OSError."""
+    places = find_believed_repository(root)
+    with open_repository(root, may_be_above=True) as repository:
+        if repository is None or places is None:
+            raise GitFailed("this directory is in no git repository.")
+        settings = read_settings(repository, read_config_text(places))[1]
+        return hide_login(_find_remote(settings, read_head(repository).branch)[1])
 
 
 def _propose_branch(title: str) -> str:
@@ -114,9 +131,14 @@ def hide_login(url: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
+def find_host(url: str) -> str:
+    """Return the host of a remote's address, "" = it names none."""
+    return urlsplit(url).hostname or (found[1] if (found := _SCP.match(url)) else "")
+
+
 def find_program(url: str) -> str:
     """Return the program that opens pull requests at a remote's host, if it is installed; "" = none is."""
-    host = urlsplit(url).hostname or (found[1] if (found := _SCP.match(url)) else "")
+    host = find_host(url)
     program = next((name for word, name in _PROGRAMS.items() if word in host.lower()), "")
     return program if program and shutil.which(program) else ""
 

@@ -99,6 +99,18 @@ class CheckpointRestore(Command, frozen=True, kw_only=True, tag="checkpoint.rest
     what: Literal["files", "conversation", "both"] = "both"
 
 
+class FindingsFix(Command, frozen=True, kw_only=True, tag="findings.fix"):
+    """Have the agent fix findings of the last code review, in a turn in Agent mode. `ids` empty = all that are open."""
+
+    ids: tuple[str, ...] = ()
+
+
+class FindingsDismiss(Command, frozen=True, kw_only=True, tag="findings.dismiss"):
+    """Dismiss findings; those that are dismissed already are open again."""
+
+    ids: tuple[str, ...]
+
+
 class PlannedCommit(Struct, frozen=True, kw_only=True):
     """A commit to make: its message, and the ids of the accepted edits that it has (`CommitGroup.edits`)."""
 

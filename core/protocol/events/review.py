@@ -6,7 +6,7 @@ from typing import Literal
 
 from core.protocol.events.base import Event, IdEvent, IdsEvent, LossyEvent
 from core.protocol.language import Diagnostic
-from core.protocol.review import Bulk, Change, Check, Comment, FileState, VerdictRecord
+from core.protocol.review import Bulk, Change, Check, Comment, FileState, Finding, FindingStanding, VerdictRecord
 
 
 class ChangeProposed(Event, frozen=True, kw_only=True, tag="change.proposed"):
@@ -119,6 +119,23 @@ class PullRequestOpened(Event, frozen=True, kw_only=True, tag="pull_request.open
     branch: str
     url: str = ""
     output: str = ""
+
+
+class FindingsReported(Event, frozen=True, kw_only=True, tag="findings.reported"):
+    """A code review has ended, with these findings; those of the one before are gone. `subject`: what was looked at, in
+    a few words; `revision`: its last commit, "" = the files as they lay on the disk; `turn`: that of the reviewer."""
+
+    turn: str
+    subject: str
+    findings: tuple[Finding, ...]
+    revision: str = ""
+
+
+class FindingsSettled(IdsEvent, frozen=True, kw_only=True, tag="findings.settled"):
+    """These findings are dismissed, open again, or a `turn` is to fix them."""
+
+    standing: FindingStanding
+    turn: str = ""
 
 
 class FilesChanged(LossyEvent, frozen=True, kw_only=True, tag="files.changed"):

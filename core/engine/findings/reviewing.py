@@ -1,0 +1,136 @@
+"""The turn that reviews, with the rights of Ask mode whatever the session's mode is.
+
+The mode is the session's while it reviews, so that the gate, the model's reminders and every client see the same one.
+
+Models count badly: what was quoted is looked up. If it stands once elsewhere in the file, the finding moves there; what
+is not there is told, so that nobody looks for it at a line that says something else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from core.agent.context.prompt_tags import escape_tags
+from core.agent.mentions.sources import PromptSurroundings
+from core.agent.turn.turn_context import TurnContext
+from core.engine.findings.reviewed_code import ReviewedCode
+from core.engine.prompt_sources import build_session_reader
+from core.engine.session.session import Session
+from core.engine.session.turns import ask_model
+from core.errors import PathRefused
+from core.ids import new_id
+from core.modes import Mode
+from core.prompts import render
+from core.protocol import events as ev
+from core.protocol.review import Finding
+from core.state.findings import read_findings
+from core.text.counting import count
+from core.tools.base import Reader
+
+MAX_FILE: Final = 4_000_000  # bytes of a file that a finding is looked up in
+_ELISION: Final = re.compile(r"\W*(?:\.\.\.|…)\W*|\W*(?:\.\.\.|…)[^()\[\]=]*")  # of lines that the reviewer left out
+
+
+async def review_code(session: Session, code: ReviewedCode, before: str, prompt: str, context: TurnContext) -> None:
+    """Let the model review, and report its findings before the turn ends. `before`: the mode that the session goes back
+    to."""
+    emit = context.emit
+
+    def emit_with_findings(event: ev.AnyEvent) -> None:
+        if isinstance(event, ev.TurnFinished):
+            _report(session, code, context.turn_id, event.reason)
+            _restore_mode(session, before)
+        emit(event)
+
+    context.emit = emit_with_findings
+    try:
+        if code.cut:
+            context.emit(ev.Notice(level="info", message=f"The diff is long: {code.cut:,} characters are left out."))
+        await ask_model(context, prompt, PromptSurroundings(), instruction=_render_instruction(code))
+    finally:
+        _restore_mode(session, before)
+
+
+def _restore_mode(session: Session, before: str) -> None:
+    if before != session.state.mode == Mode.ASK:  # the user may have chosen another one meanwhile
+        session.emit_surely(ev.ModeChanged(mode=before))
+
+
+def _render_instruction(code: ReviewedCode) -> str:
+    diff = code.diff
+    return render(
+        "code_review",
+        subject=diff.subject,
+        log=escape_tags(diff.log),
+        diff=escape_tags(code.shown),
+        cut=f"{code.cut:,}" if code.cut else "",
+        left_out=diff.left_out,
+        is_on_disk=not diff.revision,
+    )
+
+
+def _report(session: Session, code: ReviewedCode, turn: str, reason: ev.TurnEnd) -> None:
+    """Emit the findings of the turn, each looked up in its file; of one that was cut off, those that it came to."""
+    said = [each.list_finished_documents() for each in session.state.turns[-1:] if each.id == turn]
+    found = read_findings(said[0]) if said else []
+    if not found and reason != "done":
+        return
+    checked = _check_all(build_session_reader(session), code, found)
+    diff = code.diff
+    session.emit(ev.FindingsReported(turn=turn, subject=diff.subject, findings=checked, revision=diff.revision))
+
+
+def _check_all(reader: Reader, code: ReviewedCode, found: Sequence[Finding]) -> tuple[Finding, ...]:
+    checked = list[Finding]()
+    for each in found:
+        lines = code.read_lines(each.path)
+        own = check_anchor(each, lines, is_whole=False)
+        if own.doubt and not code.diff.revision:  # it may be about a line that the change does not touch
+            own = check_anchor(each, _read_file(reader, each.path), is_whole=True)
+        checked.append(replace(own, id=new_id("finding")))
+    return tuple(checked)
+
+
+def _read_file(reader: Reader, path: str) -> dict[int, str]:
+    try:
+        text = reader.read_bytes(path, MAX_FILE).decode("utf-8", "replace")
+    except PathRefused:
+        return {}
+    return dict(enumerate(text.removesuffix("\n").split("\n"), 1))
+
+
+def check_anchor(finding: Finding, lines: Mapping[int, str], *, is_whole: bool) -> Finding:
+    """Return a finding at the place where its lines stand, with what is off about it. `lines`: those of its file by
+    their number, none for no such file; `is_whole`: all of the file, not what a diff shows of it."""
+    if not finding.path:
+        return finding
+    quoted = [each.strip() for each in finding.quote.split("\n")]
+    quoted = [each for each in quoted if each and not _ELISION.fullmatch(each)]
+    length = finding.end - finding.start
+    starts = [number for number, line in lines.items() if quoted and line.strip() == quoted[0]]
+    found = [at for at in (finding.start, *starts) if _stands_at(quoted, lines, at, length)]
+    if finding.start in found:
+        return finding
+    if len(found) == 1:
+        return replace(finding, start=found[0], end=found[0] + length)
+    return replace(finding, doubt=_describe_doubt(finding, lines, is_whole=is_whole))
+
+
+def _stands_at(quoted: Sequence[str], lines: Mapping[int, str], at: int, length: int) -> bool:
+    """True if these lines are there, and hold what is quoted in its order."""
+    if at not in lines or at + length not in lines:
+        return False
+    left = iter([lines.get(number, "").strip() for number in range(at, at + length + 1)])
+    return all(any(line == wanted for line in left) for wanted in quoted)
+
+
+def _describe_doubt(finding: Finding, lines: Mapping[int, str], *, is_whole: bool) -> str:
+    if not lines:
+        return "there is no such file" if is_whole else "the file is not in the diff"
+    if finding.start in lines and finding.end in lines:
+        return "other text stands at these lines"
+    return f"the file has {count('line', max(lines))}" if is_whole else "these lines are not in the diff"

@@ -1,0 +1,131 @@
+"""Findings of a code review: read out of what the reviewer said, and how each of them stands.
+
+A finding begins with a line that names its severity and its title. It is about the code reference right before that
+line, else about the first one behind it. A block of code marked as `suggestion` is to stand in the place of its lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from msgspec import Struct, field
+
+from core.protocol.documents import AnyDocument, CodeBlockDocument, CodeReferenceDocument, TextDocument
+from core.protocol.review import Finding, FindingStanding, Severity
+
+SEVERITIES: Final[tuple[Severity, ...]] = ("high", "medium", "low")
+SUGGESTION: Final = "suggestion"  # the language of a block that is to stand in the place of the lines
+_HEAD: Final = re.compile(
+    r"[#>*_\-\d.()\[\]` \t]*\b(?P<severity>high|medium|low)\b[\])*_`]*\s*(?:[:—–-]|\s[-—–])[*_\s]*(?P<title>\S.*)",
+    re.IGNORECASE,
+)
+
+
+class SettledFinding(NamedTuple):
+    """`turn`: that which was asked to fix it, "" = none."""
+
+    standing: FindingStanding
+    turn: str = ""
+
+
+class CodeReview(NamedTuple):
+    """The last code review: `turn` is that of the reviewer, `settled` has what was decided since, by id."""
+
+    turn: str
+    subject: str
+    revision: str
+    findings: tuple[Finding, ...]
+    settled: Mapping[str, SettledFinding] = {}
+
+    def get_standing(self, finding: str) -> SettledFinding:
+        """Return how a finding stands."""
+        return self.settled.get(finding, SettledFinding("open"))
+
+    def list_open(self) -> list[Finding]:
+        """Return the findings that nothing was decided on, in order."""
+        return [each for each in self.findings if self.get_standing(each.id).standing == "open"]
+
+
+class _Draft(Struct):
+    """A finding while it is read. `reference`: what it is about."""
+
+    severity: Severity
+    title: str
+    reference: CodeReferenceDocument | None = None
+    lines: list[str] = field(default_factory=list)
+    suggestion: str | None = None
+
+
+def read_findings(documents: Iterable[AnyDocument]) -> list[Finding]:
+    """Return the findings of a review's documents, the gravest first; their ids count from 1."""
+    drafts = list[_Draft]()
+    before: CodeReferenceDocument | None = None  # a reference that no text has claimed yet
+    for document in documents:
+        match document:
+            case CodeReferenceDocument():
+                _add_place(drafts, before)
+                before = document
+                continue
+            case TextDocument():
+                _read_text(document.content or "", drafts, before)
+            case CodeBlockDocument() if drafts:
+                _add_place(drafts, before)
+                _add_block(drafts[-1], document)
+            case _:
+                continue
+        before = None
+    _add_place(drafts, before)
+    found = [_build_finding(number, each) for number, each in enumerate(drafts, 1)]
+    return sorted(found, key=lambda each: SEVERITIES.index(each.severity))
+
+
+def _read_text(text: str, drafts: list[_Draft], before: CodeReferenceDocument | None) -> None:
+    for number, line in enumerate(text.split("\n")):
+        head = _HEAD.fullmatch(line.strip())
+        if head is None:
+            if number == 0:
+                _add_place(drafts, before)
+            if drafts:
+                drafts[-1].lines.append(line)
+            continue
+        title = head["title"].strip().strip("*_ ").rstrip(":")
+        severity = next(each for each in SEVERITIES if each == head["severity"].lower())
+        drafts.append(_Draft(severity, title, before if number == 0 else None))
+
+
+def _add_place(drafts: list[_Draft], reference: CodeReferenceDocument | None) -> None:
+    """Make a reference the place of the finding that is being read, or name it there if it has one."""
+    if reference is None or not drafts:
+        return
+    if drafts[-1].reference is None:
+        drafts[-1].reference = reference
+    else:
+        drafts[-1].lines.append(f"`{reference.metadata.file_path}:{reference.metadata.start_line}`")
+
+
+def _add_block(draft: _Draft, block: CodeBlockDocument) -> None:
+    if block.metadata.language == SUGGESTION and draft.suggestion is None:
+        draft.suggestion = block.content or ""
+    else:
+        draft.lines += [f"```{block.metadata.language}", block.content or "", "```"]
+
+
+def _build_finding(number: int, draft: _Draft) -> Finding:
+    text, reference = "\n".join(draft.lines).strip(), draft.reference
+    found = Finding(id=str(number), severity=draft.severity, title=draft.title, text=text)
+    if reference is None:
+        return found
+    place = reference.metadata
+    return Finding(
+        id=found.id,
+        severity=found.severity,
+        title=found.title,
+        text=text,
+        path=place.file_path.removeprefix("./"),
+        start=place.start_line,
+        end=place.end_line,
+        quote=reference.content or "",
+        suggestion=draft.suggestion,
+    )
