@@ -101,6 +101,11 @@ class PaneSpec(NamedTuple):
         return kind.from_source(source)
 
 
+def _count_findings(state: ViewState) -> str:
+    review = state.review.code_review
+    return str(len(review.list_open())) if review is not None and review.list_open() else ""
+
+
 _REVIEW: Final[frozenset[Topic]] = frozenset({"review"})
 _PLAN: Final[frozenset[Topic]] = frozenset({"plan", "review"})
 _DEBUG: Final[frozenset[Topic]] = frozenset({"debug"})
@@ -136,6 +141,16 @@ PANES: Final = (
         "the background agents",
         _AGENTS,
         _count_background,
+        is_rare=True,
+    ),
+    PaneSpec(
+        "findings",
+        "tui.findings.pane:FindingsPane",
+        "shift+f8",
+        "Findings",
+        "the findings of a code review",
+        _REVIEW,
+        _count_findings,
         is_rare=True,
     ),
     PaneSpec("preview", "tui.files.preview:FilePreview", "ctrl+o", "Preview", "the file preview"),

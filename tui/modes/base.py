@@ -33,6 +33,12 @@ REVIEW: Final = AutoPane(
     is_due=lambda state: bool(state.changes) or any(each.needs_verdict for each in state.bulks),
     repeats="when_due_again",
 )
+FINDINGS: Final = AutoPane(
+    name="findings",
+    topics=frozenset({"review"}),
+    is_due=lambda state: state.review.code_review is not None and bool(state.review.code_review.list_open()),
+    repeats="when_due_again",
+)
 
 
 def is_building(state: ViewState) -> bool:
@@ -63,4 +69,4 @@ class ScreenMode:
     note: str
     placeholder: str
     accent: Accent
-    panes: tuple[AutoPane, ...] = (REVIEW, BOARD)
+    panes: tuple[AutoPane, ...] = (REVIEW, FINDINGS, BOARD)

@@ -289,6 +289,11 @@ def _show_compaction(view: ViewState, envelope: events.Envelope, event: events.C
     view.transcript.add_notice(envelope, text)
 
 
+def _report_findings(view: ViewState, envelope: events.Envelope, event: events.FindingsReported) -> None:
+    told = f"{count('finding', len(event.findings))} · /findings shows them" if event.findings else "nothing was found"
+    view.transcript.add_notice(envelope, f"review of {event.subject}: {told}")
+
+
 _BLOCKS, _STATUS, _QUEUE, _DEBUG = _topics("blocks"), _topics("status"), _topics("queue"), _topics("debug")
 _SAID = _BLOCKS | _STATUS
 _COMMITS = _topics("commits")
@@ -316,6 +321,7 @@ _STEPLESS: Final[Mapping[Topics, Iterable[type[events.Event]]]] = {
         events.PlanCommented,
         events.CommentsSent,
         events.DiagnosticsReported,
+        events.FindingsSettled,
     },
     _PLAN: {events.TodoVerified},
     _DEBUG: {events.HypothesesSet, events.HypothesisJudged, events.FixJudged, events.ProbeRemoved, events.RunRecorded},
@@ -379,6 +385,7 @@ _SHOWN: Final[Mapping[type[events.Event], tuple[Topics, Step | None]]] = {
     events.CommitFailed: (_COMMITS, _end_commit),
     events.PullRequestDrafted: (_COMMITS, _end_commit),
     events.PullRequestOpened: (_COMMITS | _SAID, _end_commit),
+    events.FindingsReported: (_REVIEW | _BLOCKS, _report_findings),
     events.Notice: (_SAID, _show_notice),
     events.ErrorRaised: (_SAID, _show_error),
 }

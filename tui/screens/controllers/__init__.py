@@ -17,6 +17,8 @@ from tui.screens.controllers.choices.models import ModelController
 from tui.screens.controllers.choices.modes import ModeController
 from tui.screens.controllers.choices.providers import ProviderController
 from tui.screens.controllers.code.commits import CommitController
+from tui.screens.controllers.code.differences import DifferenceController
+from tui.screens.controllers.code.findings import FindingController
 from tui.screens.controllers.code.names import NameController
 from tui.screens.controllers.code.search import SearchController
 from tui.screens.controllers.editor import EditorController
@@ -57,6 +59,8 @@ class ControllerSet:
         self.turn = TurnController(context, self.panes, self.rewind)
         self.attention = AttentionController(context)
         self.copying = CopyController(context)
+        self.differences = DifferenceController(context, self.copying)
+        self.findings = FindingController(context, self.panes, self.copying)
         self.pages = PageController(context, self.panes, self.attention)
         self.agents = AgentController(context, self.panes, self.prompt)
         self.background = BackgroundController(context, self.panes, self.sessions)

@@ -44,6 +44,7 @@ ACTION_SCOPES: Final = {
     "debug": "DebugBoard",
     "agents": "AgentList",
     "background": "BackgroundList",
+    "findings": "FindingList",
     "files": "FileTree",
     "preview": "FilePreview",
 }

@@ -1,0 +1,188 @@
+"""Findings of a code review and patches on the screen: every key of the pane and of the dialog."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+
+import pytest
+
+from core.protocol import commands as c
+from core.protocol import events as e
+from core.protocol import queries as q
+from core.protocol.review import Finding
+from tests.support import recorded
+from tests.support.scripted_client import SESSION
+from tui.commit.patch_dialog import PatchDialog, PatchView
+from tui.findings.pane import FindingList, FindingsPane
+
+FILE = "src/shop/basket.py"
+FOUND = (
+    Finding(
+        id="f1",
+        severity="high",
+        title="An empty [basket] divides by zero",
+        text="It is called for every new basket.",
+        path=FILE,
+        start=12,
+        end=13,
+        quote="    return total / len(items)",
+        suggestion="    return total / len(items) if items else 0",
+    ),
+    Finding(id="f2", severity="medium", title="Nobody imports this", path="old.py", start=3, doubt="no such file"),
+    Finding(id="f3", severity="low", title="The changelog says nothing"),
+)
+PATCH = b"""\
+diff --git a/a.txt b/a.txt
+--- a/a.txt
++++ b/a.txt
+@@ -1 +1 @@
+-one
++ONE
+diff --git a/b.txt b/b.txt
+new file mode 100644
+--- /dev/null
++++ b/b.txt
+@@ -0,0 +1,2 @@
++two
++three
+"""
+
+
+@pytest.fixture
+def findings(stage):
+    @asynccontextmanager
+    async def show(found: tuple[Finding, ...] = FOUND, **more: object):
+        told = e.FindingsReported(turn="turn_1", subject="topic: 2 commits since main", findings=found)
+        async with stage([*recorded.opening(), told], **more) as on:
+            await on.pilot.press("shift+f8")
+            await on.until(lambda: on.screen.query(FindingList))
+            shown = on.screen.query_one(FindingList)
+            await on.until(lambda: shown.has_focus and (shown.review is not None))
+            yield on, shown
+
+    return show
+
+
+def read(pane: FindingsPane, name: str) -> str:
+    return str(pane.query_one(f".findings--{name}").render())
+
+
+async def test_the_list_says_how_many_and_the_marked_one_is_told_whole(findings):
+    async with findings() as (on, shown):
+        pane = on.screen.query_one(FindingsPane)
+        assert read(pane, "sum") == "3 findings · 1 high · 1 medium · 1 low · topic: 2 commits since main"
+        assert "It is called for every new basket." in read(pane, "text")
+        assert "+     return total / len(items) if items else 0" in read(pane, "text")
+        assert "An empty [basket] divides by zero" in shown.get_row_text(0)
+        await on.pilot.press("j")
+        assert "! no such file" in read(pane, "text")
+        await on.pilot.press("down")
+        assert "It names no place." in read(pane, "text")
+        await on.pilot.press("k", "up")
+        assert shown.current is not None
+        assert shown.current[0].id == "f1"
+
+
+@pytest.mark.parametrize("key", ["enter", "o"])
+async def test_enter_and_o_open_the_place_in_the_preview(findings, key):
+    answers = {q.FileQuery: q.FileAnswer(path=FILE, text="line\n" * 30)}
+    async with findings(answers=answers) as (on, _):
+        await on.pilot.press(key)
+        await on.until(lambda: on.panes.viewing is not None)
+        assert (on.panes.viewing.path, on.panes.viewing.line) == (FILE, 12)
+
+
+async def test_f_has_the_marked_one_fixed_and_shift_f_all_that_are_open(findings):
+    async with findings() as (on, _):
+        await on.pilot.press("j", "f")
+        await on.until(lambda: on.sent(c.FindingsFix))
+        assert on.sent(c.FindingsFix) == [c.FindingsFix(session=SESSION, ids=("f2",))]
+        on.client.emit(e.FindingsSettled(ids=("f2",), standing="dismissed"))
+        await on.until(lambda: len(on.screen.state.review.code_review.list_open()) == 2)
+        await on.pilot.press("F")
+        await on.until(lambda: len(on.sent(c.FindingsFix)) == 2)
+        assert on.sent(c.FindingsFix)[1].ids == ("f1", "f3")
+
+
+async def test_x_dismisses_and_the_row_says_so(findings):
+    async with findings() as (on, shown):
+        await on.pilot.press("x")
+        await on.until(lambda: on.sent(c.FindingsDismiss))
+        assert on.sent(c.FindingsDismiss) == [c.FindingsDismiss(session=SESSION, ids=("f1",))]
+        on.client.emit(e.FindingsSettled(ids=("f1",), standing="dismissed"))
+        await on.until(lambda: shown.current is not None and shown.current[1][0] == "dismissed")
+        assert ("findings.dismiss", "open again") in shown.hints
+
+
+async def test_y_copies_the_marked_one_as_markdown(findings, monkeypatch):
+    copied: list[str] = []
+    async with findings() as (on, _):
+        monkeypatch.setattr(on.screen.controllers.copying, "copy", copied.append)
+        await on.pilot.press("y")
+        await on.until(lambda: copied)
+    assert copied[0].startswith(f"**high: An empty [basket] divides by zero** (`{FILE}:12`)\n\nIt is called")
+    assert "```suggestion\n    return total / len(items) if items else 0\n```\n" in copied[0]
+
+
+async def test_a_fix_that_waits_for_the_review_is_told_in_the_row(findings):
+    async with findings() as (on, shown):
+        on.client.emit(e.TurnStarted(prompt="Fix", mode="agent", model="m"))
+        await on.until(lambda: on.screen.state.turns)
+        turn = on.screen.state.turns[-1].id
+        on.client.emit(e.FindingsSettled(ids=("f1",), standing="fixing", turn=turn))
+        await on.until(lambda: shown.current[1][0] == "being fixed")
+        on.client.emit(e.TurnFinished(reason="done"))
+        on.client.emit(e.FindingsSettled(ids=("f1",), standing="fixing", turn=turn))
+        await on.until(lambda: shown.current[1][0] == "nothing was changed for it")
+
+
+async def test_review_is_sent_as_it_was_typed(stage):
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press(*"/review topic", "enter")
+        await on.until(lambda: on.sent(c.TurnSubmit))
+        assert on.sent(c.TurnSubmit)[0].text == "/review topic"
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24)])
+async def test_in_a_narrow_window_the_pane_is_there_for_its_key_and_nothing_is_an_empty_state(stage, size):
+    async with stage(recorded.opening(), size=size) as on:
+        await on.pilot.press(*"/findings", "enter")
+        await on.until(lambda: on.screen.query(FindingList))
+        shown = on.screen.query_one(FindingList)
+        await on.until(lambda: shown.has_focus)
+        await on.pilot.press("f", "F", "x", "y", "enter")
+        assert on.sent(c.FindingsFix) == []
+
+
+async def test_diff_shows_what_waits_and_its_keys_go_by_file_and_copy(stage, monkeypatch):
+    copied: list[str] = []
+    answers = {
+        q.PatchQuery: q.PatchAnswer(patch=PATCH * 9, paths=("a.txt", "b.txt"), left_out=(("c.bin", "it is gone"),))
+    }
+    async with stage([*recorded.opening(), e.ChangeProposed(change=recorded.change())], answers=answers) as on:
+        monkeypatch.setattr(on.screen.controllers.copying, "copy", copied.append)
+        await on.pilot.press(*"/diff", "enter")
+        await on.until(lambda: isinstance(on.app.screen, PatchDialog) and on.app.screen.query(PatchView))
+        dialog, view = on.app.screen, on.app.screen.query_one(PatchView)
+        await on.until(lambda: view.has_focus)
+        assert "What waits for your review · 2 files +27 -9" in str(dialog.query_one(".dialog-title").render())
+        assert "c.bin: it is gone" in str(dialog.query_one(".patch--note").render())
+        await on.pilot.press("]")
+        assert view.get_row_text(view.scroll_offset.y) == "diff --git a/b.txt b/b.txt"
+        await on.pilot.press("]", "[")
+        assert view.scroll_offset.y == 6
+        await on.pilot.press("y")
+        await on.until(lambda: copied)
+        assert copied == [(PATCH * 9).decode()]
+        await on.pilot.press("q")
+        await on.until(lambda: on.app.screen is not dialog)
+
+
+async def test_diff_shows_what_was_accepted_where_nothing_waits(stage):
+    answers = {q.PatchQuery: q.PatchAnswer(patch=PATCH, paths=("a.txt", "b.txt"))}
+    async with stage(recorded.opening(), answers=answers) as on:
+        await on.pilot.press(*"/diff a.txt", "enter")
+        await on.until(lambda: isinstance(on.app.screen, PatchDialog) and on.app.screen.query(PatchView))
+        assert "is in no commit yet" in str(on.app.screen.query_one(".dialog-title").render())
+        (asked,) = [each for each in on.client.queries if isinstance(each, q.PatchQuery)]
+        assert (asked.which, asked.paths) == ("accepted", ("a.txt",))

@@ -1,0 +1,1 @@
+"""The pane of findings: what a code review has to say, and what becomes of it."""

@@ -1,0 +1,180 @@
+"""The pane of findings: a list of them, and below it all of the marked one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.geometry import Size
+from textual.message import Message
+from textual.strip import Strip
+from textual.widgets import Static
+
+from core.protocol.review import Finding
+from core.state.findings import CodeReview
+from tui.findings.rows import describe_finding, describe_review, describe_standing, render_finding
+from tui.keymap import get_bindings, get_keymap, insert_keys
+from tui.panes import StatePane
+from tui.state import ViewState
+from tui.text import fit_line
+from tui.widgets.key_hints import NOTHING_HINTS, Hint, HintsChanged
+from tui.widgets.row_view import CursorView
+from tui.widgets.text_rows import Piece
+
+ROWS: Final = 2  # of a finding
+EMPTY: Final = (
+    "Nothing was reviewed yet\n\n/review has the agent look at this branch, /review BRANCH at another one, /review 12 "
+    "at a pull request. What it finds stands here, and {findings.fix} has it fixed."
+)
+CLEAN: Final = "Nothing was found\n\n{subject}"
+Use = Literal["open", "fix", "dismiss", "copy"]
+
+
+class FindingList(CursorView):
+    """Lists findings, the gravest first."""
+
+    DEFAULT_CSS = "FindingList { overflow-x: hidden; }"
+    BINDINGS = get_bindings("findings")
+
+    @dataclass
+    class Chosen(Message):
+        """Something is to be done with findings."""
+
+        findings: tuple[Finding, ...]
+        use: Use
+
+    class Marked(Message):
+        """The cursor is on another finding, or it stands otherwise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.review: CodeReview | None = None
+        self._rows: list[tuple[Finding, Piece]] = []
+
+    @property
+    def current(self) -> tuple[Finding, Piece] | None:
+        """The finding at the cursor, and how it stands."""
+        return self._rows[self.cursor] if self.cursor < len(self._rows) else None
+
+    @property
+    def hints(self) -> tuple[Hint, ...]:
+        if self.current is None:
+            return NOTHING_HINTS
+        word = "open again" if self.current[1][0] == "dismissed" else "dismiss"
+        every: tuple[Hint, ...] = (("findings.fix_all", "fix all"),) if len(self._rows) > 1 else ()
+        return (
+            ("findings.open", "open"),
+            ("findings.fix", "fix"),
+            *every,
+            ("findings.dismiss", word),
+            ("findings.copy", "copy"),
+        )
+
+    def show(self, state: ViewState) -> None:
+        """Show the findings of the last review; the cursor stays on its finding."""
+        marked, before, review = self.current, self.hints, state.review.code_review
+        is_new = review is not None and (self.review is None or review.turn != self.review.turn)
+        self.review = review
+        found = review.findings if review is not None else ()
+        self._rows = [(each, describe_standing(each, review, state)) for each in found if review is not None]
+        self.virtual_size = Size(0, ROWS * len(self._rows))
+        same = [at for at, each in enumerate(found) if marked is not None and each.id == marked[0].id]
+        self.move_to(0 if is_new else same[0] if same else self.cursor)
+        if self.hints != before:
+            self.post_message(HintsChanged())
+
+    def move_to(self, at: int) -> None:
+        self.cursor = max(min(at, len(self._rows) - 1), 0)
+        if self._rows:
+            self.reveal_rows(self.cursor * ROWS, self.cursor * ROWS + ROWS - 1)
+        self.post_message(self.Marked())
+        self.redraw()
+
+    def count_rows(self) -> int:
+        return ROWS * len(self._rows) or self.size.height
+
+    def get_row_text(self, row: int) -> str:
+        at, line = divmod(row, ROWS)
+        return (self._rows[at][0].place if line else self._rows[at][0].title) if at < len(self._rows) else ""
+
+    def render_row(self, row: int, width: int, shift: int) -> Strip:
+        if not self._rows:
+            subject = self.review.subject if self.review is not None else ""
+            text = CLEAN.replace("{subject}", fit_line(subject, 200)) if self.review is not None else EMPTY
+            return self.render_message(insert_keys(text, get_keymap(self.app)), row, width)
+        at, line = divmod(row, ROWS)
+        style = "on $primary 35%" if self.has_focus else "on $foreground 10%"
+        base = self.resolve_style(style if at == self.cursor else "")
+        pieces = render_finding(*self._rows[at], line, width)
+        return self.render_styled(pieces, base).adjust_cell_length(width, base.rich_style)
+
+    on_focus = CursorView.redraw
+    on_blur = CursorView.redraw
+
+    def on_resize(self, event: events.Resize) -> None:
+        super().on_resize(event)
+        self.move_to(self.cursor)
+
+    def on_click(self, event: events.Click) -> None:
+        at = (event.y + self.scroll_offset.y) // ROWS
+        if at < len(self._rows):
+            self.move_to(at)
+            if event.chain == 2:
+                self.action_choose("open")
+
+    def action_choose(self, use: Use) -> None:
+        if self.current is not None:
+            self.post_message(self.Chosen((self.current[0],), use))
+
+    def action_fix_all(self) -> None:
+        if self.review is not None and self._rows:
+            self.post_message(self.Chosen(tuple(self.review.list_open()), "fix"))
+
+
+class FindingsPane(StatePane):
+    """Shows the findings of the session's last code review."""
+
+    DEFAULT_CSS = """
+    FindingsPane { height: 1fr; background: $background; }
+    FindingsPane .findings--sum { height: 1; text-style: bold; padding: 0 1; }
+    FindingsPane VerticalScroll { height: auto; max-height: 50%; border-top: hkey $panel; padding: 0 1; }
+    FindingsPane .findings--text { height: auto; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.list = FindingList()
+
+    def compose(self) -> ComposeResult:
+        yield Static(classes="findings--sum")
+        yield self.list
+        with VerticalScroll(can_focus=False):
+            yield Static(classes="findings--text")
+
+    def focus(self, scroll_visible: bool = True) -> FindingsPane:
+        self.list.focus(scroll_visible)
+        return self
+
+    def show_state(self, state: ViewState) -> None:
+        self.list.show(state)
+        total, review = self.query_one(".findings--sum", Static), state.review.code_review
+        total.display = review is not None and bool(review.findings)
+        if review is not None:
+            total.update(Content(describe_review(review)))
+        self._show_marked()
+
+    def on_finding_list_marked(self, event: FindingList.Marked) -> None:
+        event.stop()
+        self._show_marked()
+
+    def _show_marked(self) -> None:
+        marked, view = self.list.current, self.query_one(VerticalScroll)
+        view.display = marked is not None
+        if marked is not None:
+            parts = describe_finding(marked[0], marked[1][0])
+            self.query_one(".findings--text", Static).update(Content.assemble(*parts))
+            view.scroll_home(animate=False)
