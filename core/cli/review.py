@@ -17,7 +17,7 @@ from core.cli.box import bulk_line, find_kept_session
 from core.cli.parsing import Arguments, Front, Parser, add_directory, build_parser, parse_count, parse_directory
 from core.cli.print_mode.printer import escape_hidden, format_rename
 from core.cli.review_output.patch_text import render_git_preview, render_links, render_patch
-from core.cli.review_output.suggestions import build_github_review
+from core.cli.review_output.suggestions import build_findings_review, build_github_review
 from core.engine import Engine, EngineOptions
 from core.errors import CommandRejected
 from core.exits import ExitCode
@@ -36,7 +36,7 @@ from core.transports.session_view import SessionView, require_ack
 REVIEW_USAGE = """\
 agent-tui review [DIR] [--print] [--accept all | PATH ...] [--reject all | PATH ...]
        agent-tui review [DIR] --take N
-       agent-tui review [DIR] --format github --pr-diff FILE --commit SHA"""
+       agent-tui review [DIR] [--findings] --format github --pr-diff FILE --commit SHA"""
 
 REVIEW_TEXT = """\
 Show what waits for a review in DIR: what `agent-tui box run --keep` left, else
@@ -44,7 +44,8 @@ the last session with something pending. In a terminal this opens the screen on
 the review; with --print, or when the output is no terminal, the changes are
 printed as one unified diff, with what is kept beside it in lines that begin
 with #. --format github prints it as the review of a pull request, each hunk that
-lies in its diff as a suggestion: see docs/ci.md."""
+lies in its diff as a suggestion: see docs/ci.md. With --findings it is what the
+last `/review` has found, as text or as that review."""
 
 REVIEW_CODES = """\
 exit codes:
@@ -54,6 +55,8 @@ exit codes:
   4   something was left: a conflict, or protected and only accepted by its name"""
 
 
+NO_FINDINGS = "the last session holds no code review."
+REVIEW_HINT = "`agent-tui -p /review` makes one."
 NOTHING = "nothing waits for a review.\n"
 AS_A_WHOLE = "decided on as a whole, by its name"
 _LOOKED_AT = 50
@@ -63,7 +66,7 @@ _LOOKED_AT = 50
 class ReviewArguments(Arguments):
     """`paths` get the `verdict`; without one, what waits is shown: on the screen, or with `print_only` as text. `take`:
     the number of the candidate that is to wait for the review, None = none. `pull_diff`, `commit`: the unified diff of
-    a pull request and its last commit, for `format` "github"."""
+    a pull request and its last commit, for `format` "github". `findings`: those of the last code review instead."""
 
     front: ClassVar[Front] = "review"
     paths: tuple[str, ...] = ()
@@ -73,6 +76,7 @@ class ReviewArguments(Arguments):
     format: Literal["text", "github"] = "text"
     pull_diff: str = ""
     commit: str = ""
+    findings: bool = False
 
 
 def parse(argv: Sequence[str]) -> ReviewArguments:
@@ -84,6 +88,7 @@ def parse(argv: Sequence[str]) -> ReviewArguments:
     which.add_argument("--accept", nargs="+", metavar="PATH", help="write these to the project; `all`: what is plain")
     which.add_argument("--reject", nargs="+", metavar="PATH", help="drop these; `all`: every change, but no bulk")
     which.add_argument("--take", type=parse_count, metavar="N", help="have candidate N of the last session wait here")
+    which.add_argument("--findings", action="store_true", help="print what the last code review has found")
     parser.add_argument("--format", choices=("text", "github"), default="text", help="print as a diff, or as a review")
     parser.add_argument("--pr-diff", metavar="FILE", help="github: the diff of the pull request; - is standard input")
     parser.add_argument("--commit", metavar="SHA", help="github: the commit that is reviewed")
@@ -96,11 +101,12 @@ def parse(argv: Sequence[str]) -> ReviewArguments:
         directory=parse_directory(said.words, parser),
         paths=tuple(said.accept or said.reject or ()),
         verdict=verdict,
-        print_only=said.print_only or bool(verdict) or said.take is not None or is_github,
+        print_only=said.print_only or bool(verdict) or said.take is not None or is_github or said.findings,
         take=said.take,
         format=said.format,
         pull_diff=_read_diff(said.pr_diff, parser) if is_github else "",
         commit=said.commit or "",
+        findings=said.findings,
     )
 
 
@@ -132,7 +138,10 @@ def run(arguments: ReviewArguments) -> int:
 async def _go(arguments: ReviewArguments) -> int:
     is_taking = arguments.take is not None
     store = SessionStore(arguments.directory)
-    session = store.find_latest() if is_taking else session_to_review(arguments.directory)
+    is_latest = is_taking or arguments.findings
+    session = store.find_latest() if is_latest else session_to_review(arguments.directory)
+    if not session and arguments.findings:
+        raise CommandRejected(NO_FINDINGS, hint=REVIEW_HINT, code="no_code_review")
     if not session:
         sys.stdout.write("there is no session to take a candidate from.\n" if is_taking else NOTHING)
         return ExitCode.FAILED if is_taking else ExitCode.DONE
@@ -148,6 +157,9 @@ async def _go(arguments: ReviewArguments) -> int:
             return await _Taking(engine, view, heard).take(arguments.take)
         if arguments.verdict:
             return await _Verdicts(engine, view, arguments).give()
+        if arguments.findings:
+            _print_findings(view.state, arguments)
+            return ExitCode.DONE
         if arguments.format == "github":
             await _print_github(engine, view.state, arguments)
             return ExitCode.DONE
@@ -283,6 +295,22 @@ class _Verdicts:
             for change in list_changes(state.changes)
             if "all" in wanted or wanted & {change.path, change.renamed_from}
         ]
+
+
+def _print_findings(state: SessionState, arguments: ReviewArguments) -> None:
+    """Print what the last code review of the session has found and nobody has dismissed."""
+    review = state.review.code_review
+    if review is None:
+        raise CommandRejected(NO_FINDINGS, hint=REVIEW_HINT, code="no_code_review")
+    found = [each for each in review.findings if review.get_standing(each.id).standing != "dismissed"]
+    if arguments.format == "github":
+        body = build_findings_review(found, arguments.pull_diff, arguments.commit)
+        sys.stdout.write(escape_hidden(json.dumps(body, ensure_ascii=False, indent=2)) + "\n")
+        return
+    for each in found:
+        place = f"{display_name(each.path)}:{each.start}: " if each.path else ""
+        doubt = f" ({each.doubt})" if each.doubt else ""
+        sys.stdout.write(f"{place}{each.severity}: {to_one_line(each.title)}{doubt}\n")
 
 
 async def _print_github(engine: Engine, state: SessionState, arguments: ReviewArguments) -> None:

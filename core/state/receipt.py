@@ -93,6 +93,15 @@ def _count_lines(hunks: Iterable[Hunk]) -> tuple[int, int]:
     return sum(new for new, _ in lines), sum(old for _, old in lines)
 
 
+def describe_checks(state: SessionState, commands: Iterable[str], mark: str = "") -> list[str]:
+    """Describe checks that have passed, each with the tests that it counted: `pytest -q (12 passed)`. `mark` stands
+    around each command."""
+    turns = (*state.left_turns.values(), *state.turns)
+    told = {name: run.told for turn in turns for name, run in turn.checks.items() if run.exit_code == 0}
+    words = {name: f"{mark}{' '.join(name.split())}{mark}" for name in commands}
+    return [f"{words[name]} ({told[name]})" if told.get(name) else words[name] for name in words]
+
+
 def render_receipt(receipt: Receipt) -> str:
     """Render a receipt as Markdown, as it is put into a pull request."""
     parts = ["\n".join(f"> {line}".rstrip() for line in receipt.prompt.strip().splitlines()[:10])]

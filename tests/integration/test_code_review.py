@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from core.cli import review
 from core.cli.arguments import PrintArguments
 from core.cli.print_mode.headless import run_print
 from core.engine import Engine
@@ -208,6 +209,26 @@ async def test_a_pull_request_without_a_program_is_refused(project, monkeypatch)
         reply = await engine.submit(cmd.TurnSubmit(session=session, text="/review 12"))
         assert reply.code == "no_pull_request"
         assert "A branch needs none" in reply.hint
+
+
+def test_the_last_findings_are_printed_as_text_and_as_a_review_of_the_pull_request(project, tmp_path, capsys):
+    run_print(PrintArguments(directory=project, prompt="/review"), models=access((says(REVIEW),)))
+    capsys.readouterr()
+    assert review.run(review.parse([str(project), "--findings"])) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "a.txt:3: high: The third line is wrong",
+        "fresh.txt:2: medium: Nobody imports this (other text stands at these lines)",
+        "a.txt:6: low: The sixth line moved",
+    ]
+    (tmp_path / "pr.diff").write_text(git(project, "diff", "main", "topic"))
+    github = ["--format", "github", "--pr-diff", str(tmp_path / "pr.diff"), "--commit", "abc"]
+    assert review.run(review.parse([str(project), "--findings", *github])) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["commit_id"], said["event"]) == ("abc", "COMMENT")
+    assert said["body"].startswith("3 findings by agent-tui.\n\n**medium: Nobody imports this**")
+    assert "fresh.txt:2" in said["body"]
+    assert [(each["path"], each["line"]) for each in said["comments"]] == [("a.txt", 3), ("a.txt", 6)]
+    assert said["comments"][0]["body"].endswith("```suggestion\nline 2\n```")
 
 
 def test_the_findings_are_printed_and_in_the_json(project, capsys):

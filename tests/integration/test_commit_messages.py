@@ -68,10 +68,14 @@ async def test_without_an_answer_of_a_model_there_is_a_message_all_the_same(proj
 
 
 async def test_the_message_names_the_check_that_had_passed_when_the_hunk_was_accepted(project):
-    (project / "Makefile").write_text("test:\n\tgrep -q new a.txt\nlint:\n\tfalse\n")
+    (project / "Makefile").write_text("test:\n\tgrep -q new a.txt\n\t@echo == 3 passed in 0.1s ==\nlint:\n\tfalse\n")
     commands = [("run_terminal_cmd", {"command": each, "is_background": False}) for each in ("make lint", "make test")]
     turn = [writes("a.txt", edited(2)), *(calls(each) for each in commands), says("Done.")]
     async with session_in(project, access(turn)) as (engine, session):
         (group,) = (await accept_all(engine, session, "Renew line two")).groups
-        assert group.checks == ("make test",)
-        assert group.message == "Renew line two\n\nChecked by: make test\n"
+        assert group.checks == ("make test (3 passed)",)
+        assert group.message == "Renew line two\n\nChecked by: make test (3 passed)\n"
+        await submit(engine, cmd.VerdictUndo(session=session))
+        check = engine.state(session).changes["a.txt"].check
+        assert check is not None, "the same text is as proven as it was"
+        assert (check.command, check.has_passed) == ("make test", True)

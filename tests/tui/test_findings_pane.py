@@ -9,7 +9,7 @@ import pytest
 from core.protocol import commands as c
 from core.protocol import events as e
 from core.protocol import queries as q
-from core.protocol.review import Finding
+from core.protocol.review import Finding, VerdictRecord
 from tests.support import recorded
 from tests.support.scripted_client import SESSION
 from tui.commit.patch_dialog import PatchDialog, PatchView
@@ -186,3 +186,31 @@ async def test_diff_shows_what_was_accepted_where_nothing_waits(stage):
         assert "is in no commit yet" in str(on.app.screen.query_one(".dialog-title").render())
         (asked,) = [each for each in on.client.queries if isinstance(each, q.PatchQuery)]
         assert (asked.which, asked.paths) == ("accepted", ("a.txt",))
+
+
+async def test_after_the_last_verdict_c_in_the_review_commits_and_elsewhere_a_notice_offers_it(stage):
+    change = recorded.change("a.py", 1)
+    record = VerdictRecord(
+        id="v1",
+        path="a.py",
+        verdict="accept",
+        hunks=change.hunks,
+        base_before=change.base,
+        base_after=change.pending,
+        pending_before=change.pending,
+        pending_after=change.pending,
+    )
+    started = e.SessionStarted(workspace="shop", mode="agent", model="scripted/demo", branch="topic")
+    refused = q.CommitAnswer(refused="nothing to commit.")
+    async with stage([started, *recorded.opening()[1:]], answers={q.CommitQuery: refused}, size=(80, 24)) as on:
+        await on.emit(e.ChangeProposed(change=change))
+        await on.emit(e.VerdictGiven(verdict=record), e.ChangeResolved(path="a.py"))
+        offered = [each for each in on.app._notifications if "/commit commits" in each.message]
+        assert len(offered) == 1
+        await on.pilot.press("ctrl+r")
+        await on.until(lambda: on.panes.review is not None and on.panes.review.has_focus_within)
+        view = on.panes.review.browser.diff_view
+        assert "u undoes · c commits" in view._text
+        assert ("review.comment", "commit") in view.hints
+        await on.pilot.press("c")
+        await on.until(lambda: any(isinstance(each, q.CommitQuery) for each in on.client.queries))

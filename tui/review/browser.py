@@ -211,6 +211,12 @@ class ChangeBrowser(Vertical):
         return self.query_one(ChangeList)
 
     @property
+    def is_settled(self) -> bool:
+        """True if nothing waits any more, and something was accepted."""
+        found = measure_progress(self.changes, self.bulks, self._judged)
+        return not found.waiting and found.accepted > 0
+
+    @property
     def current_change(self) -> Change | None:
         """The change under the cursor, in the list as well."""
         if self.is_list_shown:

@@ -66,4 +66,5 @@ def describe_settled(progress: Progress) -> str:
         return ""
     parts = [("accepted", progress.accepted), ("rejected", progress.rejected)]
     said = ", ".join(f"{word} {count:,}" for word, count in parts if count)
-    return f"{said[0].upper()}{said[1:]}\n\nNothing waits any more · {{review.undo}} undoes"
+    commits = " · {review.comment} commits" if progress.accepted else ""
+    return f"{said[0].upper()}{said[1:]}\n\nNothing waits any more · {{review.undo}} undoes{commits}"

@@ -65,6 +65,10 @@ class ProvenVerdictRequested(Message, namespace="review_pane"):
     changes: tuple[Change, ...]
 
 
+class CommitRequested(Message, namespace="review_pane"):
+    """What was accepted is to be committed."""
+
+
 @dataclass
 class ProofRequested(Message, namespace="review_pane"):
     """The output of the check that ran over a change is to be shown."""

@@ -285,7 +285,10 @@ class ReviewPane(StatePane):
         self.focus()
 
     def action_comment(self) -> None:
-        if here := self.browser.find_judgeable_hunk():
+        """Comment the hunk; where nothing waits any more, go on to the commit of what was accepted."""
+        if self.browser.is_settled:
+            self.post_message(messages.CommitRequested())
+        elif here := self.browser.find_judgeable_hunk():
             self._input_target = (here[0], here[1].id)
             said = self.browser.comments.get((here[0], here[1].id))
             self.query_one(ReviewInput).ask("comment", said.text if said else "")

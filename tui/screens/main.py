@@ -191,6 +191,8 @@ class MainScreen(Screen[None]):
             self.controllers.modes.show()
         if "index" in topics:
             self.controllers.search.show_progress()
+        if "review" in topics:
+            self.controllers.review.offer_commit()
         if "commits" in topics:
             self.controllers.commits.show_progress()
         if "queue" in topics:

@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from core.cli.review_output.patch_text import render_patch
 from core.git.patch_hunks import list_right_hunks
-from core.protocol.review import ChangeDiff, DiffLine, Hunk
+from core.protocol.review import ChangeDiff, DiffLine, Finding, Hunk
+from core.text.counting import count
 
 MAX_BODY: Final = 60_000  # characters; the API takes 65,536
 MAX_COMMENTS: Final = 100
@@ -50,13 +51,31 @@ def build_github_review(changes: Sequence[ChangeDiff], diff: str, commit: str) -
             if suggestion is None or len(comments) == MAX_COMMENTS:
                 outside += _render_hunk(found, at)
             else:
-                comments.append(_build_comment(found.change.path, suggestion))
+                body = _fence("suggestion", suggestion.lines)
+                comments.append(_build_comment(found.change.path, suggestion.start, suggestion.end, body))
         if not suggestions:
             outside += [*render_patch(found)]
-    count = f"{len(comments)} suggestion{'s' * (len(comments) != 1)}"
-    body = SUGGESTED.format(count)
+    body = SUGGESTED.format(count("suggestion", len(comments)))
     if outside:
         body += f"\n\n{OUTSIDE}\n\n{_fence('diff', outside)}"
+    return {"commit_id": commit, "event": "COMMENT", "body": _shorten(body), "comments": comments}
+
+
+def build_findings_review(findings: Sequence[Finding], diff: str, commit: str) -> dict[str, Any]:
+    """Build the body of the request for the findings of a code review: a comment each where the diff has its lines,
+    with the suggestion where their place is certain; else they stand in the text."""
+    ranges = list_diff_ranges(diff)
+    comments: list[dict[str, Any]] = []
+    outside: list[str] = []
+    for each in findings:
+        is_there = any(each.start in found and each.end in found for found in ranges.get(each.path, []))
+        text = f"**{each.severity}: {each.title}**\n\n{each.text}".rstrip()
+        if not is_there or each.doubt or len(comments) == MAX_COMMENTS:
+            outside.append(f"{text}\n\n`{each.place}`" if each.place else text)
+            continue
+        suggestion = "" if each.suggestion is None else f"\n\n{_fence('suggestion', each.suggestion.split(chr(10)))}"
+        comments.append(_build_comment(each.path, each.start, each.end, text + suggestion))
+    body = "\n\n".join([SUGGESTED.format(count("finding", len(findings))), *outside])
     return {"commit_id": commit, "event": "COMMENT", "body": _shorten(body), "comments": comments}
 
 
@@ -91,15 +110,10 @@ def _place_hunk(hunk: Hunk, at: int, lines: Sequence[DiffLine]) -> Iterator[Sugg
         yield SuggestedLines(below, below, (*added, beside[below]))
 
 
-def _build_comment(path: str, wanted: SuggestedLines) -> dict[str, Any]:
-    comment: dict[str, Any] = {
-        "path": path,
-        "line": wanted.end,
-        "side": "RIGHT",
-        "body": _fence("suggestion", wanted.lines),
-    }
-    if wanted.start < wanted.end:
-        comment |= {"start_line": wanted.start, "start_side": "RIGHT"}
+def _build_comment(path: str, start: int, end: int, body: str) -> dict[str, Any]:
+    comment: dict[str, Any] = {"path": path, "line": end, "side": "RIGHT", "body": _shorten(body)}
+    if start < end:
+        comment |= {"start_line": start, "start_side": "RIGHT"}
     return comment
 
 

@@ -14,6 +14,7 @@ from core.protocol import queries as q
 from core.shadow.commits.commit_content import CommitContent
 from core.shadow.commits.path_version import AcceptedEdit, PathVersion
 from core.shadow.diff.hunks import compare_texts
+from core.state.receipt import describe_checks
 from core.state.session import SessionState
 
 MAX_SUBJECT: Final = 72  # characters
@@ -111,11 +112,11 @@ def build_group(
 
 
 def _list_checks(state: SessionState, edits: Sequence[AcceptedEdit]) -> tuple[str, ...]:
-    """Return the commands that had passed over the edits when they were accepted."""
+    """Return the commands that had passed over the edits when they were accepted, with the tests that they counted."""
     verdicts = {each.id: each for each in state.review.verdicts}
     found = (verdicts.get(each.id.partition(".")[0]) for each in edits)
     checks = (each.check for each in found if each is not None and each.check is not None)
-    return tuple(dict.fromkeys(each.command for each in checks if each.has_passed))
+    return tuple(describe_checks(state, [each.command for each in checks if each.has_passed]))
 
 
 def write_message(title: str, prompts: Sequence[str], todos: Sequence[str], checks: Sequence[str]) -> str:

@@ -47,6 +47,7 @@ from core.protocol.messages import UserMessage
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import run_unboxed
 from core.shell.outside.machine_run import build_machine_environment
+from core.state.receipt import describe_checks
 from core.state.session import SessionState
 
 PUSH_SECONDS: Final = 300.0
@@ -144,21 +145,21 @@ def find_program(url: str) -> str:
 
 
 def list_evidence(state: SessionState) -> tuple[list[str], list[str]]:
-    """Return the checks that had passed over what was committed, and the todos that it was for."""
+    """Return the checks that had passed over what was committed, in words, and the todos that it was for."""
     committed = {edit.partition(".")[0] for commit in state.review.commits for edit in commit.edits}
     found = [each for each in state.review.verdicts if each.id in committed]
     checks = [each.check.command for each in found if each.check is not None and each.check.has_passed]
     verified = [each.command for each in state.verifications.values() if each.exit_code == 0]
     wanted = {hunk.todo for each in found for hunk in each.hunks}
     todos = [each.content for each in state.todos if each.id in wanted]
-    return list(dict.fromkeys((*checks, *verified))), todos
+    return describe_checks(state, (*checks, *verified), "`"), todos
 
 
 def write_body(subjects: Sequence[str], checks: Sequence[str], todos: Sequence[str]) -> str:
     """Return the text of a pull request that is made without a model."""
     parts = ["\n".join(f"- {each}" for each in subjects)]
     if checks or todos:
-        passed = [f"- passed: `{' '.join(each.split())}`" for each in checks]
+        passed = [f"- passed: {each}" for each in checks]
         done = [f"- [x] {' '.join(each.split())}" for each in todos]
         parts.append("## Evidence\n\n" + "\n".join((*passed, *done)))
     return "\n\n".join(parts) + "\n"

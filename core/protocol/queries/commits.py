@@ -30,7 +30,7 @@ class CommitFile(Struct, frozen=True, kw_only=True):
 class CommitGroup(Struct, frozen=True, kw_only=True):
     """One proposed commit. `edits`: the accepted edits by id (see `PlannedCommit`); `files` as they are with the groups
     before it committed; `prompts` and `todos`: their texts; `checks`: commands that passed over its hunks before they
-    were accepted; `message`: made of all that without a model."""
+    were accepted, with the tests that they counted; `message`: made of all that without a model."""
 
     title: str
     edits: tuple[str, ...]

@@ -263,7 +263,9 @@ class Verdicts(ReviewPart, eq=False):
             known = change or self.contents.build_change(record.path, sides)
             known = replace(known, renamed_from=moved[0], source=moved[1]) if moved else known
             found = narrow_change(known, sides, reinsert_hunks(rest, record.hunks, record.verdict))
-            found = replace(found, origin=(record.origin if change else origin) or known.origin)
+            checked = change.check if change and record.verdict == "accept" else None  # of the same text
+            origin = (record.origin if change else origin) or known.origin
+            found = replace(found, origin=origin, check=checked or record.check)
         else:
             hunks = (*(change.hunks if change else ()), *record.hunks)
             found = self.contents.build_change(record.path, sides, hunks, moved, origin)

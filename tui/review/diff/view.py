@@ -27,7 +27,7 @@ from tui.widgets.key_hints import Hint, HintsChanged
 
 SPLIT_WIDTH: Final = 100
 
-FINAL_HINTS: Final[tuple[Hint, ...]] = (("review.undo", "undo"),)
+FINAL_HINTS: Final[tuple[Hint, ...]] = (("review.undo", "undo"), ("review.comment", "commit"))
 CONFLICT_HINTS: Final[tuple[Hint, ...]] = tuple(
     (f"review.{key}", word or key)
     for key, word in (("settle", ""), ("reject", ""), ("reason", "why"), ("next", ""), ("undo", ""), ("list", ""))

@@ -32,6 +32,7 @@ class ReviewController(Controller):
     def __init__(self, context: ScreenContext, panes: PaneController) -> None:
         super().__init__(context)
         self._panes = panes
+        self._has_waited = False
 
     # Verdicts
 
@@ -122,6 +123,15 @@ class ReviewController(Controller):
             self.context.notify_user(f"Nothing has checked {format_path(event.change.path, 100)} as it is.", hint)
         else:
             self.context.show(build_proof_page(event.change.check, self.context.state.blocks))
+
+    def offer_commit(self) -> None:
+        """Say after the last verdict that what was accepted can be committed, unless the review itself says so."""
+        state, side = self.context.state, self._panes.side
+        waits = bool(state.changes) or any(each.needs_verdict for each in state.bulks)
+        is_over, self._has_waited = self._has_waited and not waits, waits
+        is_told = side is not None and side.current == "review"
+        if is_over and not is_told and state.branch and any(each.verdict == "accept" for each in state.judged):
+            self.context.notify_user("Nothing waits any more.", "/commit commits what you accepted.")
 
     # Bulks
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from textual import on
+
 from core.protocol import queries
 from core.protocol.commands import AnyCommand
 from core.protocol.events import AnyEvent
 from tui.commit.commit_dialog import CommitDialog
 from tui.commit.draft_dialog import DraftDialog
 from tui.commit.pull_request_dialog import PullRequestDialog
+from tui.review.messages import CommitRequested
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.editor import EditorController
 
@@ -20,8 +23,9 @@ class CommitController(Controller):
         self._editor = editor
         self._dialog: DraftDialog | None = None
 
+    @on(CommitRequested)
     @in_worker("commit")
-    async def action_commit(self, _: str = "") -> None:
+    async def action_commit(self, _: object = "") -> None:
         """Show what would be committed; where nothing can be, say why."""
         found = await self._ask_preview("none")
         if found is not None:
