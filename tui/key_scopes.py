@@ -24,7 +24,7 @@ CURSOR_KEYS: Final = frozenset(
         "memory": "down up",
         "agents": "down up",
         "background": "down up",
-        "findings": "down up",
+        "findings": "down up page_down page_up",
         "compared": "down up",
         "rewind": "down up",
         "consent": "down up",

@@ -255,6 +255,8 @@ _ROWS: Final[tuple[Row, ...]] = (
     ("findings.fix_all", "F", "fix_all", "Fix all", "Have the agent fix all that are open"),
     ("findings.dismiss", "x", "choose('dismiss')", "Dismiss", "Dismiss this finding, or open it again"),
     ("findings.copy", "y", "choose('copy')", "Copy", "Copy this finding as Markdown"),
+    ("findings.page_down", "pagedown,space", "page(1)", "Read on", "A screenful down in what is said of this finding"),
+    ("findings.page_up", "pageup", "page(-1)", "Read back", "A screenful up in it"),
     ("findings.down", "j,down", "move(1)", "Below", "The finding below"),
     ("findings.up", "k,up", "move(-1)", "Above", "The finding above"),
     ("background.open", "enter,o", "open", "Open", "Bring its work into your review; then open it"),

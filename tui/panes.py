@@ -109,6 +109,7 @@ def _count_findings(state: ViewState) -> str:
 _REVIEW: Final[frozenset[Topic]] = frozenset({"review"})
 _PLAN: Final[frozenset[Topic]] = frozenset({"plan", "review"})
 _DEBUG: Final[frozenset[Topic]] = frozenset({"debug"})
+_FINDINGS: Final[frozenset[Topic]] = frozenset({"review", "agents"})  # the end of a turn, which may have fixed one
 _AGENTS: Final[frozenset[Topic]] = frozenset({"agents"})
 PANES: Final = (
     PaneSpec("review", "tui.review.pane:ReviewPane", "ctrl+r", "Review", "the pending changes", _REVIEW, _count_review),
@@ -149,7 +150,7 @@ PANES: Final = (
         "shift+f8",
         "Findings",
         "the findings of a code review",
-        _REVIEW,
+        _FINDINGS,
         _count_findings,
         is_rare=True,
     ),

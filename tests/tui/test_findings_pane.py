@@ -132,8 +132,18 @@ async def test_a_fix_that_waits_for_the_review_is_told_in_the_row(findings):
         on.client.emit(e.FindingsSettled(ids=("f1",), standing="fixing", turn=turn))
         await on.until(lambda: shown.current[1][0] == "being fixed")
         on.client.emit(e.TurnFinished(reason="done"))
-        on.client.emit(e.FindingsSettled(ids=("f1",), standing="fixing", turn=turn))
         await on.until(lambda: shown.current[1][0] == "nothing was changed for it")
+
+
+async def test_pages_read_on_in_a_long_text(findings):
+    long = Finding(id="f1", severity="low", title="Long", text="\n".join(map(str, range(200))))
+    async with findings((long,)) as (on, _):
+        text = on.screen.query_one("FindingsPane VerticalScroll")
+        await on.until(lambda: text.max_scroll_y > 100)
+        await on.pilot.press("pagedown")
+        await on.until(lambda: text.scroll_offset.y == text.size.height - 1)
+        await on.pilot.press("space", "pageup", "pageup")
+        await on.until(lambda: text.scroll_offset.y == 0)
 
 
 async def test_review_is_sent_as_it_was_typed(stage):

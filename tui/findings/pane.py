@@ -50,6 +50,12 @@ class FindingList(CursorView):
     class Marked(Message):
         """The cursor is on another finding, or it stands otherwise."""
 
+    @dataclass
+    class Paged(Message):
+        """The text of the marked finding is to be read on (1), or back (-1)."""
+
+        step: int
+
     def __init__(self) -> None:
         super().__init__()
         self.review: CodeReview | None = None
@@ -130,6 +136,9 @@ class FindingList(CursorView):
         if self.current is not None:
             self.post_message(self.Chosen((self.current[0],), use))
 
+    def action_page(self, step: int) -> None:
+        self.post_message(self.Paged(step))
+
     def action_fix_all(self) -> None:
         if self.review is not None and self._rows:
             self.post_message(self.Chosen(tuple(self.review.list_open()), "fix"))
@@ -170,6 +179,11 @@ class FindingsPane(StatePane):
     def on_finding_list_marked(self, event: FindingList.Marked) -> None:
         event.stop()
         self._show_marked()
+
+    def on_finding_list_paged(self, event: FindingList.Paged) -> None:
+        event.stop()
+        view = self.query_one(VerticalScroll)
+        view.scroll_relative(y=event.step * max(view.size.height - 1, 1), animate=False)
 
     def _show_marked(self) -> None:
         marked, view = self.list.current, self.query_one(VerticalScroll)

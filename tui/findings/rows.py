@@ -50,7 +50,8 @@ def render_finding(finding: Finding, standing: Piece, line: int, width: int) -> 
     told = fit_line(standing[0] or finding.doubt, max(width - _WORD - 6, 4))
     told_style = standing[1] if standing[0] else "$text-warning"
     room = max(width - _WORD - 8 - measure_text(told), 8)
-    place = shorten_path(finding.path, max(room - 7, 4)) + f":{finding.start}" if finding.path else "no place"
+    number = f":{finding.start}"
+    place = shorten_path(finding.path, max(room - len(number), 4)) + number if finding.path else "no place"
     return [(" " * (_WORD + 4), ""), (place, MUTED), (f" · {told}" if told else "", told_style)]
 
 
