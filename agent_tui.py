@@ -185,15 +185,19 @@ def _start(arguments: "Arguments") -> int:
 
 
 def _run_screen(arguments: "Any") -> int:
-    if arguments.continue_last or arguments.resume:
-        from core.cli.sessions import choose_session
-
-        arguments = choose_session(arguments)
     if _lacks_terminal():
         from core.exits import ExitCode
 
         return ExitCode.USAGE
-    return load_screen()(arguments)
+    from core.user_dirs import get_config_dir
+    from tui.terminal.early_terminal import open_early
+
+    with open_early(arguments, get_config_dir()) as early:
+        if arguments.continue_last or arguments.resume:
+            from core.cli.sessions import choose_session
+
+            arguments = choose_session(arguments)
+        return load_screen()(arguments, early)
 
 
 def _lacks_terminal() -> bool:
@@ -251,7 +255,7 @@ def own_program() -> "tuple[str, ...]":
     return (sys.executable, *isolation(), os.path.realpath(__file__))
 
 
-def load_screen() -> "Callable[[Any], int]":
+def load_screen() -> "Callable[..., int]":
     """Load the screen with its way to an engine. Textual would load tree-sitter for colours that we take from
     Pygments."""
     sys.modules.setdefault("tree_sitter", None)  # type: ignore[arg-type]  # how an import is told that there is none
@@ -259,7 +263,10 @@ def load_screen() -> "Callable[[Any], int]":
     from core.transports.stdio_client import reach_engine
     from tui.app import run
 
-    return lambda arguments: run(arguments, reach_engine, keep_fault=lambda fault: _save_crash(fault, arguments))
+    def show(arguments: "Any", early: "Any" = None) -> int:
+        return run(arguments, reach_engine, early=early, keep_fault=lambda fault: _save_crash(fault, arguments))
+
+    return show
 
 
 def _save_crash(fault: BaseException, arguments: "Any") -> str:

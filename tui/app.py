@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from textual.driver import Driver
 
     from core.protocol.client import Client
+    from tui.terminal.early_terminal import EarlyTerminal
 
 
 class ScreenOptions(Protocol):
@@ -70,7 +72,8 @@ def build_session_request(options: ScreenOptions) -> SessionRequest:
 
 
 class AgentApp(ThemedApp[int], inherit_bindings=False):
-    """One window on one workspace. `keymap` changes keys by id, `theme` is a name of ours or of Textual's."""
+    """One window on one workspace. `keymap` changes keys by id, `theme` is a name of ours or of Textual's. `early`: the
+    terminal that was there before it."""
 
     CSS_PATH = "app.tcss"
     TITLE = "agent-tui"
@@ -89,6 +92,7 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
         keymap: Mapping[str, str] | None = None,
         theme: str = "",
         driver: type[Driver] | None = None,
+        early: EarlyTerminal | None = None,
     ) -> None:
         guard_renderer()
         super().__init__(driver_class=driver)
@@ -96,7 +100,7 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
         self.appearance.choose(theme)
         self.show_appearance()
         self.animation_level = "none"
-        self.main = MainScreen(connect, request)
+        self.main = MainScreen(connect, request, early=early)
         self.key_filter = KeyFilter(self, lambda: self.main.controllers.chat)
         self.seconds_since_struck = self.key_filter.get_seconds_since_struck
         self._frame_diff = FrameDiff()
@@ -178,11 +182,11 @@ def run(
     options: OptionsT,
     connect: Callable[[OptionsT, str], Awaitable[Client]],
     *,
-    keymap: Mapping[str, str] | None = None,
+    early: EarlyTerminal | None = None,
     keep_fault: KeepFault | None = None,
 ) -> int:
     """Show the screen until the user leaves. Return the exit code. `connect` gets the session that is to be shown, "" =
-    a new one."""
+    a new one. `early`: the terminal, if the first frame is on it."""
 
     async def client() -> Client:
         if not gc.isenabled():  # the launcher paused it; the first frame is there, and what was imported for it stays
@@ -191,12 +195,17 @@ def run(
         return await connect(options, app.main.state.session_id or options.resume or "")
 
     vars(textual_screen)["UPDATE_PERIOD"] = 1 / FRAMES_PER_SECOND
-    from tui.terminal.driver import TerminalDriver, exit_on_signals, restore_on_error
+    from tui.terminal.driver import TerminalDriver, exit_on_signals, get_attributes, restore_on_error
 
-    driver = choose_driver()
-    app = AgentApp(client, build_session_request(options), keymap=keymap, driver=driver)
-    app.install_signal_handlers, app.keep_fault = exit_on_signals, keep_fault
-    with restore_on_error():
+    driver, request = choose_driver(), build_session_request(options)
+    if early is None:
+        app = AgentApp(client, request, driver=driver)
+    else:
+        with_early = cast("type[Driver]", partial(TerminalDriver, early=early))
+        app = AgentApp(client, request, driver=with_early, theme=early.theme, early=early)
+    before = get_attributes() if early is None else early.attributes
+    app.install_signal_handlers, app.keep_fault = partial(exit_on_signals, before=before), keep_fault
+    with restore_on_error(before):
         app.run()
     if not app.return_code and driver is TerminalDriver:
         from tui.notices import format_exit_summary

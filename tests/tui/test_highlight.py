@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tui.themes import SYNTAX
+from tui.themes.building import SYNTAX
 from tui.widgets.highlight import CHUNK_LINES, HighlightedText
 
 CODE = ['"""A doc string', 'over two lines."""', "def f(x: int) -> str:", "    return 'a'  # why", ""]

@@ -26,7 +26,7 @@ from tui.ask import messages
 from tui.input.visibility import GracePeriod, GuardedWidget, is_fully_visible
 from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.text import expose_controls, fit_line, format_path
-from tui.themes import SYNTAX
+from tui.themes.building import SYNTAX
 from tui.widgets.highlight import HighlightedText
 from tui.workers import start_worker
 

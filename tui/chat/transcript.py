@@ -18,27 +18,16 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.widgets import Static
 
-from core.modes import Mode
 from core.protocol.messages import Attachment
 from tui.block import TranscriptBlock
 from tui.chat.block_rows import can_open, copy_text
+from tui.chat.greeting import FIRST_KEYS, HEADLINE, KEY_WIDTH, PROMISE
 from tui.chat.transcript_layout import TranscriptLayout
 from tui.keymap import format_first_key, get_bindings
-from tui.themes import SYNTAX
+from tui.themes.building import SYNTAX
 from tui.widgets.text_rows import Piece, TextRow, apply_offsets, join_logical_text, slice_pieces
 
 _MUTED: Final = "$foreground 60%"
-_PROMISE: Final = "The agent works in a shadow of this project: nothing reaches your files until you accept it."
-_FIRST_KEYS: Final = (
-    ("@", "name a file"),
-    ("/", "commands"),
-    ("app.mode_next", f"mode: {', '.join(mode.title() for mode in Mode)}"),
-    ("app.review", "review what it changed"),
-    ("app.files", "files of the project"),
-    ("app.palette", "search every command"),
-    ("app.keys", "all keys"),
-)
-
 ROLES: Final = (
     *(
         "muted",
@@ -333,9 +322,9 @@ class Greeting(Static):
 
     def show(self, keymap: Mapping[str, str], note: str = "") -> None:
         """Render with the user's keys and a note for the start, "" = none."""
-        parts = [("Say what you want done and press Enter.\n", "bold"), (f"{_PROMISE}\n", _MUTED)]
+        parts = [(f"{HEADLINE}\n", "bold"), (f"{PROMISE}\n", _MUTED)]
         parts.append((f"{note}\n\n" if note else "\n", "$text-warning"))
-        for way, what in _FIRST_KEYS:
-            how = format_first_key(way, keymap) if "." in way else way
-            parts += [(f"{how:<11}", "$accent"), (f"{what}\n", _MUTED)]
+        for key_id, key, what in FIRST_KEYS:
+            shown = format_first_key(key_id, keymap) if key_id else key
+            parts += [(f"{shown:<{KEY_WIDTH}}", "$accent"), (f"{what}\n", _MUTED)]
         self.update(Content.assemble(*parts))

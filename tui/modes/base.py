@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from tui.state import Topic, ViewState
+if TYPE_CHECKING:
+    from tui.state import Topic, ViewState
 
 Accent = Literal["primary", "warning", "success", "error"]
-Condition = Callable[[ViewState], bool]
+Condition = Callable[["ViewState"], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tui.modes.base import BOARD, REVIEW, ScreenMode
-from tui.state import ViewState
+
+if TYPE_CHECKING:
+    from tui.state import ViewState
 
 
 def _is_testing(state: ViewState) -> bool:

@@ -18,7 +18,7 @@ from core.protocol.queries import HunkAnswer
 from tui.keymap import get_bindings
 from tui.review.diff.layout import CleanLine
 from tui.review.messages import CommandRequested
-from tui.themes import SYNTAX
+from tui.themes.building import SYNTAX
 from tui.widgets.highlight import CHUNK_LINES, HighlightedText
 
 THEME_NAME: Final = "hunk"

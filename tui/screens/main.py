@@ -32,6 +32,7 @@ from tui.widgets.status_bar import StatusBar
 
 if TYPE_CHECKING:
     from tui.screens.controllers import ControllerSet
+    from tui.terminal.early_terminal import EarlyTerminal
 
 TOO_SMALL_NOTICE: Final = (
     "agent-tui needs a larger window: 60 columns and 16 rows show all of it. Nothing is lost; what runs goes on."
@@ -49,12 +50,13 @@ class MainScreen(Screen[None]):
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (11, "-low"), (24, "-tall")]  # noqa: RUF012
     AUTO_FOCUS = "#prompt"
 
-    def __init__(self, connect: Connect, request: SessionRequest) -> None:
+    def __init__(self, connect: Connect, request: SessionRequest, *, early: EarlyTerminal | None = None) -> None:
         # Given at once: each class that comes later has all widgets styled anew.
         classes = f"-mode-{request.mode} -accent-{SCREEN_MODES[request.mode].accent}"
         super().__init__(classes=classes if request.resume is not None else f"{classes} -empty")
         self.bridge = Bridge(connect, request, self)
         self._request = request
+        self._early = early
         self._pending_notice = ""
         self._toast_room = (0, 0, 0)  # the first column that toasts may stand in, how many there are, and rows below
         self._is_set_up = self._is_pane_shown = self._is_place_shown = False
@@ -80,13 +82,17 @@ class MainScreen(Screen[None]):
         yield Static(Content(TOO_SMALL_NOTICE), id="too-small")
 
     def on_mount(self) -> None:
+        if self._early is not None and (typed := self._early.take_text()):
+            self.query_one(Prompt).set_text(typed)
         self._show_greeting()
         self.query_one(StatusBar).show(self.state, "starting…")
         self.screen_layout_refresh_signal.subscribe(self, self._after_layout, immediate=True)
         self.call_after_refresh(self._start)
 
     def _start(self) -> None:
-        """Start the engine, and load the controllers while its process begins."""
+        """Start the engine, and load the controllers while its process begins. What was typed early has a focus now."""
+        if self._early is not None:
+            self._early.release_keys()
         self.context.start(self.bridge.run, group="engine", exclusive=True)
         self.call_later(self._load)
 

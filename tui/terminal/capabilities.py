@@ -5,7 +5,6 @@ What only the terminal itself can say (its background) is asked by the driver.
 
 from __future__ import annotations
 
-import asyncio
 import codecs
 import os
 from collections.abc import Mapping
@@ -112,6 +111,8 @@ async def find_real_depth(found: TerminalCapabilities) -> ColorDepth:
     only where it knows of it; elsewhere what was found."""
     if found.multiplexer != "tmux" or found.depth != "truecolor":
         return found.depth
+    import asyncio  # which the first frame does without
+
     try:
         process = await asyncio.create_subprocess_exec(
             *("tmux", "display-message", "-p", "#{client_termfeatures}"),

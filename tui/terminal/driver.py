@@ -24,6 +24,7 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
 from tui.terminal.capabilities import detect_capabilities
+from tui.terminal.early_terminal import ALTERNATE_SCREEN, COMMAND_PAUSE, SEQUENCE_GAP, EarlyTerminal
 from tui.terminal.replies import ASK_BACKGROUND, ReplyReader
 from tui.terminal.sequences import POP_TITLE, PUSH_TITLE, ProgressState, format_progress_report, format_title
 
@@ -74,10 +75,12 @@ class TerminalOutput:
 
 
 class TerminalDriver(LinuxDriver):
-    """A driver that ends the app when its terminal is gone, where Textual's own would read nothing for ever."""
+    """A driver that ends the app when its terminal is gone, where Textual's own would read nothing for ever. It goes on
+    with an `early` terminal, which has the first frame and the first keys."""
 
-    def __init__(self, app: Any, **more: Any) -> None:
+    def __init__(self, app: Any, *, early: EarlyTerminal | None = None, **more: Any) -> None:
         super().__init__(app, **more)
+        self._early = early  # until the terminal is ours
         self._file: Any = TerminalOutput(self._file, self._exit_app)
         self._replies = ReplyReader(self.process_message)
         self._title = ""
@@ -85,11 +88,19 @@ class TerminalDriver(LinuxDriver):
         self._capabilities = detect_capabilities()
 
     def start_application_mode(self) -> None:
+        early = self._early
         super().start_application_mode()  # type: ignore[no-untyped-call]
+        if early is not None:
+            early.adopt()
+            self._early, self.attrs_before = None, early.attributes
         self.ask_background()
         if self._title:
             self.write_aside(PUSH_TITLE + format_title(self._title))
         self._report_progress(self._progress)
+
+    def write(self, data: str) -> None:
+        if data != ALTERNATE_SCREEN or self._early is None:  # else it is shown, and would be cleared
+            super().write(data)
 
     def process_message(self, message: Message) -> None:
         super().process_message(message)
@@ -132,6 +143,7 @@ class TerminalDriver(LinuxDriver):
         """Read keys until the app ends, or the terminal does: its input is at an end, or fails."""
         parser = XTermParser(self._debug)
         decode = getincrementaldecoder("utf-8")("replace").decode
+        self._process_first_keys(parser, decode)
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             while not self.exit_event.is_set():
@@ -142,6 +154,19 @@ class TerminalDriver(LinuxDriver):
                     for event in parser.feed(held):
                         self.process_message(event)
                 for event in parser.tick():
+                    self.process_message(event)
+
+    def _process_first_keys(self, parser: XTermParser, decode: Callable[..., str]) -> None:
+        """Process what was typed before the screen was there, key by key as by hand, and as struck at its time."""
+        for at, data, is_command in self._early.take_keys(self.exit_event) if self._early is not None else ():
+            typed = self._replies.feed(decode(data))
+            for event in parser.feed(typed) if typed else ():
+                event.time = at
+                self.process_message(event)
+            if is_command:  # letters that follow at once would overtake it, or be one with it
+                self.exit_event.wait(SEQUENCE_GAP if data == b"\x1b" else COMMAND_PAUSE)
+                for event in parser.tick():
+                    event.time = at
                     self.process_message(event)
 
     def _read_input(self, parser: XTermParser, decode: Callable[..., str]) -> bool:
@@ -164,7 +189,8 @@ class TerminalDriver(LinuxDriver):
         super().stop_application_mode()
 
 
-def _get_attributes() -> list[Any] | None:
+def get_attributes() -> list[Any] | None:
+    """Return how the terminal is set, None if there is none."""
     try:
         return termios.tcgetattr(0)
     except termios.error:
@@ -172,9 +198,9 @@ def _get_attributes() -> list[Any] | None:
 
 
 @contextlib.contextmanager
-def restore_on_error() -> Iterator[None]:
-    """Restore the terminal after an app that ends by an exception, also if Textual did not come to that."""
-    before = _get_attributes()
+def restore_on_error(before: list[Any] | None) -> Iterator[None]:
+    """Restore the terminal to what it was `before` an app that ends by an exception, also if Textual did not come to
+    that."""
     try:
         yield
     except BaseException:
@@ -193,9 +219,10 @@ def restore_terminal(before: list[Any] | None) -> None:
             termios.tcsetattr(0, termios.TCSANOW, before)
 
 
-def exit_on_signals(app: Any) -> None:
-    """Let signals that mean the end exit `app` as `ctrl+q` does, its engine too; by force after `EXIT_TIMEOUT`."""
-    before, loop = _get_attributes(), asyncio.get_running_loop()
+def exit_on_signals(app: Any, before: list[Any] | None) -> None:
+    """Let signals that mean the end exit `app` as `ctrl+q` does, its engine too; by force after `EXIT_TIMEOUT`, with
+    the terminal as it was `before`."""
+    loop = asyncio.get_running_loop()
 
     def force() -> None:
         restore_terminal(before)

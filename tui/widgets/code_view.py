@@ -10,7 +10,7 @@ from typing import Final
 from textual.strip import Strip
 from textual.style import Style
 
-from tui.themes import SYNTAX
+from tui.themes.building import SYNTAX
 from tui.widgets.highlight import HighlightedText, Span
 from tui.widgets.row_view import Mark, RowView
 from tui.widgets.text_rows import measure_text

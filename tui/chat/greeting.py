@@ -1,0 +1,30 @@
+"""The words of the greeting, for the widget and for the frame that is drawn before there are widgets."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from core.modes import Mode
+
+HEADLINE: Final = "Say what you want done and press Enter."
+PROMISE: Final = "The agent works in a shadow of this project: nothing reaches your files until you accept it."
+KEY_WIDTH: Final = 11  # columns
+
+
+class FirstKey(NamedTuple):
+    """A thing to begin with. `key_id` is that of a binding, "" = `key` is a letter; else its default key."""
+
+    key_id: str
+    key: str
+    what: str
+
+
+FIRST_KEYS: Final = (
+    FirstKey("", "@", "name a file"),
+    FirstKey("", "/", "commands"),
+    FirstKey("app.mode_next", "shift+tab", f"mode: {', '.join(mode.title() for mode in Mode)}"),
+    FirstKey("app.review", "ctrl+r", "review what it changed"),
+    FirstKey("app.files", "ctrl+b", "files of the project"),
+    FirstKey("app.palette", "ctrl+p", "search every command"),
+    FirstKey("app.keys", "f1", "all keys"),
+)

@@ -1,0 +1,274 @@
+"""The terminal before Textual has it: the first frame is on it, and what is typed is shown in the prompt.
+
+One thread reads. Letters, backspace and short pastes become the text of the prompt, which the screen takes when it has
+one; from the first other key on, everything is kept as it came, for the driver. What the terminal answers to the
+driver's questions meanwhile is kept, too. Each byte goes exactly one of these ways.
+
+Ctrl+C, a signal and a terminal that is gone end the program as they do later, and the terminal is given back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import signal
+import sys
+import termios
+import threading
+import tty
+from codecs import getincrementaldecoder
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Protocol
+
+from tui.terminal.capabilities import detect_capabilities
+from tui.terminal.first_frame import FirstFrame, build_first_frame
+
+INPUT, OUTPUT = 0, 2  # where Textual reads keys and draws
+ALTERNATE_SCREEN: Final = "\x1b[?1049h"
+_OPEN: Final = f"{ALTERNATE_SCREEN}\x1b[?25l\x1b[?2004h\x1b[?7l"
+_CLOSE: Final = "\x1b[?7h\x1b[?2004l\x1b[0m\x1b[?1049l\x1b[?25h"
+_INTERRUPT: Final = "\x03"
+_ESCAPE: Final = "\x1b"
+_ENDS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+COMMAND_PAUSE: Final = 0.03  # seconds after a key that does something, before the next one
+SEQUENCE_GAP: Final = 0.1  # seconds within which the rest of a sequence follows its start
+MAX_PASTE: Final = 400  # characters
+
+# What may come in one piece: a paste, a sequence of another kind, the beginning of one, or a letter.
+_PASTE: Final = r"\x1b\[200~(?P<paste>.*?)\x1b\[201~"
+_STRING: Final = r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[P_^][^\x1b]*\x1b\\"
+_ANSWER: Final = rf"{_STRING}|\x1b\[\?[0-9;]*\$?[a-zA-Z]|\x1b\[[IO]|\x1b\[<[\d;]+[mM]"  # or of the focus, the mouse
+_KEY: Final = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1bO.|\x1b[^\[\]OP_^]"
+_TOKEN: Final = re.compile(
+    rf"{_PASTE}|(?P<answer>{_ANSWER})|(?P<unfinished>\x1b\[200~.*|\x1b(?:\[[0-?]*[ -/]*|[\]P_^].*|O)?\Z)"
+    rf"|(?P<key>{_KEY})|(?P<letter>.)",
+    re.DOTALL,
+)
+
+
+class EarlyOptions(Protocol):
+    """The part of a command line that the first frame depends on."""
+
+    continue_last: bool
+    resume: str | None
+    mode: str | None
+
+
+class KeptKeys(NamedTuple):
+    """Bytes as they were typed, and when. `is_command`: a key that does something, which takes a moment."""
+
+    at: float
+    data: bytes
+    is_command: bool = False
+
+
+class TypedText:
+    """Tells letters of the prompt from other keys. `text` is what the prompt holds, `kept` is for the driver."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.kept: list[KeptKeys] = []
+        self.is_interrupted = False  # Ctrl+C was struck
+        self._has_other_keys = False
+        self._decoder = getincrementaldecoder("utf-8")("surrogateescape")
+        self._unfinished = ""
+        self._fed_at = float("-inf")
+
+    def feed(self, data: bytes, at: float) -> None:
+        """Take what was typed at a moment."""
+        if self._unfinished == _ESCAPE and at - self._fed_at > SEQUENCE_GAP:
+            self._unfinished, self._has_other_keys = "", True
+            self.kept.append(KeptKeys(self._fed_at, _ESCAPE.encode(), is_command=True))
+        typed = self._unfinished + self._decoder.decode(data)
+        self._unfinished = ""
+        for found in _TOKEN.finditer(typed):
+            if found["unfinished"]:
+                self._unfinished = found["unfinished"]
+            else:
+                self._take(found, at)
+        self._fed_at = at
+
+    def _take(self, found: re.Match[str], at: float) -> None:
+        token, letter, paste = found.group(), found["letter"], found["paste"]
+        self.is_interrupted = self.is_interrupted or letter == _INTERRUPT
+        is_text = letter is not None and letter.isprintable()
+        if found["answer"] or self._has_other_keys:
+            self._keep(token, at, is_command=not found["answer"] and not is_text)
+        elif letter in {"\x7f", "\x08"}:
+            self.text = self.text[:-1]
+        elif is_text:
+            self.text += token
+        elif paste is not None and _is_short(paste):
+            self.text += paste
+        else:
+            self._has_other_keys = True
+            self._keep(token, at, is_command=True)
+
+    def _keep(self, token: str, at: float, *, is_command: bool) -> None:
+        self.kept.append(KeptKeys(at, token.encode("utf-8", "surrogateescape"), is_command))
+
+    def end(self) -> None:
+        """Keep what is unfinished as well: the rest of it goes to the driver."""
+        begun_letter, _ = self._decoder.getstate()
+        if pending := self._unfinished.encode("utf-8", "surrogateescape") + begun_letter:
+            self.kept.append(KeptKeys(self._fed_at, pending))
+        self._unfinished = ""
+        self._decoder.reset()
+
+
+def _is_short(paste: str) -> bool:
+    """True if a paste is words on one line: a longer one becomes a chip, and a path an attachment."""
+    return len(paste) <= MAX_PASTE and paste.isprintable() and not re.search(r"[/\\]", paste) and paste.strip() != ""
+
+
+class EarlyTerminal:
+    """The terminal with a first frame, as a context manager: what is not handed over by then is given back.
+
+    The driver adopts the terminal, then the screen takes the text, and when its prompt has the focus, the driver the
+    keys.
+    """
+
+    def __init__(self, frame: FirstFrame) -> None:
+        self.attributes: list[Any] = termios.tcgetattr(INPUT)  # as the shell had them
+        self.theme = frame.theme
+        self._frame = frame
+        self._typed = TypedText()
+        self._is_adopted = False
+        self._released = threading.Event()
+        self._wake_end, self._waker = os.pipe()
+        self._reader = threading.Thread(target=self._read, name="first-keys", daemon=True)
+        self._handlers: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> EarlyTerminal:
+        try:
+            self._open()
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    def _open(self) -> None:
+        for number in _ENDS:
+            self._handlers[number] = signal.signal(number, _raise_interrupt)
+        raw = termios.tcgetattr(INPUT)
+        raw[tty.LFLAG] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
+        raw[tty.IFLAG] &= ~(termios.IXON | termios.IXOFF | termios.ICRNL | termios.INLCR | termios.IGNCR)
+        raw[tty.CC][termios.VMIN] = 1
+        termios.tcsetattr(INPUT, termios.TCSANOW, raw)
+        _write(_OPEN + self._frame.render())
+        self._reader.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        self._stop_reading()
+        if not self._is_adopted:
+            _write(_CLOSE)
+            with contextlib.suppress(termios.error):
+                termios.tcsetattr(INPUT, termios.TCSANOW, self.attributes)
+        for number, handler in self._handlers.items():
+            if signal.getsignal(number) is _raise_interrupt:
+                signal.signal(number, handler)
+
+    def adopt(self) -> None:
+        """Take note that the driver has the terminal, and gives it back."""
+        self._is_adopted = True
+
+    def take_text(self) -> str:
+        """Return what the prompt is to begin with. From here on nothing is read until `release_keys`."""
+        self._stop_reading()
+        return self._typed.text
+
+    def release_keys(self) -> None:
+        """Let the driver have the keys: there is a widget that they are for."""
+        self._released.set()
+
+    def take_keys(self, ended: threading.Event) -> list[KeptKeys]:
+        """Wait until they are released, or something `ended` before. Return what was typed and is not in the text."""
+        while not self._released.wait(SEQUENCE_GAP) and not ended.is_set():
+            continue
+        self._stop_reading()
+        return self._typed.kept
+
+    def _stop_reading(self) -> None:
+        if self._reader.is_alive():
+            os.write(self._waker, b".")
+            self._reader.join()
+        self._typed.end()
+
+    def _read(self) -> None:
+        was_cooked = bool(select.select([INPUT], [], [], 0)[0])  # typed before, with the end of a line for Enter
+        while self._wake_end not in (ready := select.select([INPUT, self._wake_end], [], [])[0]):
+            try:
+                data = os.read(INPUT, 1 << 12) if ready else b""
+            except OSError:
+                data = b""
+            if not data:
+                os.kill(os.getpid(), signal.SIGHUP)
+                return
+            shown = self._typed.text
+            self._typed.feed(data.replace(b"\n", b"\r") if was_cooked else data, monotonic())
+            was_cooked = False
+            if self._typed.is_interrupted:
+                os.kill(os.getpid(), signal.SIGINT)
+                return
+            if self._typed.text != shown:
+                _write(self._frame.render_prompt(self._typed.text))
+
+
+def _raise_interrupt(number: int, _: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _write(text: str) -> None:
+    data = text.encode()
+    with contextlib.suppress(OSError):
+        while data:
+            data = data[os.write(OUTPUT, data) :]
+
+
+def open_early(options: EarlyOptions, config_directory: Path) -> AbstractContextManager[EarlyTerminal | None]:
+    """Return the terminal with the first frame of what the options ask for. None: it can't show one, it is not ours at
+    the moment, or what is on it is read out."""
+    interface = _read_interface(config_directory / "config.toml")
+    if not _is_whole_terminal() or interface.get("plain"):
+        return nullcontext()
+    try:
+        size = os.get_terminal_size(OUTPUT)
+        capabilities = detect_capabilities(os.environ, getattr(sys.__stderr__, "encoding", "") or "utf-8")
+        is_empty = not (options.continue_last or options.resume)
+        mode, theme = options.mode or "agent", str(interface.get("theme", ""))
+        frame = build_first_frame(size, capabilities, mode=mode, theme=theme, is_empty=is_empty)
+        return nullcontext() if frame is None else EarlyTerminal(frame)
+    except (OSError, termios.error):
+        return nullcontext()
+
+
+def _is_whole_terminal() -> bool:
+    if os.environ.get("TERM", "dumb") in {"dumb", "unknown"} or os.environ.get("TEXTUAL_DRIVER"):
+        return False
+    try:
+        return all(map(os.isatty, (INPUT, 1, OUTPUT))) and os.tcgetpgrp(INPUT) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def _read_interface(file: Path) -> dict[str, Any]:
+    """Return what the user's settings say of the screen; of mistakes in them the engine tells."""
+    if not file.is_file():
+        return {}
+    import tomllib
+
+    try:
+        interface = tomllib.loads(file.read_text("utf-8")).get("ui")
+    except (OSError, ValueError):
+        return {}
+    return interface if isinstance(interface, dict) else {}
