@@ -324,7 +324,7 @@ def _run_upkeep(arguments: "Any") -> int:
 
         return run_report(arguments, check_interface=_check_interface)
     from core.cli.upkeep.config import run
-    from tui.screens.controllers.editor import find_editor_command
+    from tui.files.editors import find_editor_command
 
     return run(arguments, check_interface=_check_interface, find_editor=find_editor_command)
 

@@ -183,7 +183,7 @@ async def test_n7b_an_editor_that_comes_up_behind_another_pane_leaves_no_verdict
     answers = {q.DiffQuery: q.DiffAnswer(diff=REMOVED), q.HunkQuery: text}
     async with stage(proposed(REMOVED, TESTS), size=size, answers=answers) as on:
         await reviewed(on, clock)
-        for key in ("e", "o", "escape", "a"):
+        for key in ("e", "O", "escape", "a"):
             on.app.post_message(events.Key(key, key if len(key) == 1 else None))
             on.app.key_filter.keystrokes.flush()
         await on.pilot.pause(0.3)
@@ -374,7 +374,7 @@ async def test_n16a_a_file_that_is_to_be_deleted_is_shown_as_it_still_is(stage, 
     }
     async with stage(proposed(REMOVED), size=(80, 24), answers=answers) as on:
         await reviewed(on, clock)
-        await on.pilot.press("o")
+        await on.pilot.press("O")
         await on.until(
             lambda: on.screen.query("FileView") and "import math" in on.screen.query_one("FileView").cursor.lines
         )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.screens.controllers.editor import find_editor_command
+from tui.files.editors import find_editor_command
 
 
 @pytest.fixture

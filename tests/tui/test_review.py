@@ -149,10 +149,10 @@ async def test_w_asks_why_and_rejects_with_the_reason():
         assert view.has_focus
 
 
-async def test_u_asks_for_undo_and_o_opens_at_the_hunk():
+async def test_u_asks_for_undo_and_shift_o_shows_the_file_at_the_hunk():
     app = ReviewApp()
     async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot, "j", "j", "o", "u")
+        await settle(pilot, "j", "j", "O", "u")
         opened, undone = app.posted
         assert (opened.path, opened.line) == (PRICES.change.path, PRICES.change.hunks[2].new_start)
         assert undone == VerdictUndo()
@@ -231,7 +231,7 @@ async def test_a_settled_file_gives_way_to_the_next_and_the_last_to_a_calm_text(
         view = await settle(pilot)
         assert view.diff.change.path == ADDED.change.path
         app.pane.set_changes(())
-        await settle(pilot, "a", "j", "A", "o", "c", "w", "s", "e", "l", "t", "b")
+        await settle(pilot, "a", "j", "A", "O", "c", "w", "s", "e", "l", "t", "b")
         assert "Nothing to review" in text_of(view)
         assert app.posted == []
 

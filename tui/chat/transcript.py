@@ -295,6 +295,11 @@ class Transcript(ScrollView, can_focus=True):
         self._render_visible()
         self._reveal_block()
 
+    @property
+    def current_block(self) -> TranscriptBlock | None:
+        """The block that is marked."""
+        return self._blocks[self.cursor] if 0 <= self.cursor < len(self._blocks) else None
+
     def action_copy_block(self) -> None:
         if 0 <= self.cursor < len(self._blocks):
             self.post_message(self.Copied(copy_text(self._blocks[self.cursor])))

@@ -141,6 +141,11 @@ class FilePreview(StatePane):
         return self._path
 
     @property
+    def line(self) -> int:
+        """The line of the cursor, from 1."""
+        return self._view.cursor.line + 1
+
+    @property
     def _view(self) -> FileView:
         return self.query_one(FileView)
 

@@ -240,11 +240,18 @@ class ReviewPane(StatePane):
             self._input_target = (here[0], here[1].id)
             self.query_one(ReviewInput).ask("reason")
 
+    @property
+    def current_place(self) -> tuple[str, int] | None:
+        """The file and the line, from 1, of the current hunk; of a file in the list, its first."""
+        if (change := self.browser.current_change) is None:
+            return None
+        diff, at = self.browser.get_diff(), self.browser.diff_view.current
+        hunk = diff.change.hunks[at] if diff is not None and at >= 0 and not self.browser.is_list_shown else None
+        return change.path, max(hunk.new_start, 1) if hunk else 1
+
     def action_open_file(self) -> None:
-        if (change := self.browser.current_change) is not None:
-            diff, at = self.browser.get_diff(), self.browser.diff_view.current
-            hunk = diff.change.hunks[at] if diff is not None and at >= 0 and not self.browser.is_list_shown else None
-            self.post_message(messages.FileRequested(change.path, max(hunk.new_start, 1) if hunk else 1))
+        if (place := self.current_place) is not None:
+            self.post_message(messages.FileRequested(*place))
 
     # A hunk
 

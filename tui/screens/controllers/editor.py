@@ -1,24 +1,48 @@
-"""The controller of the user's own editor: found outside of the project, and started where no file of it has a say."""
+"""The controller of the user's own editor: text of the screen is written in it, and places of the project are opened.
+
+What opens is the user's file. Of a pending change it is a scratch copy, whose hunks come back when the editor ends. The
+editor is found outside of the project, and started where no file of it has a say.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
-import re
-import shlex
-import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tui.screens.controller import Controller
+from textual.widget import Widget
 
-_KEY_NAME: Final = re.compile(r"(?i)api_?key|token|secret|passw|credential")
+from core.protocol import commands, queries
+from core.protocol.review import Change
+from tui.chat.block_rows import copy_text
+from tui.chat.transcript import Transcript
+from tui.files.editors import (
+    EditorCall,
+    Place,
+    build_editor_call,
+    choose_editor,
+    drop_api_keys,
+    find_editor_command,
+    find_scratch_directory,
+)
+from tui.files.file_tree import FileTree
+from tui.files.preview import FilePreview
+from tui.files.references import find_path, find_places
+from tui.files.scratch_copy import ScratchCopy
+from tui.quantities import count
+from tui.review.pane import ReviewPane
+from tui.screens.controller import Controller, in_worker
+from tui.screens.dialogs.picker import PickerDialog, PickerOption
+from tui.text import fit_line, format_path
+
+MAX_EDITED: Final = 8_000_000  # bytes of a pending file
 
 
 class EditorController(Controller):
-    """Edits text of the screen in `$VISUAL` or `$EDITOR`."""
+    """Edits text of the screen, and opens places, in `$VISUAL` or `$EDITOR`."""
 
     def action_external_editor(self) -> None:
         """Write the prompt, or the hunk or plan that is being edited, in the user's own editor."""
@@ -33,45 +57,131 @@ class EditorController(Controller):
     def edit(self, text: str, suffix: str) -> str | None:
         """Return `text` as the user's own editor leaves it, without its last newlines; None: it did not work."""
         place = find_scratch_directory(is_private=self.context.state.is_private)
-        editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
         with tempfile.TemporaryDirectory(prefix="agent-tui-", dir=place) as scratch:
             path = Path(scratch) / f"text{suffix}"
             path.write_text(text, encoding="utf-8")
             try:
-                with self.context.screen.app.suspend():
-                    command = [*find_editor_command(os.environ), str(path)]
-                    subprocess.run(command, check=True, cwd=scratch, env=drop_api_keys(os.environ))
+                call = build_editor_call(find_editor_command(os.environ), Place(str(path)), os.environ, waits=True)
+                self._run_in_terminal(call, scratch)
                 return path.read_text(encoding="utf-8", errors="replace").rstrip("\n")
             except Exception as problem:  # an editor may fail in any way; the text stays as it was
-                told = f"The editor {editor!r} did not work: {problem}"
-                self.context.notify_user(told, "Set $EDITOR.", is_error=True)
+                self._report(problem)
         return None
 
+    # Places
 
-def find_editor_command(environment: Mapping[str, str]) -> list[str]:
-    """Return the words that start the editor: `$VISUAL`, else `$EDITOR`, else vi.
+    def action_open_here(self) -> None:
+        """Open what the cursor is on."""
+        app = self.context.screen.app
+        places = self._find_places(app.focused) if app.focused is not None else []
+        if not places:
+            self.context.notify_user("No file of the project is named here.")
+        elif len(places) == 1:
+            self.open_place(places[0])
+        else:
+            self._choose_place(places)
 
-    A bare name is looked for on PATH without relative entries and those below the current directory. Raises ValueError
-    when the words can't be told apart.
-    """
-    program, *words = shlex.split(environment.get("VISUAL") or environment.get("EDITOR") or "vi")
-    if "/" in program:
-        return [str(Path(program).expanduser().absolute()), *words]
-    here, entries = Path.cwd(), environment.get("PATH", os.defpath).split(os.pathsep)
-    outside = [each for each in entries if each.startswith("/") and not _is_inside(Path(each), here)]
-    return [shutil.which(program, path=os.pathsep.join(outside)) or program, *words]
+    @in_worker("editor.choice")
+    async def _choose_place(self, places: list[Place]) -> None:
+        shown = [f"{format_path(each.path, 200)}:{each.line}" for each in places]
+        options = [PickerOption(str(number), words, "") for number, words in enumerate(shown)]
+        picked = await self.context.ask(PickerDialog("Open in your editor", options))
+        if picked:
+            self.open_place(places[int(picked)])
 
+    def _find_places(self, focused: Widget) -> list[Place]:
+        """Return the places that are meant where the focus is."""
+        for widget in focused.ancestors_with_self:
+            match widget:
+                case ReviewPane():
+                    place = widget.current_place
+                    return [Place(*place)] if place is not None else []
+                case FilePreview():
+                    return [Place(widget.path, widget.line)] if widget.path else []
+                case FileTree():
+                    node = widget.cursor_node
+                    item = node.data if node is not None else None
+                    return [Place(item.path)] if item is not None and item.entry.kind != "directory" else []
+                case Transcript():
+                    return self._find_references(widget)
+        return []
 
-def _is_inside(entry: Path, directory: Path) -> bool:
-    return directory != Path("/") and entry.resolve().is_relative_to(directory)
+    def _find_references(self, transcript: Transcript) -> list[Place]:
+        """Return the places that the text of the marked row names, else the file that the row is about."""
+        if (block := transcript.current_block) is None:
+            return []
+        state = self.context.state
+        places = find_places(f"{block.output}\n{copy_text(block)}", state.workspace, state.changes.__contains__)
+        path = find_path(block.subject, state.workspace, state.changes.__contains__) if block.subject else ""
+        return places or ([Place(path)] if path else [])
 
+    @in_worker("editor", exclusive=False)
+    async def open_place(self, place: Place) -> None:
+        """Open a place in the user's editor: in their file, or in a copy of what is pending."""
+        change = self.context.state.changes.get(place.path)
+        try:
+            if change is not None and change.hunks and change.operation != "delete":
+                await self._edit_pending(place, change)
+            else:
+                file = Path(self.context.state.workspace) / place.path
+                await self._run(place._replace(path=str(file.absolute())), str(Path.home()), waits=False)
+        except Exception as problem:  # an editor may fail in any way, and nothing is lost with it
+            self._report(problem)
 
-def find_scratch_directory(*, is_private: bool) -> str | None:
-    """Return the directory for the editor's file: in memory for a private session if possible; None = the default."""
-    places = (os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm") if is_private else ()
-    return next((each for each in places if each and Path(each).is_dir() and os.access(each, os.W_OK)), None)
+    async def _edit_pending(self, place: Place, change: Change) -> None:
+        """Open a scratch copy of the pending file; what is changed in its hunks becomes their pending state."""
+        question = queries.FileQuery(path=place.path, max_bytes=MAX_EDITED)
+        answer = await self.context.query(question, queries.FileAnswer, "The file can't be read.")
+        if answer is None or answer.problem:
+            self.context.notify_user(answer.problem if answer else "", is_error=True)
+            return
+        parent = find_scratch_directory(is_private=self.context.state.is_private)
+        copy = ScratchCopy(place.path, answer.text, parent=parent)
+        try:
+            await self._run(place._replace(path=str(copy.file)), str(copy.file.parent), waits=True)
+        except Exception:
+            copy.remove()
+            raise
+        edits = copy.read_edits(change.hunks)
+        is_taken = [
+            await self.context.submit(commands.HunkEdit(path=place.path, hunk=hunk, text=text))
+            for hunk, text in edits.texts.items()
+        ]
+        if edits.outside or not all(is_taken):
+            kept = f"Your copy is kept: {copy.file}"
+            what = f"{count('change', edits.outside)} outside of the hunks did not come back." if edits.outside else ""
+            self.context.notify_user(what, kept, is_error=True)
+            return
+        copy.remove()
+        if edits.texts:
+            name = format_path(place.path, 100)
+            self.context.notify_user(f"{count('hunk', len(edits.texts))} of {name} as you edited it.")
 
+    async def _run(self, place: Place, directory: str, *, waits: bool) -> None:
+        """Run the editor on a place with an absolute path: in the terminal, or beside the screen until it ends."""
+        call = build_editor_call(choose_editor(os.environ), place, os.environ, waits=waits)
+        if not call.has_window:
+            self._run_in_terminal(call, directory)
+            return
+        for command in call.commands:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+                cwd=directory,
+                env=drop_api_keys(os.environ),
+                start_new_session=True,  # a window outlives the screen
+            )
+            if status := await process.wait():
+                raise subprocess.CalledProcessError(status, command)
 
-def drop_api_keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for a program of the user's own, without the keys of model APIs."""
-    return {name: value for name, value in environment.items() if not _KEY_NAME.search(name)}
+    def _run_in_terminal(self, call: EditorCall, directory: str) -> None:
+        with self.context.screen.app.suspend():
+            for command in call.commands:
+                subprocess.run(command, check=True, cwd=directory, env=drop_api_keys(os.environ))
+
+    def _report(self, problem: Exception) -> None:
+        editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+        told = f"The editor {fit_line(repr(editor), 100)} did not work: {problem}"
+        self.context.notify_user(told, "Set $EDITOR.", is_error=True)
