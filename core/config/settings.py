@@ -21,7 +21,7 @@ from core.config.tool_settings import find_tool_settings
 from core.modes import Mode
 from core.permissions.rules import PermissionChoice, PermissionRule, parse_rule
 from core.protocol.messages import ModelJob
-from core.protocol.options import ColorChoice, GlyphChoice, HangupRule
+from core.protocol.options import ColorChoice, GlyphChoice, HangupRule, PromptKeys
 from core.protocol.queries.sessions import NotificationSettings
 from core.protocol.tools import ToolSettings
 
@@ -60,13 +60,15 @@ class EditSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 class InterfaceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`keymap` maps a binding's id to keys, `theme` "" = the program's own, `syntax` a style of Pygments, "" = the
-    theme's. Which of them exist the screen knows. `plain`: the screen is read out."""
+    theme's. Which of them exist the screen knows. `plain`: the screen is read out. `prompt_keys`: which keys edit the
+    prompt."""
 
     theme: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{0,60}$")] = ""
     syntax: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{0,60}$")] = ""
     colors: ColorChoice = "auto"
     glyphs: GlyphChoice = "auto"
     plain: bool = False
+    prompt_keys: PromptKeys = "default"
     keymap: dict[_KeyId, _KeyNames] = field(default_factory=dict)
 
 

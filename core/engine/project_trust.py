@@ -15,6 +15,7 @@ from core.extensions.commands import load_commands
 from core.extensions.places import is_extension_path
 from core.extensions.plugins import find_extension_places
 from core.extensions.skills import load_skills
+from core.extensions.snippets import load_snippets
 from core.hooks.parsing import HookFile
 from core.hooks.places import (
     describe_changed_hooks,
@@ -216,3 +217,4 @@ def read_project_extensions(workspace: Workspace, is_trusted: TrustCheck) -> Non
     load_agents(folders)
     load_skills(folders)
     load_commands(folders)
+    load_snippets(folders)

@@ -23,10 +23,10 @@ from core.workspace import Workspace
 from core.workspace.secret_names import may_be_secret
 
 Scope = Literal["project", "user"]
-ExtensionKind = Literal["agent", "skill", "command", "plugin"]
+ExtensionKind = Literal["agent", "skill", "command", "snippet", "plugin"]
 
 FOLDERS: Final = (".agent-tui", ".agents", ".cursor", ".claude", ".codex")
-KINDS: Final = ("agents", "skills", "commands", "plugins")
+KINDS: Final = ("agents", "skills", "commands", "snippets", "plugins")
 SKILL_FILE: Final = "SKILL.md"
 OWN_FOLDER: Final = "config"  # the word for the user's configuration directory of this program
 MAX_FILE_BYTES: Final = 128 * 1024
@@ -205,5 +205,5 @@ def is_extension_path(path: str) -> bool:
     if "plugins" in kinds:
         return name in _PLUGIN_FILES or (name.endswith(".md") and not {"agents", "commands"}.isdisjoint(parts))
     return ("skills" in kinds and name == SKILL_FILE) or (
-        name.endswith(".md") and not {"agents", "commands"}.isdisjoint(kinds)
+        name.endswith(".md") and not {"agents", "commands", "snippets"}.isdisjoint(kinds)
     )

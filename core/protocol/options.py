@@ -10,6 +10,7 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 HangupRule = Literal["ssh", "always", "never"]
 ColorChoice = Literal["auto", "truecolor", "256", "16", "none"]
 GlyphChoice = Literal["auto", "unicode", "ascii"]
+PromptKeys = Literal["default", "vim"]
 
 
 @dataclass(frozen=True, kw_only=True)

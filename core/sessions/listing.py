@@ -20,6 +20,7 @@ from core.state.fold import SHARED_STEPS, apply_event
 from core.state.session import SessionState
 from core.user_dirs import get_state_dir
 
+LATEST_SESSIONS = 30  # whose prompts are gone through one by one
 DAMAGED = "The log is damaged; what is whole of it can be resumed."
 
 
@@ -93,11 +94,17 @@ def _read_summary(directory: Path, *, locked: bool) -> SessionSummary:
 
 
 def load_prompts(
-    store: SessionStore, *, limit: int, sessions: int = 30, known: Mapping[str, SessionSummary] | None = None
+    store: SessionStore, *, limit: int, pattern: str = "", known: Mapping[str, SessionSummary] | None = None
 ) -> tuple[str, ...]:
-    """Return the user's prompts in the latest sessions, oldest first, without immediate repetitions."""
+    """Return the user's prompts in the latest sessions, oldest first, without immediate repetitions; with a pattern
+    those of all sessions that hold each of its words."""
+    words = pattern.lower().split()
+    directories = store.list_directories()[: None if words else LATEST_SESSIONS]
     found = [
-        prompt for each in store.list_directories()[:sessions] for prompt in _load_summary(each, known or {}).prompts
+        prompt
+        for each in directories
+        for prompt in _load_summary(each, known or {}).prompts
+        if all(word in prompt.text.lower() for word in words)
     ]
     prompts = [text for text, _ in groupby(each.text for each in sorted(found, key=lambda prompt: prompt.at))]
     return tuple(prompts[-limit:]) if limit > 0 else ()

@@ -72,6 +72,17 @@ async def test_i1_in_a_project_that_is_not_trusted_nothing_of_it_is_called_and_n
         assert not (project / "made.txt").exists()
 
 
+async def test_snippets_of_the_project_are_offered_once_it_is_trusted(project):
+    write(project, {".agent-tui/snippets/bug.md": "$0 is wrong."})
+    async with session_in(project, access([says("ok")])) as (engine, session):
+        answer = await engine.query(q.SnippetsQuery(session=session))
+        assert (answer.snippets, answer.is_trusted) == ((), False)
+    trust(project)
+    async with session_in(project, access([says("ok")])) as (engine, session):
+        (found,) = (await engine.query(q.SnippetsQuery(session=session))).snippets
+        assert (found.name, found.text, found.path) == ("bug", "$0 is wrong.", ".agent-tui/snippets/bug.md")
+
+
 async def test_a_command_that_fails_is_not_sent_and_says_so(project):
     write(project, {".claude/commands/bad.md": "See !`echo oh; exit 4`"})
     trust(project)

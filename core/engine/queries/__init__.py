@@ -47,6 +47,7 @@ QUERIES: Final[Mapping[type, Answer]] = {
     q.MemoryQuery: rules.answer_memory,
     q.CommandsQuery: extensions.answer_commands,
     q.CommandPreviewQuery: extensions.answer_command_preview,
+    q.SnippetsQuery: extensions.answer_snippets,
     q.SkillsQuery: extensions.answer_skills,
     q.ServersQuery: extensions.answer_servers,
     q.AgentsQuery: tools.answer_agents,

@@ -18,6 +18,7 @@ from core.extensions.places import SkippedFile
 from core.extensions.plugins import find_extension_places
 from core.extensions.rendering import PromptArguments, render_parts
 from core.extensions.skills import Skill, SkillSet, load_skills
+from core.extensions.snippets import load_snippets
 from core.permissions.trusted_files import TrustCheck
 from core.protocol import queries as q
 from core.workspace import Workspace
@@ -91,6 +92,28 @@ def preview_command(found: Skill | CommandFile, arguments: str) -> q.CommandPrev
     text = "".join(f"!`{each.text}`" if each.is_command else each.text for each in parts)
     runs = tuple(each.text for each in parts if each.is_command)
     return q.CommandPreviewAnswer(path=found.path, text=text, runs=runs)
+
+
+async def answer_snippets(source: QuerySource, _: q.SnippetsQuery) -> q.SnippetsAnswer:
+    """Return all texts that can be put into a prompt by name."""
+    return await asyncio.to_thread(list_snippets, source.services.workspace, _get_check(source))
+
+
+def list_snippets(workspace: Workspace, check: TrustCheck | None) -> q.SnippetsAnswer:
+    """List the snippets of a workspace. Reads many files."""
+    found = load_snippets(find_extension_places(workspace, check).folders)
+    rows = tuple(
+        q.Snippet(
+            name=each.name,
+            description=each.description,
+            text=each.text,
+            scope=each.scope,
+            path=each.path,
+            problems=each.problems,
+        )
+        for each in found.snippets
+    )
+    return q.SnippetsAnswer(snippets=rows, skipped=_list_skipped(found.skipped), is_trusted=check is not None)
 
 
 async def answer_skills(source: QuerySource, query: q.SkillsQuery) -> q.SkillsAnswer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Final
 
 from core.config.manual import find_page, list_pages, read_title, render_page
@@ -44,6 +45,7 @@ def answer_settings(source: QuerySource, _: q.SettingsQuery) -> q.SettingsAnswer
         colors=ui.colors,
         glyphs=ui.glyphs,
         plain=ui.plain,
+        prompt_keys=ui.prompt_keys,
         notify=settings.notify,
         keymap=ui.keymap,
         detach_on_hangup=detach.on_hangup,
@@ -138,7 +140,8 @@ async def answer_background(source: QuerySource, _: q.BackgroundQuery) -> q.Back
 
 async def answer_prompt_history(source: QuerySource, query: q.PromptHistoryQuery) -> q.PromptHistoryAnswer:
     known, store = _summarize_open(source), source.services.store
-    return q.PromptHistoryAnswer(prompts=await asyncio.to_thread(load_prompts, store, limit=query.limit, known=known))
+    load = partial(load_prompts, store, limit=query.limit, pattern=query.pattern, known=known)
+    return q.PromptHistoryAnswer(prompts=await asyncio.to_thread(load))
 
 
 def _summarize_open(source: QuerySource) -> dict[str, SessionSummary]:

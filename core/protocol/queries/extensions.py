@@ -1,4 +1,4 @@
-"""Extensions of the agent: skills and commands of the user's own, each with the reason why it counts or not."""
+"""Extensions of the agent: skills, commands and snippets of the user's own, each with why it counts or not."""
 
 from __future__ import annotations
 
@@ -41,6 +41,29 @@ class CommandsAnswer(Answer, frozen=True, kw_only=True, tag="commands"):
     """`is_trusted` False: nothing of the project is among them."""
 
     commands: tuple[PromptCommand, ...] = ()
+    skipped: tuple[SkippedExtension, ...] = ()
+    is_trusted: bool = True
+
+
+class Snippet(Struct, frozen=True, kw_only=True):
+    """A text that `;name` puts into a prompt. `$0` in it is where the cursor goes."""
+
+    name: str
+    description: str
+    text: str
+    scope: ExtensionScope
+    path: str
+    problems: tuple[str, ...] = ()
+
+
+class SnippetsQuery(Query, frozen=True, kw_only=True, tag="snippets"):
+    """Every text that can be put into a prompt by name."""
+
+
+class SnippetsAnswer(Answer, frozen=True, kw_only=True, tag="snippets"):
+    """`is_trusted` False: none of the project's."""
+
+    snippets: tuple[Snippet, ...] = ()
     skipped: tuple[SkippedExtension, ...] = ()
     is_trusted: bool = True
 

@@ -10,7 +10,7 @@ from core.protocol.debug import ComparedLocation, ProbeRecord
 from core.protocol.events.tool import HookRan
 from core.protocol.events.turn import LoadedRule
 from core.protocol.models import ModelChoice, ProviderStatus, RouteRow
-from core.protocol.options import ColorChoice, GlyphChoice, HangupRule
+from core.protocol.options import ColorChoice, GlyphChoice, HangupRule, PromptKeys
 from core.protocol.queries.base import Answer, Query
 
 NotificationForm = Literal["auto", "bell", "osc9", "osc777", "osc99", "off"]
@@ -35,9 +35,11 @@ class RoutesQuery(Query, frozen=True, kw_only=True, tag="routes"):
 
 
 class PromptHistoryQuery(Query, frozen=True, kw_only=True, tag="prompts"):
-    """The user's prompts in this workspace, oldest first."""
+    """The user's latest prompts in this workspace, oldest first; with a `pattern` those of all sessions that hold each
+    of its words."""
 
     limit: int = 200
+    pattern: str = ""
 
 
 class ContextQuery(Query, frozen=True, kw_only=True, tag="context"):
@@ -194,6 +196,7 @@ class SettingsAnswer(Answer, frozen=True, kw_only=True, tag="settings"):
     colors: ColorChoice = "auto"
     glyphs: GlyphChoice = "auto"
     plain: bool = False
+    prompt_keys: PromptKeys = "default"
     notify: NotificationSettings = NotificationSettings()
     keymap: dict[str, str] = field(default_factory=dict)
     detach_on_hangup: HangupRule = "ssh"

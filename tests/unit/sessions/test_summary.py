@@ -77,6 +77,16 @@ def test_a_summary_holds_no_prompt_that_nobody_wants_to_see_again(store):
     assert load_prompts(store, limit=10) == ("short", "last")
 
 
+def test_a_search_finds_prompts_of_all_sessions_by_all_of_their_words(store):
+    for number in range(listing.LATEST_SESSIONS + 2):
+        session(store, f"Number {number}", f"Fix the parser {number}", "go on")
+    assert "Fix the parser 0" not in load_prompts(store, limit=100)
+    assert load_prompts(store, limit=100, pattern="0 PARS") == tuple(
+        f"Fix the parser {number}" for number in (0, 10, 20, 30)
+    )
+    assert load_prompts(store, limit=1, pattern="parser 0") == ("Fix the parser 30",)
+
+
 def test_fifty_sessions_are_listed_without_reading_one_log(store, monkeypatch):
     for number in range(50):
         session(store, f"Number {number}", "go")
