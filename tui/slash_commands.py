@@ -90,6 +90,7 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("config", "pages.show_config", "Settings: what holds, where it comes from, what is wrong", "KEY"),
     SlashCommand("theme", "pages.choose_theme", "Choose the colours", "name"),
     SlashCommand("keys", "pages.show_keys", "All keys"),
+    SlashCommand("vim", "prompt.toggle_vim", "Vim's keys in the prompt: on, off"),
     SlashCommand("detach", "sessions.detach", "Leave, and let the session go on without a screen"),
     SlashCommand("quit", "sessions.quit", "Leave"),
 )

@@ -111,3 +111,22 @@ async def test_a_letter_that_is_held_while_the_app_ends_is_dropped(stage):
         assert on.app.key_filter.keystrokes.is_holding
     assert not on.app.screen_stack
     on.app.key_filter._flush()  # as its timer does, if it is due before the app has stopped it
+
+
+async def test_a_backspace_in_a_burst_acts_between_the_letters_that_it_was_struck_between(stage):
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press("/", "m")
+        await on.until(lambda: on.prompt.is_completing)
+        for key in (Key("o", "o"), Key("x", "x"), Key("backspace", "\x7f"), Key("d", "d"), Key("e", "e")):
+            on.app.post_message(key)
+        await on.until(lambda: on.prompt.text.endswith("de"))
+        await on.pilot.pause()
+        assert on.prompt.text == "/mode"
+
+
+async def test_keys_that_move_the_cursor_in_a_burst_keep_their_place_among_the_letters(stage):
+    async with stage(recorded.opening()) as on:
+        for key in (Key("b", "b"), Key("home", None), Key("a", "a"), Key("end", None), Key("c", "c")):
+            on.app.post_message(key)
+        await on.until(lambda: len(on.prompt.text) == 3)
+        assert on.prompt.text == "abc"

@@ -52,8 +52,8 @@ async def test_t7_a_paste_of_a_megabyte_becomes_a_chip_unseen_and_is_expanded_wh
         monkeypatch.setattr(on.prompt, "edit", lambda change: edited.append(change.text) or edit(change))
         on.prompt.post_message(Paste(text))
         await on.until(lambda: on.prompt.text)
-        assert edited == ["[pasted 975.0 kB #1]"]
-        assert on.prompt.text == "[pasted 975.0 kB #1]"
+        assert edited == ["[pasted 75,001 lines #1]"]
+        assert on.prompt.text == "[pasted 75,001 lines #1]"
         assert on.sent(c.TurnSubmit) == []
         await on.pilot.press("enter")
         await on.until(lambda: on.sent(c.TurnSubmit))
@@ -221,12 +221,12 @@ async def test_a_long_completion_takes_one_line(stage):
 OWN = CommandsAnswer(
     commands=(
         PromptCommand(
-            name="commune",
+            name="commute",
             description="Create a commit",
             kind="command",
             scope="project",
             source=".claude",
-            path=".claude/commands/commit.md",
+            path=".claude/commands/commute.md",
             hint="[message]",
         ),
         PromptCommand(
@@ -241,12 +241,12 @@ async def test_commands_of_the_users_own_are_completed_beside_those_of_the_scree
         await on.pilot.press("slash", *"comm")
         await on.until(lambda: on.prompt.is_completing)
         shown = [word for word, _ in find_completions("comm", OWN.commands)]
-        assert shown == ["commit", "comments", "commune"]
+        assert shown == ["commit", "comments", "commute"]
         await on.pilot.press("down", "down", "enter")
-        await on.until(lambda: on.prompt.text == "/commune ")
+        await on.until(lambda: on.prompt.text == "/commute ")
         await on.pilot.press(*"now", "enter")
         await on.until(lambda: on.sent(c.TurnSubmit))
-        assert on.sent(c.TurnSubmit)[0].text == "/commune now"
+        assert on.sent(c.TurnSubmit)[0].text == "/commute now"
 
 
 async def test_one_that_a_command_of_the_screen_covers_is_called_with_its_scope(stage):
@@ -265,8 +265,13 @@ def test_a_command_is_found_by_its_own_name_behind_a_scope_or_a_plug_in():
         name="acme:comb", description="Comb", kind="skill", scope="user", source="acme", path="~/.claude/plugins/acme"
     )
     own = (brought, *OWN.commands)
-    known = ["compact", "commit", "comments", "commune", "acme:comb"]
-    assert [word for word, _ in find_completions("com", own)] == known
+    assert [word for word, _ in find_completions("com", own)] == [
+        "compact",
+        "commit",
+        "comments",
+        "commute",
+        "acme:comb",
+    ]
     assert [word for word, _ in find_completions("plan", own)] == ["plan", "plans", "user:plan"]
     assert len({word for word, _ in find_completions("", own)}) == len(find_completions("", own))
 

@@ -10,6 +10,7 @@ from textual.widget import Widget
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
+from tui.files.matches import format_whole_path, mark_letters, mark_words
 from tui.keymap import format_first_key, get_keymap
 from tui.text import fit_line
 from tui.widgets.text_rows import measure_text
@@ -32,16 +33,26 @@ class CompletionList(OptionList, can_focus=False):
         """Show (word, explanation) candidates for what was typed; none hides the list."""
         self.kind, self.pattern = kind, pattern
         self._words = tuple(word for word, _ in candidates)
-        sign = "/" if kind == "/" else ""
-        shown = [(f"{sign}{fit_line(word)}", fit_line(note)) for word, note in candidates]
-        column = max((min(measure_text(word), LONGEST_WORD) for word, note in shown if note), default=0)
+        shown = [(self._format_word(word, note), fit_line(note)) for word, note in candidates]
+        column = max((min(word.cell_length, LONGEST_WORD) for word, note in shown if note), default=0)
         self.set_options(
-            Option(Content.assemble(word, " " * (column - measure_text(word)), "  ", (note, "$foreground 60%")))
+            Option(Content.assemble(word, " " * (column - word.cell_length), "  ", (note, "$foreground 60%")))
             for word, note in shown
         )
         self.display = bool(candidates)
         if candidates:
             self.highlighted = 0
+
+    def _format_word(self, word: str, note: str) -> Content:
+        """Format a candidate with what was typed of it, so that its row tells it from the others."""
+        if self.kind == "history":
+            return mark_words(fit_line(word), self.pattern)
+        if self.kind != "@":
+            return mark_letters(f"{self.kind}{fit_line(word)}", self.pattern, start=len(self.kind))
+        parent = self.parent
+        room = (parent.size.width if isinstance(parent, Widget) else 0) - 2 - 2 * self.scrollbar_size_vertical
+        taken = min(measure_text(note), room // 2) + 2 if note else 0
+        return format_whole_path(word, self._words, self.pattern, max(room - taken, 20))
 
     def on_mount(self) -> None:
         self.screen.screen_layout_refresh_signal.subscribe(self, self._fit, immediate=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Final
 
 from textual import on
@@ -17,9 +16,9 @@ from textual.widgets.option_list import Option
 
 from core.protocol.queries import TreeAnswer
 from tui.files.file_tree import FileTree
+from tui.files.matches import format_match
 from tui.files.messages import FileSelected
 from tui.keymap import get_bindings, get_keymap
-from tui.text import format_path, shorten_path
 from tui.widgets.input_line import SteadyInput
 from tui.widgets.key_hints import format_hints
 from tui.workers import start_worker
@@ -116,7 +115,7 @@ class FilePane(Vertical):
         self._paths = paths
         found = self.query_one(OptionList)
         width, words = max(found.scrollable_content_region.width, 20), self.query_one(FindInput).value.strip()
-        found.set_options(Option(_format_match(path, paths, words, width)) for path in paths)
+        found.set_options(Option(format_match(path, paths, words, width)) for path in paths)
         if paths:
             found.highlighted = 0
         else:
@@ -149,52 +148,3 @@ class FilePane(Vertical):
             self._show_input(False)
             self.query_one(FileTree).reveal_path(path)
             self.post_message(FileSelected(path))
-
-
-def _format_match(path: str, paths: Sequence[str], words: str, width: int) -> Content:
-    """Format a match in one row: its name, with what was searched for in it, and of its directory as much as there is
-    room for, above all what no other file of that name has."""
-    directory, _, name = path.rpartition("/")
-    shown = format_path(name, width - 2)
-    room = width - len(shown) - 4
-    others = [each.rpartition("/")[0] for each in paths if each != path and each.rpartition("/")[2] == name]
-    end = shorten_directory(directory, others, room) if directory and room > 3 else ""
-    line = Content(f" {shown}")
-    for at in _find_letters(shown.lower(), words.rpartition("/")[2].lower()):
-        line = line.stylize("bold $primary", at + 1, at + 2)
-    return Content.assemble(line, (f"  {end}", "$foreground 50%"))
-
-
-def shorten_directory(directory: str, others: Sequence[str], width: int) -> str:
-    """Shorten a directory to a width: what all `others` begin and end with as well is left out first."""
-    if len(shown := format_path(directory)) <= width:
-        return shown
-    parts, rest = directory.split("/"), [each.split("/") for each in others if each != directory]
-    first, last = 0, len(parts)
-    if rest:
-        first = min(_count_shared(parts, each) for each in rest)
-        last = len(parts) - min(_count_shared(parts[::-1], each[::-1]) for each in rest)
-        first, last = min(first, len(parts) - 1), max(last, min(first, len(parts) - 1) + 1)
-    for begin, end in ((first, len(parts)), (first, last)):
-        text = f"{'…/' * bool(begin)}{format_path('/'.join(parts[begin:end]))}{'/…' * (end < len(parts))}"
-        if len(text) <= width:
-            return text
-    return shorten_path(directory, width)
-
-
-def _count_shared(parts: Sequence[str], others: Sequence[str]) -> int:
-    """Return how many parts at the beginning are the same."""
-    return sum(1 for _ in takewhile(lambda both: both[0] == both[1], zip(parts, others, strict=False)))
-
-
-def _find_letters(text: str, letters: str) -> list[int]:
-    """Return where letters stand in a text: together if they do, else each behind the one before; [] = they do not."""
-    if (together := text.find(letters)) >= 0:
-        return [*range(together, together + len(letters))]
-    places: list[int] = []
-    for letter in letters:
-        at = text.find(letter, places[-1] + 1 if places else 0)
-        if at < 0:
-            return []
-        places.append(at)
-    return places

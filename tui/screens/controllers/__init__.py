@@ -26,6 +26,7 @@ from tui.screens.controllers.pages import PageController
 from tui.screens.controllers.panes import FocusController, PaneController
 from tui.screens.controllers.plan import PlanController
 from tui.screens.controllers.prompt import PromptController
+from tui.screens.controllers.prompt.completion import CompletionController
 from tui.screens.controllers.questions import QuestionController
 from tui.screens.controllers.queue import QueueController
 from tui.screens.controllers.review import ReviewController
@@ -51,6 +52,7 @@ class ControllerSet:
         self.plan = PlanController(context, self.panes, self.editor)
         self.sessions = SessionController(context, self.plan)
         self.prompt = PromptController(context, self.modes, self.panes, self.questions)
+        self.completion = CompletionController(context, self.prompt.chips)
         self.queue = QueueController(context)
         self.chat = ChatController(context, self.panes, self.sessions)
         self.models = ModelController(context)

@@ -53,7 +53,7 @@ class AgentController(Controller):
     async def _try(self, text: str) -> None:
         """Try what stands behind `/best`; what is refused goes back into the prompt."""
         called = f"/best {text}"
-        self.context.prompt.add_to_history(called)
+        self.context.prompt.past.add(called)
         first, *rest = text.split(maxsplit=1)
         models = commands.parse_candidates(first)
         if not rest or not models:

@@ -54,6 +54,7 @@ class PageController(Controller):
             return
         self._attention.adopt(settings.notify)
         await self._adopt_appearance(settings)
+        self.context.prompt.use_keys(settings.prompt_keys)
         if settings.keymap:
             from tui.settings_check import check_interface
 

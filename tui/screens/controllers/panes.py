@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from textual import events, on
+from textual.actions import SkipAction
 from textual.widget import Widget
 
 from core.errors import AgentTuiError
@@ -111,6 +112,8 @@ class PaneController(Controller):
     async def action_show_pane(self, name: str) -> None:
         """Show a side pane and go there; hide it when it has the focus."""
         side, focused = self.side, self.context.screen.focused
+        if name == "review" and self.context.prompt.wants_redo:  # its key is Vim's for that
+            raise SkipAction
         if side is not None and side.current == name and focused is not None and side in focused.ancestors_with_self:
             self._hide_side()
             self._focus_below()

@@ -34,6 +34,7 @@ class ModeController(Controller):
             screen.set_class(name == context.mode, f"-mode-{name}")
             screen.set_class(mode.accent == accent, f"-accent-{mode.accent}")
         screen.query_one(StatusBar).show(context.state, self._note)
+        context.prompt.takes_commands = context.state.takes_commands
         context.prompt.set_placeholder(self._choose_placeholder())
 
     def _choose_placeholder(self) -> str:

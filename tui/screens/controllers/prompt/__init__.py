@@ -1,11 +1,11 @@
-"""The prompt's controller: what is submitted, queued, suggested, completed and attached there."""
+"""The prompt's controller: what is submitted, queued, suggested and attached there."""
 
 from __future__ import annotations
 
 import re
 from asyncio import Lock
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 from textual import on
@@ -20,21 +20,18 @@ from tui.keymap import format_first_key, get_keymap
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.choices.modes import ModeController
 from tui.screens.controllers.panes import PaneController
+from tui.screens.controllers.prompt.chip_row import ASK_PREFIX, ChipRow
 from tui.screens.controllers.questions import QuestionController
 from tui.screens.dialogs.pages import build_machine_dialog
-from tui.slash_commands import can_run_as_is, describe_unknown_command, find_completions, is_called, parse_slash_command
+from tui.slash_commands import describe_unknown_command, is_called, parse_slash_command
 
 if TYPE_CHECKING:
-    from textual.timer import Timer
-
     from tui.attachments.attach import Attacher
-    from tui.chat.above_prompt import CompletionList
 
 Spans = tuple[tuple[int, int], ...]
-CHIPS_WAIT: Final = 0.12  # seconds without a letter after which the engine is asked what goes with the prompt
 BACKGROUND_PREFIX: Final = "&"
 MACHINE_PREFIX: Final = "!!"
-ASK_PREFIX: Final = "?"  # where the user types the commands: what goes to the model all the same
+_NOTE: Final = re.compile(r"#(?![#!\d])\s*(?P<note>\S.*)")  # neither a title of Markdown nor the number of a ticket
 
 
 class PromptController(Controller):
@@ -46,9 +43,7 @@ class PromptController(Controller):
         super().__init__(context)
         self._modes, self._panes, self._questions = modes, panes, questions
         self._send_lock = Lock()
-        self._awaited_key = ""  # what was struck for a completion that is being looked for
         self.chips = ChipRow(context)
-        self._own_commands: tuple[queries.PromptCommand, ...] = ()  # of the user's, as they were when "/" was typed
 
     @on(Prompt.Submitted)
     def _handle_text(self, event: Prompt.Submitted) -> None:
@@ -64,22 +59,20 @@ class PromptController(Controller):
 
     async def _send_called(self, event: Prompt.Submitted, problem: str) -> None:
         """Send a prompt that calls a command of the user's own; what calls nothing goes back into the input."""
-        await self._load_own_commands()
-        if is_called(event.text, [each.name for each in self._own_commands]):
+        found = await self.context.query(queries.CommandsQuery(), queries.CommandsAnswer)
+        if is_called(event.text, [each.name for each in found.commands] if found else []):
             self._take_text(event)
         else:
             self.context.notify_user(problem, is_error=True)
             self.return_text(event.text)
 
-    async def _load_own_commands(self) -> None:
-        found = await self.context.query(queries.CommandsQuery(), queries.CommandsAnswer)
-        self._own_commands = found.commands if found else ()
-
     def _take_text(self, event: Prompt.Submitted) -> None:
         text = event.text
-        self.context.prompt.add_to_history(text)
+        self.context.prompt.past.add(text)
         self.context.transcript.follow_end()
-        if (task := text.removeprefix(BACKGROUND_PREFIX).strip()) != text.strip() and task:
+        if note := parse_note(text):
+            self.context.start(self._remember, text, note, group="prompts")
+        elif (task := text.removeprefix(BACKGROUND_PREFIX).strip()) != text.strip() and task:
             self.context.submit_soon(commands.BackgroundStart(text=task))
         elif text.startswith(MACHINE_PREFIX) and (machine_command := text.removeprefix(MACHINE_PREFIX).strip()):
             self._ask_about_machine(text, machine_command)
@@ -87,6 +80,13 @@ class PromptController(Controller):
             self.context.submit_soon(commands.CommandRun(command=shell_command))
         elif not self._questions.answer_with_text(text):
             self.context.start(self._send, text, event.pasted, self.chips.take_excluded(), group="prompts")
+
+    async def _remember(self, text: str, note: str) -> None:
+        """Keep a note about the project; one that can't be kept is in the prompt again."""
+        if await self.context.submit(commands.MemoryAdd(text=note)):
+            self.context.notify_user("Kept for later sessions.", "/memory lists what is kept.")
+        else:
+            self.return_text(text)
 
     def _ask_about_machine(self, text: str, command: str) -> None:
         """Run a command on the user's machine after a yes; without one, it is in the prompt again."""
@@ -97,7 +97,7 @@ class PromptController(Controller):
     def action_write_instructions(self, wish: str = "") -> None:
         """Let the agent write the project's AGENTS.md, in a turn of its own."""
         text = f"/init {wish}".strip()
-        self.context.prompt.add_to_history(text)
+        self.context.prompt.past.add(text)
         self.context.transcript.follow_end()
         self.context.submit_soon(commands.TurnSubmit(text=text, anyway=True))
 
@@ -154,7 +154,7 @@ class PromptController(Controller):
         """Let the prompt offer the prompts of earlier sessions."""
         answer = await self.context.query(queries.PromptHistoryQuery(), queries.PromptHistoryAnswer)
         if answer is not None:
-            self.context.prompt.set_history(answer.prompts)
+            self.context.prompt.past.set(answer.prompts)
 
     # Messages that are not sent yet
 
@@ -195,6 +195,17 @@ class PromptController(Controller):
             self.context.bridge.note_typing()
         self.chips.refresh_soon()
 
+    @on(Prompt.HelpRequested)
+    def _show_help(self) -> None:
+        self.context.start(self.context.screen.run_action, "pages.show_keys", group="slash")
+
+    def action_toggle_vim(self) -> None:
+        """Take Vim's keys in the prompt, or give them up, until the program ends."""
+        prompt = self.context.prompt
+        prompt.use_keys("vim" if prompt.vim is None else "default")
+        told = "The prompt has Vim's keys." if prompt.vim is not None else "The prompt has its own keys again."
+        self.context.notify_user(told, "ui.prompt_keys in config.toml says it for good.")
+
     @on(Prompt.ContextRequested)
     def _focus_chips(self) -> None:
         self.chips.focus()
@@ -221,58 +232,6 @@ class PromptController(Controller):
     async def _send_suggestion(self, text: str, mode: ModeName) -> None:
         if mode == self.context.mode or await self.context.submit(commands.ModeSet(mode=mode)):
             await self._send(text)
-
-    # Completion
-
-    @on(Prompt.CompletionRequested)
-    @in_worker("completion")
-    async def _complete(self, event: Prompt.CompletionRequested) -> None:
-        if not event.kind and not self.context.find_bar("completion"):
-            return
-        from tui.chat.above_prompt import CompletionList
-
-        found: list[tuple[str, str]] = []
-        if event.kind == "/":
-            if len(event.pattern) <= 1 or not self._own_commands:
-                await self._load_own_commands()
-            found = find_completions(event.pattern, self._own_commands)
-        elif event.kind == "@":
-            question = queries.CompletionQuery(pattern=event.pattern)
-            answer = await self.context.query(question, queries.CompletionAnswer)
-            found = [(each.word, each.note) for each in answer.completions] if answer else []
-        (await self.context.ensure_bar(CompletionList, "completion")).show(event.kind, event.pattern, found)
-        awaited, self._awaited_key = self._awaited_key, ""
-        self.context.prompt.is_completing = bool(found)
-        if awaited:
-            self._handle_completion_key(Prompt.CompletionKey(awaited))
-
-    @on(Prompt.CompletionKey)
-    def _handle_completion_key(self, event: Prompt.CompletionKey) -> None:
-        prompt = self.context.prompt
-        completion = cast("CompletionList", self.context.find_bar("completion"))
-        match event.action:
-            case "next":
-                completion.action_cursor_down()
-            case "previous":
-                completion.action_cursor_up()
-            case "accept" | "send" if completion.pattern != prompt.completed_pattern:
-                self._awaited_key = event.action  # the list is that of what stood there before the last letters
-            case "send" if completion.kind == "@" and completion.selected_word in {None, prompt.completed_pattern}:
-                self._close_completion(completion)
-                prompt.submit()
-            case "accept" | "send" if completion.selected_word is not None:
-                is_whole = completion.kind == "/" and can_run_as_is(prompt.text, completion.selected_word)
-                prompt.complete(completion.selected_word)
-                self._close_completion(completion)
-                if is_whole and event.action == "send":
-                    prompt.submit()
-            case _:
-                self._close_completion(completion)
-
-    def _close_completion(self, completion: CompletionList) -> None:
-        self.context.prompt.is_completing = False
-        completion.display = False
-        self.chips.refresh_soon()
 
     # Mentions
 
@@ -308,76 +267,16 @@ class PromptController(Controller):
         self.attacher.show_pictures(event.shown)
 
 
-class ChipRow:
-    """Everything that goes with the prompt, as the engine finds it a moment after the last letter, without what the
-    user has removed; that stays away until the prompt is sent or emptied."""
-
-    def __init__(self, context: ScreenContext) -> None:
-        self._context = context
-        self._removed: set[str] = set()
-        self._found = queries.PromptContextAnswer()
-        self._timer: Timer | None = None
-
-    def refresh_soon(self) -> None:
-        """Ask the engine when nothing was typed for a moment; an empty prompt has no chips at once."""
-        if self._timer is not None:
-            self._timer.stop()
-            self._timer = None
-        if not self._context.prompt.text.strip():
-            self._removed.clear()
-            self._show(queries.PromptContextAnswer())
-        elif self._context.state.session_id:
-            self._timer = self._context.screen.set_timer(CHIPS_WAIT, self._start)
-
-    def _start(self) -> None:
-        self._timer = None
-        self._context.start(self._ask, group="chips", exclusive=True)
-
-    async def _ask(self) -> None:
-        prompt, state = self._context.prompt, self._context.state
-        text = prompt.settled_text
-        if text.startswith(("/", "!")) or (state.takes_commands and not text.startswith(ASK_PREFIX)):
-            text = ""
-        found = queries.PromptContextAnswer()
-        if text.strip():
-            question = queries.PromptContextQuery(text=text)
-            found = await self._context.query(question, queries.PromptContextAnswer) or found
-        if prompt.text.strip():
-            if found.items or found.problems:
-                await self._context.ensure_bar(ContextChips, "context")
-            self._show(found)
-
-    def _show(self, found: queries.PromptContextAnswer) -> None:
-        self._found = found
-        if isinstance(row := self._context.find_bar("context"), ContextChips):
-            items = [each for each in found.items if each.key not in self._removed]
-            row.show(items, [each for each in found.problems if each.key not in self._removed])
-
-    def focus(self) -> None:
-        """Focus the row, if there is one."""
-        if isinstance(row := self._context.find_bar("context"), ContextChips) and row.display:
-            self._context.screen.set_focus(row)
-
-    def remove(self, key: str) -> None:
-        """Leave a chip out of the prompt; behind the last one, the prompt has the focus again."""
-        self._removed.add(key)
-        self._show(self._found)
-
-    def take_excluded(self) -> tuple[str, ...]:
-        """Return the keys of what was removed, for the prompt that is being sent."""
-        taken = tuple(sorted(self._removed))
-        self._removed.clear()
-        return taken
-
-    def restore(self, excluded: tuple[str, ...]) -> None:
-        """Take over what was removed from a prompt that is given back."""
-        self._removed.update(excluded)
-
-
 def format_mention(path: str, start: int = 0, end: int = 0) -> str:
     """Return what mentions a file, or its lines from `start` to `end`, in a prompt."""
     lines = (f":{start}" if start == end else f":{start}-{end}") if start else ""
     return f'@"{path}{lines}"' if re.search(r"[^\w./+~-]", path) else f"@{path}{lines}"
+
+
+def parse_note(text: str) -> str:
+    """Return what a text wants to be remembered (`# …`, in one line), "" = it is no note."""
+    found = _NOTE.fullmatch(text.strip())
+    return found["note"] if found else ""
 
 
 def parse_command(text: str, *, takes_commands: bool) -> str:

@@ -1,0 +1,237 @@
+"""The prompt: multi-line text with a history, completion of files and commands, and large pastes as chips.
+
+Only the send key sends: a newline inside a paste is text, even where the terminal passes a paste on as single keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from textual import events
+from textual.message import Message
+
+from core.protocol.attachment_labels import LABEL_PATTERN
+from tui.attachments.pasted_paths import is_wsl, parse_pasted_paths, resolve_existing
+from tui.chat.prompt.completing import CompletingEditor
+from tui.chat.prompt.editor import queue_action
+from tui.keymap import get_bindings
+
+BURST_WAIT: Final = 0.01  # seconds; no hand strikes two keys within it
+BURST_WAIT_AFTER_PAUSE: Final = 0.002  # after a pause only what was read together with the key can belong to it
+HELP_SIGN: Final = "?"
+HELP_WAIT: Final = 0.2  # seconds without another key after which a lone sign asks for help
+
+STEERING_PLACEHOLDER: Final = "The turn runs. Enter adds to it, escape stops it."
+COMMAND_PLACEHOLDER: Final = "Type a command.   ?… asks the agent   /policy confirm lets it work"
+TRANSCRIPT_PLACEHOLDER: Final = "enter opens a row   c copies it   G goes to the end   esc comes back here"
+QUESTION_PLACEHOLDER: Final = "Choose an answer above, or write your own here."
+
+
+class Prompt(CompletingEditor):
+    """Posts what was written; the screen decides what it means."""
+
+    BINDINGS = get_bindings("prompt", priority=True)
+
+    @dataclass
+    class Submitted(Message):
+        """The user sent `text`; chips are expanded, to what stands at `pasted`."""
+
+        text: str
+        pasted: tuple[tuple[int, int], ...] = ()
+
+    @dataclass
+    class AttachRequested(Message):
+        """Attach these files, or without any the clipboard's content; `asked`: by the key for it."""
+
+        paths: tuple[str, ...] = ()
+        asked: bool = False
+
+    @dataclass
+    class LabelClicked(Message):
+        """The attachment behind a label is to be shown."""
+
+        label: str
+
+    class ContextRequested(Message):
+        """The key for what goes with the prompt was struck."""
+
+    class HelpRequested(Message):
+        """A question mark alone was typed."""
+
+    class SuggestionRequested(Message):
+        """The send key was struck on an empty prompt."""
+
+    def __init__(self, *, id: str | None = None, placeholder: str = "") -> None:  # noqa: A002
+        super().__init__(id=id, placeholder=placeholder)
+        self.takes_commands = False  # what is typed is for the shell
+        self._pending_sends = 0
+        self._hold_count = 0
+        self._is_send_waiting = False
+
+    @property
+    def expanded_text(self) -> str:
+        """The text with chips replaced by what was pasted; while an earlier prompt is searched for, that before it."""
+        return self.pastes.expand(self.text if self.searched_from is None else self.searched_from).text
+
+    # Sending
+
+    def submit(self) -> None:
+        """Post the text and empty the prompt; waits while something is held."""
+        self._pending_sends = 0
+        if self._hold_count:
+            self._is_send_waiting = True
+            return
+        if self.text.strip():
+            self.screen.post_message(
+                self.Submitted(*self.pastes.expand(self.text))
+            )  # not bubbled: it would wait for the empty prompt's layout
+            self.text = ""
+            self.pastes.clear()
+            self.begin_anew()
+        else:
+            self.post_message(self.SuggestionRequested())
+
+    def restore_text(self, text: str) -> None:
+        """Put an earlier message into the prompt; in an empty one it is selected, so that typing on replaces it."""
+        if self.text:
+            self.insert(f"{text}\n", (0, 0), maintain_selection_offset=True)
+        else:
+            self.text = text
+            self.select_all()
+
+    def hold(self) -> None:
+        """Delay sending until `release`: something is on its way to the prompt."""
+        self._hold_count += 1
+
+    def release(self, labels: str, *, is_whole: bool = False) -> None:
+        """End a `hold` and insert its `labels` ("" = nothing came). A waiting send goes out if it `is_whole`."""
+        self._hold_count = max(self._hold_count - 1, 0)
+        if labels:
+            self.insert_apart(labels)
+        self._is_send_waiting = self._is_send_waiting and is_whole
+        if self._is_send_waiting and not self._hold_count:
+            self._is_send_waiting = False
+            self.submit()
+
+    def insert_apart(self, words: str) -> None:
+        """Insert words at the cursor, with a space before and after them."""
+        before = self.before_cursor
+        self.insert(f"{' ' if before and not before[-1].isspace() else ''}{words} ")
+
+    def action_send(self) -> None:
+        """Send the text; with the completion open, accept its choice."""
+        app: Any = self.app
+        self.call_later(self._queue_send, BURST_WAIT_AFTER_PAUSE if app.key_filter.is_by_hand else BURST_WAIT)
+
+    def _queue_send(self, wait: float) -> None:
+        if self.is_completing:
+            self.post_message(self.CompletionKey("send"))
+            return
+        self._pending_sends += 1
+        if self._pending_sends == 1:  # through the queue of the app, behind the keys that wait there
+            self.set_timer(wait, lambda: self.app.call_later(self.call_later, self._send_if_pending))
+
+    def _send_if_pending(self) -> None:
+        if not self._pending_sends:
+            return
+        if self.is_searching:
+            self._pending_sends = 0
+            self.end_search(None)
+        elif self.takes_letters and self._is_continued:
+            self._pending_sends = 0
+            self._continue_line()
+        else:
+            self.submit()
+
+    @property
+    def _is_continued(self) -> bool:
+        """True if a single backslash stands before the cursor."""
+        before = self.before_cursor
+        return self.selection.is_empty and (len(before) - len(before.rstrip("\\"))) % 2 == 1
+
+    def _continue_line(self) -> None:
+        """Begin a new line in the place of the backslash; the shell goes on by that, so there it stays."""
+        row, column = self.cursor_location
+        kept = column if self.takes_commands or self.text.startswith("!") else column - 1
+        result = self.replace("\n", (row, kept), (row, column), maintain_selection_offset=False)
+        self.move_cursor(result.end_location)
+
+    def _insert_pasted_newlines(self) -> bool:
+        """Insert the sends of a burst as newlines of a paste; True if there were any."""
+        count, self._pending_sends = self._pending_sends, 0
+        if count:
+            self.insert("\n" * count)
+        return bool(count)
+
+    @queue_action
+    def action_newline(self) -> None:
+        if not self._insert_pasted_newlines():  # else it was the second half of CR LF
+            self.insert("\n")
+
+    # Pastes and attachments
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.prevent_default()
+        event.stop()
+        self._insert_pasted_newlines()
+        self.begin_anew()
+        if not event.text.strip():  # some terminals paste nothing where a picture is on the clipboard
+            self._request_attachment(self.AttachRequested())
+        elif paths := resolve_existing(parse_pasted_paths(event.text, wsl=is_wsl())):
+            self._request_attachment(self.AttachRequested(paths))
+            return
+        self.paste(event.text)
+
+    @queue_action
+    def action_attach(self) -> None:
+        self._request_attachment(self.AttachRequested(asked=True))
+
+    @queue_action
+    def action_choose_context(self) -> None:
+        self.post_message(self.ContextRequested())
+
+    def _request_attachment(self, wanted: AttachRequested) -> None:
+        self.hold()
+        self.post_message(wanted)
+
+    def on_click(self) -> None:
+        row, column = self.cursor_location
+        for found in LABEL_PATTERN.finditer(self.document.get_line(row)):
+            if found.start() < column < found.end() and self.selection.is_empty:
+                self.post_message(self.LabelClicked(found.group()))
+
+    # Keys
+
+    async def action_page(self, step: int) -> None:
+        """Page this text if not all of it is visible, else the conversation; `step` 1 = down, -1 = up."""
+        if self.virtual_size.height <= self.size.height:
+            await self.run_action(f"chat.scroll_chat({step})")
+        elif step < 0:
+            self.action_cursor_page_up()
+        else:
+            self.action_cursor_page_down()
+
+    async def _on_key(self, event: events.Key) -> None:
+        if event.key == "escape" and (self.is_completing or self.is_searching):
+            event.stop()
+            event.prevent_default()
+            self.post_message(self.CompletionKey("close"))
+            return
+        if event.is_printable:
+            self._insert_pasted_newlines()
+            if event.character == HELP_SIGN and not self.text and not self.is_searching:
+                self._ask_for_help_soon()
+        await super()._on_key(event)
+
+    def _ask_for_help_soon(self) -> None:
+        """Ask for help if nothing is typed behind the sign: then it is the first of a prompt."""
+        if not self.takes_letters:
+            self.post_message(self.HelpRequested())
+        elif not self.takes_commands:
+            self.set_timer(HELP_WAIT, self._ask_for_help)
+
+    def _ask_for_help(self) -> None:
+        if self.text == HELP_SIGN and self.has_focus:
+            self.text = ""
+            self.post_message(self.HelpRequested())

@@ -1,0 +1,214 @@
+"""Offers to who writes a prompt: completion of the word before the cursor, earlier prompts one by one or by a search,
+and the end of what is typed, dim behind it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from textual.content import Content
+from textual.message import Message
+
+from tui.chat.prompt.editor import PromptEditor, queue_action
+from tui.chat.prompt.history import PromptHistory, take_word
+from tui.chat.prompt.words import NO_WORD, CompletedWord, find_completed_word, remove_word
+
+if TYPE_CHECKING:
+    from tui.chat.prompt.vim.editing import Request
+
+SEARCH_PLACEHOLDER: Final = "Type words of an earlier prompt.   enter takes it   esc goes back"
+
+
+class CompletingEditor(PromptEditor):
+    """Asks the screen for completions, and takes the one that was chosen."""
+
+    @dataclass
+    class CompletionRequested(Message):
+        """The word before the cursor asks for completion; `kind` is its sign, "history" for all of a search, or ""
+        (none)."""
+
+        kind: str
+        pattern: str
+
+    class RecallRequested(Message):
+        """The key for the previous prompt was struck while messages wait to be sent."""
+
+    class BelowRequested(Message):
+        """The key for the newer prompt was struck where there is none and nothing is written."""
+
+    @dataclass
+    class CompletionKey(Message):
+        """A key for the open completion; `action` is next, previous, accept, send or close."""
+
+        action: str
+
+    def __init__(self, *, id: str | None = None, placeholder: str = "") -> None:  # noqa: A002
+        self.past = PromptHistory()
+        self.is_completing = False
+        self.has_queue = False
+        self.searched_from: str | None = None  # the text in whose place a prompt is searched for
+        self._completed_word = NO_WORD
+        super().__init__(id=id, placeholder=placeholder)
+
+    def set_placeholder(self, placeholder: str) -> None:
+        if self.is_searching:
+            placeholder = SEARCH_PLACEHOLDER
+        if str(self.placeholder) != placeholder:
+            self.placeholder = Content(placeholder)
+
+    # Completion
+
+    def on_text_area_changed(self) -> None:
+        if self.is_searching:
+            self.post_message(self.CompletionRequested("history", self.text))
+            return
+        word = self._find_word()
+        if word != self._completed_word:
+            self._completed_word = word
+            self.post_message(self.CompletionRequested(*word))
+
+    def _find_word(self) -> CompletedWord:
+        return find_completed_word(self.before_cursor, is_first_line=self.cursor_location[0] == 0)
+
+    @property
+    def completed_pattern(self) -> str:
+        """The word before the cursor that asks for completion, without its sign; "" = none does."""
+        return self.text if self.is_searching else self._completed_word.pattern
+
+    def complete(self, text: str, *, with_sign: bool = False, cursor: int | None = None) -> None:
+        """Put a text in the place of the word that is completed, and of its sign if it has that itself. `cursor`: where
+        in the text it goes, None = behind it."""
+        row, column = self.cursor_location
+        start = column - len(self._completed_word.pattern) - with_sign
+        self._completed_word = NO_WORD
+        result = self.replace(text, (row, start), (row, column), maintain_selection_offset=False)
+        at = self.find_index((row, start))
+        self.move_cursor(result.end_location if cursor is None else self.locate(at + cursor))
+
+    @queue_action
+    def action_complete(self) -> None:
+        if self.is_completing:
+            self.post_message(self.CompletionKey("accept"))
+        elif self.suggestion:
+            self.take_ghost()
+        else:
+            self.screen.focus_next()
+
+    def set_completing(self, is_completing: bool) -> None:
+        """Take note that candidates are shown, or no longer: keys choose among them, and nothing else is offered."""
+        self.is_completing = is_completing
+        if is_completing:
+            self.suggestion = ""
+
+    @property
+    def settled_text(self) -> str:
+        """The text without the `@` word that is still being typed."""
+        kind, pattern = self._completed_word
+        if not self.is_completing or kind not in {"@", ";"}:
+            return self.text
+        return remove_word(self.text, *self.cursor_location, length=len(pattern) + 1)
+
+    # What may come next, shown dim behind the text
+
+    def update_suggestion(self) -> None:
+        may_end = self.is_at_end and self.takes_letters and not self.is_searching and self._find_word() == NO_WORD
+        self.suggestion = self.past.find_ghost(self.text) if may_end and self.document.line_count == 1 else ""
+
+    def offer_ghost(self, text: str, ghost: str) -> None:
+        """Show what a text may go on with, if it still is the text and nothing is shown."""
+        may_end = self.is_at_end and self.takes_letters and not self.is_searching and not self.is_completing
+        if may_end and not self.suggestion and self.text == text:
+            self.suggestion = ghost
+
+    def watch_selection(self) -> None:
+        if self.suggestion and not self.is_at_end:
+            self.suggestion = ""
+
+    def take_ghost(self, *, by_word: bool = False) -> None:
+        """Add what is shown behind the text, or its next word."""
+        self.insert(take_word(self.suggestion) if by_word else self.suggestion)
+
+    def action_cursor_line_end(self, select: bool = False) -> None:
+        if self.suggestion and not select:
+            self.take_ghost()
+        else:
+            super().action_cursor_line_end(select)
+
+    def action_cursor_word_right(self, select: bool = False) -> None:
+        if self.suggestion and not select:
+            self.take_ghost(by_word=True)
+        else:
+            super().action_cursor_word_right(select)
+
+    # Earlier prompts
+
+    @property
+    def is_searching(self) -> bool:
+        """True while the text is words of an earlier prompt, which is searched for."""
+        return self.searched_from is not None
+
+    @queue_action
+    def action_search_history(self) -> None:
+        self.begin_search()
+
+    def begin_search(self) -> None:
+        """Search for an earlier prompt, with the text as its words; a second time: the one before."""
+        if self.is_searching:
+            self.post_message(self.CompletionKey("next"))
+            return
+        self.begin_anew()
+        self.searched_from, self._completed_word = self.text, NO_WORD
+        self.suggestion = ""
+        self.set_placeholder(SEARCH_PLACEHOLDER)
+        self.post_message(self.CompletionRequested("history", self.text))
+
+    def end_search(self, found: str | None) -> None:
+        """End the search with the prompt that was found, None = with the text as it was before."""
+        before, self.searched_from = self.searched_from or "", None
+        self.replace_text(before if found is None else found)
+        self._completed_word = self._find_word()
+
+    @queue_action
+    def action_older(self) -> None:
+        if self.is_completing:
+            self.post_message(self.CompletionKey("previous"))
+        else:
+            self._go_older()
+
+    def _go_older(self) -> None:
+        if self.has_queue and self.cursor_at_first_line and self.past.is_at_draft:
+            self.post_message(self.RecallRequested())
+        elif not self.cursor_at_first_line or self.past.is_at_oldest:
+            self.action_cursor_up()
+        else:
+            self._show_earlier(-1)
+
+    @queue_action
+    def action_newer(self) -> None:
+        if self.is_completing:
+            self.post_message(self.CompletionKey("next"))
+        else:
+            self._go_newer()
+
+    def _go_newer(self) -> None:
+        if not self.text and self.past.is_at_draft:
+            self.post_message(self.BelowRequested())
+        elif not self.cursor_at_last_line or self.past.is_at_draft:
+            self.action_cursor_down()
+        else:
+            self._show_earlier(1)
+
+    def _show_earlier(self, step: int) -> None:
+        self.set_text(self.past.step(step, self.text))
+        self._completed_word = NO_WORD
+        self.suggestion = ""
+
+    def handle_request(self, request: Request) -> None:
+        match request:
+            case "older":
+                self._go_older()
+            case "newer":
+                self._go_newer()
+            case "search":
+                self.begin_search()

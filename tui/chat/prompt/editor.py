@@ -1,0 +1,316 @@
+"""The text of the prompt while it is edited: keys act in the order in which they were struck, a chip is one sign, and
+the user may have Vim's keys.
+
+A binding runs at once, while letters typed just before it may still wait in this widget's queue: it would act on an
+older text. So every action here passes through that queue as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from textual import events
+from textual.content import Content
+from textual.widgets import TextArea
+from textual.widgets.text_area import Location, Selection
+
+from tui.chat.prompt.pastes import (
+    ANY_CHIP,
+    MAX_UNFOLDED,
+    PastedTexts,
+    clean_paste,
+    cuts_chip,
+    find_chip_beginning,
+    find_chip_ending,
+)
+
+if TYPE_CHECKING:
+    from textual.document._document import Document
+
+    from core.protocol.options import PromptKeys
+    from tui.chat.prompt.vim.editing import Edit, Request
+    from tui.chat.prompt.vim.machine import Reaction, VimKeys
+
+EditorT = TypeVar("EditorT", bound="PromptEditor")
+MAX_UNDO: Final = 200
+
+
+def queue_action(action: Callable[[EditorT], None]) -> Callable[[EditorT], None]:
+    """Let an action wait behind the letters in the queue of its widget."""
+
+    def queue(editor: EditorT) -> None:
+        editor.call_later(action, editor)
+
+    return queue
+
+
+class PromptEditor(TextArea):
+    """A text area with chips for what is long, and either its own keys or Vim's."""
+
+    def __init__(self, *, id: str | None = None, placeholder: str = "") -> None:  # noqa: A002
+        self.pastes = PastedTexts()
+        self.vim: VimKeys | None = None
+        self._batch_before: object = None  # the newest change when the one that is being made began
+        super().__init__(
+            id=id,
+            tab_behavior="focus",
+            compact=True,
+            highlight_cursor_line=False,
+            placeholder=placeholder,
+            max_checkpoints=MAX_UNDO,
+        )
+        self.cursor_blink = False
+
+    def set_text(self, text: str) -> None:
+        """Replace the text; the cursor is at its end."""
+        self.text = text
+        self.move_cursor(self.document.end)
+
+    def replace_text(self, text: str) -> None:
+        """Replace the text as a change that can be undone; the cursor is at its end."""
+        self.history.checkpoint()
+        self.replace(text, (0, 0), self.document.end, maintain_selection_offset=False)
+        self.history.checkpoint()
+        self.move_cursor(self.document.end)
+
+    @property
+    def before_cursor(self) -> str:
+        """The line of the cursor, up to that."""
+        row, column = self.cursor_location
+        return self.document.get_line(row)[:column]
+
+    @property
+    def is_at_end(self) -> bool:
+        """True while letters would be added behind the text, and nothing is selected."""
+        return self.selection.is_empty and self.cursor_location == self.document.end
+
+    # Keys
+
+    async def _on_key(self, event: events.Key) -> None:
+        is_done = self.vim is not None and self._press_for_vim(event)
+        if is_done or (not event.is_printable and await self._act(event.key)):
+            event.stop()
+            event.prevent_default()
+        elif event.key != "enter":  # sending has its own binding; a remapped one leaves enter without effect
+            await super()._on_key(event)
+        else:
+            event.prevent_default()
+
+    async def _act(self, key: str) -> bool:
+        """Carry out what a key is bound to here. Else the app did that, behind letters that were struck after it."""
+        for binding in self._bindings.key_to_bindings.get(key, ()):
+            if not binding.priority and await self.app.run_action(binding.action, self):
+                return True
+        return False
+
+    @queue_action
+    def action_word_left(self) -> None:
+        self.action_cursor_word_left()
+
+    @queue_action
+    def action_word_right(self) -> None:
+        self.action_cursor_word_right()
+
+    @queue_action
+    def action_erase_word_left(self) -> None:
+        self.action_delete_word_left()
+
+    @queue_action
+    def action_erase_word_right(self) -> None:
+        self.action_delete_word_right()
+
+    @queue_action
+    def action_take_back(self) -> None:
+        self.undo()
+
+    @queue_action
+    def action_do_again(self) -> None:
+        self.redo()
+
+    def undo(self) -> None:
+        self._leave_line()
+        super().undo()
+        self._rewrap_and_refresh_virtual_size()
+
+    def redo(self) -> None:
+        self._leave_line()
+        super().redo()
+        self._rewrap_and_refresh_virtual_size()
+
+    def _leave_line(self) -> None:
+        """Go to the first line, as the one of the cursor may not be there any more when Textual measures the text that
+        is left; it puts the cursor back behind that. Nor does it wrap anew all that several edits have changed."""
+        if self.cursor_location[0]:
+            self.selection = Selection.cursor((0, 0))
+
+    # Chips
+
+    def paste(self, text: str) -> None:
+        """Insert clipboard text, as a chip where it is long."""
+        if result := self._replace_via_keyboard(self.pastes.fold(clean_paste(text)), *self.selection):
+            self.move_cursor(result.end_location)
+
+    @queue_action
+    def action_unfold(self) -> None:
+        """Replace the chip at the cursor, else the last one of the line, by what was pasted."""
+        row, column = self.cursor_location
+        if (found := self.pastes.find_at(self.document.get_line(row), column)) is None:
+            self.app.notify("There is no [pasted …] in this line.", markup=False)
+        elif len(found[1]) > MAX_UNFOLDED:
+            self.app.notify("That is too long to be edited here. It is sent as a whole.", markup=False)
+        else:
+            (start, end), text = found
+            result = self.replace(text, (row, start), (row, end), maintain_selection_offset=False)
+            self.move_cursor(result.end_location)
+
+    def action_delete_left(self) -> None:
+        self._delete_chip(super().action_delete_left, find_chip_ending)
+
+    def action_delete_word_left(self) -> None:
+        self._delete_chip(super().action_delete_word_left, find_chip_ending)
+
+    def action_delete_right(self) -> None:
+        self._delete_chip(super().action_delete_right, find_chip_beginning)
+
+    def action_delete_word_right(self) -> None:
+        self._delete_chip(super().action_delete_word_right, find_chip_beginning)
+
+    def _delete_chip(self, otherwise: Callable[[], None], find: Callable[[str, int], int | None]) -> None:
+        """Delete the chip at the cursor as a whole; without one do what the key does otherwise."""
+        row, column = self.cursor_location
+        other_end = find(self.document.get_line(row), column) if self.selection.is_empty else None
+        if other_end is None:
+            otherwise()
+        else:
+            self._delete_via_keyboard((row, column), (row, other_end))
+
+    def get_line(self, line_index: int) -> Any:
+        """Return a line as it is drawn: hidden characters are visible, chips are bold."""
+        from tui.text import replace_hidden
+
+        line = super().get_line(line_index)
+        if (harmless := replace_hidden(line.plain)) != line.plain:
+            line.plain = harmless
+        for found in ANY_CHIP.finditer(line.plain):
+            line.stylize("bold", found.start(), found.end())
+        return line
+
+    # Vim
+
+    def use_keys(self, keys: PromptKeys) -> None:
+        """Take the keys that the user wants; a text that is there is kept."""
+        if keys == "vim":
+            from tui.chat.prompt.vim.machine import VimKeys
+
+            self.vim = self.vim or VimKeys()
+        else:
+            self.vim = None
+        self.show_keys()
+
+    def show_keys(self) -> None:
+        """Show the mode of Vim's keys below the text; without them nothing."""
+        title = (self.vim.title or "INSERT") if self.vim is not None else ""
+        self.border_subtitle = Content(title)
+
+    def begin_anew(self) -> None:
+        """Take letters as text, as an empty prompt does."""
+        if self.vim is not None:
+            self.vim.insert()
+            self.show_keys()
+
+    @property
+    def takes_letters(self) -> bool:
+        """True if a letter is text, and no command of Vim's."""
+        return self.vim is None or self.vim.mode == "insert"
+
+    @property
+    def wants_redo(self) -> bool:
+        """True while Ctrl+R does again what Vim's `u` has taken back."""
+        return not self.takes_letters and self.has_focus and bool(self.history.redo_stack)
+
+    def handle_request(self, request: Request) -> None:
+        """Do what a key of Vim's asks the prompt for."""
+
+    def _press_for_vim(self, event: events.Key) -> bool:
+        """Let Vim's keys have a key. False: it has the meaning that it has without them."""
+        assert self.vim is not None
+        key = event.character if event.is_printable and event.character and event.character != " " else event.key
+        was_insert = self.vim.mode == "insert"
+        if was_insert and key != "escape":
+            return False
+        cursor, anchor = self._read_selection()
+        reaction = self.vim.press(key, self.text, cursor, anchor)
+        if reaction is None:
+            return event.is_printable
+        if not was_insert:
+            self.history.checkpoint()
+            self._batch_before = next(reversed(self.history.undo_stack), None)
+        self._carry_out(reaction)
+        if self.vim.mode != "insert" and not reaction.undone:
+            self._join_changes()
+        self.update_suggestion()
+        self.show_keys()
+        if reaction.request:
+            self.handle_request(reaction.request)
+            self._move_onto_letter()
+        return True
+
+    def _read_selection(self) -> tuple[int, int | None]:
+        """Return where the cursor is, and the other end of what is selected; both on a character."""
+        start, end = (self.find_index(each) for each in self.selection)
+        if start == end:
+            return end, None
+        return (end - 1, start) if start < end else (end, start - 1)
+
+    def _carry_out(self, reaction: Reaction) -> None:
+        cursor = reaction.cursor
+        for edit in reaction.edits:
+            if not self._apply(edit):
+                cursor = min(cursor, self.find_index(self.cursor_location))
+        for _ in range(abs(reaction.undone)):
+            (self.undo if reaction.undone > 0 else self.redo)()
+        if reaction.undone:
+            self._move_onto_letter()
+        elif reaction.anchor is None:
+            self.move_cursor(self.locate(cursor))
+        elif reaction.anchor <= cursor:
+            self.selection = Selection(self.locate(reaction.anchor), self.locate(cursor + 1))
+        else:
+            self.selection = Selection(self.locate(reaction.anchor + 1), self.locate(cursor))
+
+    def _move_onto_letter(self) -> None:
+        """Put the cursor where one of a command may stand; where letters are typed it stays."""
+        from tui.chat.prompt.vim.machine import clamp
+
+        if not self.takes_letters:
+            self.move_cursor(self.locate(clamp(self.text, self.find_index(self.cursor_location))))
+
+    def _apply(self, edit: Edit) -> bool:
+        """Carry an edit out. One that would leave a piece of a chip takes all of it, or is dropped if it writes."""
+        start, end = edit.start, edit.end
+        if whole := cuts_chip(self.text, start, end):
+            if edit.text:
+                return False
+            start, end = whole
+        self.replace(edit.text, self.locate(start), self.locate(end), maintain_selection_offset=False)
+        return (start, end) == (edit.start, edit.end)
+
+    def _join_changes(self) -> None:
+        """Make one change of all that was typed since a command began, as `u` takes it back."""
+        changes, joined = self.history._undo_stack, list[Any]()
+        while changes and changes[-1] is not self._batch_before:
+            joined[:0] = changes.pop()
+        if joined:
+            changes.append(joined)
+        self.history.checkpoint()
+
+    def find_index(self, location: Location) -> int:
+        """Return how many characters of the text stand before a location."""
+        document = cast("Document", self.document)
+        return document.get_index_from_location(location)
+
+    def locate(self, index: int) -> Location:
+        """Return the location behind so many characters of the text."""
+        document = cast("Document", self.document)
+        return document.get_location_from_index(min(index, len(self.text)))

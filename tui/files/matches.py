@@ -1,0 +1,104 @@
+"""Rows of what was found: the letters that were searched for stand out, and of a path that is too long what tells it
+from the others stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Final
+
+from textual.content import Content
+
+from core.text.display_names import ELLIPSIS
+from tui.text import format_path, shorten_path
+
+MATCH_STYLE: Final = "bold $primary"
+_LEAST_ROOM: Final = 3  # columns of a directory below which it is left out
+
+
+def format_match(path: str, paths: Sequence[str], words: str, width: int) -> Content:
+    """Format a match in one row: its name, with what was searched for in it, and of its directory as much as there is
+    room for, above all what no other file of that name has."""
+    directory, name, others = _split(path, paths)
+    shown = format_path(name, width - 2)
+    room = width - len(shown) - 4
+    end = shorten_directory(directory, others, room) if directory and room > _LEAST_ROOM else ""
+    line = mark_letters(f" {shown}", words.rpartition("/")[2], start=1)
+    return Content.assemble(line, (f"  {end}", "$foreground 50%"))
+
+
+def format_whole_path(path: str, paths: Sequence[str], words: str, width: int) -> Content:
+    """Format a path as it is written, with what was searched for in it; shortened as `format_match` does."""
+    if len(shown := format_path(path)) > width:
+        directory, name, others = _split(path, paths)
+        room = width - len(name) - 1
+        end = shorten_directory(directory, others, room) if directory and room > _LEAST_ROOM else ELLIPSIS
+        shown = f"{end}/{format_path(name)}"
+        shown = shown if len(shown) <= width else ELLIPSIS + shown[-max(width - 1, 1) :]
+    name_at = shown.rstrip("/").rpartition("/")[0]
+    wanted = words.strip('"')
+    start = len(name_at) + 1 if name_at and "/" not in wanted else 0
+    line = mark_letters(shown, wanted, start=start)
+    return line if line.spans else mark_letters(shown, wanted)
+
+
+def _split(path: str, paths: Sequence[str]) -> tuple[str, str, list[str]]:
+    """Return directory and name of a path, and the directories of the others that are called so."""
+    bare = path.rstrip("/")
+    directory, _, name = bare.rpartition("/")
+    split = (each.rstrip("/").rpartition("/") for each in paths if each != path)
+    return directory, path[len(bare) - len(name) :], [above for above, _, other in split if other == name]
+
+
+def shorten_directory(directory: str, others: Sequence[str], width: int) -> str:
+    """Shorten a directory to a width: what all `others` begin and end with as well is left out first."""
+    if len(shown := format_path(directory)) <= width:
+        return shown
+    parts, rest = directory.split("/"), [each.split("/") for each in others if each != directory]
+    first, last = 0, len(parts)
+    if rest:
+        first = min(_count_shared(parts, each) for each in rest)
+        last = len(parts) - min(_count_shared(parts[::-1], each[::-1]) for each in rest)
+        first, last = min(first, len(parts) - 1), max(last, min(first, len(parts) - 1) + 1)
+    for begin, end in ((first, len(parts)), (first, last)):
+        text = f"{'…/' * bool(begin)}{format_path('/'.join(parts[begin:end]))}{'/…' * (end < len(parts))}"
+        if len(text) <= width:
+            return text
+    return shorten_path(directory, width)
+
+
+def _count_shared(parts: Sequence[str], others: Sequence[str]) -> int:
+    """Return how many parts at the beginning are the same."""
+    return sum(1 for _ in takewhile(lambda both: both[0] == both[1], zip(parts, others, strict=False)))
+
+
+def mark_letters(text: str, letters: str, *, start: int = 0) -> Content:
+    """Return a text in which letters stand out: together if they do, else each behind the one before."""
+    line = Content(text)
+    for at in _find_letters(text[start:].lower(), letters.lower()):
+        line = line.stylize(MATCH_STYLE, start + at, start + at + 1)
+    return line
+
+
+def mark_words(text: str, words: str) -> Content:
+    """Return a text in which each of some words stands out, wherever it does."""
+    line, lowered = Content(text), text.lower()
+    for word in words.lower().split():
+        at = lowered.find(word)
+        while at >= 0:
+            line = line.stylize(MATCH_STYLE, at, at + len(word))
+            at = lowered.find(word, at + len(word))
+    return line
+
+
+def _find_letters(text: str, letters: str) -> list[int]:
+    """Return where letters stand in a text: together if they do, else each behind the one before; [] = they do not."""
+    if (together := text.find(letters)) >= 0:
+        return [*range(together, together + len(letters))]
+    places: list[int] = []
+    for letter in letters:
+        at = text.find(letter, places[-1] + 1 if places else 0)
+        if at < 0:
+            return []
+        places.append(at)
+    return places
