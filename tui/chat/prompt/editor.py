@@ -212,6 +212,7 @@ class PromptEditor(TextArea):
         """Show the mode of Vim's keys below the text; without them nothing."""
         title = (self.vim.title or "INSERT") if self.vim is not None else ""
         self.border_subtitle = Content(title)
+        self.set_class(not self.takes_letters, "-commanded")
 
     def begin_anew(self) -> None:
         """Take letters as text, as an empty prompt does."""
