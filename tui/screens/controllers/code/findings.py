@@ -25,7 +25,7 @@ class FindingController(Controller):
     def action_review(self, wanted: str = "") -> None:
         """Have the agent review the current branch, or what is named."""
         text = f"/review {wanted}".strip()
-        self.context.prompt.add_to_history(text)
+        self.context.prompt.past.add(text)
         self.context.transcript.follow_end()
         self.context.submit_soon(commands.TurnSubmit(text=text, anyway=True))
 
