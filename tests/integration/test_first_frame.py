@@ -64,13 +64,18 @@ DEPTHS = {
     "16": {"COLORTERM": "", "TERM": "xterm"},
     "none": {"NO_COLOR": "1"},
     "ASCII": {"LC_ALL": "C"},
+    "a theme of the user's": {"THEME": "contrast-light"},
+    "a family of themes, 256": {"THEME": "blue-orange", "COLORTERM": ""},
+    "a theme that is loaded later": {"THEME": "nord"},
 }
 
 
 @pytest.mark.parametrize("more", DEPTHS.values(), ids=DEPTHS)
-def test_the_first_paint_of_textual_changes_no_cell_of_the_frame_above_the_status_bar(program, more):
+def test_the_first_paint_of_textual_changes_no_cell_of_the_frame_above_the_status_bar(program, tmp_path, more):
     size = {"columns": 60, "rows": 16} if "COLORTERM" in more else {"columns": 120, "rows": 40}
-    with Terminal([*program, "--mode", "plan"], env=environment(**more), **size) as terminal:
+    (tmp_path / "config.toml").write_text(f'[ui]\ntheme = "{more.get("THEME", "")}"\n')
+    env = environment(AGENT_TUI_CONFIG_DIR=str(tmp_path), **more)
+    with Terminal([*program, "--mode", "plan"], env=env, **size) as terminal:
         terminal.wait_for(b"starting")
         early, late = split(terminal)
     drawn, painted = Painted(early).cells, Painted(late).cells

@@ -16,10 +16,10 @@ from core.protocol import events as e
 from core.protocol import queries as q
 from tests.support import recorded
 from tests.tui.review_case import TESTS
-from tui.files.editors import Place, build_editor_call, choose_editor
+from tui.files.editors import build_editor_call, choose_editor
 from tui.files.file_tree import FileTree
 from tui.files.file_view import FileView
-from tui.files.references import find_places
+from tui.files.references import Place, find_places
 from tui.files.scratch_copy import match_edits
 from tui.screens.dialogs.picker import PickerDialog
 

@@ -14,16 +14,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tui.files.references import Place
+
 _KEY_NAME: Final = re.compile(r"(?i)api_?key|token|secret|passw|credential")
 _FALLBACK: Final = "vi"
-
-
-class Place(NamedTuple):
-    """A place in a file, from 1. `path` is relative to the project where it is of the project."""
-
-    path: str
-    line: int = 1
-    column: int = 1
 
 
 class EditorCall(NamedTuple):

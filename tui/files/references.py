@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
-
-from tui.files.editors import Place
+from typing import Final, NamedTuple
 
 MAX_PLACES: Final = 200  # of one text
 _FORMS: Final = (
@@ -16,6 +14,14 @@ _FORMS: Final = (
     r"(?P<path>[^\s\"'`()\[\]{}<>:|]{1,400}):(?P<path_line>\d{1,9})(?::(?P<path_column>\d{1,9}))?",
 )
 _REFERENCE: Final = re.compile("|".join(_FORMS))
+
+
+class Place(NamedTuple):
+    """A place in a file, from 1. `path` is relative to the project where it is of the project."""
+
+    path: str
+    line: int = 1
+    column: int = 1
 
 
 def find_places(text: str, root: str, is_known: Callable[[str], bool]) -> list[Place]:

@@ -21,7 +21,6 @@ from tui.chat.block_rows import copy_text
 from tui.chat.transcript import Transcript
 from tui.files.editors import (
     EditorCall,
-    Place,
     build_editor_call,
     choose_editor,
     drop_api_keys,
@@ -30,7 +29,7 @@ from tui.files.editors import (
 )
 from tui.files.file_tree import FileTree
 from tui.files.preview import FilePreview
-from tui.files.references import find_path, find_places
+from tui.files.references import Place, find_path, find_places
 from tui.files.scratch_copy import ScratchCopy
 from tui.quantities import count
 from tui.review.pane import ReviewPane
