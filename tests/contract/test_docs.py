@@ -194,7 +194,7 @@ def test_the_readme_gives_the_keys_of_the_review_as_they_are():
     table = dict(re.findall(r"^ +\| (`.+`) \| (.+) \|$", text_of(README), re.MULTILINE))
     told = [key for cell in table for key in re.findall(r"`(.)`", cell)]
     wanted = ("next", "previous", "next_file", "previous_file", "accept", "reject", "accept_file", "reject_file")
-    others = ("reason", "undo", "divide", "edit", "comment", "list", "filter", "split", "open")
+    others = ("reason", "undo", "divide", "edit", "comment", "list", "filter", "split", "editor")
     assert told == [keys[f"review.{word}"] for word in (*wanted, *others)]
 
 

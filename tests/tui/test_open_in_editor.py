@@ -19,7 +19,7 @@ from tests.tui.review_case import TESTS
 from tui.files.editors import build_editor_call, choose_editor
 from tui.files.file_tree import FileTree
 from tui.files.file_view import FileView
-from tui.files.references import Place, find_places
+from tui.files.references import FilePlace, find_places
 from tui.files.scratch_copy import match_edits
 from tui.screens.dialogs.picker import PickerDialog
 
@@ -58,7 +58,7 @@ def opening(project: Path, *events: e.AnyEvent) -> list[e.AnyEvent]:
     return [*begun, *events]
 
 
-PLACE = Place("/p/a.py", 7, 3)
+PLACE = FilePlace("/p/a.py", 7, 3)
 FORMS = [
     ("vi", "vi +7 /p/a.py", "vi +7 /p/a.py"),
     ("vim -u NONE", "vim -u NONE +7 /p/a.py", "vim -u NONE +7 /p/a.py"),
@@ -201,7 +201,7 @@ async def test_a_copy_that_can_not_come_back_as_a_whole_is_kept_and_named(stage,
 async def test_an_editor_that_fails_is_told_of(stage, project, calls):
     calls("code", "exit 3")
     async with stage(opening(project)) as on:
-        on.screen.controllers.editor.open_place(Place("src/prices.py"))
+        on.screen.controllers.editor.open_place(FilePlace("src/prices.py"))
         await on.until(lambda: on.app._notifications)
         (told,) = on.app._notifications
         assert "The editor 'code' did not work" in told.message

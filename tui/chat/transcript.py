@@ -300,6 +300,12 @@ class Transcript(ScrollView, can_focus=True):
         """The block that is marked."""
         return self._blocks[self.cursor] if 0 <= self.cursor < len(self._blocks) else None
 
+    @property
+    def current_text(self) -> str:
+        """The plain text of the marked block, and all that its command has said."""
+        block = self.current_block
+        return f"{block.output}\n{copy_text(block)}" if block is not None else ""
+
     def action_copy_block(self) -> None:
         if 0 <= self.cursor < len(self._blocks):
             self.post_message(self.Copied(copy_text(self._blocks[self.cursor])))

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tui.files.references import Place
+from tui.files.references import FilePlace
 
 _KEY_NAME: Final = re.compile(r"(?i)api_?key|token|secret|passw|credential")
 _FALLBACK: Final = "vi"
@@ -66,7 +66,7 @@ _EMACS_IN_TERMINAL: Final = frozenset({"-nw", "--no-window-system", "-t", "--tty
 
 
 def build_editor_call(
-    editor: Sequence[str], place: Place, environment: Mapping[str, str], *, waits: bool = False
+    editor: Sequence[str], place: FilePlace, environment: Mapping[str, str], *, waits: bool = False
 ) -> EditorCall:
     """Build the call of an editor for a place with an absolute path. One that is not known gets the path alone.
 

@@ -16,7 +16,7 @@ _FORMS: Final = (
 _REFERENCE: Final = re.compile("|".join(_FORMS))
 
 
-class Place(NamedTuple):
+class FilePlace(NamedTuple):
     """A place in a file, from 1. `path` is relative to the project where it is of the project."""
 
     path: str
@@ -24,16 +24,16 @@ class Place(NamedTuple):
     column: int = 1
 
 
-def find_places(text: str, root: str, is_known: Callable[[str], bool]) -> list[Place]:
+def find_places(text: str, root: str, is_known: Callable[[str], bool]) -> list[FilePlace]:
     """Return the places that a text names, each once, in its order: those in files below `root`, or of which
     `is_known` says that they will be there."""
-    found: dict[Place, None] = {}
+    found: dict[FilePlace, None] = {}
     for match in _REFERENCE.finditer(text):
         form = next(name for name in ("python", "typescript", "path") if match[name])
         path = find_path(match[form], root, is_known)
         if path:
             groups = match.groupdict()
-            found[Place(path, int(groups[f"{form}_line"]) or 1, int(groups.get(f"{form}_column") or 1) or 1)] = None
+            found[FilePlace(path, int(groups[f"{form}_line"]) or 1, int(groups.get(f"{form}_column") or 1) or 1)] = None
         if len(found) == MAX_PLACES:
             break
     return list(found)

@@ -17,7 +17,6 @@ from textual.widget import Widget
 
 from core.protocol import commands, queries
 from core.protocol.review import Change
-from tui.chat.block_rows import copy_text
 from tui.chat.transcript import Transcript
 from tui.files.editors import (
     EditorCall,
@@ -29,7 +28,7 @@ from tui.files.editors import (
 )
 from tui.files.file_tree import FileTree
 from tui.files.preview import FilePreview
-from tui.files.references import Place, find_path, find_places
+from tui.files.references import FilePlace, find_path, find_places
 from tui.files.scratch_copy import ScratchCopy
 from tui.quantities import count
 from tui.review.pane import ReviewPane
@@ -60,7 +59,7 @@ class EditorController(Controller):
             path = Path(scratch) / f"text{suffix}"
             path.write_text(text, encoding="utf-8")
             try:
-                call = build_editor_call(find_editor_command(os.environ), Place(str(path)), os.environ, waits=True)
+                call = build_editor_call(find_editor_command(os.environ), FilePlace(str(path)), os.environ, waits=True)
                 self._run_in_terminal(call, scratch)
                 return path.read_text(encoding="utf-8", errors="replace").rstrip("\n")
             except Exception as problem:  # an editor may fail in any way; the text stays as it was
@@ -81,41 +80,41 @@ class EditorController(Controller):
             self._choose_place(places)
 
     @in_worker("editor.choice")
-    async def _choose_place(self, places: list[Place]) -> None:
+    async def _choose_place(self, places: list[FilePlace]) -> None:
         shown = [f"{format_path(each.path, 200)}:{each.line}" for each in places]
         options = [PickerOption(str(number), words, "") for number, words in enumerate(shown)]
         picked = await self.context.ask(PickerDialog("Open in your editor", options))
         if picked:
             self.open_place(places[int(picked)])
 
-    def _find_places(self, focused: Widget) -> list[Place]:
+    def _find_places(self, focused: Widget) -> list[FilePlace]:
         """Return the places that are meant where the focus is."""
         for widget in focused.ancestors_with_self:
             match widget:
                 case ReviewPane():
                     place = widget.current_place
-                    return [Place(*place)] if place is not None else []
+                    return [FilePlace(*place)] if place is not None else []
                 case FilePreview():
-                    return [Place(widget.path, widget.line)] if widget.path else []
+                    return [FilePlace(widget.path, widget.line)] if widget.path else []
                 case FileTree():
                     node = widget.cursor_node
                     item = node.data if node is not None else None
-                    return [Place(item.path)] if item is not None and item.entry.kind != "directory" else []
+                    return [FilePlace(item.path)] if item is not None and item.entry.kind != "directory" else []
                 case Transcript():
                     return self._find_references(widget)
         return []
 
-    def _find_references(self, transcript: Transcript) -> list[Place]:
+    def _find_references(self, transcript: Transcript) -> list[FilePlace]:
         """Return the places that the text of the marked row names, else the file that the row is about."""
         if (block := transcript.current_block) is None:
             return []
         state = self.context.state
-        places = find_places(f"{block.output}\n{copy_text(block)}", state.workspace, state.changes.__contains__)
+        places = find_places(transcript.current_text, state.workspace, state.changes.__contains__)
         path = find_path(block.subject, state.workspace, state.changes.__contains__) if block.subject else ""
-        return places or ([Place(path)] if path else [])
+        return places or ([FilePlace(path)] if path else [])
 
     @in_worker("editor", exclusive=False)
-    async def open_place(self, place: Place) -> None:
+    async def open_place(self, place: FilePlace) -> None:
         """Open a place in the user's editor: in their file, or in a copy of what is pending."""
         change = self.context.state.changes.get(place.path)
         try:
@@ -127,7 +126,7 @@ class EditorController(Controller):
         except Exception as problem:  # an editor may fail in any way, and nothing is lost with it
             self._report(problem)
 
-    async def _edit_pending(self, place: Place, change: Change) -> None:
+    async def _edit_pending(self, place: FilePlace, change: Change) -> None:
         """Open a scratch copy of the pending file; what is changed in its hunks becomes their pending state."""
         question = queries.FileQuery(path=place.path, max_bytes=MAX_EDITED)
         answer = await self.context.query(question, queries.FileAnswer, "The file can't be read.")
@@ -156,7 +155,7 @@ class EditorController(Controller):
             name = format_path(place.path, 100)
             self.context.notify_user(f"{count('hunk', len(edits.texts))} of {name} as you edited it.")
 
-    async def _run(self, place: Place, directory: str, *, waits: bool) -> None:
+    async def _run(self, place: FilePlace, directory: str, *, waits: bool) -> None:
         """Run the editor on a place with an absolute path: in the terminal, or beside the screen until it ends."""
         call = build_editor_call(choose_editor(os.environ), place, os.environ, waits=waits)
         if not call.has_window:
