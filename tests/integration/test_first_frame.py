@@ -6,6 +6,7 @@ import sys
 import termios
 from pathlib import Path
 
+import psutil
 import pytest
 
 from benchmarks.terminal import Terminal
@@ -136,6 +137,22 @@ def test_what_ends_the_program_before_the_screen_is_there_gives_the_terminal_bac
         assert os.waitstatus_to_exitcode(os.waitpid(terminal.pid, 0)[1]) == ExitCode.INTERRUPTED
         assert termios.tcgetattr(terminal.fd)[:4] == before[:4]
         assert bytes(terminal.output).endswith(b"\x1b[?7h\x1b[?2004l\x1b[0m\x1b[?1049l\x1b[?25h")
+
+
+def test_a_program_that_is_stopped_before_the_screen_is_there_gives_the_terminal_back_and_takes_it_again():
+    with Terminal([sys.executable, "-c", HELD, str(ROOT)], env=environment()) as terminal:
+        before = termios.tcgetattr(terminal.fd)
+        terminal.wait_for(b"What shall be done")
+        terminal.write(b"hex")
+        terminal.wait_for(b"hex")
+        terminal.signal(signal.SIGTSTP)
+        terminal.wait_for(lambda _: terminal.process.status() == psutil.STATUS_STOPPED)
+        assert termios.tcgetattr(terminal.fd)[:4] == before[:4]
+        at = len(terminal.output)
+        terminal.signal(signal.SIGCONT)
+        terminal.wait_for(lambda it: "▌ hex" in it.text(at).decode(errors="ignore"))
+        terminal.write(b"y")
+        terminal.wait_for(b"hexy")
 
 
 def test_a_terminal_that_goes_away_before_the_screen_is_there_ends_the_program(tmp_path):

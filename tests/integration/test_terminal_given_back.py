@@ -82,7 +82,7 @@ def test_n12_t5_a_signal_gives_the_terminal_back_and_ends_the_engine(program, nu
 def test_n12_t5_the_terminal_is_given_back_while_the_program_is_stopped_and_taken_again(program):
     with Terminal(program) as terminal:
         before = local_modes(terminal)
-        terminal.wait_for(b"What shall be done")
+        terminal.wait_for(b"starting")
         at = len(terminal.output)
         terminal.signal(signal.SIGTSTP)
         terminal.wait_for(lambda _: psutil.Process(terminal.pid).status() == psutil.STATUS_STOPPED)

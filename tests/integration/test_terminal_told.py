@@ -137,8 +137,7 @@ def test_title_and_tab_are_left_alone_where_the_settings_say_so(run):
 
 def test_a_light_terminal_is_asked_and_no_key_is_lost_to_its_answer(run):
     with run() as terminal:
-        terminal.wait_for(b"What shall be done")
-        assert b"\x1b]11;?\x1b\\" in terminal.output
+        reads(terminal, b"\x1b]11;?\x1b\\")
         terminal.write(b"ab\x1b]11;rgb:ffff/ff")
         terminal.write(b"ff/fdfd\x1b\\cd")
         terminal.settle()

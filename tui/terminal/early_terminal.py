@@ -155,13 +155,29 @@ class EarlyTerminal:
     def _open(self) -> None:
         for number in _ENDS:
             self._handlers[number] = signal.signal(number, _raise_interrupt)
+        self._handlers[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._pause)
+        self._draw()
+        self._reader.start()
+
+    def _draw(self) -> None:
+        """Show the frame on a screen of its own, and take keys as they come."""
         raw = termios.tcgetattr(INPUT)
         raw[tty.LFLAG] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
         raw[tty.IFLAG] &= ~(termios.IXON | termios.IXOFF | termios.ICRNL | termios.INLCR | termios.IGNCR)
         raw[tty.CC][termios.VMIN] = 1
         termios.tcsetattr(INPUT, termios.TCSANOW, raw)
-        _write(_OPEN + self._frame.render())
-        self._reader.start()
+        _write(_OPEN + self._frame.render() + self._frame.render_prompt(self._typed.text))
+
+    def _give_back(self) -> None:
+        _write(_CLOSE)
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(INPUT, termios.TCSANOW, self.attributes)
+
+    def _pause(self, number: int, _: object) -> None:
+        """Stop, as somebody has asked for, with the terminal given back meanwhile."""
+        self._give_back()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._draw()
 
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
@@ -171,11 +187,9 @@ class EarlyTerminal:
     def _close(self) -> None:
         self._stop_reading()
         if not self._is_adopted:
-            _write(_CLOSE)
-            with contextlib.suppress(termios.error):
-                termios.tcsetattr(INPUT, termios.TCSANOW, self.attributes)
+            self._give_back()
         for number, handler in self._handlers.items():
-            if signal.getsignal(number) is _raise_interrupt:
+            if signal.getsignal(number) in (_raise_interrupt, self._pause):  # nobody has taken it over
                 signal.signal(number, handler)
 
     def adopt(self) -> None:
