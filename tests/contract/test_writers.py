@@ -94,6 +94,7 @@ WRITERS: dict[str, str] = {
     "core.sandbox.inside.init_process": BOX,
     "core.sandbox.tiers.selection": "what the probe of the box found, in the state directory",
     "core.sandbox.inside.rootfs.build": BOX,
+    "core.sandbox.inside.python_driver": BOX,
     "core.sandbox.inside.rootfs.mount_plan": BOX,
     "core.sandbox.tiers.fork_server_client": STARTS,
     "core.engine.export.documents": "project: an export, a new file that the user names",

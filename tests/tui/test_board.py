@@ -323,6 +323,7 @@ async def test_where_no_board_is_seen_the_bar_asks(stage, size):
         if size[0] >= 100:
             await on.pilot.press("ctrl+r")
         await on.until(lambda: on.screen.query_one("#question").display)
+        assert on.screen.query_one("#question").region.area
 
 
 def test_two_runs_are_given_away_as_markdown():

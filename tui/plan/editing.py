@@ -1,4 +1,4 @@
-"""What is typed in the plan panel: one line about a todo or a comment, and the text of the plan."""
+"""The inputs of the plan panel: one line about a todo or a comment, and the text of the plan."""
 
 from __future__ import annotations
 
