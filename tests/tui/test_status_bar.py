@@ -161,7 +161,7 @@ async def test_the_page_of_the_status_tells_all_facts_with_what_leads_to_more(st
         await on.all_shown()
         on.prompt.text = "/status"
         on.prompt.action_send()
-        await on.until(lambda: type(on.app.screen).__name__ == "PageDialog")
-        said = str(on.app.screen.query_one("PageDialog VerticalScroll Static", Static).content)
+        await on.until(lambda: on.app.screen is not on.screen and on.app.screen.query("VerticalScroll > Static"))
+        said = str(on.app.screen.query_one("VerticalScroll > Static", Static).content)
     for told in ("Mode: agent  /mode", "Model: scripted/demo  /model", "Review: 2 wait for your verdict  ctrl+r"):
         assert told in said
