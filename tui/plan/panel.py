@@ -40,7 +40,7 @@ class PlanPanel(StatePane):
     PlanPanel > PlanText { border-top: solid $foreground 20%; }
     PlanPanel.-reading > TodoList { max-height: 30%; }
     PlanPanel.-noted > .plan--note { display: block; }
-    PlanPanel.-bare > PlanText { border-top: none; }
+    PlanPanel.-bare > PlanText, PlanPanel.-textless > PlanText { border-top: none; }
     PlanPanel.-bare > TodoList, PlanPanel.-empty > .plan--title { display: none; }
     PlanPanel.-writing > .plan--title, PlanPanel.-writing > .plan--note { display: none; }
     PlanPanel.-writing > TodoList, PlanPanel.-writing > PlanText { display: none; }
@@ -129,6 +129,7 @@ class PlanPanel(StatePane):
     def _render_plan(self, *, is_same: bool = True) -> None:
         plan, todos = self._plan, self._todos
         self.set_class(not (plan or todos), "-empty")
+        self.set_class(not (plan and plan.body.strip()), "-textless")
         self.on_resize()
         self._render_todos()
         message = "" if plan or todos else describe_nothing(self._found, get_keymap(self.app))
