@@ -79,7 +79,7 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("undo", "review.undo_verdict", "Take the last verdict back"),
     SlashCommand("commit", "commits.commit", "Commit what you accepted, and nothing else"),
     SlashCommand("pr", "commits.open_pull_request", "Push the branch, and open a pull request"),
-    SlashCommand("diff", "differences.show_diff", "What waits, as a patch; else what no commit has yet", "PATH"),
+    SlashCommand("diff", "commits.show_diff", "What waits, as a patch; else what no commit has yet", "PATH"),
     SlashCommand("review", "findings.review", "Let the agent review a branch or a pull request", "BRANCH | PR | A..B"),
     SlashCommand("findings", "findings.show_findings", "What the last code review has found"),
     SlashCommand("comments", "review.send_comments", "Look at your comments and send them"),

@@ -133,6 +133,7 @@ async def test_a_fix_that_waits_for_the_review_is_told_in_the_row(findings):
         await on.until(lambda: shown.current[1][0] == "being fixed")
         on.client.emit(e.TurnFinished(reason="done"))
         await on.until(lambda: shown.current[1][0] == "nothing was changed for it")
+        assert on.screen.query_one(FindingsPane).list is shown
 
 
 async def test_pages_read_on_in_a_long_text(findings):
@@ -144,6 +145,7 @@ async def test_pages_read_on_in_a_long_text(findings):
         await on.until(lambda: text.scroll_offset.y == text.size.height - 1)
         await on.pilot.press("space", "pageup", "pageup")
         await on.until(lambda: text.scroll_offset.y == 0)
+        assert text.display
 
 
 async def test_review_is_sent_as_it_was_typed(stage):

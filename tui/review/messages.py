@@ -66,7 +66,7 @@ class ProvenVerdictRequested(Message, namespace="review_pane"):
 
 
 class CommitRequested(Message, namespace="review_pane"):
-    """What was accepted is to be committed."""
+    """Accepted hunks are to be committed."""
 
 
 @dataclass

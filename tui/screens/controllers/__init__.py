@@ -17,7 +17,6 @@ from tui.screens.controllers.choices.models import ModelController
 from tui.screens.controllers.choices.modes import ModeController
 from tui.screens.controllers.choices.providers import ProviderController
 from tui.screens.controllers.code.commits import CommitController
-from tui.screens.controllers.code.differences import DifferenceController
 from tui.screens.controllers.code.findings import FindingController
 from tui.screens.controllers.code.names import NameController
 from tui.screens.controllers.code.search import SearchController
@@ -48,7 +47,8 @@ class ControllerSet:
         self.search = SearchController(context, self.panes)
         self.names = NameController(context, self.panes, self.search)
         self.editor = EditorController(context)
-        self.commits = CommitController(context, self.editor)
+        self.copying = CopyController(context)
+        self.commits = CommitController(context, self.editor, self.copying)
         self.plan = PlanController(context, self.panes, self.editor)
         self.sessions = SessionController(context, self.plan)
         self.prompt = PromptController(context, self.modes, self.panes, self.questions)
@@ -60,8 +60,6 @@ class ControllerSet:
         self.rewind = RewindController(context)
         self.turn = TurnController(context, self.panes, self.rewind)
         self.attention = AttentionController(context)
-        self.copying = CopyController(context)
-        self.differences = DifferenceController(context, self.copying)
         self.findings = FindingController(context, self.panes, self.copying)
         self.pages = PageController(context, self.panes, self.attention)
         self.agents = AgentController(context, self.panes, self.prompt)

@@ -1,6 +1,9 @@
-"""The controller of commits and pull requests: it shows their dialogs and hands them what comes of their commands."""
+"""The controller of commits, pull requests and patches: it shows their dialogs, and hands them what comes of their
+commands."""
 
 from __future__ import annotations
+
+from typing import Final, Literal
 
 from textual import on
 
@@ -9,18 +12,28 @@ from core.protocol.commands import AnyCommand
 from core.protocol.events import AnyEvent
 from tui.commit.commit_dialog import CommitDialog
 from tui.commit.draft_dialog import DraftDialog
+from tui.commit.patch_dialog import PatchDialog
 from tui.commit.pull_request_dialog import PullRequestDialog
+from tui.quantities import count
 from tui.review.messages import CommitRequested
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.editor import EditorController
+from tui.screens.controllers.terminal.copying import CopyController
+from tui.text import format_path
+
+Which = Literal["pending", "accepted"]
+TITLES: Final[dict[Which, str]] = {
+    "pending": "What waits for your review",
+    "accepted": "What you accepted, and is in no commit yet",
+}
 
 
 class CommitController(Controller):
     """Makes commits of what was accepted, and pull requests of the branch."""
 
-    def __init__(self, context: ScreenContext, editor: EditorController) -> None:
+    def __init__(self, context: ScreenContext, editor: EditorController, copying: CopyController) -> None:
         super().__init__(context)
-        self._editor = editor
+        self._editor, self._copying = editor, copying
         self._dialog: DraftDialog | None = None
 
     @on(CommitRequested)
@@ -43,6 +56,32 @@ class CommitController(Controller):
             self.context.notify_user(_begin(found.refused), found.hint, is_error=True)
             return
         self._show(PullRequestDialog(found, self._submit, self._editor.edit, drafts=self._can_draft()))
+
+    @in_worker("diff")
+    async def action_show_diff(self, path: str = "") -> None:
+        """Show what waits, of one path if it is named; where nothing does, what no commit has yet."""
+        paths = (path.removeprefix("./").rstrip("/"),) if path else ()
+        waits = bool(self.context.state.changes or self.context.state.bulks)
+        for which in ("pending", "accepted") if waits else ("accepted",):
+            question = queries.PatchQuery(which=which, paths=paths)
+            found = await self.context.query(question, queries.PatchAnswer, "The changes can't be shown.")
+            if found is None:
+                return
+            if found.patch or found.left_out:
+                self._show_patch(which, found)
+                return
+        where = f" in {format_path(path, 100)}" if path else ""
+        self.context.notify_user(f"Nothing waits{where}, and nothing accepted waits for a commit.")
+
+    def _show_patch(self, which: Which, found: queries.PatchAnswer) -> None:
+        patch = found.patch.decode("utf-8", "replace")
+        lines = patch.split("\n")
+        added = sum(line.startswith("+") and not line.startswith("+++ ") for line in lines)
+        removed = sum(line.startswith("-") and not line.startswith("--- ") for line in lines)
+        title = f"{TITLES[which]} · {count('file', len(found.paths))} +{added:,} -{removed:,}"
+        left = "; ".join(f"{format_path(path, 60)}: {why}" for path, why in found.left_out[:3])
+        note = f"Not in it: {left}{' …' if len(found.left_out) > 3 else ''}" if left else ""
+        self.context.show(PatchDialog(title, patch, note, self._copying.copy))
 
     async def _ask_preview(self, split: queries.CommitSplit) -> queries.CommitAnswer | None:
         question = queries.CommitQuery(split=split)
