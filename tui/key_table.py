@@ -133,7 +133,7 @@ _ROWS: Final[tuple[Row, ...]] = (
     ("review.mark_down", "J,shift+down", "mark_line(1)", "Mark below", "Mark the line at which a split begins"),
     ("review.mark_up", "K,shift+up", "mark_line(-1)", "Mark above", "Mark the line above"),
     ("review.edit", "e", "edit_hunk", "Edit hunk", "Edit what this hunk puts into the file"),
-    ("review.comment", "c", "comment", "Comment", "Say something about this hunk; when nothing waits: commit"),
+    ("review.comment", "c", "comment", "Comment", "Comment this hunk; commit when nothing waits"),
     ("review.send", "S", "send_comments", "Send comments", "Look at your comments and send them as one message"),
     ("review.origin", "b", "resolve_origin", "By origin…", "Judge all of one command, turn or todo at once"),
     ("review.settle", "t", "resolve_conflict", "Three ways", "Settle a conflict: base, your file and the agent's"),
