@@ -157,12 +157,13 @@ def _print_list(arguments: SessionsArguments) -> int:
         sys.stdout.write(f"No sessions of {display_name(str(directory))} yet. Start one: agent-tui\n")
         return ExitCode.DONE
     listed, runs = (list(found), []) if arguments.runs else split_runs(found)
-    for line in format_table(listed[:_MAX_PRINTED], running):
+    for line in format_table(listed[:_MAX_PRINTED], running) if listed else ():
         sys.stdout.write(f"{line}\n")
     if len(listed) > _MAX_PRINTED:
         sys.stdout.write(f"And {len(listed) - _MAX_PRINTED} earlier ones: agent-tui sessions --json\n")
     if runs:
-        sys.stdout.write(f"And {len(runs)} {'run' if len(runs) == 1 else 'runs'} of -p: agent-tui sessions --runs\n")
+        told = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} of -p: agent-tui sessions --runs\n"
+        sys.stdout.write(f"And {told}" if listed else told)
     if running.intersection(each.id for each in found):
         sys.stdout.write("Show one that runs: agent-tui attach SESSION\n")
     sys.stdout.write("Go on with the last one: agent-tui -c; with another one: agent-tui --resume SESSION\n")

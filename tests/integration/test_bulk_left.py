@@ -34,7 +34,7 @@ async def said(project: Path, *words: str) -> Ended:
 
 
 async def counted(project: Path) -> str:
-    listed = await said(project, "sessions")
+    listed = await said(project, "sessions", "--runs")
     return listed.out.splitlines()[1].split()[4]
 
 

@@ -132,7 +132,7 @@ async def test_four_work_at_once_and_each_is_seen_stopped_asked_and_merged(tmp_p
         assert all(" tokens" in row for row in rows[0:8:2])
         assert rows[4].startswith("? generalPurpose · Do euros")
         assert rows[5] == "waits for you: Euros?"
-        assert re.fullmatch(r"write docs/slow\.md · 1 file( +\d+ s)?", rows[7]), "it is at work, for so long"
+        assert re.fullmatch(r"Wrote docs/slow\.md · 1 file( +\d+ s)?", rows[7]), "it is at work, for so long"
         await end_four(app, pilot, server)
         check_ends(engine, session)
         looked = b"".join(each.raw for each in server.answered if find_part(each.json) == "search")

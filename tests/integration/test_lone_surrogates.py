@@ -115,7 +115,7 @@ async def test_n16b_an_argument_that_is_no_utf_8_is_a_prompt_like_others(project
         assert (ended.code, ended.err) == (0, "")
         assert "Fine." in ended.out
         assert f"what is {MARK}?" in server.answered[0].json["messages"][-1]["content"]
-    listed = await run(project, "sessions", env=environment(None))
+    listed = await run(project, "sessions", "--runs", env=environment(None))
     assert f"what is {MARK}?" in listed.out
 
 

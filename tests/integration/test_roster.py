@@ -73,7 +73,7 @@ async def test_one_is_read_while_it_works_and_stopped_and_what_it_has_is_kept(pr
         assert all(f"generalPurpose · Do {each}" in rows for each in ("rate", "docs", "asks"))
         docs = mark(app, "Do docs")
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, SubagentDialog) and "list_dir" in read_dialog(app))
+        await until(pilot, lambda: isinstance(app.screen, SubagentDialog) and "Listed" in read_dialog(app))
         await pilot.press("x")
         await until(pilot, lambda: "⊘ generalPurpose · Do docs" in read_rows(app))
         assert app.screen is app.main

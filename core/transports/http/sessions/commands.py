@@ -31,6 +31,8 @@ DRIVING: Final[frozenset[type]] = frozenset(
         cmd.ContextDrop,
         cmd.DraftKeep,
         cmd.EffortSet,
+        cmd.FindingsDismiss,
+        cmd.FindingsFix,
         cmd.HunkComment,
         cmd.HunkEdit,
         cmd.HunkSplit,

@@ -369,7 +369,7 @@ async def test_a_log_of_100_000_lines_is_bounded_for_the_model_and_whole_in_a_fi
         assert [(run.records, run.left) for run in case.state.debug.runs.values()] == [(100_000, 3), (1, 0)]
         once, _, mine, one, compared, whole = case.results()[1:]
         assert "3 lines more were logged than are kept" in once
-        assert mine.startswith("33334 lines of r1:\nr1:1 [H1] n")
+        assert mine.startswith("33,334 lines of r1:\nr1:1 [H1] n")
         assert mine.endswith("[32934 more; the whole log: read_file output:log_r1.txt]")
         assert one == '1 lines of r1:\nr1:77777 [H2] n {"n":77777}'
         assert "only in r1: [H1] : n (33334 and 0 lines)\n  r1:1 " in compared
