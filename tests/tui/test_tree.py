@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 from core.protocol.queries import TreeAnswer, TreeEntry
 from tests.tui.panes_case import MARKS, tree_app
 from tui.files.file_tree import MAX_DEPTH, MAX_ENTRIES, DirectoryRefused, FileTree
-from tui.files.pane import shorten_directory
+from tui.files.matches import shorten_directory
 
 
 async def settle(pilot: Pilot[None], *keys: str) -> FileTree:
