@@ -96,7 +96,7 @@ async def test_a_search_that_finds_nothing_sends_nothing(stage, remembering):
 async def test_what_is_left_while_searching_keeps_the_draft(stage, remembering):
     async with stage(recorded.opening()) as on:
         await on.pilot.press(*"draft", "alt+r", *"fix")
-        assert on.prompt.expanded_text == "draft"
+        assert (on.prompt.expanded_text, on.prompt.settled_text) == ("draft", "draft")
 
 
 # What may come next

@@ -103,7 +103,9 @@ class CompletingEditor(PromptEditor):
 
     @property
     def settled_text(self) -> str:
-        """The text without the `@` word that is still being typed."""
+        """The text without the word that is still being completed, or that an earlier prompt is searched for by."""
+        if self.searched_from is not None:
+            return self.searched_from
         kind, pattern = self._completed_word
         if not self.is_completing or kind not in {"@", ";"}:
             return self.text
