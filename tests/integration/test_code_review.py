@@ -181,7 +181,10 @@ async def test_an_unknown_finding_and_none_at_all_are_refused(project):
         assert (await engine.submit(cmd.FindingsFix(session=session, ids=("x",)))).code == "finding_unknown"
 
 
-async def test_a_pull_request_is_read_by_the_users_own_program_as_a_strangers_text(project, tmp_path, monkeypatch):
+@pytest.mark.parametrize("wanted", ["#12", "PR12", "https://github.com/me/project/pull/12/files"])
+async def test_a_pull_request_is_read_by_the_users_own_program_as_a_strangers_text(
+    project, tmp_path, monkeypatch, wanted
+):
     places = tmp_path / "bin"
     places.mkdir()
     (places / "gh").write_text(GH)
@@ -190,7 +193,7 @@ async def test_a_pull_request_is_read_by_the_users_own_program_as_a_strangers_te
     git(project, "remote", "add", "origin", "git@github.com:me/project.git")
     (tmp_path / "home" / "diff").write_text(git(project, "diff", "main", "topic"))
     async with session_in(project, access((says(REVIEW),))) as (engine, session):
-        await run_turn(engine, session, "/review #12")
+        await run_turn(engine, session, f"/review {wanted}")
         assert (tmp_path / "home" / "gh-words").read_text().split() == ["pr", "diff", "12", "--color", "never"]
         state = engine.state(session)
         assert "pull request 12" in told(engine, session)
@@ -200,6 +203,15 @@ async def test_a_pull_request_is_read_by_the_users_own_program_as_a_strangers_te
             "these lines are not in the diff",
         ]
         assert "github.com" in state.foreign_sources
+
+
+async def test_a_pull_request_of_another_repository_is_not_read_with_the_users_login(project):
+    git(project, "remote", "add", "origin", "git@github.com:me/project.git")
+    async with session_in(project, access(())) as (engine, session):
+        address = "https://github.com/other/secret/pull/12"
+        reply = await engine.submit(cmd.TurnSubmit(session=session, text=f"/review {address}"))
+        assert reply.code == "no_pull_request"
+        assert "is no remote of this project" in reply.message
 
 
 async def test_a_pull_request_without_a_program_is_refused(project, monkeypatch):

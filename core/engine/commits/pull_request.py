@@ -99,24 +99,34 @@ def _describe_branch(
     )
 
 
+def _list_remotes(settings: ConfigPairs) -> dict[str, str]:
+    """Return the address of each remote."""
+    return {name[7:-4]: url for name, url in settings if url and name.startswith("remote.") and name.endswith(".url")}
+
+
 def _find_remote(settings: ConfigPairs, branch: str) -> tuple[str, str]:
     """Return the name and the address of the remote that a branch is pushed to; "" = there is none."""
-    remotes = {
-        name[7:-4]: url for name, url in settings if url and name.startswith("remote.") and name.endswith(".url")
-    }
+    remotes = _list_remotes(settings)
     named = find_last(settings, f"branch.{branch}.remote") or ""
     remote = named if named in remotes else "origin" if "origin" in remotes else next(iter(remotes), "")
     return remote, remotes.get(remote) or ""
 
 
-def read_remote_url(root: Path) -> str:
-    """Return the address of the remote of the current branch, "" = there is none. Raises `GitFailed`, and OSError."""
+def read_remote_urls(root: Path) -> list[str]:
+    """Return the addresses of all remotes, that of the current branch first. Raises `GitFailed`, and OSError."""
     places = find_believed_repository(root)
     with open_repository(root, may_be_above=True) as repository:
         if repository is None or places is None:
             raise GitFailed("this directory is in no git repository.")
         settings = read_settings(repository, read_config_text(places))[1]
-        return hide_login(_find_remote(settings, read_head(repository).branch)[1])
+        first = _find_remote(settings, read_head(repository).branch)[1]
+        return [hide_login(each) for each in dict.fromkeys((first, *_list_remotes(settings).values())) if each]
+
+
+def find_repository_name(url: str) -> str:
+    """Return the path of a repository at its host: `me/project`, "" = it names none."""
+    path = urlsplit(url).path if "://" in url else url.partition(":")[2]
+    return path.strip("/").removesuffix(".git")
 
 
 def _propose_branch(title: str) -> str:

@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.engine.commits.pull_request import find_host, find_program, read_remote_url
+from core.engine.commits.pull_request import find_host, find_program, find_repository_name, read_remote_urls
 from core.engine.prompt_sources import build_session_reader, may_show
 from core.engine.session.session import Session
 from core.errors import CommandRejected
@@ -29,6 +29,7 @@ from core.shell.outside.machine_run import build_machine_environment
 REQUEST_SECONDS: Final = 60.0
 MAX_PATCH: Final = 200_000  # characters that the model is sent
 _NUMBER: Final = re.compile(r"(?:PR|MR)?[#!]?(\d+)", re.IGNORECASE)
+_ADDRESS: Final = re.compile(r"(?P<address>https?://\S+?)/(?:-/)?(?:pull|merge_requests)/(?P<number>\d+)\S*")
 _WORDS: Final = {
     "gh": ("gh", "pr", "diff", "{}", "--color", "never"),
     "glab": ("glab", "mr", "diff", "{}", "--color", "never"),
@@ -59,7 +60,7 @@ async def read_reviewed_code(session: Session, wanted: str) -> ReviewedCode:
     source = ""
     try:
         if (request := _name_request(wanted)) is not None:
-            diff, source = await _read_request(session, request)
+            diff, source = await _read_request(session, *request)
         else:
             shown = partial(may_show, build_session_reader(session))
             diff = await asyncio.to_thread(read_reviewed_diff, session.workspace.root, wanted, shown)
@@ -73,17 +74,23 @@ async def read_reviewed_code(session: Session, wanted: str) -> ReviewedCode:
     return ReviewedCode(diff=diff, cut=len(diff.patch) - end, source=source)
 
 
-def _name_request(wanted: str) -> str | None:
-    """Return the number or the address of a pull request; None: it is none."""
-    if wanted.startswith(("https://", "http://")):
-        return wanted
-    found = _NUMBER.fullmatch(wanted)
-    return found[1] if found else None
+def _name_request(wanted: str) -> tuple[str, str] | None:
+    """Return the number of a pull request, and its address if it was given; None: it is none."""
+    found = _ADDRESS.fullmatch(wanted)
+    if found is not None:
+        return found["number"], found["address"]
+    number = _NUMBER.fullmatch(wanted)
+    return (number[1], "") if number else None
 
 
-async def _read_request(session: Session, request: str) -> tuple[ReviewedDiff, str]:
-    """Have gh or glab print the diff of a pull request; return its host, too."""
-    address = request if "://" in request else await asyncio.to_thread(read_remote_url, session.workspace.root)
+async def _read_request(session: Session, request: str, named: str) -> tuple[ReviewedDiff, str]:
+    """Have gh or glab print the diff of a pull request of a remote of the project; return its host, too."""
+    urls = await asyncio.to_thread(read_remote_urls, session.workspace.root)
+    known = {(find_host(each), find_repository_name(each)) for each in urls}
+    if named and (find_host(named), find_repository_name(named)) not in known:
+        hint = "Your login is used for this project's own repositories alone. Fetch the branch, and name that."
+        raise CommandRejected(f"{named} is no remote of this project.", hint=hint, code="no_pull_request")
+    address = named or next(iter(urls), "")
     program, host = find_program(address), find_host(address) or "the remote"
     if not program:
         there = [each for each in _WORDS if shutil.which(each)]
@@ -101,5 +108,5 @@ async def _read_request(session: Session, request: str) -> tuple[ReviewedDiff, s
         raise CommandRejected(
             f"{' '.join(words[:3])} {how}.", hint=result.output.strip()[-400:], code="no_pull_request"
         )
-    named = f"pull request {request}" if program == "gh" else f"merge request {request}"
-    return ReviewedDiff(subject=named, patch=result.output, revision=f"#{request}"), host
+    subject = f"pull request {request}" if program == "gh" else f"merge request {request}"
+    return ReviewedDiff(subject=subject, patch=result.output, revision=f"#{request}"), host

@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from core.git.branch_diff import describe_branch, find_base, render_branch_diff
+from core.git.branch_diff import describe_branch, find_base, read_reviewed_diff, render_branch_diff
+from core.git.patch_hunks import list_right_hunks
 from core.git.repository import GitFailed
 
 ANYBODY = ("-c", "user.name=A", "-c", "user.email=a@example.invalid")
@@ -63,3 +64,24 @@ def test_in_a_subdirectory_only_what_lies_there_is_told(repository):
 def test_without_a_repository_that_is_said(tmp_path):
     with pytest.raises(GitFailed, match="in no git repository"):
         find_base(tmp_path)
+
+
+def test_what_is_reviewed_in_a_subdirectory_lies_there_with_new_files_but_none_that_is_kept(repository):
+    for name in ("sub/fresh.txt", "sub/hushed.txt", "outside.txt"):
+        (repository / name).write_text(f"in {name}")
+    found = read_reviewed_diff(repository / "sub", "", lambda path: path != "hushed.txt")
+    assert found.subject == "topic: 1 commit since main, and what is not committed"
+    assert [(each.path, each.start, each.lines) for each in list_right_hunks(found.patch)] == [
+        ("b.txt", 1, ("two and a half",)),
+        ("fresh.txt", 1, ("in sub/fresh.txt",)),
+    ]
+    assert found.patch.endswith("+in sub/fresh.txt\n\\ No newline at end of file\n")
+    assert (found.revision, found.left_out) == ("", 1)
+
+
+def test_a_commit_that_the_main_branch_has_is_reviewed_alone_also_the_first(repository):
+    first = read_reviewed_diff(repository, "main~0", lambda _: True)
+    assert first.subject.startswith("the commit ")
+    assert [each.path for each in list_right_hunks(first.patch)] == ["a.txt", "secret.txt", "sub/b.txt"]
+    with pytest.raises(GitFailed, match="no branch or commit 'x y'"):
+        read_reviewed_diff(repository, "x y", lambda _: True)
