@@ -7,6 +7,7 @@ import select
 import shlex
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 TMUX = shutil.which("tmux")
@@ -29,23 +30,36 @@ def all_of(terminal: int) -> bytes:
 
 
 class Tmux:
-    """A tmux server of its own, with one window of 100 by 30."""
+    """A tmux server of its own, with one window."""
 
     def __init__(self, directory: Path) -> None:
         self._call = [TMUX or "", "-S", str(directory / "tmux"), "-f", "/dev/null"]
 
     def run(self, *words: str) -> str:
-        return subprocess.run([*self._call, *words], capture_output=True, text=True, check=False).stdout
+        # Python's readline puts a size of the window into the environment that processes get unless one is named.
+        run = subprocess.run([*self._call, *words], capture_output=True, text=True, check=False, env=dict(os.environ))
+        return run.stdout
 
-    def start(self, *command: str) -> None:
-        self.run("new-session", "-d", "-x", "100", "-y", "30", "--", shlex.join(command))
+    def start(
+        self, *command: str, size: tuple[int, int] = (100, 30), environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Run a command in the window; `environment` is what it gets beside that of this process."""
+        named = [word for name, value in (environment or {}).items() for word in ("-e", f"{name}={value}")]
+        columns, rows = map(str, size)
+        self.run("new-session", "-d", "-x", columns, "-y", rows, *named, "--", shlex.join(command))
         self.run("set", "-s", "set-clipboard", "on")
 
-    def until(self, words: str, *question: str) -> str:
-        """Ask until the answer holds these words."""
+    def until(self, words: str, *question: str, without: str = "") -> str:
+        """Ask until the answer holds these words, and not those that it is to be `without`."""
         for _ in range(MAX_LOOKS):
             told = self.run(*(question or ("capture-pane", "-p")))
-            if words in told:
+            if words in told and not (without and without in told):
                 return told
             select.select([], [], [], 0.05)
         raise TimeoutError(f"{words!r} was not seen; the end: {told[-800:]}")
+
+    def until_still(self) -> None:
+        """Wait until the screen has not changed for a tenth of a second."""
+        shown = ""
+        while shown != (shown := self.run("capture-pane", "-e", "-p")):
+            select.select([], [], [], 0.1)
