@@ -125,6 +125,16 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
             namespaces = {**cast("Mapping[str, DOMNode]", self.main.controllers.by_name), **(namespaces or {})}
         return super()._parse_action(action, default_namespace, namespaces)
 
+    async def run_action(
+        self,
+        action: str | tuple[str, str, tuple[object, ...]],
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        if isinstance(action, str):
+            self.main.note_action(action)
+        return await super().run_action(action, default_namespace, namespaces)
+
     def _display(self, screen: Screen[Any], renderable: Any) -> None:
         super()._display(screen, self._frame_diff.reduce_update(screen, renderable))
 

@@ -32,6 +32,7 @@ class SlashCommand(NamedTuple):
 _LIMITS: Final = "steps N | cost DOLLARS | tokens N"
 SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("help", "pages.show_help", "What can be done, and how", "topic"),
+    SlashCommand("tour", "guide.begin", "A minute with the keys that matter, on this project"),
     SlashCommand("mode", "modes.choose_mode", "Switch the mode", " | ".join(Mode)),
     SlashCommand("model", "models.choose_model", "Choose the model", "provider/name"),
     SlashCommand("effort", "models.choose_effort", "How much the model thinks", "low | medium | high | … | default"),

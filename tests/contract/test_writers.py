@@ -52,6 +52,7 @@ WRITERS: dict[str, str] = {
     "core.engine.session.restore": STATE,
     "core.engine.session.session": STATE,
     "core.engine.privacy": "private sessions: their directory in memory, or below the state directory",
+    "core.engine.configuration.guide_file": "what was seen of tour and hints, in the state directory",
     "core.engine.settings_file": "the user's own config.toml",
     "core.crash_reports": STATE,
     "core.git.temporary_directories": SCRATCH,

@@ -249,6 +249,7 @@ def test_n6_every_command_that_writes_grants_or_spends_needs_the_right_to_approv
         "permission.remove",
         "server.control",
         "theme.keep",
+        "guide.keep",
         "provider.configure",
         "command.run",
         "approval.answer",

@@ -119,7 +119,7 @@ class Hour:
         """Wait until all of these words stand on the screen together; return it."""
         while True:
             for word in words:
-                shown = self._tmux.until(word, seconds=30)
+                shown = self._tmux.until(word)
             if all(word in shown for word in words):
                 return shown
 
@@ -138,7 +138,7 @@ class Hour:
         for _ in range(30):
             self.press(key)
             with suppress(TimeoutError):
-                self._tmux.until(seen, seconds=1, without=gone)
+                self._tmux.until(seen, looks=20, without=gone)
                 return
         raise TimeoutError(f"{key} did not lead to {seen!r}: {self._tmux.run('capture-pane', '-p')}")
 

@@ -49,9 +49,9 @@ class Tmux:
         self.run("new-session", "-d", "-x", columns, "-y", rows, *named, "--", shlex.join(command))
         self.run("set", "-s", "set-clipboard", "on")
 
-    def until(self, words: str, *question: str, without: str = "") -> str:
+    def until(self, words: str, *question: str, looks: int = MAX_LOOKS, without: str = "") -> str:
         """Ask until the answer holds these words, and not those that it is to be `without`."""
-        for _ in range(MAX_LOOKS):
+        for _ in range(looks):
             told = self.run(*(question or ("capture-pane", "-p")))
             if words in told and not (without and without in told):
                 return told
@@ -63,3 +63,11 @@ class Tmux:
         shown = ""
         while shown != (shown := self.run("capture-pane", "-e", "-p")):
             select.select([], [], [], 0.1)
+
+    def until_ended(self) -> None:
+        """Wait until the command in the window has ended, and with it the server."""
+        for _ in range(MAX_LOOKS):
+            if "1 windows" not in (told := self.run("list-sessions")):
+                return
+            select.select([], [], [], 0.05)
+        raise TimeoutError(f"it has not ended: {told}")

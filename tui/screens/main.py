@@ -110,6 +110,11 @@ class MainScreen(Screen[None]):
         if self._is_loaded or not isinstance(message, events.Event):
             yield from self.controllers.find_handlers(message)
 
+    def note_action(self, action: str) -> None:
+        """Hear of an action that is about to be carried out, by a key or a command."""
+        if self._is_loaded:
+            self.controllers.guide.note_action(action)
+
     # Layout
 
     def _after_layout(self, _: object) -> None:
@@ -186,6 +191,7 @@ class MainScreen(Screen[None]):
         await self.controllers.search.load_status()
         self.controllers.modes.show()
         await self.bridge.wait_until_caught_up()
+        self.controllers.guide.load()
         if self._pending_notice and self.state.blocks:  # else the greeting says it
             self.context.notify_user(self._pending_notice)
 
@@ -193,6 +199,8 @@ class MainScreen(Screen[None]):
         if "blocks" in topics:
             self._show_blocks()
             self._fill_room()
+        if "queue" in topics or (topics & {"blocks", "review", "status"} and not self.state.is_running):
+            self.controllers.guide.update()
         if topics & {"status", "session"}:
             self.controllers.modes.show()
         if "index" in topics:

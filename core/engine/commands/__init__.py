@@ -74,6 +74,7 @@ COMMANDS: Final[Mapping[type, Check]] = {
     cmd.SessionRename: settings.prepare_rename,
     cmd.SessionTag: settings.prepare_tag,
     cmd.SessionExport: settings.prepare_export,
+    cmd.GuideKeep: settings.prepare_guide,
     cmd.SessionDelete: settings.refuse_deletion,
     cmd.ModeSet: settings.prepare_mode,
     cmd.ModelSet: settings.prepare_model,

@@ -9,6 +9,7 @@ from typing import assert_never
 
 from core.config.rules.notes import ProjectNotes
 from core.engine.commands.turns import check_text
+from core.engine.configuration.guide_file import keep_guide
 from core.engine.kept.changes import clean_title
 from core.engine.kept.commands import export_kept
 from core.engine.session.session import Session
@@ -33,6 +34,13 @@ async def prepare_export(session: Session, command: cmd.SessionExport) -> Effect
     """Write the session to a new file. Raises `StateError`."""
     session.log.flush()
     await asyncio.to_thread(export_kept, session.services.store, command)
+    return lambda: None
+
+
+async def prepare_guide(session: Session, command: cmd.GuideKeep) -> Effect:
+    """Note what the user has seen of the tour and of the hints; nothing of a private session is kept."""
+    if not session.state.is_private:
+        await asyncio.to_thread(keep_guide, command)
     return lambda: None
 
 

@@ -18,6 +18,7 @@ QUERIES: Final[Mapping[type, Answer]] = {
     q.SettingsQuery: sessions.answer_settings,
     q.ConfigQuery: sessions.answer_config,
     q.ManualQuery: sessions.answer_manual,
+    q.GuideQuery: sessions.answer_guide,
     q.SessionsQuery: sessions.answer_sessions,
     q.TranscriptSearchQuery: sessions.answer_transcripts,
     q.ExportQuery: sessions.answer_export,

@@ -9,6 +9,7 @@ from typing import Final
 from core.config.manual import find_page, list_pages, read_title, render_page
 from core.engine.configuration.doubts import check_configuration
 from core.engine.configuration.explanation import SettingSources, explain_settings
+from core.engine.configuration.guide_file import choose_file, load_guide
 from core.engine.models import ModelAccess
 from core.engine.queries.source import QuerySource
 from core.engine.session.session import Session
@@ -51,6 +52,17 @@ def answer_settings(source: QuerySource, _: q.SettingsQuery) -> q.SettingsAnswer
         detach_on_hangup=detach.on_hangup,
         idle_minutes=detach.idle_minutes,
     )
+
+
+async def answer_guide(source: QuerySource, _: q.GuideQuery) -> q.GuideAnswer:
+    """Return no tour where nothing of it could be kept, and in the demo, which shows the same on its own."""
+    kept = await asyncio.to_thread(load_guide)
+    services = source.services
+    is_elsewhere = any(each.state.is_demo or each.state.is_private for each in source.sessions.values())
+    if kept.tour == "done" or is_elsewhere:
+        return q.GuideAnswer(shown=kept.shown, used=kept.used)
+    paths = await services.files.find("", limit=500, directories=False, extra=())
+    return q.GuideAnswer(tour=kept.tour, file=choose_file(paths), shown=kept.shown, used=kept.used)
 
 
 async def answer_config(source: QuerySource, query: q.ConfigQuery) -> q.ConfigAnswer:

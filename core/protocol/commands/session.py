@@ -149,6 +149,15 @@ class ThemeKeep(Command, frozen=True, kw_only=True, tag="theme.keep"):
     theme: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,60}$")]
 
 
+class GuideKeep(Command, frozen=True, kw_only=True, tag="guide.keep"):
+    """Note how far the user is with the tour (the id of a step, "done" also for one that was skipped), that a hint was
+    shown, or that its key was used; for all sessions of the user."""
+
+    tour: Annotated[str, Meta(pattern=r"^[a-z_]{0,40}$")] = ""
+    shown: Annotated[str, Meta(pattern=r"^[a-z_]{0,40}$")] = ""
+    used: Annotated[str, Meta(pattern=r"^[a-z_]{0,40}$")] = ""
+
+
 class ProviderConfigure(Command, frozen=True, kw_only=True, tag="provider.configure"):
     """Save a key (in the keyring, else a 0600 file) and a base URL for a provider; `model` becomes the default."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from core.protocol.queries.base import Answer, Query
 
@@ -54,6 +54,20 @@ class ManualPage(Struct, frozen=True, kw_only=True):
 
     name: str
     title: str
+
+
+class GuideQuery(Query, frozen=True, kw_only=True, tag="guide"):
+    """The step of the tour that is next, and the hints that are known by now."""
+
+
+class GuideAnswer(Answer, frozen=True, kw_only=True, tag="guide"):
+    """`tour`: the step at which the tour was left, "new" = it has not begun, "" = there is none to be shown; `file`:
+    one of the project's own to show it on. `shown`: how often each hint was, `used`: those whose key is known."""
+
+    tour: str = ""
+    file: str = ""
+    shown: dict[str, int] = field(default_factory=dict)
+    used: tuple[str, ...] = ()
 
 
 class ManualAnswer(Answer, frozen=True, kw_only=True, tag="manual"):

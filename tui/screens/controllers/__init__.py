@@ -21,6 +21,7 @@ from tui.screens.controllers.code.findings import FindingController
 from tui.screens.controllers.code.names import NameController
 from tui.screens.controllers.code.search import SearchController
 from tui.screens.controllers.editor import EditorController
+from tui.screens.controllers.guidance.guide import GuideController
 from tui.screens.controllers.pages import PageController
 from tui.screens.controllers.panes import FocusController, PaneController
 from tui.screens.controllers.plan import PlanController
@@ -64,6 +65,7 @@ class ControllerSet:
         self.pages = PageController(context, self.panes, self.attention)
         self.agents = AgentController(context, self.panes, self.prompt)
         self.background = BackgroundController(context, self.panes, self.sessions)
+        self.guide = GuideController(context)
         self.focus = FocusController(context, self.panes)
         self.by_name: Mapping[str, Controller] = dict(vars(self))
 

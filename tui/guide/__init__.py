@@ -1,0 +1,1 @@
+"""The line above the prompt: a step of the tour, else a hint that fits what has just happened."""

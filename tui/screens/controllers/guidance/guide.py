@@ -1,0 +1,120 @@
+"""The controller of the tour and the hints. It listens to what the user does and takes no key and no letter away.
+
+How far the user is, the engine keeps for all sessions; only where it says so is anything shown at all.
+"""
+
+from __future__ import annotations
+
+from textual import on
+from textual.widgets import Static
+
+from core.protocol import commands, queries
+from tui.chat.prompt import Prompt
+from tui.guide.steps import DONE, HINTS, MAX_SHOWN, TOUR, GuideHint, TourStep, leads_on
+from tui.keymap import format_first_key, get_keymap, insert_keys
+from tui.screens.controller import Controller, ScreenContext, in_worker
+from tui.text import shorten_path, to_content
+
+_FALLBACK = "README.md"
+
+
+class GuideController(Controller):
+    """Shows one line above the prompt: the step of the tour that is next, else the first hint that fits."""
+
+    def __init__(self, context: ScreenContext) -> None:
+        super().__init__(context)
+        self._is_loaded = False
+        self._file = _FALLBACK
+        self._step: TourStep | None = None
+        self._shown: dict[str, int] = {}
+        self._used: set[str] = set()
+        self._counted: set[str] = set()  # hints of this session
+        self._line = ""
+
+    @in_worker("guide")
+    async def load(self) -> None:
+        """Ask how far the user is, once."""
+        if self._is_loaded:
+            return
+        found = await self.context.query(queries.GuideQuery(), queries.GuideAnswer)
+        if found is None:
+            return
+        self._is_loaded, self._shown, self._used = True, dict(found.shown), set(found.used)
+        self._file = found.file or _FALLBACK
+        if found.tour:
+            self._step = next((each for each in TOUR if each.id == found.tour), TOUR[0])
+            self._keep_step()
+        self.update()
+
+    def action_begin(self, _: str = "") -> None:
+        """Begin the tour, from its first step."""
+        self._is_loaded, self._step = True, TOUR[0]
+        self._keep_step()
+        self.update()
+
+    def update(self) -> None:
+        """Show what fits now."""
+        if self._is_loaded and (line := self._describe()) != self._line:
+            self._line = line
+            self._draw(line)
+
+    @in_worker("guide line")
+    async def _draw(self, line: str) -> None:
+        bar = await self.context.ensure_bar(Static, "guide")
+        bar.display = bool(line)
+        bar.update(to_content(line))
+
+    def note_action(self, action: str) -> None:
+        """Hear of an action before it is carried out."""
+        step = self._step
+        if step is not None and action == "turn.interrupt":
+            if self.context.prompt.has_focus and not self.context.state.is_running and not self.context.prompt.text:
+                self._go_on(None)
+        elif step is not None and leads_on(action, step.by):
+            self._go_on(step)
+        for hint in HINTS:
+            if self._is_loaded and hint.id not in self._used and leads_on(action, hint.by):
+                self._used.add(hint.id)
+                self.context.submit_soon(commands.GuideKeep(used=hint.id))
+                self.update()
+
+    @on(Prompt.Changed)
+    def _note_typing(self) -> None:
+        step = self._step
+        if step is not None and step.typed and step.typed in self.context.prompt.text:
+            self._go_on(step)
+
+    def _go_on(self, step: TourStep | None) -> None:
+        """Go to the step after this one; None ends the tour."""
+        at = TOUR.index(step) + 1 if step is not None else len(TOUR)
+        self._step = TOUR[at] if at < len(TOUR) else None
+        self._keep_step()
+        self.update()
+
+    def _keep_step(self) -> None:
+        self.context.submit_soon(commands.GuideKeep(tour=self._step.id if self._step is not None else DONE))
+
+    def _describe(self) -> str:
+        return self._describe_step(self._step) if self._step is not None else self._describe_hint()
+
+    def _describe_step(self, step: TourStep) -> str:
+        keymap = get_keymap(self.context.screen.app)
+        text = insert_keys(step.text.replace("{file}", shorten_path(self._file, 40)), keymap)
+        leave = format_first_key("app.interrupt", keymap)
+        return f"Tour {TOUR.index(step) + 1}/{len(TOUR)} · {text} · {leave} ends it"
+
+    def _describe_hint(self) -> str:
+        hint = self._find_hint()
+        if hint is None:
+            return ""
+        if hint.id not in self._counted:
+            self._counted.add(hint.id)
+            self.context.submit_soon(commands.GuideKeep(shown=hint.id))
+        return f"Hint · {insert_keys(hint.text, get_keymap(self.context.screen.app))}"
+
+    def _find_hint(self) -> GuideHint | None:
+        state = self.context.state
+        if state.approvals or state.awaited_question is not None:
+            return None
+        known = {each for each, times in self._shown.items() if times >= MAX_SHOWN} | self._used
+        return next((each for each in HINTS if each.id not in known and each.fits(state)), None)
