@@ -1,4 +1,4 @@
-"""What the user has seen of the tour and of the hints: one small file for all projects, in the state directory.
+"""The file that keeps how far the user is with the tour and the hints: one for all projects, in the state directory.
 
 It is a convenience: a file that can't be read or written means that a hint is shown once more, and nothing else.
 """
