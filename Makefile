@@ -11,7 +11,7 @@ HASHES ?= on
 BACKEND := hatchling
 
 .DEFAULT_GOAL := help
-.PHONY: help run test fuzz mutations lint types format bench pictures lock clean
+.PHONY: help run test fuzz mutations lint types format bench pictures gallery lock clean
 
 help:
 	@echo "make run    start agent-tui         (ARGS='--demo' passes arguments on)"
@@ -23,6 +23,7 @@ help:
 	@echo "make format put every file into the house format"
 	@echo "make bench  the benchmarks"
 	@echo "make pictures  the pictures of the documentation"
+	@echo "make gallery   each screen at each size and in each form of the colours (needs Chromium)"
 	@echo "make lock   the hashes of all packages, after constraints.txt or pyproject.toml has changed"
 	@echo "make clean  remove the environment, caches and build output"
 
@@ -57,6 +58,9 @@ bench: $(VENV)/.installed-dev
 
 pictures: $(VENV)/.installed
 	$(BIN)/python docs/pictures.py
+
+gallery: $(VENV)/.installed-dev
+	$(BIN)/python docs/gallery.py
 
 clean:
 	rm -rf $(VENV) build dist .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache snapshot_report.html

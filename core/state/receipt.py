@@ -13,7 +13,7 @@ from core.protocol.messages import Usage
 from core.protocol.renames import list_changes
 from core.protocol.review import Hunk, VerdictRecord
 from core.state.session import CheckRun, SessionState, TurnState
-from core.text.display_names import display_name
+from core.text.display_names import display_name, shorten_model
 
 MAX_FILES: Final = 50  # in the text; a bulk of generated ones is a line anyway
 MAX_NAME: Final = 200  # characters of a path or a command
@@ -130,7 +130,7 @@ def _render_check(command: str, run: CheckRun) -> str:
 
 def _list_costs(receipt: Receipt) -> Iterator[str]:
     if receipt.model:
-        yield display_name(receipt.model, 100)
+        yield display_name(shorten_model(receipt.model), 100)
     if receipt.steps:
         yield f"{receipt.steps:,} step{'' if receipt.steps == 1 else 's'}"
     if receipt.duration_ms:

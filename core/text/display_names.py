@@ -122,3 +122,9 @@ def expose_controls(text: str) -> str:
 def to_one_line(text: str) -> str:
     """Return prose with names in it as one printed line: what would act, hide or begin another line is made visible."""
     return expose_controls(text.replace("\n", "␊").replace("\t", "␉").replace("\r", "␍"))
+
+
+def shorten_model(model: str) -> str:
+    """Return a model's id; of a script its file name alone, for a path says something of the user's machine."""
+    provider, _, name = model.partition("/")
+    return f"{provider}/{name.rpartition('/')[2]}" if provider == "scripted" else model

@@ -178,16 +178,17 @@ def project(tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def morning(hour: Hour, project: Path) -> None:
     """A change in four files, the tests, and comments on two hunks, which the agent answers."""
-    hour.stop("start", "What shall be done", "box T")
+    hour.stop("start", "What shall be done", "box T", "Tour 1/5 · Type @")
     hour.types("Why is the tax of @till/tax.py wrong? Mend it, and test it")
     hour.stop(
         "turn", "the receipt names the currency", "Ran python3 -m unittest -q · 2 passed", "4 to review", "f3 trust it"
     )
     assert git(project, "status", "--porcelain") == ""
     hour.press_until("What shall be done", "F3", gone="f3 trust it")
+    hour.press_until("Tour 3/5", "BTab")
+    hour.press_until(" Agent   openai", "BTab")
     hour.press("C-r")
-    hour.sees("a accept")
-    hour.stop("review", "Review 4", "hunk 1/1")
+    hour.stop("review", "Review 4", "hunk 1/1", "a accept", "Tour 4/5")
     for path, comment in COMMENTS.items():
         hour.go_to(path)
         hour.press_until("enter keep  esc back", "c")
@@ -203,7 +204,10 @@ def noon(hour: Hour) -> None:
     """What is right is accepted, and becomes two commits and a pull request."""
     hour.press("Escape")
     hour.types("/accept all")
-    hour.stop("accepted", "u undoes")
+    hour.stop("accepted", "u undoes", "Tour 5/5")
+    hour.press("F1")
+    hour.stop("help", "Keys: Prompt")
+    hour.press_until("/commit commits what you accepted", "Escape", gone="Keys: Prompt")
     hour.types("/commit")
     hour.stop("commit", "on main · one commit", "Mend the tax and show the currency")
     hour.press_until("1 of 2", "F2")

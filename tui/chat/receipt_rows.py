@@ -6,6 +6,7 @@ from typing import Final
 
 from core.state.receipt import Receipt, ReceiptFile
 from core.state.session import CheckRun
+from core.text.display_names import shorten_model
 from tui.block import TranscriptBlock
 from tui.chat.tool_call_rows import format_details, format_usage, render_head
 from tui.quantities import count, format_duration
@@ -27,7 +28,7 @@ def render_turn_end(block: TranscriptBlock, width: int, _: bool) -> list[TextRow
         count("step", block.steps) if block.steps else "",
         format_duration(block.duration_ms) if block.duration_ms else "",
         *format_usage(block.usage),
-        fit_line(receipt.model.removeprefix("scripted/"), 40) if receipt else "",
+        fit_line(shorten_model(receipt.model).removeprefix("scripted/"), 40) if receipt else "",
     )
     rows = wrap_pieces(pieces, width, first=[("  ─ ", "muted")], rest=INDENT)
     return [*rows, *_render_receipt(receipt, width)] if receipt else rows

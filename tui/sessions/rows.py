@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from textual.content import Content
 
 from core.protocol.queries import SessionInfo, TranscriptHit
+from core.text.display_names import shorten_model
 from tui.quantities import count, format_age
 from tui.text import fit_line, replace_hidden
 
@@ -54,7 +55,7 @@ def format_session(session: SessionInfo, now: int, *, is_current: bool) -> Conte
     what = (
         count("turn", session.turns),
         fit_line(session.branch, 30),
-        fit_line(session.model, 40),
+        fit_line(shorten_model(session.model), 40),
         fit_line(session.mode, 12),
     )
     details = " · ".join(filter(None, (format_age(now - session.updated), *what)))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from core.text.display_names import HIDDEN, display_name, to_one_line
+from core.text.display_names import HIDDEN, display_name, shorten_model, to_one_line
 
 ODD = list(
     "pay. /\u200b\u200d\u0430\u0440\u0443\u03b1\u03bf\uff50\u0301\u0300\ufe0f\u00ad\n\t\r\x1b\x7f\x85‹›␊␛…·×U+200B"
@@ -115,3 +115,16 @@ def test_n14_prose_is_one_line_in_which_nothing_is_hidden(text):
     shown = to_one_line(text)
     assert not re.search(f"[{HIDDEN}\n\t\r]", shown)
     assert len(shown.splitlines()) <= 1
+
+
+@pytest.mark.parametrize(
+    ("model", "shown"),
+    [
+        ("scripted//home/me/demo.yaml", "scripted/demo.yaml"),
+        ("scripted/demo", "scripted/demo"),
+        ("openai/org/model", "openai/org/model"),
+        ("", ""),
+    ],
+)
+def test_the_name_of_a_script_tells_nothing_of_the_machine(model, shown):
+    assert shorten_model(model) == shown
