@@ -238,6 +238,8 @@ def test_n6_every_command_that_writes_grants_or_spends_needs_the_right_to_approv
     assert {str(each.__struct_config__.tag) for each in kinds - DRIVING} == {
         "session.open",
         "session.resume",
+        "session.delete",
+        "session.export",
         "session.detach",
         "background.pull",
         "pending.keep",
