@@ -261,8 +261,6 @@ def test_n6_every_command_that_writes_grants_or_spends_needs_the_right_to_approv
         "verdict.undo",
         "checkpoint.restore",
         "commit.make",
-        "session.delete",
-        "session.export",
         "pull_request.open",
     }
 

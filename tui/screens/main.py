@@ -6,7 +6,7 @@ Only the conversation, the prompt and the status are there at the first paint; e
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -199,24 +199,24 @@ class MainScreen(Screen[None]):
         if "blocks" in topics:
             self._show_blocks()
             self._fill_room()
+        act = self.controllers
+        followers: tuple[tuple[set[Topic], Callable[[], None]], ...] = (
+            ({"status", "session"}, act.modes.show),
+            ({"index"}, act.search.show_progress),
+            ({"review"}, act.review.offer_commit),
+            ({"commits"}, act.commits.show_progress),
+            ({"queue"}, act.prompt.show_queue),
+            ({"status", "session", "review", "ask"}, act.attention.update),
+        )
+        for wanted, follow in followers:
+            if topics & wanted:
+                follow()
         if "queue" in topics or (topics & {"blocks", "review", "status"} and not self.state.is_running):
-            self.controllers.guide.update()
-        if topics & {"status", "session"}:
-            self.controllers.modes.show()
-        if "index" in topics:
-            self.controllers.search.show_progress()
-        if "review" in topics:
-            self.controllers.review.offer_commit()
-        if "commits" in topics:
-            self.controllers.commits.show_progress()
-        if "queue" in topics:
-            self.controllers.prompt.show_queue()
-        if topics & {"status", "session", "review", "ask"}:
-            self.controllers.attention.update()
+            act.guide.update()
         if "ask" in topics:
             self.context.start(self._show_questions, group="asked", exclusive=True)
         if topics & {"review", "plan", "debug", "files", "agents"}:
-            self.context.start(self.controllers.panes.update, topics, group="panes")
+            self.context.start(act.panes.update, topics, group="panes")
 
     def _fill_room(self) -> None:
         """Show a side pane beside a conversation that has begun, where the window has room to spare; once."""
