@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 Verdict = Literal["accept", "reject"]
+COMMENTS_TITLE = "My comments on"  # how a prompt made of comments begins, behind a note of the user's
 Operation = Literal["create", "edit", "delete", "rename", "mode"]
 
 

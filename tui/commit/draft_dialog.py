@@ -34,7 +34,7 @@ class DraftDialog(Dialog[None]):
     def __init__(self, title: str, submit: Submit, edit: Edit) -> None:
         super().__init__(title)
         self._submit, self._edit = submit, edit
-        self.is_busy = False
+        self.is_busy = self._is_drafting = False
         self._untouched = ""
 
     def compose_body(self) -> ComposeResult:
@@ -99,7 +99,7 @@ class DraftDialog(Dialog[None]):
 
     def show_refusal(self) -> None:
         """Show that the last command was refused; why is told by a toast."""
-        self.is_busy = False
+        self.is_busy = self._is_drafting = False
         self.show_output("")
 
     def send(self, command: AnyCommand) -> None:

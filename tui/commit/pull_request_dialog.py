@@ -32,7 +32,7 @@ class PullRequestDialog(DraftDialog):
     def __init__(self, found: PullRequestAnswer, submit: Submit, edit: Edit, *, drafts: bool) -> None:
         super().__init__("Pull request", submit, edit)
         self._found, self._drafts = found, drafts
-        self._is_draft = self._is_drafting = False
+        self._is_draft = False
 
     def set_up(self) -> None:
         super().set_up()

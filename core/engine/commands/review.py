@@ -23,7 +23,7 @@ from core.protocol import commands as cmd
 from core.protocol.events import CommentsSent, Notice
 from core.protocol.plans import Plan
 from core.protocol.renames import format_change_path, list_changes
-from core.protocol.review import Bulk, Change, Comment, Origin, Verdict
+from core.protocol.review import COMMENTS_TITLE, Bulk, Change, Comment, Origin, Verdict
 from core.shadow.paths import format_paths
 from core.shadow.review.change_groups import group_changes
 from core.shadow.review.verdict_plan import find_hunks
@@ -237,7 +237,7 @@ def format_comments(comments: Sequence[Comment], note: str = "", plans: Mapping[
 def _format_heading(comments: Sequence[Comment]) -> str:
     on_plans = {each.on_plan for each in comments}
     where = "the plan" if on_plans == {True} else "your pending changes"
-    return f"My comments on {where}{' and the plan' if len(on_plans) > 1 else ''}"
+    return f"{COMMENTS_TITLE} {where}{' and the plan' if len(on_plans) > 1 else ''}"
 
 
 def _quote_comment(comment: Comment, plan: Plan | None) -> dict[str, str]:

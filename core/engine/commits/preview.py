@@ -11,6 +11,7 @@ from core.engine.session.session import Session
 from core.errors import AgentTuiError
 from core.git.tree_entries import count_staged
 from core.protocol import queries as q
+from core.protocol.review import COMMENTS_TITLE
 from core.shadow.commits.commit_content import CommitContent
 from core.shadow.commits.path_version import AcceptedEdit, PathVersion
 from core.shadow.diff.hunks import compare_texts
@@ -54,7 +55,7 @@ def _list_groups(
     """Yield the groups in the order of their first edits; the files of each as they change with those before it."""
     before: dict[str, PathVersion] = {}
     done: list[AcceptedEdit] = []
-    for key, own in _sort_into_groups(basis, edits, split).items():
+    for key, own in _sort_into_groups(state, basis, edits, split).items():
         done += own
         touched = {each.path for each in own}
         contents = [each for each in basis.compute(done) if each.path in touched]
@@ -64,11 +65,24 @@ def _list_groups(
             yield build_group(state, key, own, files)
 
 
+def find_asking_turns(state: SessionState) -> dict[str, str]:
+    """Return the turn that asked for each turn's work: of one that only brought comments, the one before it."""
+    found, last = dict[str, str](), ""
+    for turn in sorted((*state.turns, *state.left_turns.values()), key=lambda each: each.seq):
+        if not last or COMMENTS_TITLE not in turn.prompt:
+            last = turn.id
+        found[turn.id] = last
+    return found
+
+
 def _sort_into_groups(
-    basis: CommitBasis, edits: Sequence[AcceptedEdit], split: q.CommitSplit
+    state: SessionState, basis: CommitBasis, edits: Sequence[AcceptedEdit], split: q.CommitSplit
 ) -> dict[str, list[AcceptedEdit]]:
     """Sort the edits by todo or prompt. Those of a path that can't be told apart stay together, in the last group."""
-    keys = {each.id: {"none": "", "todo": each.todo, "prompt": each.turn}[split] for each in edits}
+    askers = find_asking_turns(state)
+    keys = {
+        each.id: {"none": "", "todo": each.todo, "prompt": askers.get(each.turn, each.turn)}[split] for each in edits
+    }
     while True:
         groups: dict[str, list[AcceptedEdit]] = {}
         for each in edits:
@@ -98,7 +112,9 @@ def build_group(
     texts = {each.id: each.content for each in state.todos}
     prompts = {each.id: each.prompt for each in (*state.turns, *state.left_turns.values())}
     todos = tuple(dict.fromkeys(texts[each.todo] for each in edits if each.todo in texts))
-    asked = tuple(prompts[turn] for turn in dict.fromkeys(each.turn for each in edits) if prompts.get(turn))
+    askers = find_asking_turns(state)
+    turns = dict.fromkeys(askers.get(each.turn, each.turn) for each in edits)
+    asked = tuple(prompts[turn] for turn in turns if prompts.get(turn))
     title, checks = texts.get(key) or prompts.get(key) or "", _list_checks(state, edits)
     return q.CommitGroup(
         title=title,
@@ -121,7 +137,7 @@ def _list_checks(state: SessionState, edits: Sequence[AcceptedEdit]) -> tuple[st
 
 def write_message(title: str, prompts: Sequence[str], todos: Sequence[str], checks: Sequence[str]) -> str:
     """Return a commit message: one line of what was wanted, what was done, and by what it was checked."""
-    wanted = title or (todos[0] if len(todos) == 1 else "") or (prompts[-1] if prompts else "") or "Accepted changes"
+    wanted = title or (todos[0] if len(todos) == 1 else "") or (prompts[0] if prompts else "") or "Accepted changes"
     parts = [_shorten_subject(wanted)]
     if len(todos) > 1:
         parts.append("\n".join(f"- {' '.join(each.split())}" for each in todos))

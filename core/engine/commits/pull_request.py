@@ -52,6 +52,7 @@ from core.state.session import SessionState
 
 PUSH_SECONDS: Final = 300.0
 _MAX_TOKENS: Final = 2_000
+_MAX_BRANCH: Final = 50  # characters
 _MAX_DIFF: Final = 24_000  # characters
 _PROGRAMS: Final = {"github": "gh", "gitlab": "glab"}
 _URL: Final = re.compile(r"https?://[^\s'\"<>]+")
@@ -131,7 +132,8 @@ def find_repository_name(url: str) -> str:
 
 def _propose_branch(title: str) -> str:
     words = _NO_NAME.sub("-", title.lower()).strip("-")
-    return words[:50].rstrip("-") or "changes"
+    whole = words if len(words) <= _MAX_BRANCH else words[:_MAX_BRANCH].rpartition("-")[0]
+    return whole or words[:_MAX_BRANCH] or "changes"
 
 
 def hide_login(url: str) -> str:
