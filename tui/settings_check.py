@@ -21,7 +21,7 @@ def check_interface(
 ) -> Iterator[Doubt]:
     """Iterate over what is wrong with the settings of `ui`. `themes`: the directory of the user's own themes, whose
     mistakes are told, too."""
-    if theme or themes is not None:
+    if theme or (themes is not None and themes.is_dir()):
         yield from _check_theme(theme, themes)
     if syntax:
         from tui.themes.building import read_pygments_style

@@ -43,11 +43,11 @@ _DEFAULT: Final = TerminalColor.default()
 # Every sign beyond ASCII that we draw, and what stands for it where it can't be drawn.
 _REPLACEMENTS: Final = {
     "─━┄╌—–−⎯": "-",
-    "│┃▌▎▏▍▐▕": "|",
+    "│┃▌▎▏▍▐▕¦": "|",
     "├┤┬┴┼╭╮╰╯┌┐└┘": "+",
     "▀▄█▒▓■▁▂▃▅▆▇▉▊▋▔": "#",
     "░": ".",
-    "·•∙◌": ".",
+    "·•∙◌▪": ".",
     "…⋯": "~",
     "‹«←◂": "<",
     "›»→▸▶❯↗": ">",
