@@ -138,10 +138,10 @@ def test_a_fault_is_debugged_on_the_screen_and_every_verdict_stands_in_the_log(
     where = committed(tmp_path, make)
     before = (where / file).read_text()
     with started(where, script(tmp_path / "script.yaml", *steps)) as screen:
-        screen.wait_for(b"in your own words")
+        screen.wait_for(b"Still broken")
         assert (where / file).read_text() == before
         screen.drain(GRACE + 0.1)
-        screen.write(b"1")
+        screen.write(b"f")  # the card of the board asks, and nobody else
         screen.wait_for(b"That was the cause.")
         screen.send("/accept all")
         screen.wait_for(lambda _: (where / file).read_text() == mended)

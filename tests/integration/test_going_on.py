@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 
 import pytest
 
+from benchmarks.terminal import Terminal
 from core.cli.arguments import parse
 from core.cli.sessions import choose_session
 from core.engine import Engine, EngineOptions
@@ -14,7 +16,7 @@ from core.protocol import events as ev
 from core.protocol.review import Bulk
 from core.sessions.store import SessionStore
 from tests.support.agent_case import says
-from tests.support.program import environment, run
+from tests.support.program import ROOT, environment
 from tests.support.scripted_client import ScriptedClient
 from tests.support.session_log import scan
 from tests.support.story import access, project_at
@@ -47,10 +49,10 @@ async def held(project: Path) -> str:
         (["--resume", "ses_none"], "agent-tui: there is no session 'ses_none' in this workspace."),
     ],
 )
-async def test_a_session_that_is_not_there_is_told_before_the_screen_opens(project, said, problem):
-    ended = await run(project, *said, env=environment(None))
-    assert (ended.code, ended.out) == (1, "")
-    assert ended.err.startswith(problem)
+def test_a_session_that_is_not_there_is_told_before_the_screen_opens(project, said, problem):
+    arguments = [sys.executable, "-I", str(ROOT / "agent_tui.py"), *said]
+    with Terminal(arguments, cwd=project, env={**environment(None), "TERM": "xterm-256color"}) as screen:
+        screen.wait_for(problem.strip().encode())
 
 
 async def test_in_the_home_directory_the_screen_says_why_nothing_can_be_opened_and_ends(tmp_path, monkeypatch):

@@ -179,7 +179,9 @@ async def test_where_nothing_can_be_committed_the_reason_is_told(stage):
     async with stage(recorded.opening(), answers={q.CommitQuery: refused}) as on:
         await on.pilot.press(*"/commit", "enter")
         await on.until(lambda: on.app._notifications)
-        (told,) = on.app._notifications
+        await on.pilot.press(*"/commit", "enter")
+        await on.until(lambda: len([each for each in on.client.queries if isinstance(each, q.CommitQuery)]) == 2)
+        (told,) = on.app._notifications  # it is not said twice while it can be read
         assert told.message == "The repository is in the middle of a rebase. Finish it."
         assert on.app.screen is on.screen
 

@@ -93,12 +93,12 @@ async def test_enter_and_o_open_the_place_in_the_preview(findings, key):
 
 
 async def test_f_has_the_marked_one_fixed_and_shift_f_all_that_are_open(findings):
-    async with findings() as (on, _):
+    async with findings() as (on, shown):
         await on.pilot.press("j", "f")
         await on.until(lambda: on.sent(c.FindingsFix))
         assert on.sent(c.FindingsFix) == [c.FindingsFix(session=SESSION, ids=("f2",))]
-        on.client.emit(e.FindingsSettled(ids=("f2",), standing="dismissed"))
-        await on.until(lambda: len(on.screen.state.review.code_review.list_open()) == 2)
+        await on.emit(e.FindingsSettled(ids=("f2",), standing="dismissed"))
+        await on.until(lambda: shown.current is not None and shown.current[1][0] == "dismissed")
         await on.pilot.press("F")
         await on.until(lambda: len(on.sent(c.FindingsFix)) == 2)
         assert on.sent(c.FindingsFix)[1].ids == ("f1", "f3")

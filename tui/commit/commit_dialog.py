@@ -65,11 +65,8 @@ class CommitDialog(DraftDialog):
         if found.refused:
             self.notify(f"{found.refused} {found.hint}".strip(), markup=False)
             return
-        is_split_anew, self._is_drafting = self._found is not found, False
         self._found, self._messages, self._at = found, [each.message for each in found.groups], 0
         self._show_group()
-        if is_split_anew and self._drafts:
-            self.action_draft()
 
     def _show_group(self) -> None:
         self.show_text(self._messages[self._at])

@@ -55,7 +55,7 @@ def _list_groups(
     """Yield the groups in the order of their first edits; the files of each as they change with those before it."""
     before: dict[str, PathVersion] = {}
     done: list[AcceptedEdit] = []
-    for key, own in _sort_into_groups(state, basis, edits, split).items():
+    for key, own in _sort_into_groups(basis, edits, split).items():
         done += own
         touched = {each.path for each in own}
         contents = [each for each in basis.compute(done) if each.path in touched]
@@ -76,13 +76,10 @@ def find_asking_turns(state: SessionState) -> dict[str, str]:
 
 
 def _sort_into_groups(
-    state: SessionState, basis: CommitBasis, edits: Sequence[AcceptedEdit], split: q.CommitSplit
+    basis: CommitBasis, edits: Sequence[AcceptedEdit], split: q.CommitSplit
 ) -> dict[str, list[AcceptedEdit]]:
     """Sort the edits by todo or prompt. Those of a path that can't be told apart stay together, in the last group."""
-    askers = find_asking_turns(state)
-    keys = {
-        each.id: {"none": "", "todo": each.todo, "prompt": askers.get(each.turn, each.turn)}[split] for each in edits
-    }
+    keys = {each.id: {"none": "", "todo": each.todo, "prompt": each.turn}[split] for each in edits}
     while True:
         groups: dict[str, list[AcceptedEdit]] = {}
         for each in edits:
@@ -116,6 +113,8 @@ def build_group(
     turns = dict.fromkeys(askers.get(each.turn, each.turn) for each in edits)
     asked = tuple(prompts[turn] for turn in turns if prompts.get(turn))
     title, checks = texts.get(key) or prompts.get(key) or "", _list_checks(state, edits)
+    if key in prompts and askers.get(key, key) != key:
+        title = f"Follow comments: {prompts[askers[key]]}"
     return q.CommitGroup(
         title=title,
         edits=tuple(each.id for each in edits),

@@ -371,7 +371,7 @@ async def test_a_log_of_100_000_lines_is_bounded_for_the_model_and_whole_in_a_fi
         assert "3 lines more were logged than are kept" in once
         assert mine.startswith("33,334 lines of r1:\nr1:1 [H1] n")
         assert mine.endswith("[32934 more; the whole log: read_file output:log_r1.txt]")
-        assert one == '1 lines of r1:\nr1:77777 [H2] n {"n":77777}'
+        assert one == '1 line of r1:\nr1:77777 [H2] n {"n":77777}'
         assert "only in r1: [H1] : n (33334 and 0 lines)\n  r1:1 " in compared
         assert "only in r2: [] output:  (0 and 1 lines)\n  r2:1 more" in compared
         assert "r1:99990 " in whole
