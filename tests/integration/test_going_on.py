@@ -53,6 +53,7 @@ def test_a_session_that_is_not_there_is_told_before_the_screen_opens(project, sa
     arguments = [sys.executable, "-I", str(ROOT / "agent_tui.py"), *said]
     with Terminal(arguments, cwd=project, env={**environment(None), "TERM": "xterm-256color"}) as screen:
         screen.wait_for(problem.strip().encode())
+        assert b"Traceback" not in screen.output
 
 
 async def test_in_the_home_directory_the_screen_says_why_nothing_can_be_opened_and_ends(tmp_path, monkeypatch):
