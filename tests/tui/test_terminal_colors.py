@@ -142,6 +142,17 @@ def test_without_colours_none_is_written_and_what_is_marked_is_inverse(theme):
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
+def test_text_keeps_its_place_and_its_link_when_its_colours_change(depth):
+    made = TerminalFilter(depth, read_variables("agent-dark", depth), {}, is_dark=True)
+    style = Style.parse("bold #ff8800 on #202020")
+    placed = [style + Style.from_meta({"offset": (x, 3)}) + Style(link="file:///a") for x in (0, 7)]
+    found = [each.style for each in made.apply([Segment("x", each) for each in (style, *placed)], Color(0, 0, 0))]
+    assert [each.meta for each in found] == [{}, {"offset": (0, 3)}, {"offset": (7, 3)}]
+    assert [each.link for each in found] == [None, "file:///a", "file:///a"]
+    assert len({each.clear_meta_and_links() for each in found}) == 1
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
 def test_every_theme_there_is_can_be_shown_at_every_depth(depth):
     for theme in (*PALETTES, *BUILTIN_THEMES):
         shown = show(theme, depth, "foreground", "background")

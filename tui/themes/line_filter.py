@@ -17,10 +17,12 @@ from math import atan2, degrees, dist, hypot
 from typing import Final
 
 from rich.color import Color as TerminalColor
+from rich.console import COLOR_SYSTEMS
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color, Lab, rgb_to_lab
 from textual.filter import LineFilter
+from textual.strip import Strip
 
 from tui.terminal.capabilities import ColorDepth
 from tui.themes.palettes import CHANGE_ROLES, TINTS, format_indexed
@@ -93,7 +95,7 @@ class TerminalFilter(LineFilter):
             "none": self._convert_to_attributes,
         }
         self._convert = convert[depth]
-        self._styles: dict[Style, Style] = {}
+        self._styles: dict[tuple[object, ...], Style] = {}
         self._background, self._foreground = (_read(variables[name]) for name in ("background", "foreground"))
         self._changes = {_read(variables[name]): name for name in CHANGE_ROLES}
         hues = {"added": _read(variables["success"]), "removed": _read(variables["error"])}
@@ -109,12 +111,19 @@ class TerminalFilter(LineFilter):
         return text if text.isascii() or not self._glyphs else text.translate(self._glyphs)
 
     def _find(self, style: Style) -> Style:
-        found = self._styles.get(style)
+        """Convert a style once for all that differ only in where on the screen they stand, which is nearly all."""
+        key = (style.color, style.bgcolor, style._attributes, style._set_attributes)
+        found = self._styles.get(key)
         if found is None:
             if len(self._styles) >= MAX_STYLES:
                 self._styles.clear()
-            found = self._styles[style] = self._convert(style)
-        return found
+            found = self._styles[key] = self._convert(style.clear_meta_and_links())
+            Strip.render_ansi(found, COLOR_SYSTEMS["truecolor"])  # which it keeps, and its copies have
+        if style._meta is None and style._link is None:
+            return found
+        placed = found.copy()
+        placed._meta, placed._link, placed._link_id = style._meta, style._link, style._link_id
+        return placed
 
     def _convert_to_indexed(self, style: Style) -> Style:
         ink, ground = _get_triplet(style.color), _get_triplet(style.bgcolor)
