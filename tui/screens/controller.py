@@ -156,9 +156,9 @@ class Controller:
     def __init__(self, context: ScreenContext) -> None:
         self.context = context
 
-    def find_handlers(self, message: Message) -> Iterator[Handler]:
-        """Yield the bound handlers of a message, as Textual does for the methods of a widget."""
-        for message_type in type(message).__mro__:
+    def find_handlers(self, kind: type[Message]) -> Iterator[Handler]:
+        """Yield the bound handlers of a kind of message, as Textual does for the methods of a widget."""
+        for message_type in kind.__mro__:
             for handler in self._handlers.get(message_type, ()):
                 yield handler.__get__(self)
 

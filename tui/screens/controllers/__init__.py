@@ -5,7 +5,7 @@ They are loaded together, after the first paint.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 
 from textual.message import Message
 
@@ -68,8 +68,13 @@ class ControllerSet:
         self.guide = GuideController(context)
         self.focus = FocusController(context, self.panes)
         self.by_name: Mapping[str, Controller] = dict(vars(self))
+        self._handlers: dict[type[Message], Sequence[tuple[type, Handler]]] = {}
 
-    def find_handlers(self, message: Message) -> Iterator[tuple[type, Handler]]:
-        for controller in self.by_name.values():
-            for handler in controller.find_handlers(message):
-                yield type(controller), handler
+    def find_handlers(self, message: Message) -> Sequence[tuple[type, Handler]]:
+        """Return the handlers of a message with their classes. Each key is asked for several times."""
+        found = self._handlers.get(type(message))
+        if found is None:
+            each = self.by_name.values()
+            found = [(type(one), handler) for one in each for handler in one.find_handlers(type(message))]
+            self._handlers[type(message)] = found
+        return found
