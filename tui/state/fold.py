@@ -262,10 +262,10 @@ def _end_commit(view: ViewState, envelope: events.Envelope, event: events.AnyEve
     view.commits.ends.append(event)
     view.commits.output = ""
     match event:
-        case events.CommitMade(id=oid, branch=branch, subject=subject, files=files):
+        case events.CommitMade(id=oid, branch=branch, subject=subject, files=files, problem=problem):
             where = branch or "detached HEAD"
             text = f"Committed {oid[:10]} on {where}: {subject} · {count('file', len(files))}"
-            view.transcript.add_notice(envelope, text)
+            view.transcript.add_notice(envelope, text, hint=problem, level="warning" if problem else "info")
         case events.PullRequestOpened(branch=branch, url=url):
             view.transcript.add_notice(envelope, f"Pushed {branch}", hint=url)
 

@@ -113,6 +113,8 @@ class ChangesWork:
                 case ev.CommitMade():
                     where = event.branch or "detached HEAD"
                     say(f"committed {event.id[:10]} on {where}: {event.subject} ({count(len(event.files), 'file')})")
+                    if event.problem:
+                        say(f"agent-tui: {event.problem}")
                 case ev.PullRequestOpened():
                     say(f"pushed    {event.branch}{f': {event.url}' if event.url else ''}")
                 case ev.CommitFailed():

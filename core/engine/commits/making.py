@@ -35,6 +35,9 @@ from core.shell.outside.machine_run import build_machine_environment
 
 _ON_MACHINE: Final = "If they need what the box does not have (the network, a cache), run them on this machine."
 _HOOK_TOOL: Final = "git_hook"
+_LOCKED: Final = "another git is at work here: there is {}."
+_NO_GIT_RUNS: Final = "Commit again when it is done; if none runs, delete that file."
+_LEFT_BEHIND: Final = "Your index did not follow ({}). This brings it up: git reset -q -- {}"
 
 
 class CommitProblem(AgentTuiError, code="commit_failed"):
@@ -85,6 +88,9 @@ async def _make_commit(session: Session, planned: cmd.PlannedCommit, hooks: cmd.
 
 
 def _prepare(basis: CommitBasis, edits: Sequence[AcceptedEdit], place: Path) -> _Prepared:
+    lock = basis.places.own / "index.lock"
+    if lock.exists():  # the user's index could not follow
+        raise CommandRejected(_LOCKED.format(lock), hint=_NO_GIT_RUNS, code=NOT_COMMITTABLE)
     contents = basis.compute(edits)
     if refused := [each for each in contents if each.problem]:
         first = refused[0]
@@ -185,15 +191,20 @@ def _finish(
     now = read_head(repository)
     if not now.commit or now.commit == old:
         raise GitFailed("git commit ended well, and there is no new commit.")
-    _follow_commit(basis, prepared, diff_trees(repository, old, now.commit))
+    problem, files = "", tuple(each.path for each in prepared.contents)
+    try:
+        _follow_commit(basis, prepared, diff_trees(repository, old, now.commit))
+    except GitFailed as failed:
+        problem = _LEFT_BEHIND.format(failed.message, shlex.join(files))
     subject = planned.message.strip().partition("\n")[0]
     return ev.CommitMade(
         id=now.commit,
         branch=now.branch,
         subject=subject,
         edits=tuple(each.id for each in edits),
-        files=tuple(each.path for each in prepared.contents),
+        files=files,
         output=output,
+        problem=problem,
     )
 
 

@@ -78,13 +78,14 @@ class CommitDrafted(Event, frozen=True, kw_only=True, tag="commit.drafted"):
 
 class CommitMade(IdEvent, frozen=True, kw_only=True, tag="commit.made"):
     """The user's repository has a new commit, `id`, of accepted hunks. `edits`: their ids; `branch` "": HEAD is
-    detached. `output`: what hooks printed."""
+    detached. `output`: what hooks printed. `problem`: why the user's index did not follow, and what brings it up."""
 
     branch: str
     subject: str
     edits: tuple[str, ...]
     files: tuple[str, ...]
     output: str = ""
+    problem: str = ""
 
 
 class CommitFailed(Event, frozen=True, kw_only=True, tag="commit.failed"):
