@@ -41,7 +41,7 @@ def measure(*, quick: bool) -> Iterator[Result]:
         what="key echo, 95th percentile, idle",
         value=percentile(idle),
         unit="ms",
-        limit=8,
+        limit=6,
         yardstick=percentile(bare),
         yardstick_name="bare app",
     )
@@ -49,7 +49,7 @@ def measure(*, quick: bool) -> Iterator[Result]:
         what=f"key echo, 95th percentile, while {RATE} tokens/s stream",
         value=percentile(streaming),
         unit="ms",
-        limit=16,
+        limit=12,
     )
 
 

@@ -24,7 +24,7 @@ def measure(*, quick: bool) -> Iterator[Result]:
         terminal.until_typed()
         terminal.settle(1.5)
         terminal.drain(3.0)
-        yield Result(what="memory idle, all processes", value=_megabytes(terminal), unit="MB", limit=115)
+        yield Result(what="memory idle, all processes", value=_megabytes(terminal), unit="MB", limit=190)
         before = terminal.cost().cpu
         written = terminal.drain(seconds)
         busy = (terminal.cost().cpu - before) / seconds * 100
@@ -47,7 +47,7 @@ def _turns(terminal: Terminal, stops: tuple[int, int]) -> Iterator[Result]:
         if number + 1 == first:
             terminal.settle(1.0)
             early = _megabytes(terminal)
-            yield Result(what=f"memory after {first} turns, all processes", value=early, unit="MB", limit=130)
+            yield Result(what=f"memory after {first} turns, all processes", value=early, unit="MB", limit=205)
     terminal.settle(1.0)
     late = _megabytes(terminal)
     yield Result(
