@@ -228,7 +228,7 @@ def list_push_words(session: Session, command: cmd.PullRequestOpen) -> tuple[str
         follows = repository is not None and read_head(repository).branch == command.branch
     upstream = ("--set-upstream",) if follows else ()
     git = find_git(session.workspace.root)
-    return (git, "push", *upstream, command.remote, f"HEAD:refs/heads/{command.branch}")
+    return (git, "push", *upstream, "--", command.remote, f"HEAD:refs/heads/{command.branch}")
 
 
 def list_program_words(program: str, command: cmd.PullRequestOpen, body: str) -> tuple[str, ...]:
