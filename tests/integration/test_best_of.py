@@ -22,7 +22,6 @@ from tests.support.default_model import access_to
 from tests.support.subagents import CALC, edit, project_at
 
 boxed = pytest.mark.skipif(not any(tier.is_contained for tier in offered()), reason="commands need a box")
-pytestmark = pytest.mark.timeout(120)
 MODELS = ("openai/one", "openai/two", "openai/three")
 GROSS, SHOWN = "    return price * (1 + RATE)", "    return str(price)"
 TEST = "python3 -m unittest test_calc.py"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from core.protocol import commands as cmd
 from tests.integration.test_attachments import BLIND, PNG, desk_in
 from tests.support.agent_case import says
 from tests.support.pictures import picture
 from tests.support.story import project_at
 
-pytestmark = pytest.mark.timeout(120)
 DOT = picture(9, 9)
 
 

@@ -21,10 +21,9 @@ from tests.support.program import environment, run
 from tests.support.provider_server import Script, provider_server
 from tests.support.provider_streams import Call, Step
 
-pytestmark = [
-    pytest.mark.timeout(180),
-    pytest.mark.skipif(not any(tier.can_run_unasked for tier in offered()), reason="commands need a strong box"),
-]
+pytestmark = pytest.mark.skipif(
+    not any(tier.can_run_unasked for tier in offered()), reason="commands need a strong box"
+)
 PLACE = "tui/quantities.py"
 COST = '    return "< $0.0001" if 0 < cost < 0.00005 else f"${cost:.4f}"'
 CENTS, EURO = '    return f"${cost:.2f}"', '    return f"{cost:.2f} EUR"'

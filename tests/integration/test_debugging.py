@@ -3,8 +3,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from core.cli.arguments import ScreenArguments
 from core.debug.probe_regions import REGION_NAME
 from core.protocol import commands as cmd
@@ -61,7 +59,6 @@ def marked(*places: Path) -> list[str]:
     return [str(path) for path in files if REGION_NAME.encode() in path.read_bytes()]
 
 
-@pytest.mark.timeout(60)
 async def test_marks_that_a_command_wrote_itself_are_taken_out_at_the_end_of_the_turn(tmp_path):
     whole = f"printf 'a\\n# region {REGION_NAME} p7\\nb\\n# endregion {REGION_NAME} p7\\nc\\n' > made.py"
     built = f"mkdir dist; printf '// region {REGION_NAME} p9' > dist/bundle.js; echo x > dist/clean.js"
@@ -92,7 +89,6 @@ POST = (
 )
 
 
-@pytest.mark.timeout(60)
 async def test_a_probe_can_post_from_inside_of_the_box_while_its_run_goes_on(tmp_path):
     placed = ("probe_add", {"file_path": "prices.py", "line": 6, "code": POST, "hypothesis_id": "H1"})
     shell = "python3 check.py; echo $AGENT_TUI_PROBE_URL | cut -c1-17"

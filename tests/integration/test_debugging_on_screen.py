@@ -120,7 +120,6 @@ def debugged(directory: Path) -> DebugState:
     return fold_events(scan(directory / "log.jsonl").envelopes).debug
 
 
-@pytest.mark.timeout(100)
 @pytest.mark.parametrize(
     ("make", "steps", "file", "mended", "verdicts"),
     [
@@ -164,7 +163,6 @@ def test_a_fault_is_debugged_on_the_screen_and_every_verdict_stands_in_the_log(
     assert marked(where) == []
 
 
-@pytest.mark.timeout(100)
 async def test_d1_screen_and_engine_are_killed_at_any_moment_and_no_probe_is_left_in_shadow_or_workspace(tmp_path):
     where = committed(tmp_path, project)
     moments = {"running": [*SEARCH, HANG], "asked": [*SEARCH, [REPRODUCE], *DONE], "shown": [*SEARCH[:2], HANG]}

@@ -66,7 +66,6 @@ class Newcomer:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 async def test_a_newcomer_does_the_whole_job_with_the_scripted_model(tmp_path, monkeypatch):
     monkeypatch.setenv("AGENT_TUI_SCRIPT_SPEED", "0")
     monkeypatch.setattr("tui.review.browser.GRACE", 0.0)

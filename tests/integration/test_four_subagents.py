@@ -25,7 +25,6 @@ from tests.support.roster_screen import mark, open_screen, read_rows, until
 from tui.app import AgentApp
 from tui.ask.question_bar import QuestionBar
 
-pytestmark = pytest.mark.timeout(180)
 PLACE = "tui/quantities.py"
 COST = '    return "< $0.0001" if 0 < cost < 0.00005 else f"${cost:.4f}"'
 CENTS = '    return f"${cost:.2f}"'

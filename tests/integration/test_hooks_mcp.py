@@ -27,7 +27,6 @@ def project(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.mark.timeout(120)
 async def test_a_call_of_a_servers_tool_is_refused_by_a_hook_that_is_told_of_it(project, tmp_path):
     configure()
     hooks = {

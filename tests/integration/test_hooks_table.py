@@ -177,7 +177,6 @@ async def test_a_build_raises_the_events_of_a_session(tmp_path):
     assert raised(log_of(root)) == TABLE["build"]
 
 
-@pytest.mark.timeout(120)
 async def test_a_subagent_raises_its_events_in_its_own_session(tmp_path):
     root = build_project(tmp_path / "project")
     hook_everything(root)
@@ -232,7 +231,6 @@ async def test_a_candidate_raises_its_events_in_its_own_session(tmp_path):
     assert [raised(log) for log in logs] == [TABLE["candidate"]] * 2
 
 
-@pytest.mark.timeout(120)
 async def test_a_tool_of_a_server_raises_its_events(project, tmp_path, monkeypatch):
     monkeypatch.setattr(session_servers, "FIRST_WAIT", 60.0)
     shutil.copy(SERVER, project / "server.py")

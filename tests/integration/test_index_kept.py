@@ -117,7 +117,6 @@ class Watched:
             await self.told.wait()
 
 
-@pytest.mark.timeout(180)
 async def test_after_a_thousand_changes_the_index_equals_a_fresh_one(project, tmp_path):
     database = SessionStore(project).path / FILE_NAME
     dice = random.Random(7)

@@ -55,7 +55,6 @@ async def killed_after(project: Path, count: int) -> tuple[str, list[ev.Envelope
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 async def test_d1_killed_at_any_moment_of_a_turn_nothing_seen_is_lost_and_the_session_goes_on(tmp_path):
     project = project_at(tmp_path / "project")
     chance, cut_off = random.Random(20), 0

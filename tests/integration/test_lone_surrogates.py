@@ -144,7 +144,6 @@ async def test_n16b_variables_that_are_no_utf_8_are_told_or_passed_over(project)
         assert "OPENAI_API_KEY holds no key" in ended.err
 
 
-@pytest.mark.timeout(120)
 async def test_n16b_the_engine_of_the_screen_outlives_all_of_it(tmp_path):
     root = odd(tmp_path)
     (root / "f.py").write_bytes(ENCODED["latin-1"])

@@ -46,7 +46,6 @@ def project(tmp_path) -> Path:
 
 
 @boxed
-@pytest.mark.timeout(60)
 async def test_four_at_once_are_merged_and_their_one_conflict_is_settled_by_hand(project):
     all_at_work, rounded, plays = asyncio.Event(), asyncio.Event(), play()
     plays["rounding"] = [plays["rounding"][0], [all_at_work, *says("It is rounded.")]]
@@ -110,7 +109,6 @@ async def settle_by_hand(engine: Engine, session: str, project: Path) -> None:
     await engine.wait_idle(session)
 
 
-@pytest.mark.timeout(60)
 async def test_interrupted_they_all_stop_and_the_next_build_goes_on_in_their_sessions(project):
     never, plays = asyncio.Event(), play()
     plays["rounding"] = [plays["rounding"][0], [never]]
@@ -142,7 +140,6 @@ async def test_interrupted_they_all_stop_and_the_next_build_goes_on_in_their_ses
         assert any("Built by subagents: 3 of 5" in text for text in told)
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("how", ["failing", "limited"])
 async def test_one_that_can_not_go_on_keeps_its_work_and_its_todo(project, how):
     plays = play()
@@ -167,7 +164,6 @@ async def test_one_that_can_not_go_on_keeps_its_work_and_its_todo(project, how):
         assert engine.state(team.session).changes["docs/use.md"].hunks[0].todo == "docs"
 
 
-@pytest.mark.timeout(60)
 async def test_what_one_asks_is_answered_in_the_session_above_and_it_may_no_more_than_that(project):
     asks = {"questions": [{"id": "q", "prompt": "Which?", "options": [{"label": "A"}, {"label": "B"}]}]}
     plan = {"name": "P", "overview": "O", "plan": "# P", "todos": [{"id": "a", "content": "A"}]}
@@ -205,7 +201,6 @@ async def test_what_one_asks_is_answered_in_the_session_above_and_it_may_no_more
 
 
 @boxed
-@pytest.mark.timeout(60)
 async def test_what_passes_alone_and_fails_when_merged_is_not_completed(project):
     plays, gate = play(), asyncio.Event()
     spoiled = edit('"""Prices."""', '"""No rounding here: round() is out."""')
@@ -231,7 +226,6 @@ async def test_what_passes_alone_and_fails_when_merged_is_not_completed(project)
         assert statuses(engine, team)["rounding"] == "completed"
 
 
-@pytest.mark.timeout(60)
 async def test_a_todo_that_is_cancelled_meanwhile_is_stopped_and_one_that_is_added_is_built(project):
     plays, never = play(), asyncio.Event()
     plays["docs"] = [plays["docs"][0], [never]]
@@ -266,7 +260,6 @@ async def test_how_many_work_at_once_has_bounds(project, workers):
         assert (reply.code, reply.hint) == ("workers_invalid", "From 1 to 4 can.")
 
 
-@pytest.mark.timeout(60)
 async def test_a_message_reaches_all_and_one_of_them_is_stopped_by_itself(project):
     plays, never, gate = play(), asyncio.Event(), asyncio.Event()
     plays["docs"] = [plays["docs"][0], [never]]
@@ -299,7 +292,6 @@ async def test_a_message_reaches_all_and_one_of_them_is_stopped_by_itself(projec
 
 
 @boxed
-@pytest.mark.timeout(60)
 async def test_one_todo_alone_is_merged_with_the_check_that_passed_over_it(project):
     plays = play()
     plays["docs"][1:1] = [calls(("run_terminal_cmd", {"command": "python3 -m compileall -q ."}))]
@@ -313,7 +305,6 @@ async def test_one_todo_alone_is_merged_with_the_check_that_passed_over_it(proje
         assert change.check.command == "python3 -m compileall -q ."
 
 
-@pytest.mark.timeout(60)
 async def test_one_that_ends_with_a_question_is_not_done_and_goes_on_when_it_is_built_again(project):
     plays = play()
     ticks = calls(("search_replace", {"file_path": PATH, "old_string": "Write the README", "new_string": "Done"}))
@@ -329,7 +320,6 @@ async def test_one_that_ends_with_a_question_is_not_done_and_goes_on_when_it_is_
         assert (merged.paths, merged.notes) == (("docs/use.md",), (f"What it wrote to {PATH} was left out.",))
 
 
-@pytest.mark.timeout(60)
 async def test_a_todo_that_is_set_back_is_begun_anew_and_one_that_waits_for_the_user_is_not_worked_again(project):
     never, plays = asyncio.Event(), play()
     plays["docs"] = [plays["docs"][0], [never]]

@@ -57,7 +57,6 @@ async def finished(project: Path, plays: Play | None = None) -> tuple[str, Path]
 
 
 @boxed
-@pytest.mark.timeout(120)
 async def test_a_merge_that_was_cut_off_anywhere_is_carried_on_and_done_once(project, tmp_path):
     plays = play()
     made = calls(("run_terminal_cmd", {"command": "mkdir -p out/rate && echo x > out/rate/log && rm -f .gitignore"}))
@@ -91,7 +90,6 @@ async def test_a_merge_that_was_cut_off_anywhere_is_carried_on_and_done_once(pro
 
 
 @boxed
-@pytest.mark.timeout(120)
 async def test_killed_again_and_again_the_build_comes_to_the_same_end(project):
     session = ""
     for moment in (ev.SubagentProgressed, ev.SubagentFinished, ev.SubagentMerging, ev.SubagentMerged):

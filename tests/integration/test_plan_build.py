@@ -70,7 +70,6 @@ def begun(events: Sequence[ev.AnyEvent]) -> list[str]:
 
 
 @boxed
-@pytest.mark.timeout(120)
 async def test_a_build_is_killed_in_the_middle_and_goes_on_where_it_was(project):
     client = await connect(ScreenArguments(directory=project, program=(sys.executable, str(HOST))))
     opened = await client.submit(cmd.SessionOpen())

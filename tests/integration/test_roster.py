@@ -27,7 +27,6 @@ from tui.screens.dialogs.subagent import SubagentDialog
 
 GROSS = "    return price * (1 + RATE)"
 ASKS = {"questions": [{"id": "q", "prompt": "Which one?", "options": [{"label": "Red"}, {"label": "Blue"}]}]}
-pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture

@@ -183,7 +183,6 @@ async def test_n6_a_word_given_with_the_last_answer_is_answered_in_the_same_turn
         assert talk.told == ["begin", "and more"]
 
 
-@pytest.mark.timeout(120)
 async def test_n6_what_a_killed_engine_had_not_sent_is_given_back_when_the_session_goes_on(project):
     client = await connect(ScreenArguments(directory=project, program=(sys.executable, str(HOST))))
     opened = await client.submit(cmd.SessionOpen())

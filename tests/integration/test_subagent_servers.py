@@ -23,7 +23,6 @@ from tests.support.folded import fold_events
 from tests.support.session_log import scan
 from tests.support.subagents import converse, open_build, project_at
 
-pytestmark = pytest.mark.timeout(120)
 boxed = pytest.mark.skipif(not any(tier.can_run_unasked for tier in offered()), reason="servers need a strong box")
 SERVER = Path(__file__).parents[1] / "support" / "mcp_server.py"
 

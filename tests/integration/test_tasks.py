@@ -27,7 +27,6 @@ E = TypeVar("E", bound=ev.Event)
 boxed = pytest.mark.skipif(not any(tier.is_contained for tier in offered()), reason="commands need a box")
 GROSS = "    return price * (1 + RATE)"
 ASKS = {"questions": [{"id": "q", "prompt": "Which?", "options": [{"label": "A"}, {"label": "B"}]}]}
-pytestmark = pytest.mark.timeout(90)
 
 
 @pytest.fixture

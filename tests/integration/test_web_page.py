@@ -23,7 +23,6 @@ from tests.support.story import access, project_at
 from tests.support.web_host import WebHost, page
 
 chromium = pytest.mark.skipif(not CHROMIUM, reason="there is no Chromium here")
-pytestmark = pytest.mark.timeout(120)
 EDIT = {"file_path": "a.txt", "old_string": "two", "new_string": "TWO"}
 PLAY = [calls(("search_replace", EDIT)), says("It is louder <b>now</b>."), says("Nothing more to do.")]
 TERMINALS = "/api/v1/terminals"
