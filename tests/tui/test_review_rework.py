@@ -9,10 +9,10 @@ from textual.events import Key
 from core.protocol.commands import Command, HunkComment, HunkEdit, HunkResolve, HunkSplit
 from core.protocol.queries import HunkAnswer
 from core.protocol.review import Check, Comment, Origin
-from tests.tui.review_case import PRICES, TESTS, ReviewApp
+from tests.tui.review_case import PRICES, TESTS, ReviewApp, diff_of
 from tests.tui.test_review import settle, text_of
 from tui.review import messages as review_messages
-from tui.review.hunk_editor import HunkEditor, is_line_editable
+from tui.review.hunk_editor import EditorContext, HunkEditor, is_line_editable
 from tui.review.input_line import ReviewInput
 
 PATH, HUNKS = PRICES.change.path, PRICES.change.hunks
@@ -89,6 +89,65 @@ async def test_leaving_the_editor_or_changing_nothing_leaves_the_hunk(key):
         await settle(pilot, *(["x"] if key == "escape" else []), key)
         assert wanted(app) == []
         assert app.pane.browser.diff_view.has_focus
+
+
+LONG = diff_of(
+    "src/long.py",
+    [(" ", "\n".join(f"above = {at}" for at in range(100))), ("-+", "old=>one\ntwo"), (" ", "\n".join("z" * 80))],
+)
+
+
+@pytest.mark.parametrize("height", [12, 40, 60])
+async def test_the_lines_around_an_edited_hunk_fill_the_pane_however_long_it_gets(height):
+    app = ReviewApp([LONG])
+    async with app.run_test(size=(120, height)) as pilot:
+        text = "one\ntwo\n"
+        await app.pane.edit_hunk(HunkAnswer(path="src/long.py", hunk=LONG.change.hunks[0].id, text=text, start=101))
+        await settle(pilot)
+        editor, browser = app.query_one(HunkEditor), app.pane.browser
+        above, below = app.query(EditorContext)
+        for _ in range(2):
+            shown = [*str(above.render()).split("\n"), *editor.text.split("\n"), *str(below.render()).split("\n")]
+            parts = above.size.height + editor.size.height + below.size.height
+            assert len(shown) == parts >= browser.size.height - 3  # progress, origin, and what may be a warning
+            assert shown[: above.size.height][-1] == "100  above = 99"
+            assert str(below.render()).startswith("103  z")
+            await settle(pilot, "enter", "enter")
+
+
+async def test_the_lines_around_a_hunk_at_the_end_of_a_file_are_those_above_it():
+    diff = diff_of("a.py", [(" ", "\n".join(f"n{at}" for at in range(100))), ("-+", "old=>new")])
+    app = ReviewApp([diff])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await app.pane.edit_hunk(HunkAnswer(path="a.py", hunk=diff.change.hunks[0].id, text="new\n", start=101))
+        await settle(pilot)
+        above, below = app.query(EditorContext)
+        assert not below.display
+        assert above.size.height + 1 >= app.pane.browser.size.height - 3
+
+
+async def test_the_colours_of_an_edited_hunk_are_those_of_the_theme():
+    def list_colours(editor: HunkEditor) -> set[object]:
+        return {each.style.color for each in editor.render_line(0) if each.style and each.text.strip()}
+
+    text = "if x: return 'x'\n"
+    edited = HunkAnswer(path=PATH, hunk=HUNKS[0].id, text=text, start=5, language="python")
+    found = []
+    for switches in (True, False):
+        app = ReviewApp()
+        async with app.run_test(size=(120, 40)) as pilot:
+            for each in app.appearance.build_themes():
+                app.register_theme(each)
+            app.theme = "agent-dark" if switches else "agent-light"
+            await settle(pilot)
+            await app.pane.edit_hunk(edited)
+            await settle(pilot)
+            before = list_colours(app.query_one(HunkEditor))
+            app.theme = "agent-light"
+            await settle(pilot)
+            found.append(list_colours(app.query_one(HunkEditor)))
+            assert (before != found[-1]) == switches
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("text", ["", "x", "x\n", "x\n\n", "\n"])

@@ -9,6 +9,8 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
+from core.errors import AgentTuiError
+from core.protocol.queries import HunkAnswer
 from core.protocol.review import Bulk, Change, ChangeDiff, Comment, Hunk, VerdictRecord
 from tui.input.visibility import PaneAttention, get_seconds_since_struck
 from tui.keymap import get_keymap, insert_keys
@@ -21,12 +23,13 @@ from tui.review.descriptions import (
     describe_change,
     describe_problem,
 )
-from tui.review.diff.layout import build_buttons_target
+from tui.review.diff.layout import build_buttons_target, clean_lines
 from tui.review.diff.loader import LoadLines, PageLoader
 from tui.review.diff.page import DiffPage
 from tui.review.diff.page_set import PageSet
 from tui.review.diff.view import SPLIT_WIDTH, DiffView
 from tui.review.header import ReviewFrame, describe_listed, describe_settled, describe_waiting
+from tui.review.hunk_editor import NumberedLine, find_context
 from tui.review.progress import draw_meter, fold_judged, measure_progress
 from tui.review.verdicts import SentVerdicts
 from tui.text import format_path
@@ -54,7 +57,7 @@ class ChangeBrowser(Vertical):
     ChangeBrowser > .review--conflict { color: $text-warning; background: $warning-muted; }
     ChangeBrowser > HunkEditor, ChangeBrowser > HunkEditor:focus { border: none; padding: 0; }
     ChangeBrowser > HunkEditor { height: auto; max-height: 75%; }
-    ChangeBrowser > EditorContext { height: auto; max-height: 7; color: $text-muted; text-wrap: nowrap; }
+    ChangeBrowser > EditorContext { height: 1fr; color: $text-muted; text-wrap: nowrap; }
     """
 
     def __init__(self, load: LoadLines, sent: SentVerdicts, *, clock: Callable[[], float]) -> None:
@@ -272,6 +275,17 @@ class ChangeBrowser(Vertical):
     def _describe_origin(self, change: Change | None) -> list[Part]:
         room = self.size.width or UNKNOWN_WIDTH
         return describe_change(change, *self._origin_names, room) if change is not None else []
+
+    async def load_around(self, hunk: HunkAnswer) -> tuple[list[NumberedLine], list[NumberedLine]]:
+        """Return the lines above and below a hunk, as many as the pane is high; none if the change is gone."""
+        try:
+            diff = await self.loader.load(hunk.path, self.size.height)
+        except AgentTuiError:  # the text to edit was still there; what stands around it is only for orientation
+            diff = None
+        ids = [each.id for each in diff.change.hunks] if diff is not None else []
+        if diff is None or hunk.hunk not in ids:
+            return [], []
+        return find_context(clean_lines(diff), ids.index(hunk.hunk))
 
     # Pages
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import islice, takewhile
+from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -24,21 +24,34 @@ from tui.widgets.highlight import CHUNK_LINES, HighlightedText
 THEME_NAME: Final = "hunk"
 _SUFFIXES: Final = {"python": ".py", "markdown": ".md"}  # of a notebook's cells, too
 
-
-CONTEXT_SHOWN: Final = 6  # unchanged lines above and below the editor
+NumberedLine = tuple[int, str]
 
 
 class EditorContext(Static):
-    """Unchanged lines above or below what is edited, under the numbers that they have; above all a title, if any."""
+    """Unchanged lines above or below what is edited, under the numbers that they have: the nearest that there is room
+    for. Above all a title, if any."""
 
-    def show_lines(self, lines: Sequence[tuple[int, str]], digits: int, title: str = "") -> None:
-        rows = [Content(f"{number:>{digits}}  {text}") for number, text in lines]
-        self.update(Content("\n").join([*([Content.styled(title, "bold $foreground")] if title else []), *rows]))
-        self.display = bool(rows or title)
+    def __init__(self, *, is_above: bool) -> None:
+        super().__init__()
+        self._is_above = is_above
+        self._title: list[Content] = []
+        self._rows: list[Content] = []
+
+    def show_lines(self, lines: Sequence[NumberedLine], digits: int, title: str = "") -> None:
+        self._title = [Content.styled(title, "bold $foreground")] if title else []
+        self._rows = [Content(f"{number:>{digits}}  {text}") for number, text in lines]
+        self.styles.max_height = len(self._title) + len(self._rows)
+        self.display = bool(self._title or self._rows)
+        self.on_resize()
+
+    def on_resize(self) -> None:
+        room = max(self.size.height - len(self._title), 0)
+        near = self._rows[max(len(self._rows) - room, 0) :] if self._is_above else self._rows[:room]
+        self.update(Content("\n").join([*self._title, *near]), layout=False)
 
 
-def find_context(lines: Sequence[CleanLine], hunk: int) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
-    """Return numbers and texts of the lines of the pending file above and below a hunk, nearest to it."""
+def find_context(lines: Sequence[CleanLine], hunk: int) -> tuple[list[NumberedLine], list[NumberedLine]]:
+    """Return numbers and texts of the lines of the pending file above and below a hunk."""
     own = [at for at, line in enumerate(lines) if line.hunk == hunk]
     if not own:
         return [], []
@@ -47,9 +60,9 @@ def find_context(lines: Sequence[CleanLine], hunk: int) -> tuple[list[tuple[int,
     return above[::-1], below
 
 
-def _take_pending(lines: Iterable[CleanLine]) -> list[tuple[int, str]]:
+def _take_pending(lines: Iterable[CleanLine]) -> list[NumberedLine]:
     near = takewhile(lambda line: line.kind != "gap", lines)
-    return list(islice(((line.new, line.text) for line in near if line.new), CONTEXT_SHOWN))
+    return [(line.new, line.text) for line in near if line.new]
 
 
 class HunkEditor(TextArea):
@@ -73,15 +86,17 @@ class HunkEditor(TextArea):
         return max(super().gutter_width, self.digits + 2)
 
     def on_mount(self) -> None:
-        self.watch(self.app, "theme", self._set_colours)
+        self._take_colours()
+        self.app.theme_changed_signal.subscribe(self, self._take_colours)
 
-    def _set_colours(self) -> None:
+    def _take_colours(self, _: object = None) -> None:
         """Take the colours of the diff for the code."""
         sheet, base = self.app.stylesheet, self.visual_style
         inks = {role: (base + sheet.parse_style(name)).rich_style for role, name in SYNTAX.items()}
         styles = {role: RichStyle(color=ink.color, bold=ink.bold, italic=ink.italic) for role, ink in inks.items()}
         self.register_theme(TextAreaTheme(THEME_NAME, syntax_styles=styles))
         self.theme = THEME_NAME
+        self.mutate_reactive(TextArea.theme)  # the same name stands for other colours by now
 
     def _build_highlight_map(self) -> None:
         super()._build_highlight_map()

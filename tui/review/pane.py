@@ -26,7 +26,7 @@ from tui.review.browser import ChangeBrowser
 from tui.review.descriptions import is_proven, needs_confirmation
 from tui.review.diff.loader import LoadLines
 from tui.review.diff.view import DiffView
-from tui.review.hunk_editor import EditorContext, HunkEditor, find_context
+from tui.review.hunk_editor import EditorContext, HunkEditor
 from tui.review.input_line import ReviewInput
 from tui.review.intents import Wishes, arrange_by_intent
 from tui.review.verdicts import SentVerdicts
@@ -271,16 +271,16 @@ class ReviewPane(StatePane):
 
     async def edit_hunk(self, hunk: HunkAnswer) -> None:
         view = self.browser.diff_view
+        above, below = await self.browser.load_around(hunk)
         if not self.query(HunkEditor):
-            await self.browser.mount_all((EditorContext(), HunkEditor(), EditorContext()), after=view)
-        editor, (above, below) = self.query_one(HunkEditor), self.query(EditorContext)
+            parts = (EditorContext(is_above=True), HunkEditor(), EditorContext(is_above=False))
+            await self.browser.mount_all(parts, after=view)
+        editor, (over, under) = self.query_one(HunkEditor), self.query(EditorContext)
         editor.open_hunk(hunk)
         editor.display, view.display = True, False
-        ids = [each.id for each in view.page.hunks] if view.page is not None and view.page.path == hunk.path else []
-        around = find_context(view.page.lines, ids.index(hunk.hunk)) if view.page and hunk.hunk in ids else ((), ())
-        editor.digits = max((len(str(number)) for lines in around for number, _ in lines), default=1)
-        above.show_lines(around[0], editor.gutter_width - 2, f" {format_path(hunk.path)}")
-        below.show_lines(around[1], editor.gutter_width - 2)
+        editor.digits = max((len(str(number)) for number, _ in (*above, *below)), default=1)
+        over.show_lines(above, editor.gutter_width - 2, f" {format_path(hunk.path)}")
+        under.show_lines(below, editor.gutter_width - 2)
         editor.focus()
 
     @on(HunkEditor.Closed)
