@@ -190,6 +190,8 @@ def test_the_editor_looks_as_it_did(snap_compare):
     [
         ("# Exact prices\n\nDecimal.\n", "Decimal."),
         ("\n## exact Prices ##\n\nDecimal.\n", "Decimal."),
+        ("# Plan: *Exact* `prices`\n\nDecimal.\n", "Decimal."),
+        ("Exact prices\n============\n\nDecimal.\n", "Decimal."),
         ("# Exact prices and more\n\nDecimal.\n", "Exact prices and more"),
         ("Exact prices\n\nDecimal.\n", "Exact prices"),
         ("", ""),

@@ -33,7 +33,6 @@ EMPTY: Final = (
     "In Plan mode the agent writes one with you: todos that depend on each other, kept as a file in .cursor/plans. "
     "Press {app.mode_next} for the mode."
 )
-_HEADING: Final = re.compile(r" {0,3}#{1,2}[ \t]+(.+?)[ \t]*#*[ \t]*$")
 _ROLE_STYLES: Final[Mapping[str, str]] = {
     "heading": "bold $text-primary",
     "strong": "bold",
@@ -80,7 +79,7 @@ def describe_nothing(names: Sequence[str], keymap: Mapping[str, str]) -> str:
 
 def layout_text(body: str, comments: Iterable[Comment], width: int, *, title: str = "") -> list[PlanTextRow]:
     """Return the rows of a body with each comment below its last line, without a first heading that says the title."""
-    rows = _drop_title(_layout_body(body, width), body, title)
+    rows = _drop_title(_layout_body(body, width), title)
     gone: list[PlanTextRow] = []
     for comment in sorted(comments, key=lambda each: (-each.start, each.hunk)):
         place = comment.find_line(body)
@@ -95,14 +94,23 @@ def layout_text(body: str, comments: Iterable[Comment], width: int, *, title: st
     return _number_stops(rows)
 
 
-def _drop_title(rows: Sequence[PlanTextRow], body: str, title: str) -> list[PlanTextRow]:
-    lines = body.split("\n")
-    at = next((number for number, line in enumerate(lines, start=1) if line.strip()), 0)
-    heading = _HEADING.match(lines[at - 1])
-    if not title or heading is None or heading[1].casefold() != title.strip().casefold():
+def _drop_title(rows: Sequence[PlanTextRow], title: str) -> list[PlanTextRow]:
+    """Return the rows without a heading at their beginning that says the title again, in whatever form."""
+    shown = list(dropwhile(lambda row: not _read_row(row).strip(), rows))
+    heading = [row for row in shown if (row.first, row.last) == (shown[0].first, shown[0].last)]
+    is_heading = any(role == "heading" for row in heading for _, role in row.pieces)
+    if not title or not is_heading or _list_words(" ".join(map(_read_row, heading))) != _list_words(title):
         return list(rows)
-    left = dropwhile(lambda row: row.first <= at, rows)
-    return list(dropwhile(lambda row: not any(text.strip() for text, _ in row.pieces), left))
+    return list(dropwhile(lambda row: not _read_row(row).strip(), shown[len(heading) :]))
+
+
+def _read_row(row: PlanTextRow) -> str:
+    return "".join(text for text, _ in row.pieces)
+
+
+def _list_words(text: str) -> list[str]:
+    """Return the words of a title, but for the one that tells that it is a plan's."""
+    return [word for word in re.findall(r"\w+", text.casefold()) if word != "plan"]
 
 
 @lru_cache(maxsize=2)  # a comment more does not change how the body is laid out
@@ -194,7 +202,7 @@ class PlanText(CursorView):
         return self.size.height if self._message else len(self._rows)
 
     def get_row_text(self, row: int) -> str:
-        return "".join(text for text, _ in self._rows[row].pieces) if row < len(self._rows) else ""
+        return _read_row(self._rows[row]) if row < len(self._rows) else ""
 
     def render_row(self, row: int, width: int, shift: int) -> Strip:
         if self._message:
