@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 from msgspec.structs import replace
-from textual.widgets import Static
 
 from core.protocol import commands as c
 from core.protocol import events as e
@@ -68,7 +67,7 @@ def committing(stage, clock):
 
 
 def read(dialog: DraftDialog, name: str) -> str:
-    return str(dialog.query_one(f"#draft-{name}", Static).render())
+    return str(dialog.query_one(f"#draft-{name}").render())
 
 
 async def test_ctrl_s_commits_what_is_shown_with_the_words_of_the_user(committing):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from textual.widgets import Static
 
 from core.protocol import events as e
 from tests.support import recorded
@@ -10,7 +9,7 @@ from tui.chat.transcript import Greeting
 
 
 def text(on, selector: str) -> str:
-    return str(on.screen.query_one(selector, Static).visual)
+    return str(on.screen.query_one(selector).render())
 
 
 async def test_an_empty_conversation_greets_and_the_first_prompt_takes_its_place(stage):

@@ -203,7 +203,7 @@ async def test_a_key_that_asks_for_a_pane_while_the_side_is_put_together_waits_f
         await on.until(lambda: on.panes.side.current == "review" and on.screen.focused is not None)
         assert "Review" in str(on.panes.side.query_one("#side-title", Static).content)
         assert "a.py" in str(on.panes.side.query_one("#side-title", Static).content)
-        assert on.panes.side.query_one("#side-hint", Static).content
+        assert on.panes.side.query_one("#side-hint").render()
 
 
 @pytest.mark.parametrize(("width", "is_shown"), [(160, False), (161, True)])

@@ -379,7 +379,7 @@ async def test_two_columns_take_the_whole_window_or_say_how_wide_it_has_to_be(st
 @pytest.mark.parametrize(
     ("waits", "words"),
     [
-        ([change("src/a.py")], "a accept  r reject  j next  u undo  c comment  l list  esc back"),
+        ([change("src/a.py")], "a accept  r reject  j next  u undo  c comment  e edit  w why  f1 more  esc back"),
         (
             [change("src/a.py", conflict="It was edited.")],
             "t settle  r reject  w why  j next  u undo  l list  esc back",

@@ -28,6 +28,7 @@ from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.text import expose_controls, fit_line, format_path
 from tui.themes.building import SYNTAX
 from tui.widgets.highlight import HighlightedText
+from tui.widgets.key_hints import arrange_choices
 from tui.workers import start_worker
 
 GRACE: Final = 0.5
@@ -146,11 +147,11 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         self.query_one("#approval-about", Static).update(_format_details(request, width - 2))
         title, text, about = (self._measure(each, width) for each in ("title", "text", "about"))
         choices = self._list_choices(request)
-        rows = _arrange(choices, width)
+        rows = arrange_choices(choices, _GAP, width)
         free = int(self.styles.max_height.value) - self.gutter.height - title
         if text + about + len(rows) > free:
-            scroll = (format_first_key("approval.down", get_keymap(self.app)), "scroll")
-            told_too = _arrange([*choices, scroll], width)
+            scroll = _format_choice(format_first_key("approval.down", get_keymap(self.app)), "scroll")
+            told_too = arrange_choices([*choices, scroll], _GAP, width)
             rows = told_too if len(told_too) == len(rows) else rows
         self.query_one("#approval-keys", Static).update(Content("\n").join(rows))
         free = max(free - max(len(rows), _PATTERN_ROWS if self.query_one("#approval-pattern").display else 0), 2)
@@ -163,15 +164,15 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         widget = self.query_one(f"#approval-{part}", Static)
         return widget.get_content_height(self.size, self.screen.size, width - 3 if part == "text" else width)
 
-    def _list_choices(self, request: ApprovalRequested) -> list[tuple[str, str]]:
+    def _list_choices(self, request: ApprovalRequested) -> list[Content]:
         """Return the keys that answer, and what each of them says."""
         keymap = get_keymap(self.app)
-        choices: list[tuple[str, str]] = []
+        choices: list[Content] = []
         first = "run_on_machine" if request.kind == "machine" else ""  # elsewhere it is the last choice, not the first
         for key, decision, words in sorted(_CHOICES, key=lambda each: (each[1] == "run_on_machine") and not first):
             if decision in request.options and (key != "approval.pattern" or _takes_pattern(request)):
                 told = _OWN_WORDS.get((request.kind, decision), words)
-                choices.append((format_first_key(key, keymap), told))
+                choices.append(_format_choice(format_first_key(key, keymap), told))
         return choices
 
     def action_answer(self, decision: ApprovalDecision) -> None:
@@ -252,16 +253,8 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
             self.post_message(messages.DecisionMade(self._request.id, "allow_always", event.value))
 
 
-def _arrange(choices: list[tuple[str, str]], width: int) -> list[Content]:
-    """Return the rows that the choices take, of which none is divided."""
-    rows: list[Content] = []
-    for key, words in choices:
-        choice = Content.assemble((key, "$accent bold"), f" {words}")
-        if rows and rows[-1].cell_length + len(_GAP) + choice.cell_length <= width:
-            rows[-1] = Content.assemble(rows[-1], _GAP, choice)
-        else:
-            rows.append(choice)
-    return rows
+def _format_choice(key: str, words: str) -> Content:
+    return Content.assemble((key, "$accent bold"), f" {words}")
 
 
 def _takes_pattern(request: ApprovalRequested) -> bool:

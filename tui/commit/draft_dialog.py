@@ -12,10 +12,9 @@ from textual.widgets import Static, TextArea
 
 from core.protocol.commands import AnyCommand
 from core.protocol.events import AnyEvent, CommitFailed, ErrorRaised
-from tui.keymap import get_keymap
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import clean, to_content
-from tui.widgets.key_hints import Hint, format_hints
+from tui.widgets.key_hints import Hint, KeyHints
 
 Submit = Callable[[AnyCommand], None]
 Edit = Callable[[str, str], str | None]
@@ -43,7 +42,7 @@ class DraftDialog(Dialog[None]):
         yield Static(id="draft-facts")
         with VerticalScroll(id="draft-log"):
             yield Static(id="draft-output")
-        yield Static(id="draft-keys")
+        yield KeyHints(id="draft-keys")
 
     def set_up(self) -> None:
         self.editor.cursor_blink = False
@@ -75,7 +74,7 @@ class DraftDialog(Dialog[None]):
 
     def show_keys(self) -> None:
         useful = (each for each in self.hints if each[0] not in self.list_useless())
-        self.query_one("#draft-keys", Static).update(format_hints(useful, get_keymap(self.app)))
+        self.query_one(KeyHints).show(useful)
 
     def list_useless(self) -> tuple[str, ...]:
         """Return the ids of keys that do nothing now."""

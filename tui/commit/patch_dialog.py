@@ -11,10 +11,10 @@ from textual.geometry import Size
 from textual.strip import Strip
 from textual.widgets import Static
 
-from tui.keymap import get_bindings, get_keymap
+from tui.keymap import get_bindings
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import clean, fit_line, shorten_lines
-from tui.widgets.key_hints import Hint, format_hints
+from tui.widgets.key_hints import Hint, KeyHints
 from tui.widgets.row_view import RowView
 from tui.widgets.text_rows import measure_text
 
@@ -75,7 +75,7 @@ class PatchDialog(Dialog[None]):
 
     DEFAULT_CSS = """
     PatchDialog > .dialog { height: 92%; }
-    PatchDialog .patch--note, PatchDialog .patch--keys { height: 1; }
+    PatchDialog .patch--note { height: 1; }
     """
 
     BINDINGS = get_bindings("patch")
@@ -89,7 +89,7 @@ class PatchDialog(Dialog[None]):
         yield PatchView(self._patch)
         if self._note:
             yield Static(Content.styled(fit_line(self._note, 300), "$text-warning"), classes="patch--note")
-        yield Static(format_hints(HINTS, get_keymap(self.app)), classes="patch--keys")
+        yield KeyHints(HINTS)
 
     def set_up(self) -> None:
         self.query_one(PatchView).focus()

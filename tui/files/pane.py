@@ -11,16 +11,16 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import Input, OptionList, Static
+from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from core.protocol.queries import TreeAnswer
 from tui.files.file_tree import FileTree
 from tui.files.matches import format_match
 from tui.files.messages import FileSelected
-from tui.keymap import get_bindings, get_keymap
+from tui.keymap import get_bindings
 from tui.widgets.input_line import SteadyInput
-from tui.widgets.key_hints import format_hints
+from tui.widgets.key_hints import KeyHints
 from tui.workers import start_worker
 
 TREE_HINTS: Final = (("files.find", "find"), ("files.open", "open"), ("files.hide", "fold"), ("app.files", "hide"))
@@ -74,7 +74,7 @@ class FilePane(Vertical):
         found.can_focus = False
         yield found
         yield FindInput(compact=True, select_on_focus=False, placeholder="name or path")
-        yield Static(classes="files--hint")
+        yield KeyHints(classes="files--hint")
 
     def on_mount(self) -> None:
         self._render_hint()
@@ -87,7 +87,7 @@ class FilePane(Vertical):
 
     def _render_hint(self) -> None:
         named = FIND_HINTS if self.has_class("-finding") else TREE_HINTS
-        self.query_one(".files--hint", Static).update(format_hints(named, get_keymap(self.app)))
+        self.query_one(KeyHints).show(named)
 
     @on(FileTree.FindRequested)
     def _on_find_requested(self, event: FileTree.FindRequested) -> None:

@@ -50,8 +50,9 @@ class PlanPanel(StatePane):
 
     BINDINGS = get_bindings("plan")
     hints: Final = (
-        *(("plan.cycle", "status"), ("plan.build", "build"), ("plan.add", "new"), ("plan.filter", "find")),
-        *(("todos.read", "text"), ("plan.view", "graph")),
+        *(("plan.cycle", "status"), ("plan.build", "build"), ("plan.add", "new"), ("todos.read", "text")),
+        *(("plan.edit", "edit"), ("plan.view", "graph"), ("plan.filter", "find"), ("plan.needs", "needs")),
+        *(("plan.verify", "proof"), ("plan.hunks", "hunks")),
     )
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002

@@ -46,7 +46,10 @@ class ReviewPane(StatePane):
     """
 
     BINDINGS = get_bindings("review")
-    hints: Final = tuple((f"review.{word}", word) for word in ("accept", "reject", "next", "undo", "comment", "list"))
+    hints: Final = (
+        *((f"review.{word}", word) for word in ("accept", "reject", "next", "undo", "comment", "edit")),
+        *(("review.reason", "why"), ("review.divide", "split"), ("review.list", "list"), ("review.split", "columns")),
+    )
 
     def __init__(
         self,

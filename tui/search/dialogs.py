@@ -23,7 +23,7 @@ from tui.search.hit_list import HitList
 from tui.search.progress import describe_meaning, describe_progress
 from tui.text import clean, fit_line
 from tui.widgets.input_line import SteadyInput
-from tui.widgets.key_hints import Hint, format_hints
+from tui.widgets.key_hints import Hint, KeyHints
 from tui.workers import start_worker
 
 DEBOUNCE: Final = 0.12  # seconds without a key before a search begins
@@ -60,7 +60,7 @@ class HitDialog(Dialog[HitChoice]):
     """A list of places beside a preview of the one at the cursor, where there is room for it."""
 
     DEFAULT_CSS = """
-    HitDialog .hits--status, HitDialog .hits--keys { height: 1; }
+    HitDialog .hits--status { height: 1; }
     HitDialog Horizontal { height: 1fr; }
     HitDialog HitList { width: 1fr; background: $surface; }
     HitDialog FileView { width: 1fr; border-left: vkey $panel; }
@@ -84,7 +84,7 @@ class HitDialog(Dialog[HitChoice]):
                 view.can_focus = False  # the keys are those of the dialog
                 yield view
         yield Static(classes="hits--status")
-        yield Static(classes="hits--keys")
+        yield KeyHints()
 
     @property
     def hit_list(self) -> HitList:
@@ -94,7 +94,7 @@ class HitDialog(Dialog[HitChoice]):
         self._show_keys(("hits.open", "open"), ("hits.mention", "into prompt"), ("hits.leave", "back"))
 
     def _show_keys(self, *hints: Hint) -> None:
-        self.query_one(".hits--keys", Static).update(format_hints(hints, get_keymap(self.app)))
+        self.query_one(KeyHints).show(hints)
 
     def show_status(self, text: str, *, is_problem: bool = False) -> None:
         style = "$text-warning" if is_problem else "$foreground 60%"

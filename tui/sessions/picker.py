@@ -20,14 +20,14 @@ from textual.widgets.option_list import Option
 from core.protocol import commands
 from core.protocol.queries import SessionInfo, TranscriptHit, TranscriptSearchAnswer
 from core.protocol.queries.transcripts import build_export_name
-from tui.keymap import get_bindings, get_keymap
+from tui.keymap import get_bindings
 from tui.quantities import count
 from tui.screens.dialogs.dialog import Dialog
 from tui.screens.dialogs.pages import ConfirmDialog
 from tui.sessions.rows import format_hit, format_session, is_quiet_run, is_unavailable, matches
 from tui.text import fit_line
 from tui.widgets.input_line import SteadyInput
-from tui.widgets.key_hints import format_hints
+from tui.widgets.key_hints import KeyHints
 from tui.workers import start_worker
 
 SEARCH_WAIT: Final = 0.12  # seconds without a letter after which the transcripts are searched
@@ -72,12 +72,13 @@ class SessionPicker(Dialog[SessionChoice]):
     SessionPicker { align: center middle; background: $background 60%; }
     SessionPicker > Vertical { width: 90%; max-width: 110; height: auto; max-height: 90%; background: $surface; }
     SessionPicker > Vertical { padding: 1 2; }
+    SessionPicker.-narrow > Vertical { width: 100%; max-width: 100%; }
+    SessionPicker.-low > Vertical { padding: 0 2; max-height: 100%; }
     SessionPicker Input { border: none; height: 1; padding: 0 1; background: $panel; margin-bottom: 1; }
     SessionPicker OptionList { height: auto; max-height: 1fr; border: none; padding: 0; background: $surface; }
     SessionPicker OptionList { text-wrap: nowrap; text-overflow: ellipsis; }
     SessionPicker OptionList:focus { border: none; }
     SessionPicker .sessions--none { height: auto; color: $text-muted; }
-    SessionPicker .sessions--keys { height: 1; }
     """
 
     BINDINGS = get_bindings("sessions")
@@ -107,7 +108,7 @@ class SessionPicker(Dialog[SessionChoice]):
             yield OptionList(markup=False, compact=True)
             yield Static("", classes="sessions--none")
             if self._shelf is not None:
-                yield Static(format_hints(_HINTS, get_keymap(self.app)), classes="sessions--keys")
+                yield KeyHints(_HINTS)
 
     def set_up(self) -> None:
         self._show_matches()

@@ -1,18 +1,23 @@
-"""Hints: a few keys and what they do, as a widget names them for the footer. The keys are those of the key table."""
+"""Hints: a few keys and what they do, as a widget names them for the footer. The keys are those of the key table.
+
+A key is never apart from the word for what it does: rows break between hints.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from textual.content import Content
+from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
-from tui.keymap import format_first_key
+from tui.keymap import format_first_key, get_keymap
 
 Hint = tuple[str, str]  # the id of a key and a word for what it does
 BACK_HINT: Final[Hint] = ("app.interrupt", "back")
+MORE_HINT: Final[Hint] = ("app.keys", "more")
 NOTHING_HINTS: Final[tuple[Hint, ...]] = (("app.mode_next", "mode"),)
 
 
@@ -20,12 +25,61 @@ class HintsChanged(Message):
     """The `hints` of the widget that has the focus have changed."""
 
 
+class KeyHints(Widget):
+    """Shows hints in the rows that they take. Of more than `most_rows` (0: there is no limit) the last are left out,
+    with a hint at where they are; those that are `kept` are not."""
+
+    DEFAULT_CSS = "KeyHints { height: auto; }"
+
+    def __init__(self, hints: Iterable[Hint] = (), *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id, classes=classes)
+        self._hints, self._kept, self._most_rows = tuple(hints), tuple[Hint, ...](), 0
+
+    def show(self, hints: Iterable[Hint], *, kept: Iterable[Hint] = (), most_rows: int = 0) -> None:
+        shown = (tuple(hints), tuple(kept), most_rows)
+        if shown != (self._hints, self._kept, self._most_rows):
+            self._hints, self._kept, self._most_rows = shown
+            self.refresh(layout=True)
+
+    def _arrange(self, width: int) -> list[Content]:
+        keymap, hints, kept = get_keymap(self.app), self._hints, self._kept
+        rows = arrange_hints((*hints, *kept), keymap, width)
+        while 0 < self._most_rows < len(rows) and hints:
+            hints, kept = hints[:-1], (MORE_HINT, *self._kept)
+            rows = arrange_hints((*hints, *kept), keymap, width)
+        return rows
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self._arrange(width))
+
+    def render(self) -> Content:
+        return Content("\n").join(self._arrange(self.content_size.width))
+
+
 def format_hints(hints: Iterable[Hint], keymap: Mapping[str, str]) -> Content:
-    """Return the keys of the user and what they do, muted."""
-    parts: list[tuple[str, str]] = []
-    for key, word in hints:
-        parts += [(f" {format_first_key(key, keymap)}", "$accent"), (f" {word} ", "$foreground 60%")]
-    return Content.assemble(*parts)
+    """Return the keys of the user and what they do, muted, in one row, with a margin of a cell at both ends."""
+    return Content("").join([*arrange_hints(hints, keymap, 0), Content(" ")])
+
+
+def arrange_hints(hints: Iterable[Hint], keymap: Mapping[str, str], width: int) -> list[Content]:
+    """Return the rows that hints take, with a margin of a cell before them; `width` 0: they are one."""
+    shown = [
+        Content.assemble((format_first_key(key, keymap), "$accent"), (f" {word}", "$foreground 60%"))
+        for key, word in hints
+    ]
+    rows = arrange_choices(shown, "  ", width - 1) if width else [Content("  ").join(shown)]
+    return [Content(" ") + row for row in rows]
+
+
+def arrange_choices(choices: Sequence[Content], gap: str, width: int) -> list[Content]:
+    """Return the rows that choices take, of which none is divided."""
+    rows: list[Content] = []
+    for choice in choices:
+        if rows and rows[-1].cell_length + len(gap) + choice.cell_length <= width:
+            rows[-1] = Content.assemble(rows[-1], gap, choice)
+        else:
+            rows.append(choice)
+    return rows
 
 
 def find_hints(focused: Widget, pane: Widget) -> list[Hint]:

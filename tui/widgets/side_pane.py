@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -11,9 +12,10 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from tui.keymap import get_keymap
 from tui.panes import PANES, PaneSource, StatePane
-from tui.widgets.key_hints import BACK_HINT, HintsChanged, find_hints, format_hints
+from tui.widgets.key_hints import BACK_HINT, HintsChanged, KeyHints, find_hints
+
+ROOMY_HEIGHT: Final = 30  # rows of a window from which on there is a second row for keys
 
 
 class SidePane(Vertical):
@@ -35,7 +37,7 @@ class SidePane(Vertical):
 
     def compose(self) -> ComposeResult:
         yield Static(id="side-title")
-        yield Static(id="side-hint")
+        yield KeyHints(id="side-hint")
 
     def get_pane(self, name: str) -> StatePane | None:
         """Return a pane if it has been shown before."""
@@ -70,16 +72,13 @@ class SidePane(Vertical):
     def render_hints(self) -> None:
         """Show the keys of the focused pane, else the one that leads to it."""
         if self.current and self.is_mounted:
-            keymap = get_keymap(self.app)
             focused = self.screen.focused
             is_here = focused is not None and self._panes[self.current] in focused.ancestors_with_self
             named = find_hints(focused, self._panes[self.current]) if focused is not None and is_here else []
             named = named if is_here else [(f"app.{self.current}", "goes here")]
-            if is_here and not any(name.endswith(".cancel") for name, _ in named):
-                while named and format_hints((*named, BACK_HINT), keymap).cell_length - 1 > self.size.width:
-                    named.pop()
-                named.append(BACK_HINT)
-            self.query_one("#side-hint", Static).update(format_hints(named, keymap))
+            has_way_out = not is_here or any(name.endswith(".cancel") for name, _ in named)
+            rows = 2 if self.screen.size.height >= ROOMY_HEIGHT else 1
+            self.query_one(KeyHints).show(named, kept=() if has_way_out else (BACK_HINT,), most_rows=rows)
 
     def set_count(self, name: str, text: str) -> None:
         if self._counts.get(name) != text:

@@ -9,17 +9,17 @@ from msgspec.structs import replace
 from textual import on
 from textual.app import ComposeResult
 from textual.content import Content
-from textual.widgets import Input, OptionList, Static
+from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from core.protocol.commands import AnyCommand, HunkComment, PlanComment
 from core.protocol.plans import Plan
 from core.protocol.review import Comment
-from tui.keymap import get_bindings, get_keymap
+from tui.keymap import get_bindings
 from tui.review.input_line import ReviewInput
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line, format_path, to_content
-from tui.widgets.key_hints import format_hints
+from tui.widgets.key_hints import KeyHints
 
 KEY_HINTS: Final = (
     ("comments.send", "send"),
@@ -46,7 +46,7 @@ class CommentsDialog(Dialog[bool]):
     def compose_body(self) -> ComposeResult:
         yield OptionList(compact=True)
         yield ReviewInput(select_on_focus=False)
-        yield Static(id="comments-keys")
+        yield KeyHints(id="comments-keys")
 
     def set_up(self) -> None:
         self.query_one(OptionList).can_focus = False
@@ -54,7 +54,7 @@ class CommentsDialog(Dialog[bool]):
         self._fill_list(0)
 
     def _show_keys(self, named: tuple[tuple[str, str], ...]) -> None:
-        self.query_one("#comments-keys", Static).update(format_hints(named, get_keymap(self.app)))
+        self.query_one(KeyHints).show(named)
 
     def _fill_list(self, at: int) -> None:
         options = self.query_one(OptionList)

@@ -11,12 +11,12 @@ from textual.content import Content
 from textual.widgets import Static
 
 from core.protocol.queries import CheckpointInfo, CheckpointPreviewAnswer, RestoredPath
-from tui.keymap import get_bindings, get_keymap
+from tui.keymap import get_bindings
 from tui.quantities import count, format_age
 from tui.screens.dialogs.dialog import Dialog
 from tui.screens.dialogs.picker import PickerOption
 from tui.text import fit_line, format_path
-from tui.widgets.key_hints import format_hints
+from tui.widgets.key_hints import KeyHints
 
 RestoredPart = Literal["both", "files", "conversation"]
 MAX_PATHS: Final = 300
@@ -58,7 +58,7 @@ class RewindDialog(Dialog[RestoredPart]):
     def compose_body(self) -> ComposeResult:
         with VerticalScroll():
             yield Static(Content("\n").join(self._render_lines()))
-        yield Static(format_hints(_KEYS, get_keymap(self.app)), id="rewind-keys")
+        yield KeyHints(_KEYS, id="rewind-keys")
 
     def _render_lines(self) -> Iterator[Content]:
         preview = self._preview

@@ -6,16 +6,15 @@ from collections.abc import AsyncIterator, Callable
 
 from textual.app import ComposeResult
 from textual.timer import Timer
-from textual.widgets import Static
 
 from core.protocol.events import Envelope
 from tui.chat.transcript import Transcript
-from tui.keymap import get_bindings, get_keymap
+from tui.keymap import get_bindings
 from tui.screens.dialogs.dialog import Dialog
 from tui.state import ViewState, show_event
 from tui.state.batches import FLUSH_INTERVAL
 from tui.text import fit_line
-from tui.widgets.key_hints import Hint, format_hints
+from tui.widgets.key_hints import Hint, KeyHints
 from tui.workers import start_worker
 
 Follow = Callable[[str], AsyncIterator[Envelope]]
@@ -37,7 +36,7 @@ class SubagentDialog(Dialog[str]):
 
     def compose_body(self) -> ComposeResult:
         yield Transcript()
-        yield Static(id="subagent-keys")
+        yield KeyHints(id="subagent-keys")
 
     def set_up(self) -> None:
         self._show_keys()
@@ -47,8 +46,8 @@ class SubagentDialog(Dialog[str]):
 
     def _show_keys(self) -> None:
         hints = (*KEY_HINTS[:-1], ("subagent.stop", "stop it"), LEAVE) if self._is_working else KEY_HINTS
-        for shown in self.query("#subagent-keys").results(Static):  # none: it is being closed
-            shown.update(format_hints(hints, get_keymap(self.app)))
+        for shown in self.query(KeyHints):  # none: it is being closed
+            shown.show(hints)
 
     async def _read(self) -> None:
         async for envelope in self._follow(self._subagent):

@@ -12,11 +12,11 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from core.protocol.queries import JobInfo
-from tui.keymap import get_bindings, get_keymap
+from tui.keymap import get_bindings
 from tui.quantities import count, format_elapsed
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line, format_path, to_content
-from tui.widgets.key_hints import format_hints
+from tui.widgets.key_hints import KeyHints
 from tui.workers import start_worker
 
 REFRESH_SECONDS: Final = 1.0
@@ -50,7 +50,7 @@ class JobsDialog(Dialog[None]):
         yield Static(id="jobs-changed")
         with VerticalScroll(can_focus=False):
             yield Static(id="jobs-output")
-        yield Static(format_hints(_KEYS, get_keymap(self.app)), id="listing-keys")
+        yield KeyHints(_KEYS, id="listing-keys")
 
     def set_up(self) -> None:
         self._show()

@@ -10,10 +10,9 @@ from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from tui.keymap import get_keymap
 from tui.screens.dialogs.dialog import Dialog, T
 from tui.text import clean, fit_line
-from tui.widgets.key_hints import Hint, format_hints
+from tui.widgets.key_hints import Hint, KeyHints
 
 _LONGEST_NOTE = 200
 _LONGEST_REASON = 300
@@ -32,10 +31,10 @@ class ListingDialog(Dialog[T]):
         yield rows
         yield Static(id="listing-reason")
         yield Static(id="listing-notes")
-        yield Static(id="listing-keys")
+        yield KeyHints(id="listing-keys")
 
     def show_keys(self, hints: Sequence[Hint]) -> None:
-        self.query_one("#listing-keys", Static).update(format_hints(hints, get_keymap(self.app)))
+        self.query_one(KeyHints).show(hints)
 
     def show_rows(self, total: str, rows: Sequence[Content], notes: Sequence[str], at: int = 0) -> None:
         """Show rows with the mark on one of them, or on the last."""
