@@ -23,6 +23,7 @@ from tests.support.scripted_client import ScriptedClient
 from tests.tui.review_case import PRICES
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
+from tui.key_scopes import SCOPE_TITLES
 from tui.key_table import KEYS
 from tui.keymap import format_keys
 from tui.screens.dialogs.pages import render_help
@@ -30,15 +31,21 @@ from tui.search.key_help import NOTHING, PLACES, KeyHelpDialog, render_keys
 from tui.slash_commands import SLASH_COMMANDS
 
 
-def test_the_page_of_keys_has_one_row_a_key_at_eighty_columns_and_loses_no_word_at_sixty():
-    rows = render_keys({}, 68).plain.split("\n")
-    for key in KEYS:
-        assert any(row.strip().startswith(format_keys(key.keys)) and row.endswith(key.tooltip) for row in rows), key.id
-    for width in (50, 68, 93):
-        text = render_keys({}, width).plain
-        assert max(map(len, text.split("\n"))) <= width
-        assert all(key.tooltip in " ".join(text.split()) for key in KEYS)
-        assert "app.mode_next" not in text
+@pytest.mark.parametrize("width", [50, 68, 93])
+def test_the_page_of_keys_has_a_column_for_keys_and_one_for_what_they_do_and_loses_no_word(width):
+    text = render_keys({}, width).plain
+    assert "app.mode_next" not in text
+    for scope, section in zip(SCOPE_TITLES, text.split("\n\n"), strict=False):
+        own = [key for key in KEYS if key.scope == scope]
+        title, *rows = section.split("\n")
+        assert title == SCOPE_TITLES[scope]
+        assert max(map(len, rows)) <= width
+        column = rows[0].index(own[0].tooltip[:10])
+        keys, told = (
+            " ".join(" ".join(row[half] for row in rows).split()) for half in (slice(column), slice(column, None))
+        )
+        assert keys == " ".join(format_keys(key.keys) for key in own)
+        assert told == " ".join(key.tooltip for key in own)
 
 
 def test_the_place_with_the_focus_comes_first_with_what_it_is_for():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Final
 
 from textual import events
@@ -19,7 +20,7 @@ from tui.screens.dialogs.dialog import Dialog
 from tui.widgets.input_line import SteadyInput
 from tui.widgets.text_rows import find_line_breaks
 
-MAX_KEY_COLUMNS: Final = 14  # columns for keys before what they do; more keys than that push it to the right
+MAX_KEY_COLUMNS: Final = 14  # columns for keys before what they do, unless one key is longer; several stand below it
 MARGIN: Final = 4  # columns before the keys, and between them and what they do
 NOTHING: Final = "No key is told with these words. Ctrl+P searches all commands."
 # What a place is for, for those who see it for the first time.
@@ -76,14 +77,13 @@ def _has_words(keys: str, key: Key, words: Sequence[str]) -> bool:
 
 
 def _render_scope(rows: Sequence[tuple[str, Key]], width: int) -> Iterator[tuple[str, str]]:
-    widest = min(max(len(keys) for keys, _ in rows), MAX_KEY_COLUMNS)
+    longest = max(len(each) for keys, _ in rows for each in keys.split(" "))
+    column = max(min(max(len(keys) for keys, _ in rows), MAX_KEY_COLUMNS), longest)
     for keys, key in rows:
-        column = max(widest, len(keys))
-        first, *rest = _wrap_text(key.tooltip, width - column - MARGIN)
-        yield f"  {keys:<{widest}}  ", "bold"
-        yield first, ""
-        yield from ((f"\n{' ' * (column + MARGIN)}{line}", "") for line in rest)
-        yield "\n", ""
+        parts = (_wrap_text(keys, column), _wrap_text(key.tooltip, width - column - MARGIN))
+        for named, told in zip_longest(*parts, fillvalue=""):
+            yield f"  {named:<{column}}  ", "bold"
+            yield f"{told}\n", ""
 
 
 def _wrap_text(text: str, width: int) -> list[str]:
