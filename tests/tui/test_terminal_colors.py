@@ -10,6 +10,8 @@ from textual.color import Color
 from textual.theme import BUILTIN_THEMES
 
 import tui
+from tests.support import recorded
+from tui.chat.above_prompt import CompletionList
 from tui.terminal.capabilities import TerminalCapabilities, detect_capabilities
 from tui.themes.appearance import Appearance, ThemedApp
 from tui.themes.building import build_themes
@@ -96,6 +98,40 @@ def test_colorfgbg_tells_whether_the_terminal_is_dark(told, is_dark):
 def test_changed_lines_have_the_colours_that_were_chosen_among_the_256(theme, numbers):
     shown = [show(theme, "256", "foreground", role) for role in CHANGE_ROLES]
     assert tuple(style.bgcolor.number for style in shown) == numbers
+
+
+@pytest.mark.parametrize("theme", PALETTES)
+def test_a_marked_row_has_the_hue_of_the_cursor_among_256_colours_and_can_be_read(theme):
+    marked, roles = show(theme, "256", "foreground", "marked-row"), PALETTES[theme].get_roles(is_indexed=True)
+    assert roles["marked-row"] == format_indexed(marked.bgcolor.number)
+    ground, primary, ink = (Color.parse(roles[each]) for each in ("marked-row", "primary", "foreground"))
+    assert measure_contrast(ink, ground) >= 4.5
+    turn = abs(ground.hsl.h - primary.hsl.h)
+    assert min(turn, 1 - turn) <= 0.06
+    assert ground.hsl.s > 0.2
+
+
+@pytest.mark.parametrize(("theme", "number"), [("agent-dark", 25), ("agent-light", 153)])
+async def test_the_marked_command_is_not_purple_among_256_colours(stage, theme, number):
+    async with stage(recorded.opening()) as on:
+        on.app.appearance.set_depth("256")
+        on.app.appearance.choose(theme)
+        on.app.show_appearance()
+        await on.pilot.press("/")
+        await on.until(lambda: on.screen.query_one(CompletionList).option_count > 3)
+        await on.pilot.pause()
+        segments = list(on.screen.query_one(CompletionList).render_line(0))
+        for made in on.app.get_line_filters():
+            segments = made.apply(segments, Color(0, 0, 0))
+        assert {each.style.bgcolor.number for each in segments if each.text.strip()} == {number}
+
+
+def test_a_theme_of_the_users_marks_a_row_in_its_own_colour(tmp_path):
+    (tmp_path / "mine.toml").write_text('primary = "#aa0000"\n')
+    (tmp_path / "other.toml").write_text('error = "#aa0000"\n')
+    mine, other = read_theme_files(tmp_path, {each.name: each for each in build_themes(is_indexed=True)}).themes
+    assert "marked-row" not in mine.variables
+    assert other.variables["marked-row"] == format_indexed(25)
 
 
 @pytest.mark.parametrize("theme", [*PALETTES, "nord", "dracula", "solarized-light"])

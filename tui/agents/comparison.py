@@ -75,7 +75,7 @@ def render_cards(candidates: Sequence[TriedCandidate], current: int, chosen: Map
         parts: list[Content] = []
         for number, card in enumerate(cards):
             text, style = card[line]
-            marked = "on $primary 35%" if number == current else ""
+            marked = "on $marked-row" if number == current else ""
             cell = fit_line(text, room - 3).ljust(room - 3)
             parts.append(Content.assemble((f" {cell} ", f"{style} {marked}".strip()), " "))
         lines.append(Content("").join(parts))
@@ -84,7 +84,7 @@ def render_cards(candidates: Sequence[TriedCandidate], current: int, chosen: Map
 
 def _join_card(card: Sequence[Piece], is_current: bool, width: int) -> Content:
     text = " · ".join(text for text, _ in card if text)
-    return Content.styled(f" {fit_line(text, width - 2)} ", f"{card[1][1]} {'on $primary 35%' if is_current else ''}")
+    return Content.styled(f" {fit_line(text, width - 2)} ", f"{card[1][1]} {'on $marked-row' if is_current else ''}")
 
 
 def _describe(candidate: TriedCandidate, chosen: int, number: int) -> Iterator[Piece]:

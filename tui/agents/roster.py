@@ -90,7 +90,7 @@ class RosterList(CursorView):
     def _choose_background(self, entry: int) -> str:
         if entry != self.cursor:
             return ""
-        return "on $primary 35%" if self.has_focus else "on $foreground 10%"
+        return "on $marked-row" if self.has_focus else "on $foreground 10%"
 
     on_focus = CursorView.redraw
     on_blur = CursorView.redraw

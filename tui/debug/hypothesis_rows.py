@@ -22,7 +22,7 @@ SIGNS: Final[Mapping[str, tuple[str, str]]] = {
 }
 MAX_EVIDENCE: Final = 6
 RUN_ENDINGS: Final = {"proceed": "shown by you", "fixed": "marked as fixed", "broken": "still broken"}
-CHIP_STYLE: Final = "$foreground on $primary 35%"
+CHIP_STYLE: Final = "$foreground on $marked-row"
 
 
 class OptionChip(NamedTuple):

@@ -76,7 +76,7 @@ class FileTree(TreeWidget[TreeItem]):
     FileTree:focus > .tree--guides-hover, FileTree:focus > .tree--guides-selected { color: $foreground 30%; }
     FileTree > .tree--highlight { text-style: none; }
     FileTree > .tree--cursor { background: $foreground 10%; color: $foreground; text-style: none; }
-    FileTree:focus > .tree--cursor { background: $primary 40%; color: $foreground; text-style: bold; }
+    FileTree:focus > .tree--cursor { background: $marked-row; color: $foreground; text-style: bold; }
     """
 
     BINDINGS = get_bindings("files")

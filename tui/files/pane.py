@@ -55,7 +55,7 @@ class FilePane(Vertical):
     DEFAULT_CSS = """
     FilePane > OptionList { height: 1fr; display: none; border: none; padding: 0; background: $background; }
     FilePane > OptionList { background-tint: transparent; text-wrap: nowrap; text-overflow: ellipsis; }
-    FilePane > OptionList > .option-list--option-highlighted { background: $primary 40%; text-style: bold; }
+    FilePane > OptionList > .option-list--option-highlighted { background: $marked-row; text-style: bold; }
     FilePane > FindInput, FilePane > FindInput:focus { height: 1; display: none; border: none; padding: 0 1; }
     FilePane > FindInput { background: $surface; }
     FilePane.-finding > FindInput, FilePane.-found > OptionList { display: block; }

@@ -113,7 +113,7 @@ class FindingList(CursorView):
             text = CLEAN.replace("{subject}", fit_line(subject, 200)) if self.review is not None else EMPTY
             return self.render_message(insert_keys(text, get_keymap(self.app)), row, width)
         at, line = divmod(row, ROWS)
-        style = "on $primary 35%" if self.has_focus else "on $foreground 10%"
+        style = "on $marked-row" if self.has_focus else "on $foreground 10%"
         base = self.resolve_style(style if at == self.cursor else "")
         pieces = render_finding(*self._rows[at], line, width)
         return self.render_styled(pieces, base).adjust_cell_length(width, base.rich_style)

@@ -161,7 +161,7 @@ class TodoList(CursorView):
             return "on $accent 35%"
         if entry != self.cursor:
             return ""
-        return "on $primary 35%" if self.has_focus else "on $foreground 10%"
+        return "on $marked-row" if self.has_focus else "on $foreground 10%"
 
     def _render_entry(self, entry: int) -> list[list[Piece]]:
         if (known := self._rendered.get(entry)) is not None:

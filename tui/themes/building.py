@@ -12,7 +12,7 @@ from typing import Any, Final
 from textual.color import Color
 from textual.theme import Theme
 
-from tui.themes.palettes import CHANGE_ROLES, CHANGES, PALETTES, format_indexed
+from tui.themes.palettes import CHANGE_ROLES, CHANGES, MARKED_ROW, PALETTES, format_indexed
 
 DEFAULT_THEME: Final = "agent-dark"
 DEFAULT_FAMILY: Final = "agent"
@@ -39,6 +39,7 @@ _PYGMENTS_TOKENS: Final[Mapping[str, str]] = {
     "syntax-constant": "Keyword.Constant",
 }
 _COMMENT_ALPHA: Final = 0.5
+_MARKED_ALPHA: Final = 0.35
 
 # How highlighted code looks, by role.
 SYNTAX: Final[Mapping[str, str]] = {
@@ -62,7 +63,7 @@ def _build_theme(name: str, *, is_indexed: bool) -> Theme:
     palette = PALETTES[name]
     roles: dict[str, Any] = palette.get_roles(is_indexed=is_indexed)
     primary = roles["primary"]
-    variables: dict[str, str] = {role: roles.pop(role) for role in CHANGE_ROLES if role in roles}
+    variables: dict[str, str] = {role: roles.pop(role) for role in (*CHANGE_ROLES, MARKED_ROW) if role in roles}
     variables |= {"footer-key-foreground": primary, "input-selection-background": f"{primary} {palette.selection}"}
     return Theme(name=name, accent=primary, dark=name.endswith("dark"), variables=variables, **roles)
 
@@ -75,11 +76,14 @@ def resolve_theme(name: str, known: Collection[str], *, is_dark: bool) -> str:
 
 
 def complete_variables(variables: Mapping[str, str], *, is_dark: bool, is_indexed: bool) -> dict[str, str]:
-    """Return the variables of a theme with those of changed lines and of code, which Textual's do not have."""
+    """Return the variables of a theme with those of changed lines, of the marked row and of code, which Textual's do
+    not have."""
     made = _make_indexed_changes(is_dark=is_dark) if is_indexed else _blend_changes(variables)
     made |= {name: variables[role] for name, role in _SYNTAX_COLORS.items()}
     comment = Color.parse(variables["foreground"])
     made["syntax-comment"] = variables["foreground"] if comment.ansi else comment.with_alpha(_COMMENT_ALPHA).css
+    primary = Color.parse(variables["primary"])
+    made[MARKED_ROW] = variables["primary"] if primary.ansi else primary.with_alpha(_MARKED_ALPHA).css
     return {**made, **variables}
 
 

@@ -19,12 +19,12 @@ from textual.color import Color, ColorParseError
 from textual.theme import Theme
 
 from tui.themes.building import DEFAULT_THEME, SYNTAX_ROLES
-from tui.themes.palettes import BASE_ROLES, CHANGE_ROLES
+from tui.themes.palettes import BASE_ROLES, CHANGE_ROLES, MARKED_ROW
 
 MAX_FILES: Final = 100
 MAX_BYTES: Final = 64_000
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,60}")
-_EXTRA_ROLES: Final = (*CHANGE_ROLES, *SYNTAX_ROLES)
+_EXTRA_ROLES: Final = (*CHANGE_ROLES, MARKED_ROW, *SYNTAX_ROLES)
 _ROLES: Final = (*BASE_ROLES, "accent", *_EXTRA_ROLES)
 
 
@@ -94,6 +94,7 @@ def _build(name: str, table: Mapping[str, Any], base: Theme) -> Theme:
     roles = {role: table.get(role) or getattr(base, role) for role in (*BASE_ROLES, "accent")}
     extra = {role: table[role] for role in _EXTRA_ROLES if role in table}
     primary = str(roles["primary"])
+    taken = {role: color for role, color in base.variables.items() if role != MARKED_ROW or "primary" not in table}
     own = {"footer-key-foreground": primary, "input-selection-background": f"{primary} 30%"}
     dark = bool(table.get("dark", base.dark))
-    return Theme(name=name, dark=dark, variables={**base.variables, **own, **extra}, **roles)
+    return Theme(name=name, dark=dark, variables={**taken, **own, **extra}, **roles)

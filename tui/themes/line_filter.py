@@ -25,7 +25,7 @@ from textual.filter import LineFilter
 from textual.strip import Strip
 
 from tui.terminal.capabilities import ColorDepth
-from tui.themes.palettes import CHANGE_ROLES, TINTS, format_indexed
+from tui.themes.palettes import CHANGE_ROLES, MARKED_ROW, TINTS, format_indexed
 
 GREY_CHROMA: Final = 9.0  # below it a colour is a grey to the eye, in units of L*a*b*
 TINT_CHROMA: Final = 11.0
@@ -98,6 +98,7 @@ class TerminalFilter(LineFilter):
         self._styles: dict[tuple[object, ...], Style] = {}
         self._background, self._foreground = (_read(variables[name]) for name in ("background", "foreground"))
         self._changes = {_read(variables[name]): name for name in CHANGE_ROLES}
+        self._chosen = {*self._changes, _read(variables[MARKED_ROW])}  # by hand among the 256, in our own themes
         hues = {"added": _read(variables["success"]), "removed": _read(variables["error"])}
         self._change_hues = {kind: _find_hue(_to_lab(color)) for kind, color in hues.items()}
 
@@ -133,7 +134,7 @@ class TerminalFilter(LineFilter):
         )
 
     def _find_ground(self, color: Color) -> int:
-        if color in self._changes:
+        if color in self._chosen:
             return find_nearest(color)
         lab, screen = _to_lab(color), _to_lab(self._background)
         if hypot(lab.a - screen.a, lab.b - screen.b) < TINT_CHROMA:

@@ -78,7 +78,7 @@ class ComparedHunks(CursorView):
         is_current = shown.hunk is not None and shown.hunk == self.current
         base = self.resolve_style(shown.style)
         if shown.is_head:
-            base = self.resolve_style("on $primary 35%" if is_current else "on $foreground 10%")
+            base = self.resolve_style("on $marked-row" if is_current else "on $foreground 10%")
         box = ("[x] " if shown.hunk in self._chosen else "[ ] ") if shown.is_head else ""
         bar = ("▌" if is_current else " ", "$accent")
         text = fit_line(shown.text, width) if shown.is_head else shown.text
