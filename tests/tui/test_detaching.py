@@ -79,3 +79,21 @@ async def test_a_session_that_another_screen_took_up_faster_is_attached_to():
             await pilot.pause(0.01)
         assert third.commands == [c.SessionResume(session=SESSION)]
         assert slower.closed
+
+
+async def test_what_comes_while_the_screen_is_already_gone_is_not_shown(stage):
+    async with stage(recorded.opening()) as on:
+        heard = []
+        submit = on.client.submit
+
+        async def keep(command):  # the draft is kept after the screen has gone, and the engine may still speak
+            if isinstance(command, c.DraftKeep):
+                heard.append(list(on.screen.children))
+                on.screen.bridge.batches._topics |= {"blocks", "review", "status"}
+                on.screen.bridge.batches._flush()
+            return await submit(command)
+
+        on.client.submit = keep
+        await on.pilot.press(*"half a thought")
+        on.app.exit()
+    assert heard == [[]]

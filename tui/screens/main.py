@@ -196,6 +196,8 @@ class MainScreen(Screen[None]):
             self.context.notify_user(self._pending_notice)
 
     def show_changes(self, topics: frozenset[Topic]) -> None:
+        if not self.query(Transcript):  # the screen is gone, and the bridge still waits for the engine's last words
+            return
         if "blocks" in topics:
             self._show_blocks()
             self._fill_room()
