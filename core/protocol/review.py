@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -175,6 +175,15 @@ class Check(Struct, frozen=True, kw_only=True):
         )
 
 
+# Directories that a run of tests, a type check or a build fills on its way, and fills again when they are gone.
+CACHES: Final = frozenset(
+    {
+        *("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".ipynb_checkpoints"),
+        *(".turbo", ".parcel-cache", ".ccls-cache", ".nyc_output"),
+    }
+)
+
+
 class Bulk(Struct, frozen=True, kw_only=True):
     """Paths that are decided as one: what git ignores below a root (`generated`), one file that is too large to be
     shown by its lines (`large`), or the state of git itself (`.git`).
@@ -196,6 +205,11 @@ class Bulk(Struct, frozen=True, kw_only=True):
     def needs_verdict(self) -> bool:
         """True if it waits for a verdict. What git ignores is only kept beside the project."""
         return self.kind != "generated"
+
+    @property
+    def is_cache(self) -> bool:
+        """True if tools fill it again by themselves, so that nobody need hear of it."""
+        return self.kind == "generated" and self.root.rpartition("/")[2] in CACHES
 
 
 class GitPreview(Struct, frozen=True, kw_only=True):

@@ -9,9 +9,17 @@ from pathlib import Path
 import pytest
 
 from core.exits import ExitCode
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.sessions.store import SessionStore
+from tests.support.agent_case import calls, says
 from tests.support.committed import committed
+from tests.support.open_session import run_turn, session_in, submit
 from tests.support.program import Ended, ask, environment, run
 from tests.support.provider_streams import Call, Step
+from tests.support.session_log import scan
+from tests.support.story import access
+from tui.state import ViewState
 
 COMMIT = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m work"
 HUGE = "head -c 67108900 /dev/zero | tr '\\0' a > big.txt"
@@ -75,3 +83,26 @@ async def test_n16a_ignored_files_wait_for_nobody_and_are_kept_in_one_line(proje
     named = await said(project, "review", "--accept", "**/__pycache__")
     assert named.code == ExitCode.DONE
     assert (project / "__pycache__/m.pyc").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "listed", "told"),
+    [
+        ("mkdir -p __pycache__ .pytest_cache; echo x > __pycache__/m.pyc; echo x > .pytest_cache/v", 0, []),
+        ("mkdir -p out/__pycache__; echo x > out/a", 1, ["Beside the project: 1 file that git ignores."]),
+        ("echo KEY=1 > local.env", 1, ["Beside the project: 1 file that git ignores."]),
+    ],
+)
+async def test_caches_that_a_command_left_are_not_told_of_and_what_git_ignores_besides_is(
+    project, command, listed, told
+):
+    (project / ".gitignore").write_text("out/\n*.env\n")
+    steps = (calls(("run_terminal_cmd", {"command": f"{command}; echo two >> a.txt"})), says("Done."))
+    async with session_in(project, access(steps)) as (engine, session):
+        await run_turn(engine, session, "go")
+        await submit(engine, cmd.HunkResolve(session=session, path="", verdict="accept"))
+        events = [each.event for each in scan(SessionStore(project).sessions_path / session / "log.jsonl").envelopes]
+        assert [each.message for each in events if isinstance(each, ev.Notice) and each.level == "info"] == told
+        review = engine.state(session).review
+        assert review.bulks
+        assert len(ViewState(review=review).bulks) == listed

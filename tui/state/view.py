@@ -148,8 +148,8 @@ class ViewState(SessionState):
 
     @property
     def bulks(self) -> tuple[Bulk, ...]:
-        """The bulks that hold anything: what is judged file by file has left its bulk."""
-        found = self.review.bulks
+        """The bulks that hold anything but caches: what is judged file by file has left its bulk."""
+        found = [each for each in self.review.bulks if not each.is_cache]
         return tuple(each for each in found if each.files or each.deleted or each.needs_verdict or each.conflict)
 
     @property

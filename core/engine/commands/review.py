@@ -102,8 +102,9 @@ def _resolve_all(session: Session, command: cmd.HunkResolve) -> None:
     still = [each for each in list_changes(session.review.changes) if {each.path, each.renamed_from} & set(left)]
     if named := [change for change in still if change.protected or change.conflict]:
         session.emit(_build_left_notice(named))
-    if not (command.origin or command.paths) and session.review.bulks:
-        session.emit(_build_bulk_notice(session.review.bulks))
+    bulks = [bulk for bulk in session.review.bulks if not bulk.is_cache]
+    if bulks and not (command.origin or command.paths):
+        session.emit(_build_bulk_notice(bulks))
     complete_resolved_todos(session, "")
 
 

@@ -12,17 +12,14 @@ from typing import Literal
 from msgspec import Struct
 
 from core.git.index import TrackedPaths
+from core.protocol.review import CACHES
 from core.shadow.paths import inherit
 from core.workspace.file_names import fold_name, is_git_internal, to_os_name
 from core.workspace.protected_files import is_protected
 
-GENERATED = frozenset(
-    {
-        *("node_modules", "bower_components", "__pycache__", ".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache"),
-        *(".hypothesis", ".tox", ".nox", ".eggs", ".ipynb_checkpoints", ".gradle", ".next", ".nuxt", ".turbo"),
-        *(".parcel-cache", ".terraform", ".ccls-cache", ".nyc_output"),
-    }
-)
+GENERATED = CACHES | {
+    *("node_modules", "bower_components", ".venv", ".tox", ".nox", ".eggs", ".gradle", ".next", ".nuxt", ".terraform"),
+}
 _SCATTERED_NAMES = frozenset({"__pycache__", ".ipynb_checkpoints"})  # small, many, and decided alike wherever they lie
 _PROTECTED_FILES = frozenset({"config", "config.worktree", "commondir", "gitdir"})
 
