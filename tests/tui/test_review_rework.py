@@ -7,10 +7,12 @@ from msgspec.structs import replace
 from textual.events import Key
 
 from core.protocol.commands import Command, HunkComment, HunkEdit, HunkResolve, HunkSplit
-from core.protocol.queries import HunkAnswer
+from core.protocol.queries import DiffQuery, HunkAnswer
 from core.protocol.review import Check, Comment, Origin
 from tests.tui.review_case import PRICES, TESTS, ReviewApp, diff_of
 from tests.tui.test_review import settle, text_of
+from tests.tui.test_review_dialogs import diff, proposed, reviewing
+from tests.tui.test_review_list import change
 from tui.review import messages as review_messages
 from tui.review.hunk_editor import EditorContext, HunkEditor, is_line_editable
 from tui.review.input_line import ReviewInput
@@ -294,3 +296,21 @@ async def test_shrinking_the_window_keeps_the_lines_of_the_hunk_in_view():
         head, end = view.find_hunk_rows(3)
         assert end - head <= height
         assert top <= head < end <= top + height
+
+
+async def test_the_line_for_a_comment_says_what_it_is_for_again_and_shows_the_end_of_a_long_one(stage, clock):
+    def drawn() -> str:
+        line = on.screen.query_one(ReviewInput)
+        rows = on.screen._compositor.render_strips()
+        return rows[line.region.y].text.strip() if line.region else ""
+
+    async with stage(proposed(change("src/a.py")), size=(60, 16), answers={DiffQuery: diff("src/a.py")}) as on:
+        await reviewing(on, clock)
+        await on.pilot.press("c")
+        await on.until(lambda: drawn().startswith("Your comment."))
+        await on.pilot.press("x", "backspace")
+        await on.pilot.pause()
+        assert drawn().startswith("Your comment.")
+        await on.pilot.press(*"word " * 20, *"end")
+        await on.pilot.pause()
+        assert drawn().endswith("word end")
