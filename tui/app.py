@@ -19,6 +19,7 @@ from rich.text import Text
 from textual import events
 from textual import screen as textual_screen
 from textual.dom import DOMNode
+from textual.notifications import Notify
 from textual.screen import Screen
 
 from core.protocol import commands
@@ -146,6 +147,13 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
         if self.key_filter.accepts_bubbled_key(event):
             await super()._on_key(event)
         event.prevent_default()
+
+    def on_notify(self, event: Notify) -> None:
+        """Show a toast once while it can be read; in a low window there is room for one."""
+        if any(each.message == event.notification.message for each in self._notifications):
+            event.prevent_default()
+        elif not self.main.has_class("-tall"):
+            self.clear_notifications()
 
     def _fatal_error(self) -> None:
         """End after a fault of the screen. The traceback goes to a private file: it may show what the session holds."""

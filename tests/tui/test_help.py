@@ -146,3 +146,15 @@ def test_the_page_of_commands_runs_no_words_together(width):
     for each in SLASH_COMMANDS:
         assert re.search(rf"/{each.word} +{re.escape(each.label[:12])}", text)
     assert max(len(line.rstrip()) for line in text.split("\n")[3:]) <= max(width, 90)
+
+
+@pytest.mark.parametrize(("size", "shown"), [((120, 40), 2), ((60, 16), 1)])
+async def test_a_toast_is_not_repeated_while_it_can_be_read_whoever_shows_it(stage, size, shown):
+    async with stage(recorded.opening(), size=size) as on:
+        for _ in range(3):
+            on.screen.context.notify_user("Nothing waits any more.")
+            on.prompt.notify("Nothing waits any more.", markup=False)
+        on.prompt.notify("The clipboard is empty.", markup=False)
+        await on.until(lambda: any("clipboard" in each.message for each in on.app._notifications))
+        await on.pilot.pause()
+        assert len(on.app._notifications) == shown

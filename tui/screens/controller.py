@@ -66,14 +66,9 @@ class ScreenContext:
         self.screen.set_focus(self.prompt)
 
     def notify_user(self, message: str, hint: str = "", *, is_error: bool = False) -> None:
-        """Show a toast, once for what is said again while it can be read. Foreign text is welcome."""
-        app = self.screen.app
+        """Show a toast. Foreign text is welcome."""
         text = fit_line(f"{message} {hint}".strip(), 400)
-        if any(each.message == text for each in app._notifications):
-            return
-        if not self.screen.has_class("-tall"):  # there is room for one
-            app.clear_notifications()
-        app.notify(text, severity="error" if is_error else "information", markup=False, timeout=6)
+        self.screen.app.notify(text, severity="error" if is_error else "information", markup=False, timeout=6)
 
     async def submit(self, command: commands.AnyCommand) -> bool:
         """Submit a command; a refusal becomes a toast. True when it was accepted."""
