@@ -1,11 +1,8 @@
-"""Quantities in words: how many, how much, how large, how long, how long ago."""
+"""Quantities in words: how much, how large, how long, how long ago. How many is `core/text/counting.py`."""
 
 from __future__ import annotations
 
-
-def count(noun: str, number: int) -> str:
-    """Format a number of things: "1 file", "2,000 files"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+from core.text.counting import count
 
 
 def format_cost(cost: float) -> str:

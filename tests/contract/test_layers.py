@@ -74,6 +74,7 @@ SEEN_BY_TUI = (
     "core.state",
     "core.modes",
     "core.errors",
+    "core.text.counting",
     "core.text.display_names",
     "core.text.lookalikes",
 )

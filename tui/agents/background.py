@@ -9,10 +9,11 @@ from typing import Final
 from textual.message import Message
 
 from core.protocol.queries import BackgroundAgentInfo
+from core.text.counting import count
 from tui.agents.roster import RosterList, RosterPane
 from tui.agents.roster_rows import Condition, RosterEntry
 from tui.keymap import get_bindings
-from tui.quantities import count, format_cost, format_elapsed
+from tui.quantities import format_cost, format_elapsed
 from tui.state import ViewState
 from tui.widgets.key_hints import NOTHING_HINTS, Hint
 

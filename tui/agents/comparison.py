@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 from textual.content import Content
 
 from core.protocol.queries import TriedCandidate
-from tui.quantities import count, format_cost, format_duration
+from core.text.counting import count
+from tui.quantities import format_cost, format_duration
 from tui.text import clean, fit_line, format_path
 from tui.widgets.text_rows import Piece
 

@@ -6,8 +6,9 @@ from typing import Final, Literal, NamedTuple
 
 from core.protocol.events import ApprovalRequested
 from core.state.session import SubagentState
+from core.text.counting import count
 from tui.block import TranscriptBlock
-from tui.quantities import count, format_cost, format_count, format_duration, format_elapsed
+from tui.quantities import format_cost, format_count, format_duration, format_elapsed
 from tui.state import ViewState
 from tui.text import fit_line
 from tui.widgets.text_rows import Piece, measure_text

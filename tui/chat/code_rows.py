@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from core.protocol import documents
+from core.text.counting import count
 from tui.block import TranscriptBlock
 from tui.chat.tool_call_rows import render_head
-from tui.quantities import count
 from tui.text import clean, fit_line, format_path
 from tui.widgets.text_rows import INDENT, Piece, TextRow, wrap_pieces
 

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from core.protocol import documents
 from core.state.call_words import describe_call
 from core.state.test_counts import find_test_counts
+from core.text.counting import count
 from tui.block import TranscriptBlock
 from tui.chat.tool_call_rows import (
     OPEN_ROWS,
@@ -21,7 +22,7 @@ from tui.chat.tool_call_rows import (
     render_live_output,
 )
 from tui.keymap import format_first_key
-from tui.quantities import count, format_duration
+from tui.quantities import format_duration
 from tui.text import expose_controls, fit_line
 from tui.widgets.text_rows import INDENT, Piece, TextRow, measure_pieces
 

@@ -6,10 +6,11 @@ from typing import Final
 
 from core.state.receipt import Receipt, ReceiptFile
 from core.state.session import CheckRun
+from core.text.counting import count
 from core.text.display_names import shorten_model
 from tui.block import TranscriptBlock
 from tui.chat.tool_call_rows import format_details, format_usage, render_head
-from tui.quantities import count, format_duration
+from tui.quantities import format_duration
 from tui.text import expose_controls, fit_line, format_path
 from tui.widgets.text_rows import INDENT, Piece, TextRow, wrap_pieces
 

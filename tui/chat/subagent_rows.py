@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from core.protocol.events import SubagentAction
+from core.text.counting import count
 from tui.block import TranscriptBlock
 from tui.chat.tool_call_rows import choose_sign, format_details, format_usage, render_head
-from tui.quantities import count, format_duration
+from tui.quantities import format_duration
 from tui.text import clean, fit_line, shorten_lines
 from tui.widgets.text_rows import INDENT, Piece, TextRow, wrap_pieces, wrap_text
 

@@ -12,9 +12,10 @@ from rich.cells import cell_len, set_cell_size
 from core.protocol import documents
 from core.protocol.messages import Usage
 from core.state.call_words import describe_call, describe_edit
+from core.text.counting import count
 from core.text.lookalikes import mark_lookalikes
 from tui.block import TranscriptBlock
-from tui.quantities import count, format_cost, format_duration
+from tui.quantities import format_cost, format_duration
 from tui.text import clean, fit_line, format_path, render_carriage_returns, shorten_lines
 from tui.widgets.text_rows import GUTTER, INDENT, Piece, TextRow, measure_pieces, wrap_pieces
 

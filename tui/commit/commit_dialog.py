@@ -10,9 +10,9 @@ from textual.content import Content
 from core.protocol.commands import CommitDraft, CommitMake, HookPlace, PlannedCommit
 from core.protocol.events import AnyEvent, CommitDrafted, CommitMade
 from core.protocol.queries import CommitAnswer, CommitFile, CommitGroup, CommitSplit
+from core.text.counting import count
 from tui.commit.draft_dialog import DraftDialog, Edit, Submit
 from tui.keymap import get_bindings
-from tui.quantities import count
 from tui.text import fit_line, shorten_path
 
 _SPLITS: Final[tuple[CommitSplit, ...]] = get_args(CommitSplit)

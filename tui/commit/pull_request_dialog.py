@@ -9,9 +9,9 @@ from textual.content import Content
 from core.protocol.commands import PullRequestDraft, PullRequestOpen
 from core.protocol.events import AnyEvent, PullRequestDrafted, PullRequestOpened
 from core.protocol.queries import PullRequestAnswer
+from core.text.counting import count
 from tui.commit.draft_dialog import DraftDialog, Edit, Submit
 from tui.keymap import get_bindings
-from tui.quantities import count
 from tui.text import fit_line
 
 _MAX_SHOWN: Final = 12  # subjects

@@ -9,8 +9,8 @@ from textual.content import Content
 
 from core.protocol.debug import FIXED_QUESTION, Evidence, Hypothesis, ProbeRun
 from core.protocol.events import FixJudged
+from core.text.counting import count
 from tui.debug.log_rows import BOLD, HEAD, MUTED, PLAIN, BoardRow, Piece, flow_pieces, format_fields
-from tui.quantities import count
 from tui.state.view import DebugView
 from tui.text import fit_line
 

@@ -8,7 +8,7 @@ from typing import Final
 from core.protocol.review import Finding, Severity
 from core.state.findings import SEVERITIES, CodeReview
 from core.state.receipt import build_receipt
-from tui.quantities import count
+from core.text.counting import count
 from tui.state import ViewState
 from tui.text import clean, fit_line, format_path, shorten_path
 from tui.widgets.text_rows import Piece, measure_text

@@ -19,8 +19,8 @@ from textual.strip import Strip
 
 from core.protocol.plans import Plan
 from core.protocol.review import Comment
+from core.text.counting import count as count_things
 from tui.keymap import get_bindings, insert_keys
-from tui.quantities import count as count_things
 from tui.text import clean, fit_line, shorten_lines
 from tui.widgets.key_hints import NOTHING_HINTS, Hint
 from tui.widgets.row_view import CursorView

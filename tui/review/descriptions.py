@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from core.protocol.events import DiagnosticsReported
 from core.protocol.review import Bulk, Change, CheckKind, FileState, Origin
+from core.text.counting import count
 from tui.keymap import insert_keys
-from tui.quantities import count, format_size
+from tui.quantities import format_size
 from tui.text import fit_line, format_path
 from tui.widgets.diagnostics import build_diagnostic_badges
 from tui.widgets.text_rows import measure_text

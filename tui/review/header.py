@@ -10,8 +10,8 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from core.protocol.review import Bulk, Change
+from core.text.counting import count
 from tui.keymap import insert_keys
-from tui.quantities import count
 from tui.review.descriptions import Part, describe_risk
 from tui.review.progress import Progress
 from tui.text import fit_line, to_content

@@ -15,9 +15,9 @@ from textual.timer import Timer
 from textual.widgets import Input, Static
 
 from core.protocol.queries import FileAnswer, IndexStatus, SearchAnswer, SearchHit, SearchKind
+from core.text.counting import count
 from tui.files.file_view import FileView
 from tui.keymap import format_first_key, get_bindings, get_keymap
-from tui.quantities import count
 from tui.screens.dialogs.dialog import Dialog
 from tui.search.hit_list import HitList
 from tui.search.progress import describe_meaning, describe_progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from core.protocol.queries import IndexStatus
-from tui.quantities import count
+from core.text.counting import count
 from tui.text import fit_line
 
 REMEDY: Final = "`agent-tui index build` builds it anew."

@@ -17,8 +17,8 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from core.protocol.queries import SessionInfo
+from core.text.counting import count
 from tui.keymap import get_bindings
-from tui.quantities import count
 from tui.sessions.rows import format_short, group_sessions, is_quiet_run, is_unavailable
 from tui.text import fit_line
 from tui.widgets.key_hints import Hint

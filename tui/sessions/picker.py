@@ -20,8 +20,8 @@ from textual.widgets.option_list import Option
 from core.protocol import commands
 from core.protocol.queries import SessionInfo, TranscriptHit, TranscriptSearchAnswer
 from core.protocol.queries.transcripts import build_export_name
+from core.text.counting import count
 from tui.keymap import get_bindings
-from tui.quantities import count
 from tui.screens.dialogs.dialog import Dialog
 from tui.screens.dialogs.pages import ConfirmDialog
 from tui.sessions.rows import format_hit, format_session, is_quiet_run, is_unavailable, matches

@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 from textual.content import Content
 
 from core.protocol.queries import SessionInfo, TranscriptHit
+from core.text.counting import count
 from core.text.display_names import shorten_model
-from tui.quantities import count, format_age
+from tui.quantities import format_age
 from tui.text import fit_line, replace_hidden
 
 TITLE: Final = 70

@@ -13,7 +13,7 @@ from typing import Any, Final
 from core.protocol import events
 from core.protocol.debug import FIXED_QUESTION, REPRODUCE_QUESTION
 from core.state.fold import SHARED_STEPS, apply_event
-from tui.quantities import count
+from core.text.counting import count
 from tui.state.transcript import NOTHING, Topic, Topics, TranscriptState
 from tui.state.view import MAX_LIVE_RECORDS, PendingRetry, QuestionPlace, ViewState
 

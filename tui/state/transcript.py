@@ -19,8 +19,8 @@ from core.protocol.documents import (
     ToolCallDocument,
 )
 from core.protocol.messages import AssistantMessage, Message, ToolMessage
+from core.text.counting import count
 from tui.block import TranscriptBlock
-from tui.quantities import count
 
 Topic = Literal[
     "blocks", "review", "plan", "debug", "ask", "status", "files", "session", "queue", "index", "agents", "commits"

@@ -12,7 +12,7 @@ from typing import Final
 from core.protocol.events import DiagnosticsReported
 from core.protocol.language import Diagnostic
 from core.protocol.review import Hunk
-from tui.quantities import count
+from core.text.counting import count
 from tui.text import fit_line
 from tui.widgets.text_rows import Piece
 

@@ -13,8 +13,8 @@ from textual.style import Style
 from textual.timer import Timer
 from textual.widget import Widget
 
+from core.text.counting import count
 from tui.keymap import format_first_key, get_keymap
-from tui.quantities import count
 from tui.state import ViewState
 from tui.state.view import PendingRetry
 from tui.text import fit_line

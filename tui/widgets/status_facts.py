@@ -13,7 +13,8 @@ from textual.style import Style
 
 from core.modes import Mode
 from core.protocol.messages import Usage
-from tui.quantities import count, format_count
+from core.text.counting import count
+from tui.quantities import format_count
 from tui.search.progress import describe_progress, format_progress
 from tui.state import ViewState
 from tui.text import clean, fit_line

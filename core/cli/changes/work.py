@@ -23,6 +23,7 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.sessions.store import SessionStore
+from core.text.counting import count
 from core.text.display_names import to_one_line
 from core.transports.session_view import SessionView, require_ack
 
@@ -112,7 +113,7 @@ class ChangesWork:
             match event:
                 case ev.CommitMade():
                     where = event.branch or "detached HEAD"
-                    say(f"committed {event.id[:10]} on {where}: {event.subject} ({count(len(event.files), 'file')})")
+                    say(f"committed {event.id[:10]} on {where}: {event.subject} ({count('file', len(event.files))})")
                     if event.problem:
                         say(f"agent-tui: {event.problem}")
                 case ev.PullRequestOpened():
@@ -127,11 +128,6 @@ class ChangesWork:
                 case _:
                     pass
         return code
-
-
-def count(number: int, noun: str) -> str:
-    """Return a number with its noun: `2 files`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def print_json(record: msgspec.Struct) -> None:

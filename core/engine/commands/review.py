@@ -122,7 +122,7 @@ def _build_bulk_notice(bulks: Sequence[Bulk]) -> Notice:
         files = sum(each.files for each in beside)
         hint = "Carry them over, if you want them, with `agent-tui review --accept NAME`, or in the review's list."
         return Notice(level="info", message=f"Beside the project: {count('file', files)} that git ignores.", hint=hint)
-    named = [f"{each.root} ({each.files:,} file{'' if each.files == 1 else 's'})" for each in waiting]
+    named = [f"{each.root} ({count('file', each.files)})" for each in waiting]
     waits = "1 bulk still waits" if len(waiting) == 1 else f"{len(waiting)} bulks still wait"
     hint = "Each is decided on as a whole: as a row of the review's list, or with `agent-tui review --accept NAME`."
     return Notice(level="info", message=f"{waits}: {format_paths(named, MAX_NAMED)}.", hint=hint)

@@ -17,6 +17,7 @@ from textual.widget import Widget
 
 from core.protocol import commands, queries
 from core.protocol.review import Change
+from core.text.counting import count
 from tui.chat.transcript import Transcript
 from tui.files.editors import (
     EditorCall,
@@ -30,7 +31,6 @@ from tui.files.file_tree import FileTree
 from tui.files.preview import FilePreview
 from tui.files.references import FilePlace, find_path, find_places
 from tui.files.scratch_copy import ScratchCopy
-from tui.quantities import count
 from tui.review.pane import ReviewPane
 from tui.screens.controller import Controller, in_worker
 from tui.screens.dialogs.picker import PickerDialog, PickerOption

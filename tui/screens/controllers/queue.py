@@ -10,8 +10,8 @@ from typing import Final, Literal, NamedTuple
 from textual.content import Content
 
 from core.protocol import commands
+from core.text.counting import count
 from tui.keymap import get_bindings
-from tui.quantities import count
 from tui.screens.controller import Controller, in_worker
 from tui.screens.dialogs.listings.listing import ListingDialog
 from tui.text import fit_line

@@ -13,7 +13,7 @@ from textual import on
 from core.protocol import commands, queries
 from core.protocol.renames import list_changes
 from core.protocol.review import Bulk, Change, Origin, Verdict
-from tui.quantities import count
+from core.text.counting import count
 from tui.review import messages
 from tui.review.descriptions import needs_confirmation
 from tui.screens.controller import Controller, ScreenContext, in_worker

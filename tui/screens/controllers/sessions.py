@@ -9,9 +9,9 @@ from textual import on
 
 from core.protocol import commands, queries
 from core.protocol.queries.forks import list_forks
+from core.text.counting import count
 from tui.chat.prompt import Prompt
 from tui.notices import format_pending_notice
-from tui.quantities import count
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.plan import PlanController
 from tui.screens.dialogs.pages import ConfirmDialog

@@ -14,9 +14,9 @@ from textual.widgets import Static
 
 from core.protocol.commands import CandidatePick
 from core.protocol.queries import CandidatesAnswer, TriedCandidate
+from core.text.counting import count
 from tui.agents.comparison import ComparedRow, HunkKey, list_hunks, list_rows, render_cards
 from tui.keymap import get_bindings, get_keymap
-from tui.quantities import count
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line
 from tui.widgets.key_hints import Hint, format_hints

@@ -12,9 +12,9 @@ from textual.content import Content
 from textual.widgets import Static
 
 from core.protocol.review import Change, ChangeDiff, GitPreview
+from core.text.counting import count
 from tui.input.visibility import get_visibility
 from tui.keymap import format_first_key, get_bindings, get_keymap
-from tui.quantities import count
 from tui.review.diff.view import DiffView
 from tui.screens.dialogs.pages import ConfirmDialog
 from tui.text import clean, fit_line, format_path, to_content

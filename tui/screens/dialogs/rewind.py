@@ -11,8 +11,9 @@ from textual.content import Content
 from textual.widgets import Static
 
 from core.protocol.queries import CheckpointInfo, CheckpointPreviewAnswer, RestoredPath
+from core.text.counting import count
 from tui.keymap import get_bindings
-from tui.quantities import count, format_age
+from tui.quantities import format_age
 from tui.screens.dialogs.dialog import Dialog
 from tui.screens.dialogs.picker import PickerOption
 from tui.text import fit_line, format_path

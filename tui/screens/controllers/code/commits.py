@@ -10,11 +10,11 @@ from textual import on
 from core.protocol import queries
 from core.protocol.commands import AnyCommand
 from core.protocol.events import AnyEvent
+from core.text.counting import count
 from tui.commit.commit_dialog import CommitDialog
 from tui.commit.draft_dialog import DraftDialog
 from tui.commit.patch_dialog import PatchDialog
 from tui.commit.pull_request_dialog import PullRequestDialog
-from tui.quantities import count
 from tui.review.messages import CommitRequested
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.editor import EditorController

@@ -14,8 +14,8 @@ from textual.timer import Timer
 from core.protocol import commands, queries
 from core.protocol.language import Place
 from core.protocol.queries import SearchHit
+from core.text.counting import count
 from tui.files.messages import BackRequested, LookupRequested, RenameRequested
-from tui.quantities import count
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.code.search import SearchController
 from tui.screens.controllers.panes import PaneController

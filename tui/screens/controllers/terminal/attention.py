@@ -17,7 +17,7 @@ from textual.widgets import Static
 
 from core.protocol.queries.sessions import NotificationSettings
 from core.protocol.renames import list_changes
-from tui.quantities import count
+from core.text.counting import count
 from tui.screens.controller import Controller, ScreenContext
 from tui.state import ViewState
 from tui.terminal.capabilities import detect_capabilities

@@ -10,6 +10,7 @@ from textual.widget import Widget
 from core.protocol import queries
 from core.protocol.documents import CodeBlockDocument
 from core.protocol.review import ChangeDiff
+from core.text.counting import count
 from tui.block import TranscriptBlock
 from tui.chat.block_rows import copy_text as format_block
 from tui.debug.board import DebugBoard
@@ -17,7 +18,6 @@ from tui.files.file_tree import FileTree
 from tui.files.file_view import FileView
 from tui.plan.text_view import PlanText
 from tui.plan.todo_list import TodoList
-from tui.quantities import count
 from tui.review.pane import ReviewPane
 from tui.screens.controller import Controller, in_worker
 from tui.terminal.copying import copy_text

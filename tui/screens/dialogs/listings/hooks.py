@@ -7,8 +7,8 @@ from typing import Final
 from textual.content import Content
 
 from core.protocol.queries import HookRow, HooksAnswer
+from core.text.counting import count
 from tui.keymap import get_bindings
-from tui.quantities import count
 from tui.screens.dialogs.listings.listing import ListingDialog
 from tui.text import clean, fit_line
 

@@ -12,8 +12,9 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from core.protocol.queries import JobInfo
+from core.text.counting import count
 from tui.keymap import get_bindings
-from tui.quantities import count, format_elapsed
+from tui.quantities import format_elapsed
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line, format_path, to_content
 from tui.widgets.key_hints import KeyHints

@@ -16,8 +16,8 @@ from textual.widgets import Input
 
 from core.protocol.commands import MemoryJudge
 from core.protocol.queries import MemoryNote
+from core.text.counting import count
 from tui.keymap import format_first_key, get_bindings, get_keymap
-from tui.quantities import count
 from tui.screens.dialogs.listings.listing import ListingDialog
 from tui.text import clean, fit_line
 from tui.widgets.input_line import InputLine, InputPurpose

@@ -8,8 +8,8 @@ from textual.content import Content
 
 from core.protocol.events import LoadedRule
 from core.protocol.queries import RulesAnswer
+from core.text.counting import count
 from tui.keymap import get_bindings
-from tui.quantities import count
 from tui.screens.dialogs.listings.listing import ListingDialog
 from tui.text import shorten_path
 

@@ -16,8 +16,8 @@ from textual.widgets import Static
 
 from core.protocol.commands import ServerControl
 from core.protocol.queries import ServerRow, ServersAnswer, ServerToolRow
+from core.text.counting import count
 from tui.keymap import get_bindings
-from tui.quantities import count
 from tui.screens.dialogs.listings.listing import ListingDialog
 from tui.screens.dialogs.pages import ConfirmDialog, PageDialog
 from tui.text import clean, fit_line, to_content

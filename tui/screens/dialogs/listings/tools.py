@@ -8,8 +8,9 @@ from textual.content import Content
 
 from core.protocol.queries import ToolsAnswer
 from core.protocol.tools import ToolRow
+from core.text.counting import count
 from tui.keymap import get_bindings
-from tui.quantities import count, format_count
+from tui.quantities import format_count
 from tui.screens.dialogs.listings.listing import ListingDialog
 from tui.text import fit_line
 
