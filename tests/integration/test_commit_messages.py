@@ -55,6 +55,17 @@ async def test_a_model_writes_the_messages_in_the_style_of_the_log(project):
     assert "+line 2 new" in sent
 
 
+async def test_the_messages_of_a_new_split_can_be_asked_for_as_soon_as_the_last_ones_came(project):
+    written = [writes("a.txt", edited(2)), says("Done."), writes("b.txt", "b\n"), says("Done.")]
+    drafts = [says("both\n"), says("=== 1 ===\none\n=== 2 ===\ntwo\n")] * 3
+    async with session_in(project, access([*written, *drafts])) as (engine, session):
+        await accept_all(engine, session, "Renew line two")
+        await accept_all(engine, session, "Write b.")
+        found = [await preview(engine, session, "none"), await preview(engine, session, "prompt")]
+        told = [(await draft(engine, session, each)).messages for each in found * 3]
+        assert told == [("both\n",), ("one\n", "two\n")] * 3
+
+
 async def test_without_an_answer_of_a_model_there_is_a_message_all_the_same(project):
     models = access([writes("a.txt", edited(2)), says("Done."), says("=== 2 ===\nwrong group")])
     async with session_in(project, models) as (engine, session):

@@ -161,6 +161,49 @@ async def test_a_real_model_writes_it_unasked(committing):
         assert [each.groups for each in on.sent(c.CommitDraft)] == [(("v1", "v2"),)]
 
 
+async def test_each_part_of_a_split_has_its_message_written_unasked_however_fast_it_is_split(committing):
+    def asked() -> list[tuple[tuple[str, ...], ...]]:
+        return [each.groups for each in on.sent(c.CommitDraft)]
+
+    async with committing(demo=False) as (on, dialog):
+        await on.until(asked)
+        on.client.answers[q.CommitQuery] = SPLIT
+        await on.pilot.press("f2", "f2", "f2", "f2")
+        await on.until(lambda: read(dialog, "head").startswith("1 of 2  Mend it"))
+        await on.pilot.press("f3")
+        assert asked() == [(("v1", "v2"),)]
+        await on.emit(e.CommitDrafted(messages=("tax: all\n",), model="m"))
+        await on.until(lambda: asked()[1:] == [(("v1",), ("v2",))])
+        assert dialog.editor.text == "Mend it\n"
+        assert "a model writes the message" in read(dialog, "head")
+        await on.emit(e.CommitDrafted(messages=("tax: mend it\n", "tax: name it\n"), model="m"))
+        assert dialog.editor.text == "tax: mend it\n"
+        await on.pilot.press("ctrl+n", "m", "y", "space")
+        assert dialog.editor.text == "my tax: name it\n"
+        on.client.answers[q.CommitQuery] = FOUND
+        await on.pilot.press("f2")
+        await on.until(lambda: dialog.editor.text == "tax: all\n")
+        on.client.answers[q.CommitQuery] = SPLIT
+        await on.pilot.press("f2")
+        await on.until(lambda: dialog.editor.text == "tax: mend it\n")
+        await on.pilot.press("ctrl+n")
+        assert dialog.editor.text == "my tax: name it\n"
+        assert len(asked()) == 2
+        assert "a model writes" not in read(dialog, "head")
+
+
+async def test_a_draft_that_fails_says_so_and_can_be_asked_for_again(committing):
+    async with committing(demo=False) as (on, dialog):
+        await on.until(lambda: on.sent(c.CommitDraft))
+        await on.emit(e.ErrorRaised(code="git", message="HEAD has moved.", hint="Look again: /commit"))
+        assert read(dialog, "output") == "HEAD has moved. Look again: /commit"
+        assert "a model writes" not in read(dialog, "head")
+        await on.emit(e.ErrorRaised(code="job", message="A job failed."))
+        assert "A job" not in read(dialog, "output")
+        await on.pilot.press("f3")
+        await on.until(lambda: len(on.sent(c.CommitDraft)) == 2)
+
+
 async def test_ctrl_g_opens_the_editor_and_escape_leaves(committing, monkeypatch):
     monkeypatch.setattr(
         "tui.screens.controllers.editor.EditorController.edit", lambda _, text, suffix: f"{suffix} {text}"

@@ -8,7 +8,7 @@ from typing import Final, get_args
 from textual.content import Content
 
 from core.protocol.commands import CommitDraft, CommitMake, HookPlace, PlannedCommit
-from core.protocol.events import AnyEvent, CommitDrafted, CommitMade
+from core.protocol.events import AnyEvent, CommitDrafted, CommitMade, ErrorRaised
 from core.protocol.queries import CommitAnswer, CommitFile, CommitGroup, CommitSplit
 from core.text.counting import count
 from tui.commit.draft_dialog import DraftDialog, Edit, Submit
@@ -25,9 +25,12 @@ _HOOK_WORDS: Final = {
 _SIGNS: Final = {"create": "+", "edit": "~", "delete": "-"}
 _MAX_FILES: Final = 200
 
+Edits = tuple[str, ...]  # of a commit; it keeps its message by them, however the others are split
+
 
 class CommitDialog(DraftDialog):
-    """Plans commits of accepted hunks. `preview(split)` asks for others; its answer comes by `show_preview`."""
+    """Plans commits of accepted hunks. `preview(split)` asks for others; its answer comes by `show_preview`. `drafts`:
+    a model writes messages unasked; one request at a time, so those of a split that comes meanwhile come after it."""
 
     BINDINGS = get_bindings("commit", priority=True)
     hints = (
@@ -47,14 +50,15 @@ class CommitDialog(DraftDialog):
         self._found, self._preview, self._drafts = found, preview, drafts
         self._split: CommitSplit = "none"
         self._hooks: HookPlace = "box"
-        self._messages = [each.message for each in found.groups]
+        self._texts: dict[Edits, str] = {}
+        self._proposed: dict[Edits, str] = {}  # a text that differs is the user's
+        self._asked: tuple[Edits, ...] = ()  # whose messages a model writes now
+        self._had_written: set[Edits] = set()  # whose messages it was asked for
         self._at = self._made = 0
 
     def set_up(self) -> None:
         super().set_up()
-        self.show_preview(self._found)
-        if self._drafts:
-            self.action_draft()
+        self._show_groups()
 
     @property
     def _group(self) -> CommitGroup:
@@ -65,11 +69,19 @@ class CommitDialog(DraftDialog):
         if found.refused:
             self.notify(f"{found.refused} {found.hint}".strip(), markup=False)
             return
-        self._found, self._messages, self._at = found, [each.message for each in found.groups], 0
+        self._keep_text()
+        self._found, self._at = found, 0
+        self._show_groups()
+
+    def _show_groups(self) -> None:
+        for each in self._found.groups:
+            self._texts.setdefault(each.edits, each.message)
+            self._proposed.setdefault(each.edits, each.message)
         self._show_group()
+        self._draft_unwritten()
 
     def _show_group(self) -> None:
-        self.show_text(self._messages[self._at])
+        self.show_text(self._texts[self._group.edits])
         self._show_head()
         self.show_keys()
         self.show_facts(render_files(self._group.files, self._found.left_out, self.size.width))
@@ -97,22 +109,26 @@ class CommitDialog(DraftDialog):
         )
 
     def _keep_text(self) -> None:
-        self._messages[self._at] = self.editor.text
+        self._texts[self._group.edits] = self.editor.text
 
     def action_make(self) -> None:
         self._keep_text()
-        commits = tuple(
-            PlannedCommit(message=text, edits=each.edits)
-            for text, each in zip(self._messages, self._found.groups, strict=True)
-        )
+        planned = [each.edits for each in self._found.groups]
+        commits = tuple(PlannedCommit(message=self._texts[edits], edits=edits) for edits in planned)
         self._made = 0
         self.send(CommitMake(head=self._found.head, commits=commits, hooks=self._hooks))
 
     def action_draft(self) -> None:
         if not self.is_busy and not self._is_drafting:
             self._is_drafting = True
-            self._submit(CommitDraft(groups=tuple(each.edits for each in self._found.groups)))
+            self._asked = tuple(each.edits for each in self._found.groups)
+            self._had_written.update(self._asked)
+            self._submit(CommitDraft(groups=self._asked))
             self._show_head()
+
+    def _draft_unwritten(self) -> None:
+        if self._drafts and not self._had_written.issuperset(each.edits for each in self._found.groups):
+            self.action_draft()
 
     def action_split(self) -> None:
         if not self.is_busy:
@@ -131,9 +147,10 @@ class CommitDialog(DraftDialog):
         self._show_group()
 
     def show_end(self, event: AnyEvent) -> None:
-        self._is_drafting = False
+        self._is_drafting = self._is_drafting and not isinstance(event, CommitDrafted | ErrorRaised)
         if isinstance(event, CommitDrafted):
             self._take_draft(event.messages)
+            self._draft_unwritten()
         elif isinstance(event, CommitMade):
             self._made += 1
             if self._made == len(self._found.groups):
@@ -144,14 +161,13 @@ class CommitDialog(DraftDialog):
 
     def _take_draft(self, messages: Sequence[str]) -> None:
         """Take the messages of a model, but for those that the user has begun to write."""
-        if len(messages) != len(self._found.groups):
-            return
-        is_touched = self.is_touched
         self._keep_text()
-        kept = {index for index, text in enumerate(self._messages) if text != self._found.groups[index].message}
-        self._messages = [self._messages[index] if index in kept else text for index, text in enumerate(messages)]
-        if not is_touched:
-            self.show_text(self._messages[self._at])
+        for edits, text in zip(self._asked, messages, strict=False):
+            if self._texts[edits] == self._proposed[edits]:
+                self._texts[edits] = text
+            self._proposed[edits] = text
+        if (text := self._texts[self._group.edits]) != self.editor.text:
+            self.show_text(text)
 
 
 def render_files(files: Sequence[CommitFile], left_out: Sequence[CommitFile], width: int) -> Content:

@@ -56,6 +56,11 @@ class DraftDialog(Dialog[None]):
         return self.query_one("#draft-text", TextArea)
 
     @property
+    def is_at_work(self) -> bool:
+        """True if the end of a command is waited for."""
+        return self.is_busy or self._is_drafting
+
+    @property
     def is_touched(self) -> bool:
         """True if the user has written something."""
         return self.editor.text != self._untouched

@@ -275,13 +275,14 @@ def _show_notice(view: ViewState, envelope: events.Envelope, event: events.Notic
 
 
 def _show_error(view: ViewState, envelope: events.Envelope, event: events.ErrorRaised) -> Topics | None:
+    view.commits.ends.append(event)
     if view.transcript.has_shown(event.message):
-        return NOTHING
+        return _COMMITS
     view.transcript.add_error(envelope, event)
     if not event.path:
         return None
     view.refusals[event.path] = f"{event.message} {event.hint}".strip()
-    return _topics("blocks", "status", "review")
+    return _topics("blocks", "status", "review", "commits")
 
 
 def _show_compaction(view: ViewState, envelope: events.Envelope, event: events.ContextCompacted) -> None:
@@ -387,5 +388,5 @@ _SHOWN: Final[Mapping[type[events.Event], tuple[Topics, Step | None]]] = {
     events.PullRequestOpened: (_COMMITS | _SAID, _end_commit),
     events.FindingsReported: (_REVIEW | _BLOCKS, _report_findings),
     events.Notice: (_SAID, _show_notice),
-    events.ErrorRaised: (_SAID, _show_error),
+    events.ErrorRaised: (_SAID | _COMMITS, _show_error),
 }

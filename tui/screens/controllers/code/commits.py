@@ -9,7 +9,7 @@ from textual import on
 
 from core.protocol import queries
 from core.protocol.commands import AnyCommand
-from core.protocol.events import AnyEvent
+from core.protocol.events import AnyEvent, ErrorRaised
 from core.text.counting import count
 from tui.commit.commit_dialog import CommitDialog
 from tui.commit.draft_dialog import DraftDialog
@@ -123,7 +123,8 @@ class CommitController(Controller):
             return
         if progress.output:
             self._dialog.show_output(progress.output)
-        for each in ends:
+        is_at_work = self._dialog.is_at_work
+        for each in (end for end in ends if is_at_work or not isinstance(end, ErrorRaised)):
             if self._dialog is not None:
                 self._dialog.show_end(each)
 
