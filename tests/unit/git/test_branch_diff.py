@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 
 import pytest
@@ -85,3 +86,16 @@ def test_a_commit_that_the_main_branch_has_is_reviewed_alone_also_the_first(repo
     assert [each.path for each in list_right_hunks(first.patch)] == ["a.txt", "secret.txt", "sub/b.txt"]
     with pytest.raises(GitFailed, match="no branch or commit 'x y'"):
         read_reviewed_diff(repository, "x y", lambda _: True)
+
+
+def test_the_users_index_stays_as_it_is_though_a_file_was_touched(repository):
+    git(repository, "checkout", "-q", "main")
+    (repository / "same.txt").write_text("same\n")
+    git(repository, "add", "same.txt")
+    git(repository, "commit", "-qm", "same")
+    os.utime(repository / "same.txt", ns=(0, 0))
+    before = (repository / ".git/index").read_bytes()
+    for wanted in ("", "HEAD", "main"):
+        read_reviewed_diff(repository, wanted, lambda _: True)
+    render_branch_diff(repository, lambda _: True)
+    assert (repository / ".git/index").read_bytes() == before
