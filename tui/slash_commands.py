@@ -20,13 +20,14 @@ _SCOPES: Final = ("project:", "user:")
 
 class SlashCommand(NamedTuple):
     """`/word argument`: runs the action `controller.name` with the text behind the word, which `argument` describes.
-    That of one that `takes_prompt` may have several lines."""
+    That of one that `takes_prompt` may have several lines. One that `is_for_screen` needs no session."""
 
     word: str
     action: str
     label: str
     argument: str = ""
     takes_prompt: bool = False
+    is_for_screen: bool = False
 
 
 _LIMITS: Final = "steps N | cost DOLLARS | tokens N"
@@ -90,10 +91,10 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("copy", "copying.copy", "Copy the last answer, or what is named", "code [N] | hunk | patch | runs"),
     SlashCommand("config", "pages.show_config", "Settings: what holds, where it comes from, what is wrong", "KEY"),
     SlashCommand("theme", "pages.choose_theme", "Choose the colours", "name"),
-    SlashCommand("keys", "pages.show_keys", "All keys"),
-    SlashCommand("vim", "prompt.toggle_vim", "Vim's keys in the prompt: on, off"),
+    SlashCommand("keys", "pages.show_keys", "All keys", is_for_screen=True),
+    SlashCommand("vim", "prompt.toggle_vim", "Vim's keys in the prompt: on, off", is_for_screen=True),
     SlashCommand("detach", "sessions.detach", "Leave, and let the session go on without a screen"),
-    SlashCommand("quit", "sessions.quit", "Leave"),
+    SlashCommand("quit", "sessions.quit", "Leave", is_for_screen=True),
 )
 
 

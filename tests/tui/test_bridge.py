@@ -9,7 +9,7 @@ import pytest
 from core.protocol import commands as c
 from core.protocol import events as e
 from core.protocol.documents import TextDocument
-from core.protocol.queries import ModelsAnswer, ModelsQuery, SessionInfo, SessionsAnswer, SessionsQuery
+from core.protocol.queries import ContextQuery, ModelsAnswer, ModelsQuery, SessionInfo, SessionsAnswer, SessionsQuery
 from tests.support import recorded
 from tests.support.scripted_client import SESSION, ScriptedClient
 from tui.app import AgentApp
@@ -47,6 +47,22 @@ async def test_a_prompt_typed_before_the_engine_is_there_is_sent_once_it_is():
         while len(client.commands) < 2:
             await pilot.pause(0.01)
         assert client.commands[1] == c.TurnSubmit(session=SESSION, text="hi")
+
+
+async def test_a_command_typed_before_the_engine_is_there_is_carried_out_once_it_is():
+    client, gate = ScriptedClient(recorded.opening()), asyncio.Event()
+
+    async def connect() -> ScriptedClient:
+        await gate.wait()
+        return client
+
+    app = AgentApp(connect, SessionRequest(model="m"))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press(*"/context", "enter")
+        assert app.main.context.prompt.text == ""
+        gate.set()
+        while ContextQuery(session=SESSION) not in client.queries:
+            await pilot.pause(0.01)
 
 
 async def test_a_dead_engine_is_started_again_and_nothing_appears_or_is_changed_twice():

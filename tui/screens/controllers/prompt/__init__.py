@@ -23,7 +23,7 @@ from tui.screens.controllers.panes import PaneController
 from tui.screens.controllers.prompt.chip_row import ASK_PREFIX, ChipRow
 from tui.screens.controllers.questions import QuestionController
 from tui.screens.dialogs.pages import build_machine_dialog
-from tui.slash_commands import describe_unknown_command, is_called, parse_slash_command
+from tui.slash_commands import SlashCommand, describe_unknown_command, is_called, parse_slash_command
 
 if TYPE_CHECKING:
     from tui.attachments.attach import Attacher
@@ -49,16 +49,27 @@ class PromptController(Controller):
     def _handle_text(self, event: Prompt.Submitted) -> None:
         text = event.text
         if (slash := parse_slash_command(text)) is not None:
-            command, argument = slash
-            self.context.start(self.context.screen.run_action, f"{command.action}({argument!r})", group="slash")
+            self.context.start(self._run_command, *slash, group="slash")
             return
         if problem := describe_unknown_command(text):
             self.context.start(self._send_called, event, problem, group="prompts")
         else:
             self._take_text(event)
 
+    async def _run_command(self, command: SlashCommand, argument: str) -> None:
+        """Carry a command of the screen out; one that the engine has to answer waits for its session."""
+        if not command.is_for_screen:
+            self._tell_wait("command is carried out")
+            await self.context.bridge.wait_until_caught_up()
+        await self.context.screen.run_action(f"{command.action}({argument!r})")
+
+    def _tell_wait(self, what: str) -> None:
+        if not self.context.state.session_id:
+            self._modes.show(f"starting… your {what} when the engine is ready")
+
     async def _send_called(self, event: Prompt.Submitted, problem: str) -> None:
         """Send a prompt that calls a command of the user's own; what calls nothing goes back into the input."""
+        await self.context.bridge.wait_until_caught_up()
         found = await self.context.query(queries.CommandsQuery(), queries.CommandsAnswer)
         if is_called(event.text, [each.name for each in found.commands] if found else []):
             self._take_text(event)
@@ -115,8 +126,7 @@ class PromptController(Controller):
         from tui.chat.block_rows import preload_markdown
 
         self.context.screen.run_worker(preload_markdown, thread=True, group="warm-up", exclusive=True)
-        if not self.context.state.session_id:
-            self._modes.show("starting… your prompt is sent when the engine is ready")
+        self._tell_wait("prompt is sent")
         async with self._send_lock:  # what was typed first is sent first
             reply = await self._submit(text, pasted, excluded)
         if isinstance(reply, commands.Reject):
