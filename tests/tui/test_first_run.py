@@ -129,6 +129,24 @@ async def test_what_was_marked_stays_marked_when_the_search_ends(stage, answer_o
         assert options.highlighted_option.id == "key:openai"
 
 
+async def test_models_that_were_found_are_marked_where_the_user_marked_nothing(stage, answer_of_a_search):
+    many = tuple(ModelChoice(id=f"ollama/qwen{number}", source=OLLAMA.base_url) for number in range(10))
+    async with stage(wish=SessionRequest()) as on:
+        await welcomed(on)
+        answer_of_a_search(ModelsAnswer(models=many, providers=(OPENAI, OLLAMA)))
+        await on.until(lambda: "pick" in ways(on))
+        option = on.app.screen.query_one(OptionList).highlighted_option
+        assert (option.id, "10 found" in str(option.prompt)) == ("pick", True)
+
+
+async def test_the_list_of_models_names_the_one_in_use_where_no_other_was_found(stage):
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press(*"/model", "enter")
+        await on.until(lambda: type(on.app.screen).__name__ == "PickerDialog")
+        about = on.app.screen.query_one(".dialog-about", Static)
+        assert str(about.render()) == "In use: scripted/demo. No other was found."
+
+
 async def test_a_model_that_was_found_is_chosen_and_kept(stage, answer_of_a_search):
     async with stage(wish=SessionRequest(), react=keeps) as on:
         await welcomed(on)

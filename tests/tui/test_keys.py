@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from textual.widgets import OptionList
 
 from core.protocol import commands as c
 from core.protocol import events as e
@@ -88,6 +89,24 @@ async def test_shift_tab_goes_through_the_modes(stage):
             await on.until(lambda mode=mode: on.sent(c.ModeSet) and on.sent(c.ModeSet)[-1].mode == mode)
             await on.emit(e.ModeChanged(mode=mode))
             assert on.screen.has_class(f"-mode-{mode}")
+
+
+@pytest.mark.parametrize(
+    ("found", "note"),
+    [
+        ([e.BoxFound(tier="T1")], "commands run in the box"),
+        ([e.BoxFound(tier="T3")], "commands ask first"),
+        ([e.BoxFound(tier="T4")], "commands ask first"),
+        ([e.BoxFound(tier="T1"), e.PolicyChanged(policy="confirm")], "commands ask first"),
+        ([e.BoxFound(tier="T1"), e.PolicyChanged(policy="human")], "you type the commands"),
+    ],
+)
+async def test_the_menu_of_modes_says_who_lets_a_command_run(stage, found, note):
+    async with stage([*recorded.opening(), *found]) as on:
+        await on.pilot.press("ctrl+full_stop")
+        await on.until(lambda: type(on.app.screen).__name__ == "PickerDialog")
+        options = [str(each.prompt) for each in on.app.screen.query_one(OptionList).options]
+        assert sum(each.endswith(f"edits wait for your review, {note}") for each in options) == 1
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ async def test_m6_every_key_is_seen_beside_a_long_command_and_all_of_the_rest_ca
         await on.until(lambda: keys.size.height and keys.region.bottom <= bar.content_region.bottom)
         rows = str(keys.render()).split("\n")
         assert len(rows) == keys.size.height
-        told = " ".join(rows)
-        assert all(words in told for words in ("y allow once", "N never exactly this", "m run on my machine"))
+        for words in ("y allow once", "N never exactly this", "m run on my machine"):
+            assert any(words in row for row in rows), words
         assert not any(row.endswith("never") for row in rows), "no choice is divided"
         subject, details = on.screen.query_one("#approval-subject"), on.screen.query_one("#approval-details")
         assert subject.size.height >= 2

@@ -9,7 +9,7 @@ from tui.modes.base import BOARD, BUILD, REVIEW, ScreenMode, is_building
 
 SCREEN_MODE: Final = ScreenMode(
     title="Agent",
-    note="edits wait for your review, commands run in the box",
+    note="edits wait for your review",
     placeholder="What shall be done?   @ file   / command   shift+tab mode",
     accent="primary",
     panes=(replace(REVIEW, is_held_back=is_building), BUILD, BOARD),

@@ -23,6 +23,7 @@ METER_WIDTH: Final = 8
 MUTED: Final = "$foreground 60%"
 WAITING_RANK: Final = 6  # the rank of what waits for the user
 PAGE: Final = "/status"
+ASKING_TIERS: Final = frozenset({"T3", "T4"})  # which hold too little for a command to run unasked
 TIERS: Final = {
     "T1": "namespaces",
     "T2": "bubblewrap",

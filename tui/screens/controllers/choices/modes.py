@@ -15,6 +15,7 @@ from tui.screens.controllers.questions import QuestionController
 from tui.screens.dialogs.picker import PickerDialog, PickerOption
 from tui.text import fit_line
 from tui.widgets.status_bar import StatusBar
+from tui.widgets.status_facts import ASKING_TIERS
 
 
 class ModeController(Controller):
@@ -77,8 +78,19 @@ class ModeController(Controller):
         if mode in SCREEN_MODES:
             self._set_mode(mode)
             return
-        options = [PickerOption(name, each.title, each.note) for name, each in SCREEN_MODES.items()]
+        options = [PickerOption(name, each.title, self._describe_mode(name)) for name, each in SCREEN_MODES.items()]
         self.context.show(PickerDialog("Mode", options, current=self.context.mode), self._set_mode)
+
+    def _describe_mode(self, name: str) -> str:
+        """Return what a mode is for and, where commands may change something, who lets one run."""
+        note, state = SCREEN_MODES[name].note, self.context.state
+        if name != Mode.AGENT:
+            return note
+        if state.policy.policy == "human":
+            return f"{note}, you type the commands"
+        if state.policy.policy == "confirm" or (state.box is not None and state.box.tier[:2] in ASKING_TIERS):
+            return f"{note}, commands ask first"
+        return f"{note}, commands run in the box"
 
     def _set_mode(self, mode: str | None) -> None:
         if mode is not None:
