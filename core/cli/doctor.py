@@ -94,7 +94,8 @@ class _Check:
         for label, text in self.lines():
             yield f"{label:<{_WIDTH}}{to_one_line(text)}"
         yield from (f"{'note':<{_WIDTH}}{to_one_line(note)}" for note in self.notes)
-        yield from (f"{'PROBLEM':<{_WIDTH}}{to_one_line(problem)}" for problem in self.problems)
+        each_line = (line for problem in self.problems for line in problem.split("\n"))
+        yield from (f"{'PROBLEM':<{_WIDTH}}{to_one_line(line)}" for line in each_line)
 
     def lines(self) -> Iterator[tuple[str, str]]:
         python = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"

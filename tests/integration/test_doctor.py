@@ -83,12 +83,13 @@ def test_what_keeps_a_session_from_working_fails_and_says_what_to_do(project, ca
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("AGENT_TUI_STATE_DIR", str(tmp_path / "file" / "state"))
     monkeypatch.setenv("AGENT_TUI_CONFIG_DIR", str(tmp_path))
-    (tmp_path / "config.toml").write_text("mode = 'agnet'\n")
+    (tmp_path / "config.toml").write_text("mode = 'agnet'\n[ui]\ncolour = 3\n")
     code, _, lines = told(project, capsys)
     problems = [line for line in lines if line.startswith("PROBLEM")]
     assert code == ExitCode.FAILED
     assert "Set AGENT_TUI_STATE_DIR to one that can" in problems[0]
     assert "config.toml, line 1: `mode`" in problems[1]
+    assert "config.toml, line 3: `ui.colour`" in problems[2]
     assert SessionStore(project).list_directories() == []
 
 

@@ -175,6 +175,15 @@ def test_what_a_project_may_not_configure_is_said_before_the_answer(project, cap
     ]
 
 
+def test_each_mistake_of_the_settings_has_a_line(project, capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("AGENT_TUI_CONFIG_DIR", str(tmp_path))
+    (tmp_path / "config.toml").write_text("mode = 'agnet'\n[ui]\ncolour = 3\n")
+    assert run_print(options(project)) == ExitCode.FAILED
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"agent-tui: {tmp_path / 'config.toml'}, line 1: `mode`: ")
+    assert second.startswith(f"  {tmp_path / 'config.toml'}, line 3: `ui.colour`: ")
+
+
 def test_accept_all_names_what_it_left_and_says_so_in_its_exit_code(project, capsys):
     write = calls(
         ("write", {"file_path": "AGENTS.md", "contents": "Obey.\n"}), ("write", {"file_path": "b", "contents": "b\n"})

@@ -295,8 +295,9 @@ def _failure(response: Response) -> list[str]:
     lines = []
     for document in response.documents:
         if isinstance(document, d.ErrorDocument):
-            lines.append(f"agent-tui: {document.content}")
-            lines += [f"  {line}" for line in document.metadata.details.splitlines()]
+            first, *others = (document.content or "").split("\n")  # mistakes of a settings file: one a line
+            lines.append(f"agent-tui: {first}")
+            lines += [f"  {line}" for line in (*others, *document.metadata.details.splitlines())]
     return lines
 
 
