@@ -199,11 +199,14 @@ class Verdicts(ReviewPart, eq=False):
         """Return both sides after a verdict on a part of the hunks."""
         with explain_lost_content(change.path):
             old, new = self.contents.read_change(change)
+        was, becomes = change.counted_state, change.pending  # one that is absent has no mode: the other's holds then
         if verdict == "accept":
-            base = self.contents.store_file(select_hunks(old, new, chosen), change.counted_state.mode)
+            mode = was.mode if was.kind == "file" else becomes.mode
+            base = self.contents.store_file(select_hunks(old, new, chosen), mode)
             return ChangeSides(base=base, pending=change.pending)
         kept = [hunk for hunk in change.hunks if hunk not in chosen]  # where they stand in the pending bytes as yet
-        pending = self.contents.store_file(select_hunks(old, new, kept), change.pending.mode)
+        mode = becomes.mode if becomes.kind == "file" else was.mode
+        pending = self.contents.store_file(select_hunks(old, new, kept), mode)
         return ChangeSides(base=change.base, pending=pending)
 
     def _promote(self, writes: list[PathWrite], events: list[ev.AnyEvent]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import stat
 import tempfile
 from itertools import pairwise
 from pathlib import Path
@@ -130,6 +131,26 @@ def test_a_hunk_is_split_in_the_middle_and_each_part_is_accepted_by_itself(revie
     assert (review.disk("a"), review.ids("a")) == (TEN, [first, second])
     review.shadow.resolve("a", (first,), "reject")
     assert review.shadow.read("a") == TEN + b"new 3\nnew 4\nnew 5\n"
+
+
+def test_p6_a_part_of_a_new_file_is_written_with_the_mode_of_the_whole(review):
+    review.shadow.write("new", TEN, None, 0o755)
+    review.shadow.hunk_edits.split("new", review.ids("new")[0], 5)
+    review.shadow.resolve("new", (review.ids("new")[0],))
+    assert review.disk("new") == b"".join(TEN.splitlines(keepends=True)[:4])
+    assert stat.S_IMODE((review.root / "new").stat().st_mode) == 0o755
+    (rest,) = review.state.changes["new"].hunks
+    assert (rest.new_lines, review.state.changes["new"].base.mode) == (6, 0o755)
+
+
+def test_p6_a_part_of_a_deletion_leaves_the_file_its_mode(review):
+    review.put("gone", TEN, 0o755)
+    review.shadow.delete("gone")
+    review.shadow.hunk_edits.split("gone", review.ids("gone")[0], 5)
+    review.shadow.resolve("gone", (review.ids("gone")[0],), "reject")
+    review.shadow.resolve("gone")
+    assert review.disk("gone") == b"".join(TEN.splitlines(keepends=True)[:4])
+    assert stat.S_IMODE((review.root / "gone").stat().st_mode) == 0o755
 
 
 def test_a_hunk_is_split_at_the_line_that_is_named(review):
