@@ -43,6 +43,11 @@ class ReviewState:
     writes: list[ev.FileWritten] = field(default_factory=list)
     checkpoints: dict[str, ReviewCheckpoint] = field(default_factory=dict)
 
+    @property
+    def committed(self) -> set[str]:
+        """The ids of the verdicts of which something was committed in this session."""
+        return {edit.partition(".")[0] for commit in self.commits for edit in commit.edits}
+
     def apply(self, event: ev.AnyEvent) -> None:
         """Apply one event; those that are not about the review change nothing."""
         step = REVIEW_STEPS.get(type(event)) or RESTORE_STEPS.get(type(event))

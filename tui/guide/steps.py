@@ -82,7 +82,7 @@ HINTS: Final = (
         "commit",
         "/commit commits what you accepted, and nothing else.",
         ("/commit",),
-        lambda state: not state.changes and bool(state.review_verdicts),
+        lambda state: not state.changes and state.can_commit,
     ),
     GuideHint(
         "failed",

@@ -69,6 +69,7 @@ class ChangeBrowser(Vertical):
         self._diagnostics: DiagnosticReports = NO_REPORTS
         self._origin_names: tuple[Mapping[str, int], Mapping[str, str]] = ({}, {})
         self._judged: Sequence[VerdictRecord] = ()
+        self._can_commit = False
         self._intents: Mapping[str, str] = {}
         self.index = 0
         self._pages = PageSet()
@@ -105,9 +106,12 @@ class ChangeBrowser(Vertical):
         self._diagnostics = dict(diagnostics)
         self._sent.bulks &= {bulk.root for bulk in bulks}
 
-    def set_review(self, judged: Sequence[VerdictRecord], intents: Mapping[str, str]) -> None:
-        """Set what was judged since this review began, and what each path was changed for; `set_changes` follows."""
-        self._judged, self._intents = judged, intents
+    def set_review(
+        self, judged: Sequence[VerdictRecord], intents: Mapping[str, str], *, can_commit: bool = False
+    ) -> None:
+        """Set what was judged since this review began, whether some of it can be committed, and what each path was
+        changed for; `set_changes` follows."""
+        self._judged, self._intents, self._can_commit = judged, intents, can_commit
 
     def set_changes(self, changes: tuple[Change, ...], *, before_undo: frozenset[str] | None = None) -> bool:
         """Set the pending changes; the cursor stays, or goes to the first hunk not in `before_undo`: then True."""
@@ -293,7 +297,7 @@ class ChangeBrowser(Vertical):
         """Show all files, each under the intent that it was changed for, with what was judged folded in its place."""
         if not self.changes:
             self._pages.clear()
-            said = describe_settled(measure_progress((), self.bulks, self._judged))
+            said = describe_settled(measure_progress((), self.bulks, self._judged), can_commit=self._can_commit)
             self.diff_view.show_message(insert_keys(said or EMPTY, get_keymap(self.app)), is_final=True)
             self.show_list(any(each.needs_verdict or not said for each in self.bulks))
             return

@@ -57,7 +57,7 @@ def describe_listed(changes: Sequence[Change], bulks: Sequence[Bulk], pattern: s
     return [*parts, (f"  / {fit_line(pattern, 40)}", "$text-primary")] if pattern else parts
 
 
-def describe_settled(progress: Progress) -> str:
+def describe_settled(progress: Progress, *, can_commit: bool) -> str:
     """Return the words for a review in which nothing waits any more; "" if nothing was judged in it.
 
     What can be done next (undo, commit) stands in its last line.
@@ -66,5 +66,5 @@ def describe_settled(progress: Progress) -> str:
         return ""
     parts = [("accepted", progress.accepted), ("rejected", progress.rejected)]
     said = ", ".join(f"{word} {count:,}" for word, count in parts if count)
-    commits = " · {review.comment} commits" if progress.accepted else ""
+    commits = " · {review.comment} commits" if can_commit else ""
     return f"{said[0].upper()}{said[1:]}\n\nNothing waits any more · {{review.undo}} undoes{commits}"

@@ -84,7 +84,7 @@ class ReviewPane(StatePane):
         self.browser.set_surroundings(state.bulks, state.comments, diagnostics, (state.turn_numbers, todos))
         wishes = Wishes(state.turn_prompts, state.turn_numbers, todos)
         changes, intents = arrange_by_intent(list_changes(state.changes), wishes)
-        self.browser.set_review(state.judged, intents)
+        self.browser.set_review(state.judged, intents, can_commit=state.can_commit)
         self.set_changes(changes)
         refused, state.refusals = state.refusals, {}
         self.show_refused(refused)

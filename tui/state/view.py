@@ -169,6 +169,12 @@ class ViewState(SessionState):
         return tuple(each for each in self.review.verdicts if each.id in self.review_verdicts and not each.settled)
 
     @property
+    def can_commit(self) -> bool:
+        """True if something that was accepted in this review is in no commit of this session yet."""
+        committed = self.review.committed
+        return any(each.verdict == "accept" and each.id not in committed for each in self.judged)
+
+    @property
     def current_plan(self) -> Plan | None:
         """The plan that was created or changed last."""
         return self.plans.get(self.current_plan_path)

@@ -158,7 +158,7 @@ def find_program(url: str) -> str:
 
 def list_evidence(state: SessionState) -> tuple[list[str], list[str]]:
     """Return the checks that had passed over what was committed, in words, and the todos that it was for."""
-    committed = {edit.partition(".")[0] for commit in state.review.commits for edit in commit.edits}
+    committed = state.review.committed
     found = [each for each in state.review.verdicts if each.id in committed]
     checks = [each.check.command for each in found if each.check is not None and each.check.has_passed]
     verified = [each.command for each in state.verifications.values() if each.exit_code == 0]

@@ -130,7 +130,7 @@ class ReviewController(Controller):
         waits = bool(state.changes) or any(each.needs_verdict for each in state.bulks)
         is_over, self._has_waited = self._has_waited and not waits, waits
         is_told = side is not None and side.current == "review"
-        if is_over and not is_told and state.branch and any(each.verdict == "accept" for each in state.judged):
+        if is_over and not is_told and state.branch and state.can_commit:
             self.context.notify_user("Nothing waits any more.", "/commit commits what you accepted.")
 
     # Bulks
