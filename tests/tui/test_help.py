@@ -80,6 +80,16 @@ async def test_f1_explains_the_place_that_has_the_focus_and_searches(stage):
         await on.until(lambda: on.app.screen is on.screen)
 
 
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (100, 30), (120, 40)])
+async def test_help_is_wrapped_once_beside_its_scroll_bar(stage, size):
+    async with stage(recorded.opening(), size=size) as on:
+        await on.pilot.press("f1")
+        await on.until(lambda: isinstance(on.app.screen, KeyHelpDialog))
+        shown, scroll = on.app.screen.query_one("#keyhelp-text"), on.app.screen.query_one("VerticalScroll")
+        await on.until(lambda: scroll.max_scroll_y and str(shown.render()).startswith("Prompt"))
+        assert max(len(line) for line in str(shown.render()).split("\n")) <= scroll.scrollable_content_region.width
+
+
 async def test_the_settings_are_shown_with_where_they_come_from_and_what_is_wrong(stage):
     row = SettingRow(key="limits.max_steps", value=5, default=100, source="config.toml, line 3", meaning="model calls")
     answer = ConfigAnswer(settings=(row,), problems=(SettingsProblem(level="warning", message="There is no theme."),))
