@@ -36,7 +36,7 @@ from core.engine.server_access import ServerAccess
 from core.engine.services import EngineServices
 from core.engine.session.event_bus import Subscription
 from core.engine.session.fork import fork_session
-from core.engine.session.opening import create_session, fill_directory, resume_session
+from core.engine.session.opening import create_session, fill_directory, note_branch, resume_session
 from core.engine.session.session import Session
 from core.engine.session.turns import on_trust_changed, preload, suggest_prompt
 from core.engine.settings_file import save_provider, save_settings
@@ -185,6 +185,8 @@ class Engine:
             trust.check_paths(paths) if paths else trust.check_all()
         for session in self._with_subagents():
             session.on_disk_changed(paths)
+        for session in self._sessions.values():
+            note_branch(session)
 
     def _stop_watching(self) -> None:
         if self._watch is not None:

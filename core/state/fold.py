@@ -104,6 +104,7 @@ SHARED_STEPS: Final = _combine_steps(
         ev.SessionRenamed: (_assign("title"),),
         ev.SessionClosed: (steps.close,),
         ev.ModeChanged: (_assign("mode"),),
+        ev.BranchChanged: (_assign("branch"),),
         ev.ModelChanged: (steps.set_model,),
         ev.EffortChanged: (steps.set_effort,),
         ev.RouteTaken: (steps.set_route,),

@@ -20,6 +20,7 @@ from core.protocol import queries as q
 from core.protocol.client import Client
 from core.transports.stdio_client import connect
 from tests.support.agent_case import Step, calls, says
+from tests.support.commits import git
 from tests.support.configured import ASKS, configured
 from tests.support.open_session import session_in
 from tests.support.story import access, project_at, story
@@ -86,6 +87,19 @@ async def test_the_first_prompt_names_the_session_and_is_kept_for_the_history(pr
         report = await engine.query(q.ContextQuery(session=session))
         assert {"system prompt", "tools", "project layout", "answers"} <= {part.name for part in report.parts}
         assert report.used > 0
+
+
+async def test_a_branch_that_is_checked_out_meanwhile_is_told_with_the_next_prompt_or_change_on_disk(project):
+    git(project, "init", "-q", "-b", "main")
+    async with session_of(project, says("a")) as (engine, session):
+        assert engine.state(session).branch == "main"
+        git(project, "checkout", "-q", "-b", "topic")
+        await engine.submit(cmd.TurnSubmit(session=session, text="go on"))
+        await engine.wait_idle(session)
+        assert engine.state(session).branch == "topic"
+        git(project, "checkout", "-q", "-b", "other")
+        engine._on_disk_changed(())
+        assert engine.state(session).branch == "other"
 
 
 async def test_edits_policy_auto_writes_at_the_end_of_each_step_and_can_be_undone(project):

@@ -310,7 +310,13 @@ _SUBAGENT = _topics("blocks", "status", "plan", "agents")
 _STEPLESS: Final[Mapping[Topics, Iterable[type[events.Event]]]] = {
     _SESSION: {events.SessionStarted, events.SessionRenamed},
     _MODEL: {events.EffortChanged, events.RouteTaken, events.ModelUsed},
-    _STATUS: {events.LimitsChanged, events.PolicyChanged, events.JobStarted, events.ContextMeasured},
+    _STATUS: {
+        events.BranchChanged,
+        events.LimitsChanged,
+        events.PolicyChanged,
+        events.JobStarted,
+        events.ContextMeasured,
+    },
     _ASK: {events.TrustStated, events.ApprovalRequested, events.ApprovalResolved, events.AnswersReported},
     _QUEUE: {events.DraftKept},
     _STEP: {events.StepStarted},

@@ -172,7 +172,7 @@ class ViewState(SessionState):
     def can_commit(self) -> bool:
         """True if something that was accepted in this review is in no commit of this session yet."""
         committed = self.review.committed
-        return any(each.verdict == "accept" and each.id not in committed for each in self.judged)
+        return bool(self.branch) and any(each.verdict == "accept" and each.id not in committed for each in self.judged)
 
     @property
     def current_plan(self) -> Plan | None:

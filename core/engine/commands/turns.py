@@ -15,6 +15,7 @@ from core.engine.commands.findings import parse_review, prepare_review
 from core.engine.project_survey import parse_init, render_init
 from core.engine.prompt_commands import ExpandedPrompt, calls_server, expand_prompt, find_called
 from core.engine.prompt_sources import find_prompt_items, render_steer_context
+from core.engine.session.opening import note_branch
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.engine.session.turns import ask_model, compact_history, reserve_turn, start_turn
@@ -54,6 +55,7 @@ async def prepare_submit(session: Session, command: cmd.TurnSubmit) -> Effect:
     ask = partial(ask_model, prompt=text, surroundings=surroundings, instruction=instruction)
 
     def start() -> None:
+        note_branch(session)
         session.call_permissions.requested_tools = command.available_tools
         if expanded is not None and expanded.opened is not None:
             session.emit_outside_turn(expanded.opened)

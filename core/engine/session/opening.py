@@ -9,9 +9,10 @@ from core.engine.session.probe_cleanup import prune_killed_runs, remove_probes
 from core.engine.session.recovery import close_open_turn
 from core.engine.session.restore import finish_pending_restore
 from core.engine.session.session import Session
+from core.errors import StateError
 from core.git.layout import read_branch
 from core.git.temporary_directories import remove_abandoned
-from core.protocol.events import SessionResumed, SessionStarted
+from core.protocol.events import BranchChanged, SessionResumed, SessionStarted
 from core.sessions.log import SessionLog
 from core.sessions.snapshot import open_session
 from core.sessions.store import SessionDirectory
@@ -55,3 +56,13 @@ def resume_session(directory: SessionDirectory, services: EngineServices) -> Ses
     session.emit(SessionResumed(repaired=told, branch=read_branch(services.workspace.root), unattended=unattended))
     session.check_disk()  # the project may have moved on meanwhile
     return session
+
+
+def note_branch(session: Session) -> None:
+    """Tell which branch is checked out, if it is another than the one that the session knows."""
+    branch = read_branch(session.workspace.root)
+    if branch != session.state.branch:
+        try:
+            session.emit_outside_turn(BranchChanged(branch=branch))
+        except StateError as problem:
+            session.report_error(problem)

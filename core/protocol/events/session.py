@@ -72,6 +72,12 @@ class ModeChanged(Event, frozen=True, kw_only=True, tag="mode.changed"):
     by: Literal["user", "agent"] = "user"
 
 
+class BranchChanged(Event, frozen=True, kw_only=True, tag="branch.changed"):
+    """Another branch of the user's repository is checked out; "" = none."""
+
+    branch: str
+
+
 class LimitsChanged(Event, frozen=True, kw_only=True, tag="limits.changed"):
     """The limits of one turn from now on: model calls, US dollars, tokens; 0 = none. `by` the user: for the session."""
 
