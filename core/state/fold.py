@@ -103,7 +103,7 @@ SHARED_STEPS: Final = _combine_steps(
         ev.SessionResumed: (steps.resume,),
         ev.SessionRenamed: (_assign("title"),),
         ev.SessionClosed: (steps.close,),
-        ev.ModeChanged: (_assign("mode"),),
+        ev.ModeChanged: (_assign("mode", mode_after_turn="back_to"),),
         ev.BranchChanged: (_assign("branch"),),
         ev.ModelChanged: (steps.set_model,),
         ev.EffortChanged: (steps.set_effort,),

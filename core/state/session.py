@@ -187,6 +187,7 @@ class SessionState:
     workspace: str = ""
     title: str = ""
     mode: ev.ModeName = "agent"
+    mode_after_turn: ev.ModeName | Literal[""] = ""
     model: str = ""
     limits: ev.LimitsChanged = field(default_factory=ev.LimitsChanged)
     policy: ev.PolicyChanged = field(default_factory=ev.PolicyChanged)

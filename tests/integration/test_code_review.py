@@ -147,9 +147,10 @@ async def test_a_review_changes_nothing_and_the_mode_is_back_after_it(project):
         seen = await run_turn(engine, session, "/review")
         assert [each.mode for each in seen if isinstance(each, ev.TurnStarted)] == ["ask"]
         assert [each.status for each in seen if isinstance(each, ev.ToolFinished)] == ["denied"]
+        assert [each.mode for each in seen if isinstance(each, ev.ModeChanged)] == ["ask", "agent"]
         state = engine.state(session)
         assert not state.changes
-        assert state.mode == "agent"
+        assert (state.mode, state.mode_after_turn) == ("agent", "")
 
 
 async def test_a_finding_is_fixed_in_agent_mode_and_its_hunks_come_from_it(project):

@@ -42,9 +42,9 @@ async def prepare_review(session: Session, prompt: str, wanted: str) -> Effect:
     def start() -> None:
         before = session.state.mode
         if before != Mode.ASK:
-            session.emit_outside_turn(ev.ModeChanged(mode=Mode.ASK.value))
+            session.emit_outside_turn(ev.ModeChanged(mode=Mode.ASK.value, back_to=before))
         session.call_permissions.record_foreign([code.source] if code.source else [])
-        start_turn(session, partial(review_code, session, code, before, prompt), prompt)
+        start_turn(session, partial(review_code, session, code, prompt), prompt)
 
     return start
 

@@ -23,7 +23,6 @@ from core.engine.session.session import Session
 from core.engine.session.turns import ask_model
 from core.errors import PathRefused
 from core.ids import new_id
-from core.modes import Mode
 from core.prompts import render
 from core.protocol import events as ev
 from core.protocol.review import Finding
@@ -35,29 +34,21 @@ MAX_FILE: Final = 4_000_000  # bytes of a file that a finding is looked up in
 _ELISION: Final = re.compile(r"\W*(?:\.\.\.|…)\W*|\W*(?:\.\.\.|…)[^()\[\]=]*")  # of lines that the reviewer left out
 
 
-async def review_code(session: Session, code: ReviewedCode, before: str, prompt: str, context: TurnContext) -> None:
-    """Let the model review, and report its findings before the turn ends. `before`: the mode that the session goes back
-    to."""
+async def review_code(session: Session, code: ReviewedCode, prompt: str, context: TurnContext) -> None:
+    """Let the model review, and report its findings before the turn ends."""
     emit = context.emit
 
     def emit_with_findings(event: ev.AnyEvent) -> None:
         if isinstance(event, ev.TurnFinished):
             _report(session, code, context.turn_id, event.reason)
-            _restore_mode(session, before)
+            if back_to := session.state.mode_after_turn:
+                emit(ev.ModeChanged(mode=back_to))
         emit(event)
 
     context.emit = emit_with_findings
-    try:
-        if code.cut:
-            context.emit(ev.Notice(level="info", message=f"The diff is long: {code.cut:,} characters are left out."))
-        await ask_model(context, prompt, PromptSurroundings(), instruction=_render_instruction(code))
-    finally:
-        _restore_mode(session, before)
-
-
-def _restore_mode(session: Session, before: str) -> None:
-    if before != session.state.mode == Mode.ASK:  # the user may have chosen another one meanwhile
-        session.emit_surely(ev.ModeChanged(mode=before))
+    if code.cut:
+        context.emit(ev.Notice(level="info", message=f"The diff is long: {code.cut:,} characters are left out."))
+    await ask_model(context, prompt, PromptSurroundings(), instruction=_render_instruction(code))
 
 
 def _render_instruction(code: ReviewedCode) -> str:

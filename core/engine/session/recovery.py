@@ -44,6 +44,8 @@ def close_open_turn(
         emit(ev.QuestionAnswered(id=question, by="program"))
     if mended := _mend_history(state, emit):
         done.append(mended)
+    if state.mode_after_turn:
+        emit(ev.ModeChanged(mode=state.mode_after_turn))
     if turn is not None:
         emit(ev.TurnFinished(reason=reason, usage=turn.usage, steps=turn.steps, message=message))
         done.append("A turn that was cut off was closed as interrupted.")

@@ -68,7 +68,10 @@ class TrustStated(Event, frozen=True, kw_only=True, tag="trust.stated"):
 
 
 class ModeChanged(Event, frozen=True, kw_only=True, tag="mode.changed"):
+    """The mode from now on. `back_to`: the one that holds again when the turn that begins now has ended."""
+
     mode: ModeName
+    back_to: ModeName | Literal[""] = ""
     by: Literal["user", "agent"] = "user"
 
 

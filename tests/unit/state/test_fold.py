@@ -52,6 +52,16 @@ def test_every_prefix_recovers_to_a_valid_history_and_a_closed_turn():
         assert complete_results(state.messages) == state.messages
 
 
+def test_a_mode_that_holds_for_one_turn_ends_with_it_wherever_that_was_cut_off_unless_the_user_chose_another():
+    own = ev.ModeChanged(mode="plan")
+    for length, choice, mode in ((2, (), "agent"), (3, (), "agent"), (3, (own,), "plan")):
+        begun = [EVENTS[0], ev.ModeChanged(mode="ask", back_to="agent"), EVENTS[1]]
+        state = fold_events(envelopes([*begun[:length], *choice]))
+        assert state.mode == ("plan" if choice else "ask")
+        recovered(state)
+        assert (state.mode, state.mode_after_turn) == (mode, "")
+
+
 def test_of_tasks_that_a_crash_cut_off_the_model_is_told_who_can_go_on_and_what_is_merged():
     tasks = tuple(ToolCall(id=name, name="task", arguments="{}") for name in ("one", "two", "three"))
     began = [ev.SubagentStarted(id=f"sub_{name}", agent="generalPurpose", call=name) for name in ("one", "two")]
