@@ -153,6 +153,24 @@ async def test_a_review_changes_nothing_and_the_mode_is_back_after_it(project):
         assert (state.mode, state.mode_after_turn) == ("agent", "")
 
 
+async def test_what_waits_is_reviewed_as_the_agent_sees_it_and_a_binary_file_is_only_counted(project):
+    writes = calls(("search_replace", {"file_path": "a.txt", "old_string": "line 2 new", "new_string": "line 2 newer"}))
+    review = REVIEW.replace("line 2 new\n", "line 2 newer\n", 1)
+    async with session_in(project, access((writes, says("Done."), says(review)))) as (engine, session):
+        refused = await engine.submit(cmd.TurnSubmit(session=session, text="/review pending"))
+        assert refused.code == "nothing_to_review"
+        await run_turn(engine, session)
+        engine._find_session(session).shadow.write("data.bin", b"\0\1")
+        await run_turn(engine, session, "/review pending")
+        state = engine.state(session)
+        asked = [each.content for each in state.messages if isinstance(each, UserMessage) and each.origin == "user"][-1]
+        assert "+line 2 newer" in asked
+        assert "GIT binary patch" not in asked
+        assert "1 more path differs" in asked
+        first = state.review.code_review.findings[0]
+        assert (first.path, first.start, first.doubt) == ("a.txt", 3, "")
+
+
 async def test_a_finding_is_fixed_in_agent_mode_and_its_hunks_come_from_it(project):
     mend = calls(
         ("read_file", {"target_file": "a.txt"}),

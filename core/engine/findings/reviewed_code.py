@@ -1,7 +1,7 @@
-"""The code that a review looks at: a branch or commits by git, or a pull request by gh or glab.
+"""The code that a review looks at: what waits for the user, a branch or commits by git, a pull request by gh or glab.
 
-These run on the user's machine, as only there are their logins; the command that names the request is their yes. What
-they print was written by others, and is told to the model as data.
+These two run on the user's machine, as only there are their logins; the command that names the request is their yes.
+What they print was written by others, and is told to the model as data.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from core.engine.commits.patch import build_patch
 from core.engine.commits.pull_request import find_host, find_program, find_repository_name, read_remote_urls
 from core.engine.prompt_sources import build_session_reader, may_show
 from core.engine.session.session import Session
@@ -23,6 +24,7 @@ from core.errors import CommandRejected
 from core.git.branch_diff import ReviewedDiff, read_reviewed_diff
 from core.git.patch_hunks import list_right_hunks
 from core.git.repository import GitFailed
+from core.protocol import queries as q
 from core.sandbox.unboxed_run import run_unboxed
 from core.shell.outside.machine_run import build_machine_environment
 
@@ -30,6 +32,9 @@ REQUEST_SECONDS: Final = 60.0
 MAX_PATCH: Final = 200_000  # characters that the model is sent
 _NUMBER: Final = re.compile(r"(?:PR|MR)?[#!]?(\d+)", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"(?P<address>https?://\S+?)/(?:-/)?(?:pull|merge_requests)/(?P<number>\d+)\S*")
+_FILE: Final = re.compile(r"^(?=diff --git )", re.MULTILINE)
+_BINARY: Final = "\nGIT binary patch\n"
+PENDING: Final = "pending"  # as a branch: heads/pending
 _WORDS: Final = {
     "gh": ("gh", "pr", "diff", "{}", "--color", "never"),
     "glab": ("glab", "mr", "diff", "{}", "--color", "never"),
@@ -61,6 +66,8 @@ async def read_reviewed_code(session: Session, wanted: str) -> ReviewedCode:
     try:
         if (request := _name_request(wanted)) is not None:
             diff, source = await _read_request(session, *request)
+        elif wanted == PENDING:
+            diff = await asyncio.to_thread(_read_pending, session)
         else:
             shown = partial(may_show, build_session_reader(session))
             diff = await asyncio.to_thread(read_reviewed_diff, session.workspace.root, wanted, shown)
@@ -69,9 +76,22 @@ async def read_reviewed_code(session: Session, wanted: str) -> ReviewedCode:
     if not diff.patch.strip():
         why = f" ({diff.left_out} paths are kept from the agent)" if diff.left_out else ""
         hint = "Name a branch, a pull request or commits: /review main, /review 12, /review HEAD~3..HEAD"
+        if session.state.changes and wanted != PENDING:
+            hint = f"/review {PENDING} looks at what waits for your review."
         raise CommandRejected(f"{diff.subject}: nothing differs{why}.", hint=hint, code="nothing_to_review")
     end = len(diff.patch) if len(diff.patch) <= MAX_PATCH else diff.patch.rfind("\n", 0, MAX_PATCH) + 1
     return ReviewedCode(diff=diff, cut=len(diff.patch) - end, source=source)
+
+
+def _read_pending(session: Session) -> ReviewedDiff:
+    """Return what waits for the user's verdict; slow. Raises `GitFailed`."""
+    reader = build_session_reader(session)
+    shown = tuple(each for each in session.state.changes if may_show(reader, each))
+    found = build_patch(session, q.PatchQuery(which="pending", paths=shown)).patch if shown else b""
+    files = _FILE.split(found.decode("utf-8", "replace"))
+    texts = [each for each in files if _BINARY not in each]
+    hidden = len(session.state.changes) - len(shown) + len(files) - len(texts)
+    return ReviewedDiff(subject="what waits for the user's review", patch="".join(texts), left_out=hidden)
 
 
 def _name_request(wanted: str) -> tuple[str, str] | None:
