@@ -82,9 +82,7 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("commit", "commits.commit", "Commit what you accepted, and nothing else"),
     SlashCommand("pr", "commits.open_pull_request", "Push the branch, and open a pull request"),
     SlashCommand("diff", "commits.show_diff", "What waits, as a patch; else what no commit has yet", "PATH"),
-    SlashCommand(
-        "review", "findings.review", "Let the agent review a branch or a pull request", "pending | BRANCH | PR"
-    ),
+    SlashCommand("review", "findings.review", "Let the agent review code", "pending | BRANCH | PR | A..B"),
     SlashCommand("findings", "findings.show_findings", "What the last code review has found"),
     SlashCommand("comments", "review.send_comments", "Look at your comments and send them"),
     SlashCommand("plan", "panes.open_plan", "Show the plan"),
