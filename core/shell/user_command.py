@@ -32,6 +32,7 @@ from core.shell.outside.machine_run import STOPPED, run_on_machine
 from core.shell.terminal import Terminal
 
 TOOL = "user_command"
+MACHINE_TOOL = "machine_command"  # of the user, outside of every box
 TIME_LIMIT = 600.0
 MAX_REPORTED = 16_000  # characters of output that the model is told
 
@@ -42,6 +43,7 @@ class UserCommand:
     def __init__(self, terminal: Terminal, command: str, *, on_machine: bool = False) -> None:
         self._terminal = terminal
         self._is_on_machine = on_machine
+        self._tool = MACHINE_TOOL if on_machine else TOOL
         self._emit = terminal.host.emit_outside_turn
         self.command = command
         self.call = new_id("user")
@@ -53,7 +55,9 @@ class UserCommand:
         """Run the command; cancelling stops it. Its output and its end are emitted in any case."""
         self._emit(DocumentStarted(id=self._document, kind="terminal_command", sequence=0, title=self.command))
         self._emit(
-            ToolRequested(call=self.call, tool=TOOL, arguments="{}", document=self._document, summary=self.command)
+            ToolRequested(
+                call=self.call, tool=self._tool, arguments="{}", document=self._document, summary=self.command
+            )
         )
         heard: list[str] = []
 
@@ -84,7 +88,7 @@ class UserCommand:
         mount = self._terminal.probe_mount
         return CommandRequest(
             command=self.command,
-            origin=Origin(call=self.call, tool=TOOL, command=self.command),
+            origin=Origin(call=self.call, tool=self._tool, command=self.command),
             keeps_effects=mount is None and self._terminal.keeps_effects(is_typed=True),
             time_limit=TIME_LIMIT,
             overlays=mount.overlays if mount else (),
@@ -108,7 +112,7 @@ class UserCommand:
         self._emit(
             ToolFinished(
                 call=self.call,
-                tool=TOOL,
+                tool=self._tool,
                 status=status,
                 duration_ms=result.duration_ms,
                 summary=summary,

@@ -147,6 +147,7 @@ async def test_a_command_for_the_machine_runs_in_the_project_itself_and_waits_fo
         await submit(engine, cmd.CommandRun(session=session, command="echo real > made", on_machine=True))
         seen = await read_until(engine, session, ev.CommandRan, after=before)
         assert (project / "made").read_text() == "real\n"
+        assert [each.tool for each in seen if isinstance(each, ev.ToolRequested)] == ["machine_command"]
         assert engine.state(session).changes == {}
         (shown,) = [each.document for each in seen if isinstance(each, ev.DocumentFinished)]
         assert shown.metadata.permissions == ("all",)

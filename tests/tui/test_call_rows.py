@@ -194,6 +194,14 @@ def test_a_command_of_the_user_says_that_it_ran_in_the_shadow():
     assert texts(command_block(run))[0].startswith("▸ shadow $ make · ok")
 
 
+@pytest.mark.parametrize(("tool", "where"), [("user_command", "shadow"), ("machine_command", "on your machine")])
+async def test_a_command_of_the_user_says_where_it_runs_while_it_does(stage, tool, where):
+    begun = e.DocumentStarted(id="doc_1", kind="terminal_command", sequence=0, title="make")
+    call = e.ToolRequested(call="user_1", tool=tool, arguments="{}", document="doc_1", summary="make")
+    async with stage([*recorded.opening(), begun, call]) as on:
+        await on.until(lambda: any(f"{where} $ make" in line for line in on.lines()))
+
+
 @pytest.mark.parametrize("tool", [each.name for each in BUILTIN])
 def test_no_row_shows_the_name_of_a_tool_of_ours(tool):
     assert "_" not in describe_call(tool, is_running=False)

@@ -87,7 +87,7 @@ def render_command(block: TranscriptBlock, width: int, is_open: bool) -> list[Te
 def _render_subject(block: TranscriptBlock, run: documents.TerminalCommandMetadata | None) -> list[Piece]:
     """Return who ran what, and where that is worth saying."""
     command: Piece = (fit_line(expose_controls(run.command if run else block.subject or block.title), 300), "")
-    if run and "all" in run.permissions:
+    if block.title == "machine_command" or (run and "all" in run.permissions):
         return [("on your machine ", "warn"), ("$ ", "accent"), command]
     if block.title == "user_command" or as_user_command(block):
         return [("shadow ", "muted"), ("$ ", "accent"), command]
