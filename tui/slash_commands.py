@@ -79,7 +79,7 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("accept", "review.accept_all", "Accept pending changes", "path, or all"),
     SlashCommand("reject", "review.reject_all", "Reject pending changes", "path, or all"),
     SlashCommand("undo", "review.undo_verdict", "Take the last verdict back"),
-    SlashCommand("commit", "commits.commit", "Commit what you accepted, and nothing else"),
+    SlashCommand("commit", "commits.commit", "Commit what you accepted, and nothing else", "PATH ..."),
     SlashCommand("pr", "commits.open_pull_request", "Push the branch, and open a pull request"),
     SlashCommand("diff", "commits.show_diff", "What waits, as a patch; else what no commit has yet", "PATH"),
     SlashCommand("review", "findings.review", "Let the agent review code", "pending | BRANCH | PR | A..B"),

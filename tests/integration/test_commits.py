@@ -29,6 +29,23 @@ def project(tmp_path, monkeypatch) -> Path:
     return make_repository(tmp_path, monkeypatch)
 
 
+async def test_files_that_are_named_are_committed_alone_and_the_others_wait(project):
+    paths = ("a.txt", "sub/b.txt", "sub/c.txt", "subway.txt")
+    edits = [writes("a.txt", edited(2)), *(calls(("write", {"file_path": p, "contents": "x\n"})) for p in paths[1:])]
+    async with session_in(project, access([*edits, says("Done.")])) as (engine, session):
+        await run_turn(engine, session, "Write them.")
+        for path in paths:
+            await accept_hunks(engine, session, path, 0)
+        found = await engine.query(q.CommitQuery(session=session, paths=("sub",)))
+        assert [each.path for each in found.groups[0].files] == ["sub/b.txt", "sub/c.txt"]
+        (made,) = await commit(engine, session, found)
+        assert made.files == ("sub/b.txt", "sub/c.txt")
+        left = await preview(engine, session)
+        assert [each.path for each in left.groups[0].files] == ["a.txt", "subway.txt"]
+        none = await engine.query(q.CommitQuery(session=session, paths=("sub",)))
+        assert none.refused == "nothing that was accepted below sub waits for a commit."
+
+
 async def test_two_of_three_hunks_are_committed_and_nothing_else_changes(project):
     (project / "own.txt").write_text("mine\nnot staged\n")
     (project / "staged.txt").write_text("staged\n")

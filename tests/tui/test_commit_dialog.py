@@ -216,6 +216,14 @@ async def test_ctrl_g_opens_the_editor_and_escape_leaves(committing, monkeypatch
         assert on.sent(c.CommitMake) == []
 
 
+async def test_paths_that_are_named_hold_for_each_look_at_the_commit(committing):
+    async with committing("/commit ./core/ docs/a.md") as (on, _):
+        await on.pilot.press("f2")
+        await on.until(lambda: len([each for each in on.client.queries if isinstance(each, q.CommitQuery)]) == 2)
+        looks = [each for each in on.client.queries if isinstance(each, q.CommitQuery)]
+        assert [each.paths for each in looks] == [("core", "docs/a.md")] * 2
+
+
 async def test_where_nothing_can_be_committed_the_reason_is_told(stage):
     refused = q.CommitAnswer(refused="the repository is in the middle of a rebase.", hint="Finish it.")
     async with stage(recorded.opening(), answers={q.CommitQuery: refused}) as on:

@@ -8,7 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, get_args
 
-from core.cli.changes.work import CODES, ChangesArguments, ChangesWork, add_common, open_work, print_json, say
+from core.cli.changes.work import (
+    CODES,
+    ChangesArguments,
+    ChangesWork,
+    add_common,
+    open_work,
+    print_json,
+    relate_path,
+    say,
+)
 from core.cli.parsing import Front, build_parser, parse_directory
 from core.cli.print_mode.printer import escape_hidden
 from core.exits import ExitCode
@@ -19,7 +28,7 @@ from core.text.display_names import display_name, to_one_line
 
 COMMIT_USAGE: Final = """\
 agent-tui commit [DIR] [-m MESSAGE | --draft] [--split todo | prompt]
-                        [--hooks box | machine | none] [--dry-run] [--json]"""
+                        [--only PATH] [--hooks box | machine | none] [--dry-run] [--json]"""
 
 COMMIT_TEXT: Final = """\
 Commit what was accepted in a session of DIR and is in no commit yet: accepted
@@ -30,11 +39,12 @@ with them, as you."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitArguments(ChangesArguments):
-    """`message` "" = the one that is made of prompts, todos and checks."""
+    """`message` "" = the one that is made of prompts, todos and checks. `only`: paths as they were typed."""
 
     front: ClassVar[Front] = "commit"
     message: str = ""
     split: q.CommitSplit = "none"
+    only: tuple[str, ...] = ()
     hooks: cmd.HookPlace = "box"
 
 
@@ -44,6 +54,7 @@ def parse(argv: Sequence[str]) -> CommitArguments:
     add_common(parser)
     parser.add_argument("-m", "--message", default="", help="the message; else it is made of what was asked for")
     parser.add_argument("--split", choices=get_args(q.CommitSplit), default="none", help="one for each todo or prompt")
+    parser.add_argument("--only", action="append", default=[], metavar="PATH", help="of this file or directory alone")
     parser.add_argument("--hooks", choices=get_args(cmd.HookPlace), default="box", help="box (default): there first")
     said = parser.parse_intermixed_args(argv)
     if said.message and (said.draft or said.split != "none"):
@@ -56,6 +67,7 @@ def parse(argv: Sequence[str]) -> CommitArguments:
         json=said.json,
         message=said.message,
         split=said.split,
+        only=tuple(said.only),
         hooks=said.hooks,
     )
 
@@ -71,7 +83,8 @@ async def _go(arguments: CommitArguments) -> int:
 
 
 async def _commit(work: ChangesWork, arguments: CommitArguments) -> int:
-    found = await work.engine.query(q.CommitQuery(session=work.session, split=arguments.split))
+    paths = tuple(relate_path(each, arguments.directory) for each in arguments.only)
+    found = await work.engine.query(q.CommitQuery(session=work.session, split=arguments.split, paths=paths))
     assert isinstance(found, q.CommitAnswer)
     if found.refused:
         return work.refuse(arguments, found, found.refused, found.hint)

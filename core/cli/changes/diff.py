@@ -6,10 +6,9 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar, Final, Literal
 
-from core.cli.changes.work import ChangesArguments, ChangesWork, open_work, print_json, say
+from core.cli.changes.work import ChangesArguments, ChangesWork, open_work, print_json, relate_path, say
 from core.cli.parsing import Front, build_parser, parse_directory, parse_session_id
 from core.cli.print_mode.printer import plain
 from core.cli.review import session_to_review
@@ -76,7 +75,7 @@ async def _go(arguments: DiffArguments) -> int:
 
 
 async def _print(work: ChangesWork, arguments: DiffArguments) -> int:
-    paths = tuple(_relate(each, arguments.directory) for each in arguments.paths)
+    paths = tuple(relate_path(each, arguments.directory) for each in arguments.paths)
     found = await work.engine.query(q.PatchQuery(session=work.session, which=arguments.which, paths=paths))
     if isinstance(found, q.RefusedAnswer):
         say(f"agent-tui: {found.message} {found.hint}".rstrip())
@@ -94,9 +93,3 @@ async def _print(work: ChangesWork, arguments: DiffArguments) -> int:
     for path, why in found.left_out:
         say(f"left      {display_name(path)} ({to_one_line(why)})")
     return ExitCode.REFUSED if found.left_out else ExitCode.DONE
-
-
-def _relate(name: str, directory: Path) -> str:
-    """Return a path as the project names it; one that leads out of it names nothing there."""
-    path = (Path.cwd() / name).resolve() if not Path(name).is_absolute() else Path(name).resolve()
-    return path.relative_to(directory).as_posix() if path.is_relative_to(directory) else name

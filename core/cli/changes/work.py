@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Final
 
 import msgspec
@@ -138,3 +139,9 @@ def print_json(record: msgspec.Struct) -> None:
 def say(text: str) -> None:
     """Print one line for the user."""
     sys.stderr.write(f"{to_one_line(text)}\n")
+
+
+def relate_path(name: str, directory: Path) -> str:
+    """Return a path as the project names it; one that leads out of it names nothing there."""
+    path = (Path.cwd() / name).resolve() if not Path(name).is_absolute() else Path(name).resolve()
+    return path.relative_to(directory).as_posix() if path.is_relative_to(directory) else name

@@ -36,7 +36,7 @@ def build_patch(session: Session, query: q.PatchQuery) -> q.PatchAnswer:
         versions = _read_pending(session, query, left_out)
     else:
         with open_basis(session) as basis:
-            contents = [each for each in basis.compute() if _is_meant(each.path, query.paths)]
+            contents = [each for each in basis.compute() if is_meant(each.path, query.paths)]
         left_out = {each.path: each.problem for each in contents if each.problem}
         versions = {each.path: (each.head, each.after) for each in contents if not each.problem}
     patch = render_patch(session.workspace.root, versions) if versions else b""
@@ -49,7 +49,7 @@ def _read_pending(
     """Return the sides of pending changes; what can't be read goes to `left_out`."""
     contents, found = session.shadow.merged_tree.contents, dict[str, tuple[PathVersion, PathVersion]]()
     for path, change in sorted(session.state.changes.items()):
-        if not _is_meant(path, query.paths):
+        if not is_meant(path, query.paths):
             continue
         try:
             base, pending = read_version(change.base, contents), read_version(change.pending, contents)
@@ -58,7 +58,7 @@ def _read_pending(
             continue
         found[path] = (base, _select_hunks(change, base, pending, query.hunks) if query.hunks else pending)
     for bulk in session.state.review.bulks:
-        if bulk.needs_verdict and _is_meant(bulk.root, query.paths):
+        if bulk.needs_verdict and is_meant(bulk.root, query.paths):
             left_out[bulk.root] = "it is decided on as a whole"
     return found
 
@@ -72,7 +72,8 @@ def _select_hunks(change: Change, base: PathVersion, pending: PathVersion, wante
     return pending if whole else replace(pending, data=select_hunks(base.data, pending.data, chosen))
 
 
-def _is_meant(path: str, paths: Sequence[str]) -> bool:
+def is_meant(path: str, paths: Sequence[str]) -> bool:
+    """True if a path is one of `paths` or lies below one; none of them means all."""
     return not paths or any(path == each or path.startswith(f"{each}/") or each == "." for each in paths)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from core.engine.commits.basis import CommitBasis, open_basis
+from core.engine.commits.patch import is_meant
 from core.engine.session.session import Session
 from core.errors import AgentTuiError
 from core.git.tree_entries import count_staged
@@ -19,28 +20,28 @@ from core.state.receipt import describe_checks
 from core.state.session import SessionState
 
 MAX_SUBJECT: Final = 72  # characters
-_NOTHING: Final = "nothing that was accepted waits for a commit."
+_NOTHING: Final = "nothing that was accepted{} waits for a commit."
 _SENTENCE_END: Final = re.compile(r"[.!?](?:\s|$)|\n")
 
 
-def build_preview(session: Session, split: q.CommitSplit) -> q.CommitAnswer:
+def build_preview(session: Session, query: q.CommitQuery) -> q.CommitAnswer:
     """Return what can be committed; slow, for a thread. Raises nothing: why nothing can be is part of the answer."""
     try:
         with open_basis(session) as basis:
-            return _describe_basis(session.state, basis, split)
+            return _describe_basis(session.state, basis, query)
     except AgentTuiError as problem:
         return q.CommitAnswer(refused=problem.message, hint=problem.hint)
 
 
-def _describe_basis(state: SessionState, basis: CommitBasis, split: q.CommitSplit) -> q.CommitAnswer:
-    contents = basis.compute()
+def _describe_basis(state: SessionState, basis: CommitBasis, query: q.CommitQuery) -> q.CommitAnswer:
+    contents = [each for each in basis.compute() if is_meant(each.path, query.paths)]
     left_out = {each.path for each in contents if each.problem}
     open_paths = {each.path for each in contents} - left_out
-    groups = list(_list_groups(state, basis, [each for each in basis.edits if each.path in open_paths], split))
+    groups = list(_list_groups(state, basis, [each for each in basis.edits if each.path in open_paths], query.split))
     return q.CommitAnswer(
         branch=basis.head.branch,
         head=basis.head.commit,
-        refused="" if groups else _NOTHING,
+        refused="" if groups else _NOTHING.format(f" below {', '.join(query.paths)}" if query.paths else ""),
         hint="" if groups else "Accept hunks in the review first.",
         groups=tuple(groups),
         left_out=tuple(describe_content(each) for each in contents if each.problem),

@@ -38,7 +38,7 @@ async def answer_git_preview(source: QuerySource, query: q.GitPreviewQuery) -> q
 async def answer_commit(source: QuerySource, query: q.CommitQuery) -> q.CommitAnswer:
     from core.engine.commits.preview import build_preview
 
-    return await asyncio.to_thread(build_preview, source.require_session(query.session), query.split)
+    return await asyncio.to_thread(build_preview, source.require_session(query.session), query)
 
 
 async def answer_patch(source: QuerySource, query: q.PatchQuery) -> q.PatchAnswer:

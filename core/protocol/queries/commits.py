@@ -12,9 +12,11 @@ CommitSplit = Literal["none", "todo", "prompt"]
 
 
 class CommitQuery(Query, frozen=True, kw_only=True, tag="commit"):
-    """Preview the next commit of accepted hunks. `split`: one commit for all, or one for each todo or prompt."""
+    """Preview the next commit of accepted hunks. `split`: one commit for all, or one for each todo or prompt; `paths`:
+    of these files and what lies below these directories alone, () = of all."""
 
     split: CommitSplit = "none"
+    paths: tuple[str, ...] = ()
 
 
 class CommitFile(Struct, frozen=True, kw_only=True):

@@ -35,11 +35,14 @@ class CommitController(Controller):
         super().__init__(context)
         self._editor, self._copying = editor, copying
         self._dialog: DraftDialog | None = None
+        self._paths: tuple[str, ...] = ()  # what the commit is of, () = all
 
     @on(CommitRequested)
     @in_worker("commit")
-    async def action_commit(self, _: object = "") -> None:
-        """Show what would be committed; where nothing can be, say why."""
+    async def action_commit(self, wanted: object = "") -> None:
+        """Show what would be committed, of the paths that are named if any are; where nothing can be, say why."""
+        named = wanted.split() if isinstance(wanted, str) else []
+        self._paths = tuple(each.removeprefix("./").rstrip("/") for each in named)
         found = await self._ask_preview("none")
         if found is not None:
             self._show(
@@ -84,7 +87,7 @@ class CommitController(Controller):
         self.context.show(PatchDialog(title, patch, note, self._copying.copy))
 
     async def _ask_preview(self, split: queries.CommitSplit) -> queries.CommitAnswer | None:
-        question = queries.CommitQuery(split=split)
+        question = queries.CommitQuery(split=split, paths=self._paths)
         found = await self.context.query(question, queries.CommitAnswer, "Git gave no answer.")
         if found is not None and found.refused:
             left = f"{found.left_out[0].path}: {found.left_out[0].problem}. " if found.left_out else ""
