@@ -15,6 +15,7 @@ from core.protocol.queries import PromptCommand
 from tui.key_table import KEYS
 
 _COMMAND_WORD: Final = re.compile(r"/([A-Za-z0-9][\w.:-]*)(?=\s|$)")
+_UNFIT: Final = 3
 _SCOPES: Final = ("project:", "user:")
 
 
@@ -142,7 +143,7 @@ def describe_unknown_command(text: str) -> str:
 
 def find_completions(pattern: str, own: Sequence[PromptCommand] = ()) -> list[tuple[str, str]]:
     """Return `(word, explanation)` of the commands that begin with `pattern`: those of the screen, then the user's,
-    then those whose own name does, behind a scope or a plug-in.
+    then those whose own name does, behind a scope or a plug-in, then those that have it in them (`shell`).
 
     One of the user's that a command of the screen covers is called with its scope before its name.
     """
@@ -151,8 +152,17 @@ def find_completions(pattern: str, own: Sequence[PromptCommand] = ()) -> list[tu
     for each in own:
         name = f"{each.scope}:{each.name}" if each.name in words else each.name
         found.append((name, f"[{each.scope} {each.kind}] {_explain(each.description, each.hint)}"))
-    begun = [each for each in found if each[0].startswith(pattern)]
-    return begun + [each for each in found if each not in begun and each[0].rpartition(":")[2].startswith(pattern)]
+    ranked = [(_rank_word(each[0], pattern), each) for each in found]
+    return [each for rank in range(_UNFIT) for own, each in ranked if own == rank]
+
+
+def _rank_word(word: str, pattern: str) -> int:
+    """Return how well a word fits what was typed, 0 = best, `_UNFIT` = not at all."""
+    if word.startswith(pattern):
+        return 0
+    if word.rpartition(":")[2].startswith(pattern):
+        return 1
+    return 2 if len(pattern) > 1 and pattern in word else _UNFIT
 
 
 def _explain(label: str, argument: str) -> str:

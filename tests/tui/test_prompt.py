@@ -273,6 +273,8 @@ def test_a_command_is_found_by_its_own_name_behind_a_scope_or_a_plug_in():
         "acme:comb",
     ]
     assert [word for word, _ in find_completions("plan", own)] == ["plan", "plans", "user:plan"]
+    assert [word for word, _ in find_completions("shell", own)] == ["reset_shell"]
+    assert [word for word, _ in find_completions("zz", own)] == []
     assert len({word for word, _ in find_completions("", own)}) == len(find_completions("", own))
 
 
