@@ -16,6 +16,21 @@ from tui.key_table import KEYS
 
 _COMMAND_WORD: Final = re.compile(r"/([A-Za-z0-9][\w.:-]*)(?=\s|$)")
 _UNFIT: Final = 3
+_ELSEWHERE: Final = {  # what other agents call them
+    "exit": "quit",
+    "clear": "new",
+    "reset": "new",
+    "cost": "status",
+    "usage": "status",
+    "stats": "status",
+    "todos": "plan",
+    "settings": "config",
+    "approvals": "policy",
+    "allowed-tools": "permissions",
+    "bashes": "jobs",
+    "ps": "jobs",
+    "checkpoint": "rewind",
+}
 _SCOPES: Final = ("project:", "user:")
 
 
@@ -136,7 +151,9 @@ def describe_unknown_command(text: str) -> str:
         return ""
     import difflib
 
-    near = difflib.get_close_matches(found.group(1).lower(), [each.word for each in SLASH_COMMANDS], n=3, cutoff=0.6)
+    word = found.group(1).lower()
+    near = difflib.get_close_matches(word, [each.word for each in SLASH_COMMANDS], n=3, cutoff=0.6)
+    near = [_ELSEWHERE[word]] if word in _ELSEWHERE else near
     meant = f"Did you mean {' or '.join(f'/{word}' for word in near)}?" if near else "/help lists the commands."
     return f"{found.group()} is no command. {meant} To send it as it is, put a space before it."
 

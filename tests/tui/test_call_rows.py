@@ -199,7 +199,8 @@ async def test_a_command_of_the_user_says_where_it_runs_while_it_does(stage, too
     begun = e.DocumentStarted(id="doc_1", kind="terminal_command", sequence=0, title="make")
     call = e.ToolRequested(call="user_1", tool=tool, arguments="{}", document="doc_1", summary="make")
     async with stage([*recorded.opening(), begun, call]) as on:
-        await on.until(lambda: any(f"{where} $ make" in line for line in on.lines()))
+        await on.until(lambda: any("$ make" in line for line in on.lines()))
+        assert sum(f"{where} $ make" in line for line in on.lines()) == 1
 
 
 @pytest.mark.parametrize("tool", [each.name for each in BUILTIN])

@@ -21,7 +21,7 @@ from core.protocol.queries import (
 )
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
-from tui.slash_commands import find_completions
+from tui.slash_commands import describe_unknown_command, find_completions, parse_slash_command
 
 FOUND = CompletionAnswer(
     completions=(Completion(word="shop/tax.py"), Completion(word="shop/till.py"), Completion(word="branch", note="it"))
@@ -258,6 +258,15 @@ async def test_one_that_a_command_of_the_screen_covers_is_called_with_its_scope(
         await on.pilot.press("enter")
         await on.until(lambda: on.sent(c.TurnSubmit))
         assert on.sent(c.TurnSubmit)[0].text.strip() == "/user:plan"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("/exit", "/quit"), ("/clear", "/new"), ("/cost", "/status"), ("/reveiw", "/review")]
+)
+def test_a_command_of_another_agent_or_a_slip_is_told_by_the_name_that_it_has_here(typed, meant):
+    told = describe_unknown_command(typed)
+    assert told.startswith(f"{typed} is no command. Did you mean {meant}")
+    assert parse_slash_command(meant) is not None
 
 
 def test_a_command_is_found_by_its_own_name_behind_a_scope_or_a_plug_in():
