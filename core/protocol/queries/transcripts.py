@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from core.protocol.queries.base import Answer, Query
 
-PieceKind = Literal["title", "prompt", "answer", "edit", "command", "tool", "plan", "question", "review"]
+PieceKind = Literal["title", "prompt", "answer", "edit", "command", "tool", "plan", "question", "review", "subagent"]
 ExportFormat = Literal["md", "html", "json"]
 
 

@@ -89,6 +89,14 @@ def _find_reason(envelope: ev.Envelope) -> _Found:
     yield "review", envelope.turn, f"{verdict.path}\n{verdict.reason}" if verdict.reason else ""
 
 
+def _find_subagent(envelope: ev.Envelope) -> _Found:
+    match envelope.event:
+        case ev.SubagentStarted(title=title):
+            yield "subagent", envelope.turn, title
+        case ev.SubagentFinished(said=said, acts=acts):
+            yield "subagent", envelope.turn, "\n".join((said, *(each.text for each in acts)))
+
+
 def _find_document(envelope: ev.Envelope) -> _Found:
     assert isinstance(envelope.event, ev.DocumentFinished)
     found = envelope.event.document
@@ -124,4 +132,6 @@ _FINDERS: Final[Mapping[type[Any], Callable[[ev.Envelope], _Found]]] = {
     ev.HunkCommented: _find_comment,
     ev.PlanCommented: _find_comment,
     ev.VerdictGiven: _find_reason,
+    ev.SubagentStarted: _find_subagent,
+    ev.SubagentFinished: _find_subagent,
 }

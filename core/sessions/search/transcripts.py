@@ -26,7 +26,7 @@ from core.sessions.store import SessionStore
 
 FILE_NAME: Final = "transcripts.sqlite"
 PER_SESSION: Final = 3  # hits of one session that are shown
-_VERSION: Final = 1
+_VERSION: Final = 2
 _OPEN, _CLOSE = "\x02", "\x03"
 _SNIPPET_WORDS: Final = 28
 _TABLES: Final = f"""

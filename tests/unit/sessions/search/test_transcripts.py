@@ -70,6 +70,15 @@ def test_a_piece_has_to_have_all_words_and_says_where_it_stands(sessions):
     assert "\n" not in hit.text
 
 
+def test_what_a_subagent_was_asked_and_has_said_and_done_is_found_in_the_session_it_worked_for(sessions):
+    acts = (ev.SubagentAction(text="Searched for walrus"),)
+    began = ev.SubagentStarted(id="sub_1", agent="explore", title="Find the penguin")
+    ended = ev.SubagentFinished(id="sub_1", reason="done", said="It lives in zoo.py.", acts=acts)
+    sessions.say("ses_a", start(), asked("Look around"), began, ended)
+    for words in ("penguin", "walrus", "lives zoo"):
+        assert sessions.find(words) == [("ses_a", "subagent")]
+
+
 def test_words_in_quotes_stand_together_and_a_star_or_a_word_being_typed_begins_one(sessions):
     sessions.say("ses_a", start(), asked("the index is locked"))
     sessions.say("ses_b", start(), asked("is it locked, the index?"))
