@@ -103,6 +103,20 @@ async def test_the_settings_are_shown_with_where_they_come_from_and_what_is_wron
         assert asked[0].key == "limits.max_steps"
 
 
+async def test_settings_stand_in_columns_and_are_written_as_in_a_file(stage):
+    settings = (
+        SettingRow(key="privacy", value=False),
+        SettingRow(key="commands.checks", value=["pytest -q"]),
+        SettingRow(key="ui.theme", value=""),
+    )
+    async with stage(recorded.opening(), answers={ConfigQuery: ConfigAnswer(settings=settings)}) as on:
+        on.prompt.set_text("/config")
+        await on.pilot.press("enter")
+        await on.until(lambda: type(on.app.screen).__name__ == "PageDialog")
+        rows = str(on.app.screen.query_one("VerticalScroll Static").render()).splitlines()
+        assert rows[:3] == ["privacy          false", 'commands.checks  ["pytest -q"]', "ui.theme         –"]
+
+
 async def test_help_with_a_topic_shows_a_page_of_the_manual_and_says_which_there_are(stage):
     manual = ManualAnswer(
         page="review", text="# Reviewing\n\nEach *hunk* waits.", pages=(ManualPage(name="review", title="Reviewing"),)

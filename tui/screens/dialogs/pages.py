@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from textual import events
 from textual.app import ComposeResult
@@ -23,6 +24,7 @@ from tui.text import clean, expose_controls, fit_line, format_path, to_content
 from tui.widgets.status_facts import PAGE, StatusFact
 from tui.widgets.text_rows import find_line_breaks
 
+LONGEST_KEY: Final = 28  # columns that the keys of settings are aligned in
 MAX_CHECKED: Final = 8  # paths that a check looked at that are named
 MUTED: Final = "$foreground 60%"
 OUTPUT_GONE: Final = (
@@ -136,16 +138,26 @@ def build_settings_page(found: ConfigAnswer) -> PageDialog:
         parts += [(f"{'✗' if each.level == 'error' else '!'} {clean(each.message)}\n", "$text-warning")]
         parts += [(f"  {clean(each.hint)}\n", "$foreground 60%")] if each.hint else []
     parts += [("\n", "")] if parts else []
+    column = max((min(len(row.key), LONGEST_KEY) for row in found.settings), default=0)
     for row in found.settings:
-        value = fit_line(str(row.value) if row.value not in ("", None) else "–", 200)
-        parts += [(row.key, "bold" if row.source else ""), (f"  {value}", "$text-accent")]
+        parts += [
+            (f"{row.key:<{column}}", "bold" if row.source else ""),
+            (f"  {_format_value(row.value)}", "$text-accent"),
+        ]
         parts += [(f"  {fit_line(row.source, 200)}\n", "$foreground 60%") if row.source else ("\n", "")]
     if len(found.settings) == 1:
         row = found.settings[0]
-        told = (("means", row.meaning), ("valid", row.valid), ("default", str(row.default)))
+        told = (("means", row.meaning), ("valid", row.valid), ("default", _format_value(row.default)))
         parts += [(f"\n{name}: {clean(text)}\n", "") for name, text in told]
     parts.append(("\nagent-tui config edit opens your config.toml, and checks it.\n", "$foreground 60%"))
     return PageDialog("Settings", Content.assemble(*parts))
+
+
+def _format_value(value: Any) -> str:
+    """Return the value of a setting as it is written in a file of settings; a text stands without its quotes."""
+    if value in ("", None):
+        return "–"
+    return fit_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 200)
 
 
 def build_status_page(facts: Iterable[StatusFact], keymap: Mapping[str, str]) -> PageDialog:
