@@ -137,7 +137,7 @@ async def test_a_fix_that_waits_for_the_review_is_told_in_the_row(findings):
 
 
 async def test_pages_read_on_in_a_long_text(findings):
-    long = Finding(id="f1", severity="low", title="Long", text="\n".join(map(str, range(200))))
+    long = Finding(id="f1", severity="low", title="Long", text="\n\n".join(map(str, range(200))))
     async with findings((long,)) as (on, _):
         text = on.screen.query_one("FindingsPane VerticalScroll")
         await on.until(lambda: text.max_scroll_y > 100)

@@ -26,6 +26,7 @@ from tui.widgets.row_view import CursorView
 from tui.widgets.text_rows import Piece
 
 ROWS: Final = 2  # of a finding
+BESIDE_TEXT, LEAST_TEXT = 3, 20  # columns: of padding and scrollbar, and for the text of a finding at least
 EMPTY: Final = (
     "Nothing was reviewed yet\n\n/review has the agent look at this branch, /review BRANCH at another one, /review 12 "
     "at a pull request. What it finds stands here, and {findings.fix} has it fixed."
@@ -150,6 +151,7 @@ class FindingsPane(StatePane):
     DEFAULT_CSS = """
     FindingsPane { height: 1fr; background: $background; }
     FindingsPane .findings--sum { height: 1; text-style: bold; padding: 0 1; }
+    FindingsPane .findings--sum { text-wrap: nowrap; text-overflow: ellipsis; }
     FindingsPane VerticalScroll { height: auto; max-height: 50%; border-top: hkey $panel; padding: 0 1; }
     FindingsPane .findings--text { height: auto; }
     """
@@ -176,6 +178,9 @@ class FindingsPane(StatePane):
             total.update(Content(describe_review(review)))
         self._show_marked()
 
+    def on_resize(self) -> None:
+        self._show_marked()
+
     def on_finding_list_marked(self, event: FindingList.Marked) -> None:
         event.stop()
         self._show_marked()
@@ -189,6 +194,6 @@ class FindingsPane(StatePane):
         marked, view = self.list.current, self.query_one(VerticalScroll)
         view.display = marked is not None
         if marked is not None:
-            parts = describe_finding(marked[0], marked[1][0])
+            parts = describe_finding(marked[0], marked[1][0], max(self.size.width - BESIDE_TEXT, LEAST_TEXT))
             self.query_one(".findings--text", Static).update(Content.assemble(*parts))
             view.scroll_home(animate=False)

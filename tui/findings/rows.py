@@ -74,8 +74,10 @@ def format_finding(finding: Finding) -> str:
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def describe_finding(finding: Finding, standing: str) -> Sequence[Piece]:
-    """Return all that is known of a finding, for the part of the pane that shows the marked one."""
+def describe_finding(finding: Finding, standing: str, width: int) -> Sequence[Piece]:
+    """Return all that is known of a finding in `width` columns, for the part of the pane that shows the marked one."""
+    from tui.widgets.markdown_rows import render_styled_markdown
+
     place = f"{format_path(finding.path)}:{finding.start}" if finding.path else "It names no place."
     if finding.end > finding.start:
         place += f"-{finding.end}"
@@ -84,7 +86,8 @@ def describe_finding(finding: Finding, standing: str) -> Sequence[Piece]:
         parts.append((f"! {finding.doubt}\n", "$text-warning"))
     if standing:
         parts.append((f"{standing}\n", MUTED))
-    parts.append((f"\n{clean(finding.text)}\n" if finding.text else "", ""))
+    if finding.text:
+        parts += [("\n", ""), *render_styled_markdown(clean(finding.text), width)]
     if finding.suggestion is not None:
         parts.append(("\nsuggested in place of these lines:\n", MUTED))
         parts += [(f"- {clean(line)}\n", "$text-error") for line in finding.quote.split("\n") if finding.quote]

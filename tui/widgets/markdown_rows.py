@@ -19,6 +19,14 @@ from tui.widgets.text_rows import Piece, TextRow, find_line_breaks, measure_piec
 Highlight = Callable[[str, str], list[list[Piece]]]
 
 _EMPHASIS: Final = {"strong": "strong", "em": "em", "s": "struck"}
+_STYLES: Final = {
+    "heading": "bold $text-primary",
+    "strong": "bold",
+    "em": "italic",
+    "code": "$text-accent",
+    "muted": "$foreground 60%",
+    "accent": "$primary",
+}
 _TASK: Final = re.compile(r"\[([ xX])\] +")
 _TASK_SIGNS: Final = {" ": "☐ ", "x": "☑ "}
 _MIN_COLUMN_WIDTH: Final = 4
@@ -305,6 +313,12 @@ def find_units(text: str) -> list[MarkdownUnit]:
             units.append(MarkdownUnit(token.map[0], kind, is_next=index > 0, number=start and start + index))
             index += 1
     return units
+
+
+def render_styled_markdown(text: str, width: int) -> list[Piece]:
+    """Return a text as pieces with styles in the place of roles, each row with its line end; code is one colour."""
+    rows = render_markdown(text, width, lambda code, _: [[(line, "code")] for line in code.split("\n")])
+    return [(piece, _STYLES.get(role, "")) for row in rows for piece, role in (*row.pieces, ("\n", ""))]
 
 
 def render_markdown(text: str, width: int, highlight: Highlight) -> list[TextRow]:

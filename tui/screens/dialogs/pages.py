@@ -175,14 +175,6 @@ Type what you want and press Enter. The agent works in a shadow of your project:
 what it changes waits in the review (Ctrl+R) until you accept it, hunk by hunk.
 
 """
-_MANUAL_STYLES: Final = {
-    "heading": "bold $text-primary",
-    "strong": "bold",
-    "em": "italic",
-    "code": "$text-accent",
-    "muted": "$foreground 60%",
-    "accent": "$primary",
-}
 _MIN_LABEL: Final = 16  # columns that a label needs beside the word of its command
 
 
@@ -212,11 +204,8 @@ def render_help(manual: ManualAnswer, width: int) -> Content:
 
 def build_manual_page(manual: ManualAnswer) -> PageDialog:
     """Build a page of the manual, drawn for the width that there is."""
-    from tui.widgets.markdown_rows import render_markdown
+    from tui.widgets.markdown_rows import render_styled_markdown
 
-    def draw(width: int) -> Content:
-        rows = render_markdown(manual.text, width, lambda code, _: [[(line, "code")] for line in code.split("\n")])
-        styled = [(text, _MANUAL_STYLES.get(role, "")) for row in rows for text, role in (*row.pieces, ("\n", ""))]
-        return Content.assemble(*styled)
-
-    return PageDialog(f"Manual: {manual.page}", draw)
+    return PageDialog(
+        f"Manual: {manual.page}", lambda width: Content.assemble(*render_styled_markdown(manual.text, width))
+    )
