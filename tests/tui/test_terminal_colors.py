@@ -10,6 +10,7 @@ from textual.color import Color
 from textual.theme import BUILTIN_THEMES
 
 import tui
+from core.protocol import events as e
 from tests.support import recorded
 from tui.chat.above_prompt import CompletionList
 from tui.terminal.capabilities import TerminalCapabilities, detect_capabilities
@@ -268,3 +269,21 @@ def test_code_takes_the_colours_of_a_pygments_style():
     assert app.appearance.set_syntax("monokai")
     assert app.get_css_variables()["syntax-keyword"] == "#66d9ef"
     assert not app.appearance.set_syntax("nowhere")
+
+
+@pytest.mark.parametrize("theme", ["agent-dark", "agent-light"])
+@pytest.mark.parametrize(("depth", "wanted"), [("256", None), ("16", "dim"), ("none", "dim")])
+async def test_with_few_colours_all_behind_a_dialog_is_in_one_style(stage, theme, depth, wanted):
+    async with stage([e.TurnStarted(prompt="**Hello**", mode="agent", model="m")]) as on:
+        on.app.appearance.set_depth(depth)
+        on.app.appearance.choose(theme)
+        on.app.show_appearance()
+        await on.pilot.press("ctrl+p")
+        await on.until(lambda: on.app.screen is not on.screen)
+        await on.pilot.pause()
+        strips = on.app.screen._compositor.render_strips()
+        beside = [segment.style for strip in strips for segment in strip.crop(0, 8) if segment.text.strip()]
+        assert beside
+        assert len({(style.color, style.bgcolor, style.bold, style.dim) for style in beside}) == 1
+        assert bool(beside[0].dim) == (wanted == "dim")
+        assert (beside[0].bgcolor is None or beside[0].bgcolor.is_default) == (wanted == "dim")

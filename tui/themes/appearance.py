@@ -11,7 +11,9 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from rich.style import Style
 from textual.app import App
+from textual.color import Color
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.theme import Theme
 
@@ -21,6 +23,7 @@ from tui.terminal.replies import TerminalBackground
 from tui.themes.building import build_themes, complete_variables, read_pygments_style, resolve_theme
 from tui.themes.line_filter import ASCII, SPOKEN, TerminalFilter
 
+BACKDROP_INK: Final = 0.3  # share of the text's colour in what stands behind a dialog
 LIGHT_FROM: Final = 0.5  # the brightness of a background from which on it is light
 
 R = TypeVar("R")
@@ -117,6 +120,19 @@ class ThemedApp(App[R]):
         if self.appearance.is_dark != (event.brightness < LIGHT_FROM):
             self.appearance.is_dark = not self.appearance.is_dark
             self.show_appearance()
+
+
+def find_backdrop(app: App[Any], ground: Color) -> Style | None:
+    """Return the one style in which all behind a dialog is drawn; None = its colours are mixed with the ground.
+
+    With few colours a mixture would be drawn as the nearest of them, and so as something that it is not.
+    """
+    depth = app.appearance.depth if isinstance(app, ThemedApp) else "truecolor"
+    if depth == "truecolor":
+        return None
+    solid = ground.with_alpha(1)
+    ink = solid.blend(solid.get_contrast_text(1), BACKDROP_INK)
+    return Style.from_color(ink.rich_color, solid.rich_color) if depth == "256" else Style(dim=True)
 
 
 def is_read_out(app: App[Any]) -> bool:

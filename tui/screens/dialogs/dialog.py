@@ -4,17 +4,34 @@ from __future__ import annotations
 
 from typing import Final, TypeVar
 
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
+from rich.style import Style
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from tui.input.visibility import GracePeriod, GuardedWidget
 from tui.text import to_content
+from tui.themes.appearance import find_backdrop
 
 T = TypeVar("T")
 GRACE_SECONDS: Final = 0.4
+
+
+class PlainScreen(BackgroundScreen):
+    """A screen behind a dialog, all of it in one style."""
+
+    def __init__(self, behind: BackgroundScreen, style: Style) -> None:
+        super().__init__(behind.screen, behind.color)
+        self._style = style
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for text, _, control in console.render(self.screen._compositor, options):
+            yield Segment(text, None if control else self._style, control)
 
 
 class Dialog(GuardedWidget, ModalScreen[T | None]):
@@ -34,6 +51,11 @@ class Dialog(GuardedWidget, ModalScreen[T | None]):
         super().__init__()
         self._title = title if isinstance(title, Content) else to_content(title)
         self.grace_period = GracePeriod(GRACE_SECONDS)
+
+    def render(self) -> RenderableType:
+        """Return what stands behind the dialog."""
+        behind, style = super().render(), find_backdrop(self.app, self.styles.background)
+        return PlainScreen(behind, style) if style is not None and isinstance(behind, BackgroundScreen) else behind
 
     def compose(self) -> ComposeResult:
         with Vertical(classes=f"dialog {self.shape}"):
