@@ -30,7 +30,7 @@ class JobsDialog(Dialog[None]):
     """Shows jobs; `load` asks for them again, once a second while one runs, `stop` stops the one of an id."""
 
     DEFAULT_CSS = """
-    JobsDialog OptionList { height: auto; max-height: 30%; margin: 1 0; border: none; text-wrap: nowrap; }
+    JobsDialog OptionList { height: auto; max-height: 30%; margin: 0 0 1 0; border: none; text-wrap: nowrap; }
     JobsDialog OptionList { text-overflow: ellipsis; }
     JobsDialog VerticalScroll { height: 1fr; margin: 1 0; background: $panel; padding: 0 1; }
     JobsDialog > .dialog { height: 90%; }
@@ -57,6 +57,9 @@ class JobsDialog(Dialog[None]):
         self._show()
         self.query_one(OptionList).highlighted = 0
         self.set_interval(REFRESH_SECONDS, self._refresh_soon)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._show_marked, from_end=True)
 
     def _refresh_soon(self) -> None:
         if any(not each.ended for each in self._jobs):
@@ -85,7 +88,7 @@ class JobsDialog(Dialog[None]):
 
     def _show_marked(self, *, from_end: bool = False) -> None:
         """Show the output of the marked job; its end is followed unless the user has scrolled up."""
-        if (job := self._marked) is None:
+        if not self.query(OptionList) or (job := self._marked) is None:
             return
         view = self.query_one(VerticalScroll)
         follows = from_end or view.scroll_offset.y >= view.max_scroll_y
