@@ -9,10 +9,12 @@ from core.modes import Mode
 from core.protocol import commands
 from tui.chat.prompt import COMMAND_PLACEHOLDER, QUESTION_PLACEHOLDER, STEERING_PLACEHOLDER, TRANSCRIPT_PLACEHOLDER
 from tui.chat.transcript import Transcript
+from tui.keymap import format_first_key, get_keymap
 from tui.modes import SCREEN_MODES
 from tui.screens.controller import Controller, ScreenContext
 from tui.screens.controllers.questions import QuestionController
 from tui.screens.dialogs.picker import PickerDialog, PickerOption
+from tui.sessions.home import HomeList
 from tui.text import fit_line
 from tui.widgets.status_bar import StatusBar
 from tui.widgets.status_facts import ASKING_TIERS
@@ -42,6 +44,10 @@ class ModeController(Controller):
         state = self.context.state
         if self.context.transcript.has_focus:
             return TRANSCRIPT_PLACEHOLDER
+        home = self.context.find_bar("home")
+        if home is not None and home.has_focus:
+            keymap = get_keymap(self.context.screen.app)
+            return "   ".join(f"{format_first_key(key, keymap)} {word}" for key, word in HomeList.hints)
         if state.awaited_question:
             return QUESTION_PLACEHOLDER
         if state.is_running:
@@ -62,7 +68,7 @@ class ModeController(Controller):
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
     def _handle_focus(self, event: events.DescendantFocus | events.DescendantBlur) -> None:
-        if isinstance(event.widget, Transcript):
+        if isinstance(event.widget, Transcript | HomeList):
             self.show()
 
     # Switching
