@@ -77,8 +77,8 @@ async def test_ctrl_s_commits_what_is_shown_with_the_words_of_the_user(committin
             == "on main · one commit · pre-commit in the box first · 1 file of yours staged: stays so"
         )
         assert read(dialog, "facts").split("\n") == [
-            "~ src/[a].py  +3 -1",
-            "+ new.txt  +2 -0",
+            "~ src/[a].py  +3 −1",
+            "+ new.txt  +2 −0",
             "stays out: x.bin: git stores it by a filter",
         ]
         await on.pilot.press(*["down"] * 5, "o", "k", "ctrl+s")

@@ -176,7 +176,7 @@ def render_files(files: Sequence[CommitFile], left_out: Sequence[CommitFile], wi
     room = max(width - 24, 20)
     for each in files[:_MAX_FILES]:
         path = Content.from_text(f"{_SIGNS[each.operation]} {shorten_path(each.path, room)}", markup=False)
-        rows.append(Content.assemble(path, (f"  +{each.added}", "$text-success"), (f" -{each.removed}", "$text-error")))
+        rows.append(Content.assemble(path, (f"  +{each.added}", "$text-success"), (f" −{each.removed}", "$text-error")))
     if len(files) > _MAX_FILES:
         rows.append(Content(f"… {len(files) - _MAX_FILES} more"))
     for each in left_out:
