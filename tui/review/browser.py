@@ -53,7 +53,7 @@ class ChangeBrowser(Vertical):
     ChangeBrowser > .review--risk { height: auto; max-height: 2; padding: 0 1; color: $text-error; }
     ChangeBrowser > .review--risk { background: $error-muted; }
     ChangeBrowser > .review--risk.-label { color: $text-warning; background: $surface; }
-    ChangeBrowser > .review--conflict { height: auto; max-height: 4; padding: 0 1; }
+    ChangeBrowser > .review--conflict { height: auto; max-height: 6; padding: 0 1; }
     ChangeBrowser > .review--conflict { color: $text-warning; background: $warning-muted; }
     ChangeBrowser > HunkEditor, ChangeBrowser > HunkEditor:focus { border: none; padding: 0; }
     ChangeBrowser > HunkEditor { height: auto; max-height: 75%; scrollbar-size-horizontal: 0; }

@@ -85,9 +85,9 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
         count, left = len(self._choices), self._choices.count(None)
         title = [("Conflict  ", "bold $text-warning"), (format_path(self._sides.path, 60), "bold")]
         where = "the whole file" if self._sides.whole else f"line {clash.start}"
-        title.append((f"   place {self._at + 1} of {count}, {where}", "$foreground 60%"))
+        title.append((f"  {self._at + 1} of {count}, {where}", "$foreground 60%"))
         texts = TODO_CHOICE_TEXTS if self._sides.theirs_is else CHOICE_TEXTS
-        title.append((f"   {texts[choice.take]}", "$text-success") if choice else ("   not decided", "$text-warning"))
+        title.append((f"  {texts[choice.take]}", "$text-success") if choice else ("  not decided", "$text-warning"))
         self.query_one(".dialog-title", Static).update(Content.assemble(*title))
         self.query_one(ConflictView).show(clash, choice)
         writes, keymap = self.query_one(PlaceEditor).display, get_keymap(self.app)
