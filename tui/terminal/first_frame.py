@@ -67,7 +67,7 @@ class FirstFrame:
     def render(self) -> str:
         """Return the whole frame, for a screen of which nothing is known."""
         looks, written = self._looks, []
-        room = self._rows - PROMPT_ROWS - 2  # the status bar, and a row between greeting and prompt
+        room = self._rows - PROMPT_ROWS - 1  # the status bar
         greeting = self._list_greeting()[:room] if self._is_empty else []
         for y in range(self._rows):
             row = greeting[y] if y < len(greeting) else []
