@@ -50,7 +50,7 @@ class CompletionList(OptionList, can_focus=False):
         if self.kind != "@":
             return mark_letters(f"{self.kind}{fit_line(word)}", self.pattern, start=len(self.kind))
         parent = self.parent
-        room = (parent.size.width if isinstance(parent, Widget) else 0) - 2 - 2 * self.scrollbar_size_vertical
+        room = (parent.size.width if isinstance(parent, Widget) else 0) - 4 - 2 * self.scrollbar_size_vertical
         taken = min(measure_text(note), room // 2) + 2 if note else 0
         return format_whole_path(word, self._words, self.pattern, max(room - taken, 20))
 
