@@ -167,6 +167,21 @@ async def test_escape_goes_back_and_the_query_is_kept(indexed):
         assert dialog.query_one(Input).value == "x"
 
 
+async def test_the_kinds_can_be_read_in_a_theme_that_is_chosen_meanwhile(indexed):
+    async with indexed() as on:
+        dialog = await opened(on)
+        shown = dialog.query_one(".hits--kinds", Static)
+
+        def find_ink() -> Any:
+            return next(each.style.color for each in shown.render_line(0) if "symbols" in each.text)
+
+        before = find_ink()
+        on.app.appearance.choose("agent-light")
+        on.app.show_appearance()
+        await on.until(lambda: find_ink() != before)
+        assert sum(find_ink().triplet) < 3 * 160
+
+
 async def test_the_kinds_are_gone_through_by_tab(indexed):
     async with indexed() as on:
         dialog = await opened(on, *"item")

@@ -188,6 +188,7 @@ class SearchDialog(HitDialog):
             ("hits.leave", "back"),
         )
         self._show_kinds()
+        self.app.theme_changed_signal.subscribe(self, lambda _: self._show_kinds())
         self.query_one(Input).focus()
         self._start_search()
 
