@@ -6,6 +6,7 @@ import pytest
 from textual.widgets import Static
 
 from core.protocol import commands as c
+from core.protocol import documents as d
 from core.protocol import events as e
 from core.protocol.queries import GuideAnswer, GuideQuery
 from tests.support import recorded
@@ -40,6 +41,17 @@ async def test_each_step_is_led_on_by_what_it_names(stage):
         await on.pilot.press("f1")
         await on.until(lambda: line_of(on) == "")
         assert kept(on) == ["file", "mode", "review", "commands", "help", "done"]
+
+
+async def test_the_tour_gives_its_room_to_what_the_agent_asks(stage):
+    asked = (d.Question(id="q", text="Which one?", options=(d.Option(id="a", label="This"),)),)
+    async with stage([*recorded.opening(), e.TurnStarted(prompt="go", mode="agent", model="m")], answers=NEW) as on:
+        await on.until(lambda: line_of(on).startswith("Tour 1/5"))
+        await on.emit(e.QuestionAsked(id="q1", call="c1", questions=asked, title="First"))
+        await on.until(lambda: line_of(on) == "")
+        await on.emit(e.QuestionAnswered(id="q1", answers=(d.QuestionAnswer(question="q", options=("a",)),), by="user"))
+        await on.until(lambda: line_of(on).startswith("Tour 1/5"))
+        assert kept(on) == ["file"]
 
 
 async def test_the_tour_goes_on_where_it_was_left(stage):

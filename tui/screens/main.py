@@ -213,7 +213,7 @@ class MainScreen(Screen[None]):
         for wanted, follow in followers:
             if topics & wanted:
                 follow()
-        if "queue" in topics or (topics & {"blocks", "review", "status"} and not self.state.is_running):
+        if topics & {"queue", "ask"} or (topics & {"blocks", "review", "status"} and not self.state.is_running):
             act.guide.update()
         if "ask" in topics:
             self.context.start(self._show_questions, group="asked", exclusive=True)

@@ -95,6 +95,9 @@ class GuideController(Controller):
         self.context.submit_soon(commands.GuideKeep(tour=self._step.id if self._step is not None else DONE))
 
     def _describe(self) -> str:
+        state = self.context.state
+        if state.approvals or state.awaited_question is not None:
+            return ""  # what is asked has the room, and the user's eye
         return self._describe_step(self._step) if self._step is not None else self._describe_hint()
 
     def _describe_step(self, step: TourStep) -> str:
@@ -114,7 +117,5 @@ class GuideController(Controller):
 
     def _find_hint(self) -> GuideHint | None:
         state = self.context.state
-        if state.approvals or state.awaited_question is not None:
-            return None
         known = {each for each, times in self._shown.items() if times >= MAX_SHOWN} | self._used
         return next((each for each in HINTS if each.id not in known and each.fits(state)), None)
