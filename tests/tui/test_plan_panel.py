@@ -114,8 +114,8 @@ def test_a_dot_runs_along_the_line_of_a_todo_that_a_subagent_works_on():
         " │ •───",
     ]
     assert graph_row(3, "  ").partition("◐")[0] == "  •"
-    assert graph_row(0, "╰─").endswith("◐ basket  Make Basket.total decimal · reads tax.py")
-    assert graph_row(0, "╰─", None) == " ╰─◐ basket  Make Basket.total decimal"
+    assert graph_row(0, "╰─").endswith("◐ basket   Make Basket.total decimal · reads tax.py")
+    assert graph_row(0, "╰─", None) == " ╰─◐ basket   Make Basket.total decimal"
 
 
 async def test_the_dots_move_while_the_graph_is_seen_and_someone_works_and_stand_still_else():

@@ -112,7 +112,8 @@ def render_graph_row(todo: Todo, facts: TodoFacts, width: int, lines: str, *, mo
     state = get_state(todo, facts.todos)
     sign, colour = SIGNS[state]
     room = max(width - len(lines) - MARGIN - 1, 8)
-    named = fit_line(todo.id, max(room // 2, 8))
+    column = min(max((len(each) for each in facts.todos), default=len(todo.id)), max(room // 2, 8))
+    named = f"{fit_line(todo.id, column):<{column}}"
     text = fit_line(todo.content, max(room - len(named) - 2, 8))
     head: list[Piece] = [(f" {lines}", LANE_STYLE)]
     activity = facts.activities.get(todo.id)
