@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from textual.app import ComposeResult
 from textual.content import Content
@@ -14,6 +14,8 @@ from tui.keymap import get_bindings
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line
 from tui.widgets.input_line import SteadyInput
+
+LONGEST_LABEL: Final = 32  # columns that labels are aligned in; a longer one pushes its note
 
 
 class PickerOption(NamedTuple):
@@ -46,6 +48,7 @@ class PickerDialog(Dialog[str]):
         self._choices, self._current, self._free, self._about = choices, current, free_text, about
         self.check: Callable[[str], str] = lambda _: ""
         self._shown: list[PickerOption] = []
+        self._column = max((min(len(each.label), LONGEST_LABEL) for each in choices if each.note), default=0)
         self._about_line = Static(classes="dialog-about")
 
     def compose_body(self) -> ComposeResult:
@@ -92,7 +95,8 @@ class PickerDialog(Dialog[str]):
     def format_choice(self, choice: PickerOption) -> Content:
         """Format one line of the list."""
         mark = ("● " if choice.id == self._current else "  ", "$accent")
-        return Content.assemble(mark, fit_line(choice.label, 80), "  ", (fit_line(choice.note, 80), "$foreground 60%"))
+        label = f"{fit_line(choice.label, 80):<{self._column}}"
+        return Content.assemble(mark, label, "  ", (fit_line(choice.note, 80), "$foreground 60%"))
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self.show_about("" if event.value else self._about, is_problem=False)
