@@ -100,7 +100,7 @@ def _describe(candidate: TriedCandidate, chosen: int, number: int) -> Iterator[P
     yield " · ".join(filter(None, used)), "$foreground 60%"
     hunks = sum(len(each.hunks) for each in changes)
     taken = "taken before" if candidate.state == "taken" else ""
-    yield (f"{chosen} of {count('hunk', hunks)} chosen" if chosen else taken), "$accent"
+    yield (f"{chosen} of {count('hunk', hunks)} chosen" if chosen else taken), "bold"
 
 
 def _format_time(candidate: TriedCandidate) -> str:

@@ -25,7 +25,7 @@ from tui.widgets.row_view import CursorView
 KEY_HINTS: Final[tuple[Hint, ...]] = (
     ("best.next", "next"),
     ("best.choose", "hunk"),
-    ("best.choose_all", "all of it"),
+    ("best.choose_all", "all"),
     ("best.take", "take"),
     ("best.leave", "back"),
 )
