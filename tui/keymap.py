@@ -14,7 +14,7 @@ from textual.binding import Binding, BindingType
 from tui.key_scopes import SCOPE_TITLES
 from tui.key_table import KEYS, Key
 
-_KEY_SIGNS: Final = {"full_stop": ".", "escape": "esc", "up": "↑", "down": "↓", "left": "←", "right": "→"}
+_KEY_SIGNS: Final = {"full_stop": ".", "escape": "esc", "up": "↑", "down": "↓", "left": "←", "right": "→", "slash": "/"}
 
 
 def format_keys(keys: str) -> str:

@@ -107,6 +107,7 @@ async def test_down_goes_to_the_list_and_beyond_its_ends_back_to_the_prompt(stag
         await on.pilot.press("down")
         assert home.has_focus
         assert str(on.prompt.placeholder).startswith("enter open   r rename   t tag")
+        assert "/ search" in str(on.prompt.placeholder)
         assert home.highlighted_option.id == "ses_waits"
         await on.pilot.press("j")
         assert home.highlighted_option.id == "ses_plain"
