@@ -32,7 +32,7 @@ class JobsDialog(Dialog[None]):
     DEFAULT_CSS = """
     JobsDialog OptionList { height: auto; max-height: 30%; margin: 0 0 1 0; border: none; text-wrap: nowrap; }
     JobsDialog OptionList { text-overflow: ellipsis; }
-    JobsDialog VerticalScroll { height: 1fr; margin: 1 0; background: $panel; padding: 0 1; }
+    JobsDialog VerticalScroll { height: 1fr; margin: 1 0; background: $panel; padding: 0 0 0 1; }
     JobsDialog > .dialog { height: 90%; }
     JobsDialog #jobs-changed { height: auto; max-height: 4; }
     """
