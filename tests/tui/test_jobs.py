@@ -55,6 +55,8 @@ async def test_a_job_shows_the_end_of_its_output_and_what_it_has_changed_so_far(
         assert view.scroll_offset.y == view.max_scroll_y
         await on.pilot.resize_terminal(60, 16)
         await on.until(lambda: view.size.width < 60 and view.scroll_offset.y == view.max_scroll_y > 0)
+        keys = dialog.query_one("#listing-keys").region
+        await on.until(lambda: view.region.height > 0 and not view.region.overlaps(keys))
         await on.pilot.press("j")
         assert shown(on, "#jobs-changed") == "Ended: exit code 2, changed: made x"
         assert shown(on, "#jobs-output") == "no output yet"

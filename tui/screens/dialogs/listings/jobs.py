@@ -32,7 +32,6 @@ class JobsDialog(Dialog[None]):
     DEFAULT_CSS = """
     JobsDialog OptionList { height: auto; max-height: 30%; margin: 0 0 1 0; border: none; text-wrap: nowrap; }
     JobsDialog OptionList { text-overflow: ellipsis; }
-    JobsDialog VerticalScroll { height: 1fr; margin: 1 0; background: $panel; padding: 0 0 0 1; }
     JobsDialog > .dialog { height: 90%; }
     JobsDialog #jobs-changed { height: auto; max-height: 4; }
     """
@@ -49,7 +48,7 @@ class JobsDialog(Dialog[None]):
         rows.can_focus = False
         yield rows
         yield Static(id="jobs-changed")
-        with VerticalScroll(can_focus=False):
+        with VerticalScroll(id="jobs-view", can_focus=False):
             yield Static(id="jobs-output")
         yield KeyHints(_KEYS, id="listing-keys")
 
