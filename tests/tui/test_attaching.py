@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from textual.events import Paste
+from textual.widgets import Static
 
 from core.attachments.pictures import render_preview
 from core.attachments.preparation import prepare_attachment
@@ -201,6 +202,30 @@ async def test_enter_on_what_the_user_said_shows_the_picture(stage):
         assert on.client.queries[-1].digest == SHOWN.digest
         await on.pilot.press("escape")
         assert on.app.screen is on.screen
+
+
+async def test_of_several_pictures_one_after_the_other_is_shown(stage):
+    second = prepare_attachment(picture(32, 16), "plot.png").attachment
+    said = UserMessage(content="See @shot.png and @plot.png", attachments=(SHOWN, second))
+    events = [
+        *recorded.opening(),
+        e.TurnStarted(prompt=said.content, mode="agent", model="m"),
+        e.MessageAppended(message=said),
+    ]
+    answers = {PictureQuery: PictureAnswer(rows=render_preview(PNG, 40, 12))}
+    async with stage(events, answers=answers) as on:
+        await on.pilot.press("ctrl+up", "g", "enter")
+        await on.until(lambda: on.app.screen is not on.screen)
+
+        def look() -> tuple[str, str]:
+            return str(on.app.screen.query_one(".dialog-title", Static).render())[:6], on.client.queries[-1].digest
+
+        await on.until(lambda: look() == ("1 of 2", SHOWN.digest))
+        await on.pilot.press("right")
+        await on.until(lambda: look() == ("2 of 2", second.digest))
+        await on.pilot.press("left")
+        await on.until(lambda: look() == ("1 of 2", SHOWN.digest))
+        assert "image shot.png" in str(on.app.screen.query_one(".dialog-title", Static).render())
 
 
 async def test_a_label_in_what_was_said_is_not_told_of_twice(stage):

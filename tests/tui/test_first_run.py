@@ -183,6 +183,27 @@ async def test_after_a_pasted_key_one_of_its_models_is_chosen(stage, answer_of_a
         assert [each.key for each in on.sent(c.ProviderConfigure)] == ["sk-1", ""]
 
 
+async def test_escape_leads_from_a_key_back_to_the_ways_on(stage, answer_of_a_search):
+    async with stage(wish=SessionRequest(), react=keeps) as on:
+        await welcomed(on)
+        await on.pilot.press("down", "enter")
+        line = on.app.screen.query_one("#welcome-key", Input)
+        await on.until(lambda: line.has_focus)
+        await on.pilot.press(*"sk", "escape")
+        assert (line.display, on.app.screen.query_one("#welcome-ways").has_focus) == (False, True)
+        await on.pilot.press("up", "enter")
+        await on.until(lambda: on.sent(c.SessionOpen))
+        assert on.sent(c.SessionOpen)[0].demo
+
+
+async def test_the_program_can_be_left_before_anything_is_chosen(stage, answer_of_a_search):
+    async with stage(wish=SessionRequest()) as on:
+        await welcomed(on)
+        await on.pilot.press("ctrl+q")
+        await on.until(lambda: on.app._exit)
+        assert on.sent(c.SessionOpen) == []
+
+
 WORK = ProviderStatus(id="work", label="work", base_url="https://host.example/v1")
 
 
@@ -279,6 +300,19 @@ async def test_a_key_can_be_pasted_at_any_time_and_one_of_its_models_is_taken(st
         await on.until(lambda: on.sent(c.ModelSet))
         assert on.sent(c.ProviderConfigure) == [c.ProviderConfigure(provider="openai", key="sk-1")]
         assert on.sent(c.ModelSet)[0].model == "openai/a"
+
+
+async def test_escape_pastes_no_key(stage):
+    models = ModelsAnswer(models=(LOCAL,), providers=(OPENAI, OLLAMA), default="openai/a")
+    async with stage(recorded.opening(), answers={ModelsQuery: models}, react=keeps) as on:
+        on.prompt.text = "/login"
+        on.prompt.submit()
+        for dialog, keys in (("PickerDialog", ["enter"]), ("KeyDialog", [*"sk-1", "escape"])):
+            await on.until(lambda name=dialog: type(on.app.screen).__name__ == name and on.app.screen.query(Input))
+            await on.pilot.pause(0.05)
+            await on.pilot.press(*keys)
+        await on.until(lambda: on.app.screen is on.screen)
+        assert on.sent(c.ProviderConfigure) == []
 
 
 async def test_theme_and_keys_of_the_user_are_taken_and_what_is_wrong_is_told(stage):

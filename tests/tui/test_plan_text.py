@@ -124,6 +124,31 @@ async def test_lines_are_marked_and_commented_from_the_keyboard():
         assert not text.has_focus
 
 
+@pytest.mark.parametrize(
+    ("keys", "first", "count"),
+    [
+        ("j", 3, 1),
+        ("j j k", 3, 1),
+        ("j J", 3, 3),
+        ("j j j K", 5, 2),
+        ("j j J K", 5, 1),
+        ("pagedown", 5, 1),
+        ("G pageup", 3, 1),
+        ("G", 9, 1),
+        ("G g", 1, 1),
+    ],
+)
+async def test_the_cursor_goes_by_lines_by_screenfuls_and_to_both_ends_and_marks(keys, first, count):
+    app = plan_app()
+    async with app.run_test(size=(60, 30)) as pilot:
+        text = await reading(pilot)
+        text.styles.height = 6
+        await pilot.pause()
+        await pilot.press(*keys.split())
+        start, excerpt = text.get_marked_lines()
+        assert (start, excerpt.count("\n") + 1) == (first, count)
+
+
 async def test_a_comment_is_changed_and_removed_where_it_stands():
     app = plan_app()
     async with app.run_test(size=(60, 40)) as pilot:

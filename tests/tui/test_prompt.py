@@ -204,6 +204,8 @@ async def test_page_keys_scroll_the_conversation_unless_the_prompt_needs_them(st
         assert (on.transcript.scroll_offset.y, on.prompt.cursor_location[0] < 30) == (before, True)
         await on.pilot.press("ctrl+pageup")
         assert on.transcript.scroll_offset.y < before
+        await on.pilot.press("ctrl+pagedown")
+        assert on.transcript.scroll_offset.y == before
 
 
 async def test_a_long_completion_takes_one_line(stage):

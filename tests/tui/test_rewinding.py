@@ -200,7 +200,10 @@ async def test_the_preview_fits_the_smallest_window_and_scrolls(stage):
         assert view.max_scroll_y > 0
         await on.pilot.press("j", "j")
         await on.pilot.pause(0.05)
-        assert view.scroll_y > 0
+        below = view.scroll_y
+        assert below > 0
+        await on.pilot.press("k")
+        assert view.scroll_y < below
 
 
 def test_n16a_the_board_goes_back_with_the_conversation():

@@ -55,7 +55,14 @@ async def test_the_session_of_this_window_is_not_called_open_in_another():
 
 
 @pytest.mark.parametrize(
-    ("keys", "chosen"), [(["enter"], "s1"), (["down", "enter"], "s3"), (["escape"], None), ([*"demo", "enter"], "s3")]
+    ("keys", "chosen"),
+    [
+        (["enter"], "s1"),
+        (["down", "enter"], "s3"),
+        (["down", "up", "enter"], "s1"),
+        (["escape"], None),
+        ([*"demo", "enter"], "s3"),
+    ],
 )
 async def test_keys_choose_what_can_be_opened(keys, chosen):
     app = PickerApp()

@@ -6,9 +6,10 @@ import pytest
 from textual.pilot import Pilot
 
 from core.protocol.queries import TreeAnswer, TreeEntry
-from tests.tui.panes_case import MARKS, tree_app
+from tests.tui.panes_case import MARKS, PaneApp, tree_app
 from tui.files.file_tree import MAX_DEPTH, MAX_ENTRIES, DirectoryRefused, FileTree
 from tui.files.matches import shorten_directory
+from tui.files.pane import FilePane, FindInput
 
 
 async def settle(pilot: Pilot[None], *keys: str) -> FileTree:
@@ -66,6 +67,23 @@ async def test_left_folds_and_goes_up_and_an_open_directory_is_not_read_twice():
         assert "src/shop" not in names(tree)
         await settle(pilot, "right")
         assert app.loads.count("src") == 1
+
+
+async def test_a_file_that_is_looked_for_is_walked_to_and_shown_and_escape_leads_back_to_the_tree():
+    found = ("src/main.py", "src/shop/prices.py", "src/shop/zones.py")
+
+    async def find(_: str) -> tuple[str, ...]:
+        return found
+
+    app = PaneApp(lambda app: FilePane(app.tree, find))
+    async with app.run_test(size=(40, 20)) as pilot:
+        tree = await settle(pilot, "/", "s", "down", "down", "up", "enter")
+        assert [each.path for each in app.posted] == ["src/shop/prices.py"]
+        assert tree.has_focus
+        assert tree.cursor_node.data.path == "src/shop/prices.py"
+        await settle(pilot, "/", "s", "escape")
+        assert (tree.has_focus, tree.display, app.query_one(FindInput).display) == (True, True, False)
+        assert len(app.posted) == 1
 
 
 async def test_enter_and_a_click_choose_a_file_but_not_a_directory():

@@ -1,0 +1,48 @@
+"""What the dialogs of the review show is read to its end before it is answered."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from core.protocol import commands as c
+from core.protocol import events as e
+from core.protocol import queries as q
+from tests.tui.review_case import PRICES
+from tests.tui.test_review_dialogs import COMMENTS, diff, proposed, reviewing
+from tests.tui.test_review_list import change
+from tui.screens.dialogs.consent import ConsentDiff
+
+
+async def test_comments_are_walked_both_ways_and_left_where_they_are(stage, clock):
+    events = [*proposed(change("src/a.py")), *(e.HunkCommented(comment=each) for each in COMMENTS)]
+    async with stage(events, answers={q.DiffQuery: diff("src/a.py")}) as on:
+        await reviewing(on, clock)
+        await on.pilot.press("S")
+        await on.until(lambda: type(on.app.screen).__name__ == "CommentsDialog")
+        await on.pilot.press("j", "k", "e", *" Now.", "enter")
+        await on.until(lambda: on.sent(c.HunkComment))
+        assert [(each.path, each.text) for each in on.sent(c.HunkComment)] == [("src/a.py", "Why [/red]? Now.")]
+        await on.pilot.press("escape")
+        await on.until(lambda: on.app.screen is on.screen)
+        assert on.sent(c.CommentsSend) == []
+
+
+async def test_a_diff_that_is_asked_about_is_read_in_all_directions(stage, clock):
+    wide = replace(PRICES, change=replace(PRICES.change, protected=True, risk="runs by itself"))
+    async with stage(proposed(wide.change), size=(60, 16), answers={q.DiffQuery: q.DiffAnswer(diff=wide)}) as on:
+        await reviewing(on, clock)
+        await on.pilot.press("a")
+        await on.until(lambda: on.app.screen.query(ConsentDiff))
+        await on.pilot.pause(0.05)
+        view = on.app.screen.query_one(ConsentDiff)
+        begin = view.scroll_offset
+        await on.pilot.press("j")
+        below = view.scroll_offset
+        assert (below.x, below.y > begin.y) == (begin.x, True)
+        await on.pilot.press("k")
+        assert view.scroll_offset.y < below.y
+        await on.pilot.press("right")
+        assert view.scroll_offset.x > 0
+        await on.pilot.press("left")
+        assert view.scroll_offset.x == 0
+        assert on.sent(c.HunkResolve) == []
