@@ -20,6 +20,7 @@ from core.protocol.queries import (
 from tests.support import recorded
 from tui.files.file_tree import FileTree
 from tui.review import messages as review_messages
+from tui.widgets.side_pane import SidePane
 
 TREE = TreeAnswer(path="", entries=(TreeEntry(name="shop", kind="directory"), TreeEntry(name="README.md", kind="file")))
 FILE = FileAnswer(path="README.md", text="# Shop\n", language="markdown", size=7)
@@ -90,6 +91,26 @@ async def test_in_a_narrow_window_escape_puts_away_what_covers_the_prompt_one_by
         await on.pilot.press("escape")
         await on.until(lambda: on.prompt.has_focus)
         assert not on.screen.query_one("#left").display
+
+
+async def test_a_pane_that_comes_by_itself_covers_nothing_in_a_window_that_got_narrow_meanwhile(stage, monkeypatch):
+    async with stage(recorded.opening(), size=(120, 30)) as on:
+        await on.emit(*recorded.turn())
+        await on.until(lambda: on.panes.side is not None and on.panes.side.current == "review")
+        show = SidePane.show
+
+        async def show_late(side: SidePane, name: str) -> object:
+            await on.pilot.resize_terminal(80, 30)
+            return await show(side, name)
+
+        with monkeypatch.context() as slow:
+            slow.setattr(SidePane, "show", show_late)
+            await on.panes.show_beside("plan")
+        await on.until(lambda: on.prompt.has_focus)
+        assert (on.panes.side.current, on.screen.query_one("#centre").display) == ("", True)
+        await on.pilot.resize_terminal(120, 30)
+        await on.until(lambda: on.panes.side.current == "plan")
+        assert on.prompt.has_focus
 
 
 async def test_the_review_pops_up_with_the_first_change_and_leaves_the_focus(stage):

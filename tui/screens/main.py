@@ -225,7 +225,7 @@ class MainScreen(Screen[None]):
         has_room = self.has_class("-broad") and self.size.width > ONE_PANE_WIDTH
         if has_room and self.state.blocks and self._is_loaded and self.controllers.panes.side is None:
             pane = "plan" if self.state.current_plan is not None else "review"
-            self.context.start(partial(self.controllers.panes.show, pane, focus=False), group="panes")
+            self.context.start(partial(self.controllers.panes.show_beside, pane), group="panes")
 
     def _show_blocks(self) -> None:
         self.state.renew_receipts()

@@ -157,6 +157,12 @@ class PaneController(Controller):
         if focus:
             pane.focus()
 
+    async def show_beside(self, name: str) -> None:
+        """Show a side pane that is due by itself; it hides again if the window got narrow meanwhile."""
+        await self.show(name, focus=False)
+        if self.is_narrow:
+            self.uncover_prompt()
+
     async def show_files(self) -> None:
         screen = self.context.screen
         if not screen.query("#left"):
@@ -215,7 +221,7 @@ class PaneController(Controller):
     def restore_hidden_pane(self) -> None:
         """Show the pane again that was hidden because the window got narrow, once there is room; without the focus."""
         if self.hidden_pane and not self.is_narrow:
-            self.context.start(partial(self.show, self.hidden_pane, focus=False), group="panes")
+            self.context.start(partial(self.show_beside, self.hidden_pane), group="panes")
 
     def restore_verdict(self, path: str, why: str = "") -> None:
         """Let hunks of a file ("" = of any) be judged again, since the engine did not take a verdict."""
@@ -263,7 +269,7 @@ class PaneController(Controller):
         due = next((each for each in panes if not self.is_narrow and self._is_due(each, topics)), None)
         if due is not None:
             self._auto_shown.add(due.name)
-            await self.show(due.name, focus=False)
+            await self.show_beside(due.name)
 
     def _is_due(self, pane: AutoPane, topics: frozenset[Topic]) -> bool:
         state = self.context.state
@@ -313,8 +319,7 @@ class PaneController(Controller):
         return answer if isinstance(answer, queries.TreeAnswer) else queries.TreeAnswer(path=path, entries=())
 
     async def _find_files(self, words: str) -> tuple[str, ...]:
-        question = queries.FindQuery(pattern=words, limit=MAX_FOUND_FILES)
-        answer = await self.context.query(question, queries.FindAnswer)
+        answer = await self.context.query(queries.FindQuery(pattern=words, limit=MAX_FOUND_FILES), queries.FindAnswer)
         return answer.paths if answer else ()
 
     async def load_file(self, path: str) -> queries.FileAnswer:
@@ -391,6 +396,4 @@ class FocusController(Controller):
     def _restart_grace_periods(self) -> None:
         """A dialog covers the screen: what is judged here has to be seen anew."""
         for each in self.context.screen.query("*").results(Widget):
-            restart: Any = getattr(each, "restart_grace", None)
-            if restart is not None:
-                restart()
+            getattr(each, "restart_grace", lambda: None)()
