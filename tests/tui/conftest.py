@@ -17,6 +17,7 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from core.protocol.events import AnyEvent
+from tests.support.key_rows import ROWS, watch_keys
 from tests.support.scripted_client import ScriptedClient
 from tui.app import FRAMES_PER_SECOND, AgentApp
 from tui.bridge import SessionRequest
@@ -108,7 +109,7 @@ class Stage:
 
     async def until(self, holds: Callable[[], object]) -> None:
         """Let the app run until something holds. A busy machine may take its time; what never holds is ended anyway."""
-        async with asyncio.timeout(50):
+        async with asyncio.timeout(5 if ROWS.dead else 50):  # a dead key brings nothing, however long it is waited for
             while not holds():
                 await self.pilot.pause(0.01)
 
@@ -158,6 +159,11 @@ def parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return PARSED[key]
 
     monkeypatch.setattr(Stylesheet, "_parse_rules", parsed)
+
+
+@pytest.fixture(autouse=True)
+def watched_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch_keys(monkeypatch)
 
 
 @pytest.fixture(autouse=True)
