@@ -125,12 +125,22 @@ async def test_keys_go_through_candidates_and_hunks_and_leave(stage):
         view = dialog.query_one(ComparedHunks)
         await on.pilot.press("j", "j", "k")
         assert view.current == ("s2", "calc.py", "net")
-        await on.pilot.press("a", "a", "3", "shift+tab", "2", "4")
+        await on.pilot.press("a", "a", "3", "shift+tab")
         assert view.current == ("s2", "calc.py", "gross")
         assert "[x]" not in shown(on)
         await on.pilot.press("escape")
         await on.until(lambda: on.app.screen is on.screen)
         assert not on.sent(cmd.BestTake)
+
+
+async def test_each_candidate_is_shown_by_its_number_and_a_number_without_one_does_nothing(stage):
+    four = tuple(candidate(f"s{n}", f"{n} · x", diff("calc.py", "gross")) for n in range(1, 5))
+    async with stage(answers={CandidatesQuery: replace(FOUND, candidates=four)}, size=(120, 40)) as on:
+        view = (await open_dialog(on)).query_one(ComparedHunks)
+        for key, shown_one in {"2": "s2", "4": "s4", "1": "s1", "3": "s3", "5": "s3"}.items():
+            await on.pilot.press(key)
+            await on.pilot.pause()
+            assert view.current == (shown_one, "calc.py", "gross")
 
 
 async def test_the_command_takes_a_number_or_models(stage):

@@ -179,6 +179,17 @@ async def test_a_card_stands_first_and_is_answered_by_key_and_by_mouse_once_it_w
         assert "Is the fault gone?" not in await shown(pilot)
 
 
+@pytest.mark.parametrize(("key", "option"), [("f", "fixed"), ("b", "broken")])
+async def test_a_fix_is_judged_by_key(monkeypatch, key, option):
+    monkeypatch.setattr(board, "GRACE_SECONDS", 0.0)
+    app = BoardApp()
+    async with app.run_test(size=(70, 40)) as pilot:
+        await shown(pilot, STAGES["mended"])
+        app.query_one(DebugBoard).focus()
+        await pilot.press(key)
+        assert [(each.id, each.answers[0].options) for each in app.posted] == [("a2", (option,))]
+
+
 async def test_a_live_log_is_followed_to_its_end_and_says_when_no_more_of_it_is_shown():
     async with BoardApp().run_test(size=(62, 14)) as pilot:
         for count in (3, 30, 500):

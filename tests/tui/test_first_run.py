@@ -255,7 +255,10 @@ async def test_what_can_be_no_name_and_no_address_is_told_where_it_was_typed(sta
             typed(on, name).value = good
             await on.pilot.press("enter")
         assert typed(on, "key").has_focus
-        await on.pilot.press("up", "up", "down", "escape")
+        for key, name in (("up", "name"), ("up", "url"), ("down", "name")):
+            await on.pilot.press(key)
+            assert typed(on, name).has_focus
+        await on.pilot.press("escape")
         await welcomed(on)
         assert on.sent(c.ProviderConfigure) == []
 

@@ -68,12 +68,13 @@ async def test_f1_explains_the_place_that_has_the_focus_and_searches(stage):
         shown = on.app.screen.query_one("#keyhelp-text")
         await on.until(lambda: str(shown.render()).startswith("Prompt"))
         scroll = on.app.screen.query_one("VerticalScroll")
-        await on.pilot.press("pagedown", "down")
+        await on.pilot.press("pagedown")
         await on.until(lambda: scroll.scroll_offset.y > 2)
         away = scroll.scroll_offset.y
-        await on.pilot.press("up")
-        await on.until(lambda: scroll.scroll_offset.y == away - 1)
-        await on.pilot.press("pageup", *"rewind")
+        for key, moved in (("up", away - 1), ("down", away), ("pageup", 0)):
+            await on.pilot.press(key)
+            await on.until(lambda moved=moved: scroll.scroll_offset.y == moved)
+        await on.pilot.press("pagedown", *"rewind")
         await on.until(lambda: "esc twice" in str(shown.render()) or "earlier prompt" in str(shown.render()))
         assert scroll.scroll_offset.y == 0
         await on.pilot.press("f1")

@@ -99,13 +99,14 @@ def react(client: Any, command: c.AnyCommand) -> c.Reply | None:
     return None
 
 
-async def test_a_message_that_waits_is_edited_in_the_prompt(stage):
+@pytest.mark.parametrize(("keys", "id_of", "text"), [("je", "s1", "then\nthat"), ("jke", "s0", "first")])
+async def test_a_message_that_waits_is_edited_in_the_prompt(stage, keys, id_of, text):
     async with stage(recorded.opening(), react=react) as on:
         await queued(on, "first", "then\nthat")
         assert [str(each.prompt) for each in on.app.screen.query_one(OptionList).options] == ["first", "then that"]
-        await on.pilot.press("j", "e")
-        await on.until(lambda: on.prompt.text == "then\nthat")
-        assert [each.ids for each in on.sent(c.TurnUnsteer)] == [("s1",)]
+        await on.pilot.press(*keys)
+        await on.until(lambda: on.prompt.text == text)
+        assert [each.ids for each in on.sent(c.TurnUnsteer)] == [(id_of,)]
 
 
 @pytest.mark.parametrize("key", ["d", "delete"])
@@ -114,8 +115,8 @@ async def test_a_message_that_is_cancelled_is_gone_and_the_others_stay_listed(st
         await queued(on, "first", "then\nthat")
         await on.pilot.press(key)
         await on.until(lambda: isinstance(on.app.screen, QueueDialog) and len(on.screen.state.pending_steers) == 1)
-        await on.pilot.press("k", "q")
-        await on.all_shown()
+        await on.pilot.press("q")
+        await on.until(lambda: on.app.screen is on.screen)
         assert on.prompt.text == ""
         assert list(on.screen.state.pending_steers.values()) == ["then\nthat"]
 

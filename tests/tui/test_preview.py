@@ -157,7 +157,9 @@ async def test_keys_move_the_cursor_and_mark_lines():
         assert app.posted == [MentionRequested("src/main.py", 2, 3)]
         await pilot.press("pagedown")
         assert (preview.marked_lines, current(await shown(pilot))[:4]) == ((0, 0), "▌ 21")
-        await pilot.press("pageup", "G", "g", "@")
+        await pilot.press("pageup")
+        assert current(await shown(pilot))[:4] == "▌  3"
+        await pilot.press("G", "g", "@")
         assert app.posted[1:] == [MentionRequested("src/main.py")]
 
 

@@ -254,6 +254,7 @@ async def test_p14_a_conflict_is_settled_place_by_place(stage, clock):
         text = "\n".join(view.render_line(y).text for y in range(view.count_rows()))
         assert all(words in text for words in ("my two", "TWO", "yours, on disk", "base, before both", "one"))
         await on.pilot.press("ctrl+s", "j", "m", "b")
+        assert [each and each.take for each in dialog._choices] == ["both", "mine"]
         await on.pilot.press("e")
         await on.pilot.pause(0.1)
         await on.pilot.press(*"own", "ctrl+s")

@@ -61,6 +61,8 @@ async def test_up_and_down_go_from_block_to_block_and_c_copies_without_gutter(st
         await on.pilot.press("g", "c")
         await on.until(lambda: on.app.clipboard != recorded.MARKDOWN)
         assert on.app.clipboard == "Why is the total of an invoice one cent off?"
+        await on.pilot.press("j", "c")
+        await on.until(lambda: on.app.clipboard == recorded.MARKDOWN)
         await on.pilot.press("G", "down", "k", "j", "y")
         await on.until(lambda: on.app.clipboard.startswith("def total"))
         assert on.app.clipboard == recorded.CODE
