@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from core.protocol import commands as c
@@ -13,16 +14,22 @@ from tests.tui.test_review_list import change
 from tui.screens.dialogs.consent import ConsentDiff
 
 
-async def test_comments_are_walked_both_ways_and_left_where_they_are(stage, clock):
+@pytest.mark.parametrize(
+    ("down_up_edit", "drop", "leave"), [(("j", "k", "e"), "d", "escape"), (("down", "up", "enter"), "delete", "q")]
+)
+async def test_comments_are_walked_both_ways_changed_and_left(stage, clock, down_up_edit, drop, leave):
     events = [*proposed(change("src/a.py")), *(e.HunkCommented(comment=each) for each in COMMENTS)]
     async with stage(events, answers={q.DiffQuery: diff("src/a.py")}) as on:
         await reviewing(on, clock)
         await on.pilot.press("S")
         await on.until(lambda: type(on.app.screen).__name__ == "CommentsDialog")
-        await on.pilot.press("j", "k", "e", *" Now.", "enter")
+        await on.pilot.press(*down_up_edit, *" Now.", "enter")
         await on.until(lambda: on.sent(c.HunkComment))
         assert [(each.path, each.text) for each in on.sent(c.HunkComment)] == [("src/a.py", "Why [/red]? Now.")]
-        await on.pilot.press("escape")
+        await on.pilot.press("down", drop)
+        await on.until(lambda: len(on.sent(c.HunkComment)) == 2)
+        assert [(each.path, each.text) for each in on.sent(c.HunkComment)[1:]] == [("src/b.py", "")]
+        await on.pilot.press(leave)
         await on.until(lambda: on.app.screen is on.screen)
         assert on.sent(c.CommentsSend) == []
 
@@ -35,12 +42,13 @@ async def test_a_diff_that_is_asked_about_is_read_in_all_directions(stage, clock
         await on.until(lambda: on.app.screen.query(ConsentDiff))
         await on.pilot.pause(0.05)
         view = on.app.screen.query_one(ConsentDiff)
-        begin = view.scroll_offset
-        await on.pilot.press("j")
-        below = view.scroll_offset
-        assert (below.x, below.y > begin.y) == (begin.x, True)
-        await on.pilot.press("k")
-        assert view.scroll_offset.y < below.y
+        for down, up in (("j", "k"), ("down", "up"), ("pagedown", "pageup")):
+            begin = view.scroll_offset
+            await on.pilot.press(down)
+            below = view.scroll_offset
+            assert (below.x, below.y > begin.y) == (begin.x, True)
+            await on.pilot.press(up)
+            assert view.scroll_offset.y < below.y
         await on.pilot.press("right")
         assert view.scroll_offset.x > 0
         await on.pilot.press("left")

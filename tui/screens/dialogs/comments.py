@@ -44,12 +44,13 @@ class CommentsDialog(Dialog[bool]):
         self._change, self._plans = change, plans
 
     def compose_body(self) -> ComposeResult:
-        yield OptionList(compact=True)
+        options = OptionList(compact=True)
+        options.can_focus = False  # from the start: it would take the focus, and enter with it
+        yield options
         yield ReviewInput(select_on_focus=False)
         yield KeyHints(id="comments-keys")
 
     def set_up(self) -> None:
-        self.query_one(OptionList).can_focus = False
         self._show_keys(KEY_HINTS)
         self._fill_list(0)
 
