@@ -150,8 +150,9 @@ async def test_keys_move_open_and_stop_and_what_has_ended_is_not_stopped(stage):
         await on.pilot.press("f9")
         await on.until(lambda: on.screen.query(AgentList) and rows(on)[0])
         shown = on.screen.query_one(AgentList)
-        await on.pilot.press("home", "j", "j", "k")
-        assert shown.cursor == 1
+        for down, up in (("j", "k"), ("down", "up")):
+            await on.pilot.press("home", down, down, up)
+            assert shown.cursor == 1
         await on.pilot.press("x")
         await on.until(lambda: [each.session for each in on.sent(cmd.TurnInterrupt)] == ["sub_1"])
         await on.pilot.press("end", "x")
@@ -165,6 +166,10 @@ async def test_keys_move_open_and_stop_and_what_has_ended_is_not_stopped(stage):
         await on.pilot.press("enter")
         await on.until(lambda: isinstance(on.app.screen, SubagentDialog))
         await on.pilot.press("q")
+        await on.until(lambda: on.app.screen is on.screen)
+        await on.pilot.press("o")
+        await on.until(lambda: isinstance(on.app.screen, SubagentDialog))
+        await on.pilot.press("escape")
         await on.until(lambda: on.app.screen is on.screen)
 
 

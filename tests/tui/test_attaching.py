@@ -221,11 +221,14 @@ async def test_of_several_pictures_one_after_the_other_is_shown(stage):
             return str(on.app.screen.query_one(".dialog-title", Static).render())[:6], on.client.queries[-1].digest
 
         await on.until(lambda: look() == ("1 of 2", SHOWN.digest))
-        await on.pilot.press("right")
-        await on.until(lambda: look() == ("2 of 2", second.digest))
-        await on.pilot.press("left")
-        await on.until(lambda: look() == ("1 of 2", SHOWN.digest))
+        for following, before in (("right", "left"), ("n", "p")):
+            await on.pilot.press(following)
+            await on.until(lambda: look() == ("2 of 2", second.digest))
+            await on.pilot.press(before)
+            await on.until(lambda: look() == ("1 of 2", SHOWN.digest))
         assert "image shot.png" in str(on.app.screen.query_one(".dialog-title", Static).render())
+        await on.pilot.press("enter")
+        await on.until(lambda: on.app.screen is on.screen)
 
 
 async def test_a_label_in_what_was_said_is_not_told_of_twice(stage):

@@ -78,11 +78,11 @@ async def test_one_is_stopped_pulled_opened_and_forgotten_by_its_keys(stage):
     async with stage(recorded.opening()) as on:
         shown = await show(on)
         while shown.current is not None and shown.current.id != "bga_3":
-            await on.pilot.press("j")
+            await on.pilot.press("down")
         await on.pilot.press("x")
         await on.until(lambda: on.sent(c.BackgroundStop))
         assert on.sent(c.BackgroundStop)[0].id == "bga_3"
-        await on.pilot.press("k", "enter")
+        await on.pilot.press("up", "enter")
         await on.until(lambda: on.sent(c.BackgroundPull))
         assert on.sent(c.BackgroundPull)[0].id == "bga_2"
         await on.pilot.press("d")
@@ -90,7 +90,7 @@ async def test_one_is_stopped_pulled_opened_and_forgotten_by_its_keys(stage):
         await on.pilot.press("escape")
         await on.until(lambda: on.app.screen is on.screen)
         assert on.sent(c.BackgroundDelete) == []
-        await on.pilot.press("k", "d")
+        await on.pilot.press("k", "delete")
         await on.until(lambda: on.sent(c.BackgroundDelete))
         assert on.sent(c.BackgroundDelete)[0].id == "bga_1"
         pulled = [

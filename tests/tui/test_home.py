@@ -114,10 +114,12 @@ async def test_down_goes_to_the_list_and_beyond_its_ends_back_to_the_prompt(stag
         await on.pilot.press("k", "up")
         await on.pilot.pause()
         assert on.prompt.has_focus
-        await on.pilot.press("down", "n")
-        await on.pilot.pause()
-        assert on.prompt.has_focus
-        assert on.prompt.text == ""
+        for key in ("n", "escape"):
+            await on.pilot.press("down")
+            assert home.has_focus
+            await on.pilot.press(key)
+            await on.pilot.pause()
+            assert (on.prompt.has_focus, on.prompt.text) == (True, "")
 
 
 async def test_enter_opens_the_session_and_its_row_of_runs_the_whole_list(stage):

@@ -62,7 +62,9 @@ async def test_a_job_shows_the_end_of_its_output_and_what_it_has_changed_so_far(
         assert shown(on, "#jobs-output") == "no output yet"
         await on.pilot.press("s")
         assert on.sent(c.JobStop) == []  # it has ended
-        await on.pilot.press("k", "s")
+        await on.pilot.press("up", "down")
+        assert shown(on, "#jobs-output") == "no output yet"
+        await on.pilot.press("up", "s")
         await on.until(lambda: on.sent(c.JobStop))
         assert [each.job for each in on.sent(c.JobStop)] == ["job_2"]
         await on.pilot.press("escape")
@@ -99,7 +101,15 @@ def react(client: Any, command: c.AnyCommand) -> c.Reply | None:
     return None
 
 
-@pytest.mark.parametrize(("keys", "id_of", "text"), [("je", "s1", "then\nthat"), ("jke", "s0", "first")])
+@pytest.mark.parametrize(
+    ("keys", "id_of", "text"),
+    [
+        ("je", "s1", "then\nthat"),
+        ("jke", "s0", "first"),
+        (["down", "enter"], "s1", "then\nthat"),
+        (["down", "up", "e"], "s0", "first"),
+    ],
+)
 async def test_a_message_that_waits_is_edited_in_the_prompt(stage, keys, id_of, text):
     async with stage(recorded.opening(), react=react) as on:
         await queued(on, "first", "then\nthat")

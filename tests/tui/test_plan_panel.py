@@ -203,6 +203,19 @@ async def test_todos_are_added_edited_moved_and_made_to_wait_from_the_keyboard()
         assert (one.todo, one.fresh, fresh.todo, fresh.fresh) == ("basket", False, "", True)
 
 
+async def test_a_todo_is_moved_and_removed_by_arrows_and_delete_too():
+    app = plan_app()
+    async with app.run_test(size=(60, 30)) as pilot:
+        await shown(pilot)
+        await typed(pilot, "down", "shift+down", "shift+up", "end", "up", "home", "down", "delete")
+        lower, higher, remove = app.posted
+        assert [todo.id for todo in lower.todos][:3] == ["measure", "receipt", "basket"]
+        assert [todo.id for todo in higher.todos][:2] == ["basket", "measure"]
+        assert remove.id == "basket"
+        await typed(pilot, "end", "up")
+        assert app.query_one(TodoList).current_todo.id == "locale"
+
+
 async def test_escape_leaves_a_line_without_a_change_and_an_empty_one_adds_nothing():
     app = plan_app()
     async with app.run_test(size=(60, 30)) as pilot:

@@ -128,6 +128,11 @@ async def test_lines_are_marked_and_commented_from_the_keyboard():
     ("keys", "first", "count"),
     [
         ("j", 3, 1),
+        ("down down up", 3, 1),
+        ("down shift+down", 3, 3),
+        ("j j J shift+up", 5, 1),
+        ("end", 9, 1),
+        ("end home", 1, 1),
         ("j j k", 3, 1),
         ("j J", 3, 3),
         ("j j j K", 5, 2),
@@ -156,7 +161,7 @@ async def test_a_comment_is_changed_and_removed_where_it_stands():
         shown = [text.get_row_text(row) for row in range(text.count_rows())]
         assert shown.index("  ▸ Once per what?") == shown.index("• Basket.total rounds once") + 1
         assert shown[-3:] == [LOST_COMMENTS, "  Floats are fine.", "  ▸ Is this still so?"]
-        await pilot.press("j", "j", "j", "c", *"!", "enter", "d", "G", "d")
+        await pilot.press("j", "j", "j", "c", *"!", "enter", "d", "G", "delete")
         asked = [(each.id, each.text) for each in app.posted]
         assert asked == [("Once per what?", "Once per what?!"), ("Once per what?", ""), ("Is this still so?", "")]
 

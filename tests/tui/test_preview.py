@@ -150,7 +150,7 @@ async def test_keys_move_the_cursor_and_mark_lines():
         await shown(pilot, "src/main.py")
         preview = app.query_one(FilePreview)
         preview.focus()
-        await pilot.press("j", "down", "k", "J", "shift+down", "K")
+        await pilot.press("j", "down", "k", "down", "up", "J", "shift+down", "J", "K", "shift+up")
         assert preview.marked_lines == (2, 3)
         assert "lines 2–3" in str(app.query_one(".preview--title", Static).content)
         await pilot.press("@")
@@ -159,6 +159,8 @@ async def test_keys_move_the_cursor_and_mark_lines():
         assert (preview.marked_lines, current(await shown(pilot))[:4]) == ((0, 0), "▌ 21")
         await pilot.press("pageup")
         assert current(await shown(pilot))[:4] == "▌  3"
+        await pilot.press("space")
+        assert current(await shown(pilot))[:4] == "▌ 21"
         await pilot.press("G", "g", "@")
         assert app.posted[1:] == [MentionRequested("src/main.py")]
 

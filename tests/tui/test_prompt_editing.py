@@ -29,6 +29,7 @@ LOG = "\n".join(f"line {number}" for number in range(120))
         (["home", "ctrl+right"], "one two.py", 3),
         (["alt+backspace"], "one two.", 8),
         (["ctrl+w"], "one two.", 8),
+        (["ctrl+backspace"], "one two.", 8),
         (["home", "alt+d"], " two.py", 0),
         (["home", "alt+delete"], " two.py", 0),
         (["ctrl+w", "ctrl+z"], "one two.py", 10),

@@ -273,8 +273,8 @@ async def test_a_conflict_can_be_left_and_places_walked(stage, clock):
     answers = {q.DiffQuery: diff("src/a.py"), q.ConflictQuery: q.ConflictAnswer(sides=SIDES)}
     async with stage(proposed(change("src/a.py", conflict="edited")), answers=answers, size=(60, 16)) as on:
         dialog = await conflict(on, clock)
-        await on.pilot.press("t", "t", "k", "j")
-        assert [each and each.take for each in dialog._choices] == ["theirs", "theirs"]
+        await on.pilot.press("t", "t", "k", "j", "tab", "shift+tab", "m")
+        assert [each and each.take for each in dialog._choices] == ["theirs", "mine"]
         view = dialog.query_one(ConflictView)
         assert all(view.render_line(y).cell_length == view.size.width for y in range(view.count_rows()))
         await on.pilot.press("escape")

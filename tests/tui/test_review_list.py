@@ -230,6 +230,9 @@ async def test_directories_fold_and_clicks_choose_and_open():
         await settle(pilot, "l", "g", "space")
         listed = app.query_one(ChangeList)
         assert len(listed._rows) == 1
+        for key, count in {"right": 31, "left": 1}.items():
+            await settle(pilot, key)
+            assert len(listed._rows) == count
         await settle(pilot, "enter", "down")
         assert (len(listed._rows), listed.current_row.name) == (31, "src/00.py")
         await pilot.click(ChangeList, offset=(10, 4))

@@ -41,6 +41,9 @@ async def test_s_splits_the_hunk_where_it_falls_apart_or_at_the_marked_line():
         assert "▶" in text_of(view)
         view = await settle(pilot, "K", "K", "K", "K")
         assert view.marked_line == 1
+        view = await settle(pilot, "shift+down", "shift+down", "shift+up")
+        assert view.marked_line == 2
+        await settle(pilot, "K")
         await settle(pilot, "s")
         assert wanted(app)[-1] == HunkSplit(path=PATH, hunk=HUNKS[2].id)
 

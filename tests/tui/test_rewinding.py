@@ -105,11 +105,12 @@ async def test_what_is_written_in_the_prompt_stays_there(stage):
         assert on.prompt.text == "half a thought"
 
 
-async def test_leaving_the_preview_takes_nothing_back(stage):
+@pytest.mark.parametrize("key", ["escape", "q"])
+async def test_leaving_the_preview_takes_nothing_back(stage, key):
     async with stage(TWO, answers=ANSWERS) as on:
         await on.all_shown()
         await on.pilot.press("f5")
-        await chosen(on, "escape")
+        await chosen(on, key)
         assert on.sent(c.CheckpointRestore) == []
 
 
@@ -203,7 +204,12 @@ async def test_the_preview_fits_the_smallest_window_and_scrolls(stage):
         below = view.scroll_y
         assert below > 0
         await on.pilot.press("k")
-        assert view.scroll_y < below
+        above = view.scroll_y
+        assert above < below
+        await on.pilot.press("down")
+        assert view.scroll_y > above
+        await on.pilot.press("up")
+        assert view.scroll_y == above
 
 
 def test_n16a_the_board_goes_back_with_the_conversation():

@@ -45,8 +45,12 @@ async def test_m6_every_key_is_seen_beside_a_long_command_and_all_of_the_rest_ca
         await on.pilot.press(*["j"] * (subject.max_scroll_y + details.max_scroll_y))
         await on.until(lambda: subject.scroll_offset.y == subject.max_scroll_y)
         await on.until(lambda: details.scroll_offset.y == details.max_scroll_y)
-        await on.pilot.press(*["k"] * (subject.max_scroll_y + details.max_scroll_y))
-        await on.until(lambda: (subject.scroll_offset.y, details.scroll_offset.y) == (0, 0))
+        for down, up in (("j", "k"), ("down", "up")):
+            await on.pilot.press(*[up] * (subject.max_scroll_y + details.max_scroll_y))
+            await on.until(lambda: (subject.scroll_offset.y, details.scroll_offset.y) == (0, 0))
+            await on.pilot.press(down)
+            await on.until(lambda: subject.scroll_offset.y + details.scroll_offset.y == 1)
+        await on.pilot.press("up")
         await on.pilot.press("y")
         await on.until(lambda: any(isinstance(each, commands.ApprovalAnswer) for each in on.client.commands))
 

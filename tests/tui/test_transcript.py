@@ -46,7 +46,7 @@ async def test_a_row_opens_and_closes_on_enter_and_on_a_click(stage):
     async with stage(events) as on:
         await on.pilot.press("ctrl+up", "enter")
         assert any("RATE = 1.19" in line for line in on.lines())
-        await on.pilot.press("enter")
+        await on.pilot.press("space")
         assert not any("RATE = 1.19" in line for line in on.lines())
         row = next(y for y, line in enumerate(on.lines()) if "Read shop" in line)
         await on.pilot.click("#transcript", offset=(6, row))
@@ -66,6 +66,10 @@ async def test_up_and_down_go_from_block_to_block_and_c_copies_without_gutter(st
         await on.pilot.press("G", "down", "k", "j", "y")
         await on.until(lambda: on.app.clipboard.startswith("def total"))
         assert on.app.clipboard == recorded.CODE
+        await on.pilot.press("home", "c")
+        await on.until(lambda: on.app.clipboard.startswith("Why is"))
+        await on.pilot.press("end", "c")
+        await on.until(lambda: on.app.clipboard == recorded.CODE)
 
 
 async def test_a_selection_by_mouse_has_neither_gutters_nor_wraps(stage):
